@@ -148,16 +148,24 @@ def test_one_trial_is_compared_step_by_step_and_over_seeds(place):
     recipe = place.folder / "one recipe.yaml"
     lines = place.plan.read_text().partition("recipe:")[2].partition("space:")[0].splitlines()
     recipe.write_text("\n".join(line.strip() for line in lines))
-    words = ("train", recipe, "--with", "torch", "--with", "jax", "--set", "learning_rate=0.01", "--replicates", 1)
+    words = ("train", recipe, "--with", "torch", "--with", "jax", "--set", "learning_rate=0.01", "--replicates", 3)
     found = json.loads(place.fine(*words, "--lockstep", "1", "--json"))
     assert (found["study"], found["hyperparameters"]["learning_rate"]) == ("one-recipe", 0.01)
     (steps,) = found["lockstep"]
     assert (steps["first"]["kind"], steps["first"]["sides"]) == ("tensor", ["jax"])  # Adam's rule
     (noise,) = found["noise"]
-    assert len(noise["accuracies_a"]) == 2
+    assert len(noise["accuracies_a"]) == 4
     said = place.fine(*words)  # trained already
-    assert "over 2 seeds" in said
+    assert "over 4 seeds" in said
     assert f"Trial {found['id']} of one-recipe" in said
+
+
+def test_an_explanation_does_not_use_the_seeds_that_a_trial_was_chosen_with(place):
+    """Where the test before has run, both seeds of this trial are trained already."""
+    trials = json.loads(place.fine("show", "tiny", "--json"))["trials"]
+    (chosen,) = [one["id"] for one in trials if one["hyperparameters"]["learning_rate"] == 0.01]
+    found = json.loads(place.fine("explain", "tiny", chosen, "--replicates", 2, "--json"))
+    assert found["seeds"] == [2, 3]  # 0 is the trial's own, 1 its replicate's
 
 
 def test_an_explanation_needs_two_sides_and_a_trial(place):
@@ -167,11 +175,6 @@ def test_an_explanation_needs_two_sides_and_a_trial(place):
         "There is no side of trial 0001 named 'keras'"
         in place("explain", "tiny", "0001", "--with", "torch", "--with", "keras").stderr
     )
-
-
-def test_an_explanation_does_not_use_the_seeds_that_a_trial_was_chosen_with(place):
-    found = json.loads(place.fine("explain", "tiny", "0001", "--replicates", 2, "--json"))
-    assert found["seeds"] == [2, 3]  # 0 is the trial's own, 1 its replicate's
 
 
 def test_an_export_is_checked_and_submitted_and_one_byte_spoils_it(place):

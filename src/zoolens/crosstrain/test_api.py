@@ -107,9 +107,9 @@ def test_a_live_model_answers_as_the_trained_one_did(store):
     assert answered(store, trial, net).tolist() == trained_answers(store, trial.side("torch").run).tolist()
 
 
-def test_training_goes_on_from_the_weights(store):
+def test_training_goes_on_from_the_weights(store, workers):
     trial = api.study("tiny", store).trials[0]
-    trained = api.continue_training(trial, "torch", epochs=1, store=store, threads=1)
+    trained = api.continue_training(trial, "torch", epochs=1, store=store, workers=workers, threads=1)
     assert (trained.outcome.status, len(trained.outcome.epochs)) == ("finished", 1)
     assert trained.outcome.epochs[0].loss < trial.side("torch").losses[0]  # not from the beginning
     before = api.weights(trial, "torch", store)

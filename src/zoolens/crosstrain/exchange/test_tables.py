@@ -1,7 +1,5 @@
 """Tables that would do harm do it to the process that reads them, and are refused in one sentence."""
 
-import json
-import os
 from dataclasses import replace
 
 import numpy as np
@@ -9,32 +7,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from zoolens.crosstrain.exchange import tables
+from zoolens.crosstrain.exchange import tables, test_taken_over
 from zoolens.crosstrain.exchange.check import check_submission
 from zoolens.engine.process import Rights
-from zoolens.engine.service import Service
 from zoolens.errors import Circumstance, WorkerError
 
 MANY = 1 << 24
 
 
-def main(settings, began_ns):
-    """A process that was taken over: it answers what it was told to."""
-    service = Service(settings, began_ns)
-
-    def answer(request):
-        if "table" in request and settings["rows"] == "die":
-            print("these are my last words", flush=True)
-            os._exit(7)
-        layout = service.outputs.write({settings["tensor"]: np.frombuffer(settings["rows"].encode(), np.uint8)})
-        return {"problems": [], "settings": json.loads(settings["kinds"]), "tensors": layout}
-
-    service.serve(answer, str)
-
-
 def take_over(monkeypatch, kinds, tensor, rows):
     told = (("kinds", kinds), ("tensor", tensor), ("rows", rows))
-    monkeypatch.setattr(tables, "_KIND", replace(tables._KIND, module=__name__, plugin=__name__, settings=told))
+    module = test_taken_over.__name__
+    monkeypatch.setattr(tables, "_KIND", replace(tables._KIND, module=module, plugin=module, settings=told))
     monkeypatch.setattr(tables, "_reader", tables._TableReader)
 
 

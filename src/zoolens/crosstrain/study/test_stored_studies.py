@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from dataclasses import replace
 
@@ -209,20 +207,25 @@ def test_an_unknown_study_is_named(store):
         read_study(store, "fashon")
 
 
-def test_kill_at_any_moment_leaves_whole_trials(tmp_path):
+WRITING = """
+from zoolens.crosstrain.study import test_stored_studies as t
+def work(path):
+    store = t.open_store(path)
+    for number in range(100_000):
+        t.file_numbered(store, number)
+        print(number, flush=True)
+"""
+
+
+def test_kill_at_any_moment_leaves_whole_trials(killable, tmp_path):
     path = tmp_path / "killed.sqlite"
-    script = (
-        "import sys; from zoolens.crosstrain.study import test_stored_studies as t\n"
-        "store = t.open_store(sys.argv[1])\n"
-        "for number in range(100_000):\n"
-        "    t.file_numbered(store, number); print(number, flush=True)"
-    )
+    processes = killable(WRITING, path)
     for last, wait in ((2, 0.0), (5, 0.004), (9, 0.009)):
-        with subprocess.Popen([sys.executable, "-c", script, path], stdout=subprocess.PIPE, text=True) as process:
-            while int(process.stdout.readline()) < last:
-                pass
-            time.sleep(wait)
-            process.kill()
+        processes.start()
+        while int(processes.lines.readline()) < last:
+            pass
+        time.sleep(wait)
+        processes.kill()
         done = check_whole(path)
         assert done > last
     with open_store(path) as store:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ Array = NDArray[Any]
 Shape = tuple[int, ...]
 
 _ENOUGH: Final = 200  # numbers in a kernel to tell rules apart
+_SAMPLED: Final = 1_000_000  # numbers of a kernel that are looked at: more of them would decide nothing
 _ROOT3: Final = math.sqrt(3)
 
 
@@ -51,8 +52,8 @@ def fans(shape: Shape) -> tuple[int, int]:
 
 def fitting_kernel(kernels: Sequence[Array]) -> Init | None:
     """The rule that fresh kernels were drawn by, judged by their spread; None: none of ours, or not one for all."""
-    large = [kernel for kernel in kernels if kernel.size >= _ENOUGH]
-    fits = [rule for rule in SPREADS if large and all(_fits(rule, kernel) for kernel in large)]
+    samples = [_sampled(kernel) for kernel in kernels if kernel.size >= _ENOUGH]
+    fits = [rule for rule in SPREADS if samples and all(_fits(rule, sample) for sample in samples)]
     return fits[0] if len(fits) == 1 else None
 
 
@@ -84,13 +85,27 @@ def _kernel(rule: Init, shape: Shape, generator: np.random.Generator) -> Array:
     return generator.normal(0, spread, shape)
 
 
-def _fits(rule: Init, kernel: Array) -> bool:
+class _Sample(NamedTuple):
+    """Numbers of a kernel of a shape: how many, their standard deviation, and the largest absolute value."""
+
+    shape: Shape
+    count: int
+    spread: float
+    bound: float
+
+
+def _sampled(kernel: Array) -> _Sample:
+    values = kernel.ravel(order="K")
+    values = values[:: -(-values.size // _SAMPLED)]
+    return _Sample(kernel.shape, values.size, float(np.std(values, dtype=np.float64)), float(np.abs(values).max()))
+
+
+def _fits(rule: Init, sample: _Sample) -> bool:
     """The standard deviation is right within four of its standard errors, and values end where uniform ones would."""
-    spread = float(np.std(kernel, dtype=np.float64))
     uniform = rule.endswith("uniform")
-    tolerance = 4 * math.sqrt((0.2 if uniform else 0.5) / kernel.size) + 1e-3
-    bounded = float(np.abs(kernel).max()) <= _ROOT3 * spread * (1 + tolerance)
-    return bounded == uniform and abs(spread / SPREADS[rule](kernel.shape) - 1) < tolerance
+    tolerance = 4 * math.sqrt((0.2 if uniform else 0.5) / sample.count) + 1e-3
+    bounded = sample.bound <= _ROOT3 * sample.spread * (1 + tolerance)
+    return bounded == uniform and abs(sample.spread / SPREADS[rule](sample.shape) - 1) < tolerance
 
 
 def _generator(seed: int, salt: str, name: str) -> np.random.Generator:

@@ -135,7 +135,7 @@ def asked(place, workers):
     """Explains sides of torch in a store of the module."""
     recipe = Recipe(
         architecture="convnorm", mode="library", dataset=f"{place}/train.npz|{place}/test.npz", learning_rate=2e-3,
-        batch_size=12, epochs=2, weights="shared",
+        batch_size=12, epochs=1, weights="shared",
     )  # fmt: skip
     with pytest.MonkeyPatch.context() as patch, open_store(str(place / "zoolens.db")) as store:
         patch.setenv("ZOOLENS_HOME", str(place / "home"))

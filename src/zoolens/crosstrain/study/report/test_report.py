@@ -37,11 +37,22 @@ class Tags(HTMLParser):
         self.found.append((tag, dict(attributes)))
 
 
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """The files of a report, in a folder that was not there."""
+    return write_report(made_study(), tmp_path_factory.mktemp("report") / "new" / "folder")
+
+
+@pytest.fixture
+def without_pictures(monkeypatch):
+    """For what is said of the page alone: drawing the PNG files takes longer than all the rest."""
+    monkeypatch.setattr(images, "can_draw", lambda: False)
+
+
 @needs_images
-def test_a_study_becomes_a_page_pictures_and_files(tmp_path):
-    written = write_report(made_study(), tmp_path / "new" / "folder")
+def test_a_study_becomes_a_page_pictures_and_files(written):
     assert all(path.stat().st_size for path in written)
-    assert {path.name for path in written} == {path.name for path in (tmp_path / "new" / "folder").iterdir()}
+    assert {path.name for path in written} == {path.name for path in written[0].parent.iterdir()}
     page = written[0].read_text(encoding="utf-8")
     for said in ("each trained by torch and jax", "The 10 largest Δ", "The 10 smallest Δ", "leave-one-out R²", "H"):
         assert said in page
@@ -53,8 +64,7 @@ def test_a_study_becomes_a_page_pictures_and_files(tmp_path):
         assert path.name == "index.html" or f'href="{path.name}"' in page
 
 
-def test_the_page_fetches_nothing_runs_only_our_scripts_and_every_chart_is_in_it(tmp_path):
-    written = write_report(made_study(), tmp_path)
+def test_the_page_fetches_nothing_runs_only_our_scripts_and_every_chart_is_in_it(written):
     tags = Tags(written[0].read_text(encoding="utf-8")).found
     assert not {"img", "link", "iframe", "object"} & {tag for tag, _ in tags}
     assert not [a for _, a in tags if "src" in a or any(name.startswith("on") for name in a)]
@@ -67,8 +77,8 @@ def test_the_page_fetches_nothing_runs_only_our_scripts_and_every_chart_is_in_it
     assert len(specs) == 6
 
 
-def test_without_the_library_for_files_the_page_is_whole(tmp_path, monkeypatch):
-    monkeypatch.setattr(images, "can_draw", lambda: False)
+@pytest.mark.usefixtures("without_pictures")
+def test_without_the_library_for_files_the_page_is_whole(tmp_path):
     written = write_report(made_study(), tmp_path)
     assert not [path for path in written if path.suffix == ".png"]
     page = written[0].read_text(encoding="utf-8")
@@ -76,6 +86,7 @@ def test_without_the_library_for_files_the_page_is_whole(tmp_path, monkeypatch):
     assert "data-chart" in page
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_without_scikit_learn_the_page_says_what_it_leaves_out(tmp_path, monkeypatch):
     for module in ("sklearn.neighbors", "sklearn.gaussian_process"):
         monkeypatch.setitem(sys.modules, module, None)
@@ -84,6 +95,7 @@ def test_without_scikit_learn_the_page_says_what_it_leaves_out(tmp_path, monkeyp
         assert f"{what} needs scikit-learn, which is not installed. Run: pip install" in page
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_names_of_strangers_stay_text(tmp_path):
     sides = (Side(EVIL, accuracy=0.5, message=EVIL), Side("jax", accuracy=0.9))
     trials = tuple(
@@ -104,6 +116,7 @@ def test_names_of_strangers_stay_text(tmp_path):
     assert "=cmd()" not in cells
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_figures_of_the_headline_and_the_tables(tmp_path):
     fine = [Trial(str(i), {"x": i}, (Side("a", accuracy=0.85), Side("b", accuracy=0.8))) for i in range(3)]
     broken = Trial("3", {"x": 3}, (Side("a", "non-finite", message="loss"), Side("b", accuracy=0.1, answered=(0, 9))))
@@ -126,6 +139,7 @@ def test_figures_of_the_headline_and_the_tables(tmp_path):
     assert [row["Δ"] for row in rows(tmp_path / "trials.csv")][3] == ""
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_every_number_of_a_study_is_in_the_files(tmp_path):
     study = made_study(30)
     write_report(study, tmp_path)
@@ -153,6 +167,7 @@ def test_the_planted_interaction_is_found():
     assert {one.name for one in found.interactions[0].inputs} == {"rate", "optimizer"}
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_three_sides_have_three_pairs_and_the_largest_counts(tmp_path):
     study = made_study(25, ("torch", "tensorflow", "jax"))
     first = study.trials[0]
@@ -204,6 +219,7 @@ def test_strange_values_do_not_stop_a_report(tmp_path):
     assert len(rows(tmp_path / "information.csv")) == 3 * (5 + 10)
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_sections_of_others_stand_on_the_page_and_their_tables_in_files(tmp_path):
     table = Table("paper", (Column("what"), Column("ours", "percent")), (("Table 5", 0.452),))
     sections = [Section("Does not match the paper", items=("Table 5: none of its rows",), tables=(("", table),))] * 2
@@ -215,13 +231,14 @@ def test_sections_of_others_stand_on_the_page_and_their_tables_in_files(tmp_path
     assert (tmp_path / "paper-2.csv") in written
 
 
-def test_the_same_study_gives_the_same_bytes(tmp_path):
-    for name in "ab":
-        write_report(made_study(25), tmp_path / name)
-    for path in (tmp_path / "a").iterdir():
-        assert path.read_bytes() == (tmp_path / "b" / path.name).read_bytes()
+def test_the_same_study_gives_the_same_bytes(written, tmp_path):
+    again = write_report(made_study(), tmp_path)
+    assert [path.name for path in again] == [path.name for path in written]
+    for one, other in zip(written, again, strict=True):
+        assert one.read_bytes() == other.read_bytes()
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_flags_that_need_labels_are_shown_where_they_are_given(tmp_path):
     study = made_study(5)
     sure = Flag("t3", "jax", (5,), "batch means", 0.1, 1e-9)
@@ -246,6 +263,7 @@ def test_the_published_study(tmp_path, published):
     assert not found["vgg16"].dependence.trusted
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_settings_of_a_study_are_words_at_the_end(tmp_path):
     recipe = {"architecture": "mlp", "train_limit": None, "optimizer": {"name": "adam"}}
     space = [{"name": "rate", "low": 0.1, "choices": []}]

@@ -1,8 +1,4 @@
-import os
 import re
-import signal
-import subprocess
-import sys
 import threading
 from collections import Counter
 
@@ -143,42 +139,42 @@ def test_no_worker_is_refused(tmp_path, plan, hill):
         run_search(plan(), hill, tmp_path / "j", workers=0)
 
 
-SCRIPT = """
-import os, sys, time
+SEARCHING = """
+import os, time
 from pathlib import Path
 from zoolens.crosstrain.study.plan import Plan
 from zoolens.crosstrain.study.search.journal import Told
 from zoolens.crosstrain.study.search.search_loop import run_search
-folder = Path(sys.argv[1])
-log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-def objective(trial, point):
-    os.write(log, f"begun {trial} {point}\\n".encode())
-    time.sleep(0.02)
-    return Told(delta=point["epochs"] / 50)
-def progress(state):
-    if state.best:
-        os.write(log, f"done {state.done}\\n".encode())
-plan = Plan.model_validate_json((folder / "plan.json").read_text())
-result = run_search(plan, objective, folder / "journal", workers=2, progress=progress)
-os.write(log, b"complete\\n" if result.complete else b"ended\\n")
+def work(path):
+    folder = Path(path)
+    log = os.open(folder / "log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    def objective(trial, point):
+        os.write(log, f"begun {trial} {point}\\n".encode())
+        time.sleep(0.02)
+        return Told(delta=point["epochs"] / 50)
+    def progress(state):
+        if state.best:
+            os.write(log, f"done {state.done}\\n".encode())
+    plan = Plan.model_validate_json((folder / "plan.json").read_text())
+    result = run_search(plan, objective, folder / "journal", workers=2, progress=progress)
+    os.write(log, b"complete\\n" if result.complete else b"ended\\n")
 """
 
 
-def test_kill_at_any_moment_loses_and_repeats_nothing(tmp_path, plan, hill):
+def test_kill_at_any_moment_loses_and_repeats_nothing(killable, tmp_path, plan, hill):
     wanted = plan(split=None, trials=40)
     (tmp_path / "plan.json").write_text(wanted.model_dump_json())
     log = tmp_path / "log"
     log.touch()
+    processes = killable(SEARCHING, tmp_path)
     kills = 0
     while "complete" not in log.read_text():
-        process = subprocess.Popen([sys.executable, "-c", SCRIPT, str(tmp_path)], start_new_session=True)
         target = log.read_text().count("begun") + 9
-        while process.poll() is None and log.read_text().count("begun") < target:
-            pass
-        if process.poll() is None:
-            os.kill(process.pid, signal.SIGKILL)
-            kills += 1
-        process.wait()
+        processes.start()
+        while (seen := log.read_text()).count("begun") < target and "complete" not in seen:
+            assert "ended" not in seen
+        kills += "complete" not in seen
+        processes.kill()
     assert kills >= 3
     begun = Counter(re.findall(r"begun (.*)", log.read_text()))
     assert len({line.split()[0] for line in begun}) == len(begun) == 40  # a trial always has the same hyperparameters
