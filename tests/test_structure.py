@@ -67,7 +67,7 @@ FRAMEWORKS = {
     ],
     "tf_keras": ["runtimes/tensorflow*.py", "contrib/tensorflow_models/*.py"],
     "h5py": ["runtimes/keras*.py"],
-    "jax": ["runtimes/jax*.py", "crosstrain/training/trainers/keras*.py"],
+    "jax": ["runtimes/jax*.py", "crosstrain/training/trainers/keras*.py", "crosstrain/training/live/keras*.py"],
     "pynvml": ["engine/nvml.py"],
     "optuna": ["crosstrain/study/search/sampler.py"],
     "sklearn": ["crosstrain/study/analysis/*.py"],

@@ -7,7 +7,7 @@ from math import prod
 import pytest
 
 from zoolens.contrib.gluon import library as gluon
-from zoolens.engine.environments import ensure_environment, environment_of
+from zoolens.engine.environments import environment_of
 from zoolens.engine.process import WorkerProcess
 from zoolens.errors import ModelError, ZoolensError
 from zoolens.graph.export_pool import ExportJob, export_many, reader
@@ -76,7 +76,7 @@ def test_without_mxnet_the_reason_is_given():
 def environment(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ZOOLENS_HOME", str(tmp_path_factory.mktemp("home")))
-        yield loadable_mxnet(ensure_environment(SPEC))
+        yield loadable_mxnet(SPEC)
 
 
 @pytest.fixture(scope="module")

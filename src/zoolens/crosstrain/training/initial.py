@@ -89,7 +89,7 @@ class _Sample(NamedTuple):
     """Numbers of a kernel of a shape: how many, their standard deviation, and the largest absolute value."""
 
     shape: Shape
-    count: int
+    size: int
     spread: float
     bound: float
 
@@ -103,7 +103,7 @@ def _sampled(kernel: Array) -> _Sample:
 def _fits(rule: Init, sample: _Sample) -> bool:
     """The standard deviation is right within four of its standard errors, and values end where uniform ones would."""
     uniform = rule.endswith("uniform")
-    tolerance = 4 * math.sqrt((0.2 if uniform else 0.5) / sample.count) + 1e-3
+    tolerance = 4 * math.sqrt((0.2 if uniform else 0.5) / sample.size) + 1e-3
     bounded = sample.bound <= _ROOT3 * sample.spread * (1 + tolerance)
     return bounded == uniform and abs(sample.spread / SPREADS[rule](sample.shape) - 1) < tolerance
 

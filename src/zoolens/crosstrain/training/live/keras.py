@@ -168,14 +168,13 @@ class _Stepper:
 def _tensorflow_step(optimizer: Any, number: Any) -> Callable[[float, float], float]:
     import tensorflow as tf
 
-    @tf.function
     def update(value: Any, gradient: Any) -> Any:
         number.assign(value)
         optimizer.apply([gradient], [number])
         return number.value
 
     one = tf.TensorSpec([1], tf.float32)
-    compiled = update.get_concrete_function(one, one)
+    compiled = tf.function(update).get_concrete_function(one, one)
     return lambda value, gradient: float(compiled(tf.constant([value]), tf.constant([gradient])).numpy()[0])
 
 
@@ -187,7 +186,7 @@ def _jax_step(optimizer: Any, number: Any) -> Callable[[float, float], float]:
 
     def step(value: float, gradient: float) -> float:
         slots = [variable.value for variable in optimizer.variables]
-        (moved,), slots = update(slots, np.float32([gradient]), np.float32([value]))
+        (moved,), slots = update(slots, np.array([gradient], np.float32), np.array([value], np.float32))
         for variable, slot in zip(optimizer.variables, slots, strict=True):
             variable.assign(slot)
         return float(moved[0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from importlib.metadata import version
 from typing import Any, Final
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 
 from zoolens.crosstrain.training.diff import losses, optimizers
 from zoolens.crosstrain.training.diff.facts import Drawn, NormFact, PaddingFact, SideFacts
-from zoolens.crosstrain.training.diff.initialisers import drawn
+from zoolens.crosstrain.training.diff.initialisers import MAX_VALUES, drawn
 from zoolens.crosstrain.training.diff.layers import layer_facts
 from zoolens.crosstrain.training.initial import fans
 from zoolens.crosstrain.training.live.probes import STRIDED_INPUT, norm_fact, padding_fact
@@ -39,7 +40,8 @@ def load(request: Request) -> Graph:
 
     wanted = subject_of(request)
     torch.manual_seed(SEED)
-    network, module = _built(wanted)
+    with _few_draws():
+        network, module = _built(wanted)
     graph = graph_of_module(module, [torch.zeros(1, *wanted.input_shape)], request.subject)
     facts = SideFacts(
         versions={"torch": str(torch.__version__)}
@@ -71,6 +73,23 @@ def _built(wanted: Subject) -> tuple[str, Any]:
     return "torch.nn layers with their defaults", build_module(wanted.network(USUAL))
 
 
+def _few_draws() -> AbstractContextManager[Any]:
+    """Let only the first numbers of a large parameter be drawn, no more of them than `drawn` looks at: of VGG's 138
+    million weights, 124 million are in two layers."""
+    import torch
+    from torch.utils._python_dispatch import TorchDispatchMode
+
+    class FewDraws(TorchDispatchMode):  # type: ignore[misc]
+        def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            draws = func in (torch.ops.aten.normal_.default, torch.ops.aten.uniform_.default)
+            if draws and isinstance(args[0], torch.nn.Parameter) and args[0].is_contiguous():
+                func(args[0].view(-1)[:MAX_VALUES], *args[1:], **(kwargs or {}))
+                return args[0]
+            return func(*args, **(kwargs or {}))
+
+    return FewDraws()
+
+
 def _drawn(module: Any) -> Iterator[Drawn]:
     import torch
 
@@ -83,7 +102,8 @@ def _drawn(module: Any) -> Iterator[Drawn]:
         both = (1, 1) if kind == "norm" else fans(tuple(layer.weight.shape))
         for role, tensor in zip(roles, (layer.weight, layer.bias), strict=True):
             if tensor is not None:
-                yield drawn(tensor.detach().numpy(), layer=path, kind=kind, role=role, fans=both)
+                first = tensor.detach().reshape(-1)[:MAX_VALUES].numpy()
+                yield drawn(first, layer=path, kind=kind, role=role, fans=both)
 
 
 def _norms(module: Any) -> Iterator[NormFact]:

@@ -4,13 +4,13 @@ reference with that semantic switched."""
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from zoolens.crosstrain.training.lockstep.course import Course, Run
 from zoolens.crosstrain.training.lockstep.floors import floors
-from zoolens.crosstrain.training.lockstep.quantities import Row, key_of
+from zoolens.crosstrain.training.lockstep.quantities import Key, Row, key_of
 from zoolens.crosstrain.training.network import Network
 from zoolens.crosstrain.training.semantics import Semantics
 from zoolens.numerics.deviation import deviation
@@ -45,7 +45,10 @@ class Cause:
     confirmed: bool = False
 
 
-def find_cause(course: Course, reference: Run, side: Run, label: str, row: Row) -> Cause:
+def find_cause(
+    course: Course, reference: Run, side: Run, label: str, row: Row, keys: Sequence[Key] | None = None
+) -> Cause:
+    """`keys`: the quantities whose floors the comparison needs, which are measured together; None: that of the row."""
     precision = course.recipe.precision
     if precision in ("tf32", "bfloat16") and all(side.why in ("value", "not finite") for side in row.sides):
         return Cause(f"the recipe computes in {precision}, and the floor is that of float32")
@@ -57,7 +60,7 @@ def find_cause(course: Course, reference: Run, side: Run, label: str, row: Row) 
     if row.kind == "definition":
         return Cause(_differ(reference, side, suspects, label), suspects, confirmed=True)
     for tried in dict.fromkeys([*((name,) for name in suspects), suspects]):
-        if _agrees(course, reference, side, tried, row):
+        if _agrees(course, reference, side, tried, row, keys or [(row.kind, row.name)]):
             sentence = f"{_differ(reference, side, tried, label)}; with that, the reference agrees"
             return Cause(sentence, tried, confirmed=True)
     sentence = f"unexplained: {_differ(reference, side, suspects, label)}, but with that the reference still differs"
@@ -95,12 +98,12 @@ def _layer(network: Network, name: str) -> Mapping[str, Any]:
     return next((layer.settings for layer in network.layers if layer.name == name), {})
 
 
-def _agrees(course: Course, reference: Run, side: Run, tried: tuple[str, ...], row: Row) -> bool:
+def _agrees(course: Course, reference: Run, side: Run, tried: tuple[str, ...], row: Row, keys: Sequence[Key]) -> bool:
     """Within a floor of its own: other semantics amplify rounding otherwise."""
     switched = reference.semantics.model_copy(update={name: getattr(side.semantics, name) for name in tried})
     alone = replace(course, steps=(row.step,))
-    exact = alone.run_reference(f"switched-{'-'.join(tried)}", switched)
-    floor = floors(alone, exact, [(row.kind, row.name)])[row.step][row.kind, row.name]
+    exact = alone.run_reference(switched)
+    floor = floors(alone, exact, keys)[row.step][row.kind, row.name]
     found, computed, key = exact.at(row.step), side.at(row.step), key_of(row.kind, row.name)
     return bool(found and computed and deviation(computed[key], found[key]).error <= floor < 1)
 

@@ -93,16 +93,16 @@ def lockstep(
 
 def _compared(runner: Course, recipe: Recipe, frameworks: tuple[str, str], runs: tuple[Run, Run]) -> Lockstep:
     semantics = recipe.wanted.over(runs[0].semantics).model_copy(update={"dropout": 0.0})
-    reference = runner.run_reference("reference", semantics)
+    reference = runner.run_reference(semantics)
     labels = frameworks if frameworks[0] != frameworks[1] else (f"{frameworks[0]} (a)", f"{frameworks[1]} (b)")
     keys = order([run.network for run in (reference, *runs)])
     floor = floors(runner, reference, keys)
     rows = _rows(runner, keys, reference, runs, floor)
-    first = _first(runner, rows, reference, runs, labels)
+    first = _first(runner, keys, rows, reference, runs, labels)
     if first is not None and not first.cause.confirmed:
         floor = floors(runner, reference, keys, range(RUNS, MORE_RUNS), floor)
         rows = _rows(runner, keys, reference, runs, floor)
-        first = _first(runner, rows, reference, runs, labels)
+        first = _first(runner, keys, rows, reference, runs, labels)
     return Lockstep(
         runner.recipe,
         (_side(labels[0], runs[0]), _side(labels[1], runs[1])),
@@ -131,7 +131,7 @@ def _departures(
     the next one shows where it is the first."""
     reference, floor = beside
     counted = False  # a variance that divides by n is no semantic, and cannot be taken over
-    for number in range(len(Semantics.model_fields) + 2):
+    for _ in range(len(Semantics.model_fields) + 2):
         found = _next(runner, keys, (reference, floor), runs, labels, side, counted)
         if found is None:
             return
@@ -143,7 +143,7 @@ def _departures(
             continue
         values = {name: getattr(runs[side].semantics, name) for name in found.cause.semantics}
         semantics = reference.semantics.model_copy(update=values)
-        reference = runner.run_reference(f"reference-{labels[side]}-{number}", semantics)
+        reference = runner.run_reference(semantics)
         floor = floors(runner, reference, keys)
 
 
@@ -165,7 +165,7 @@ def _next(
         for row in _rows(runner, keys, reference, runs, floor):
             variance = row.kind == "statistic" and row.name.endswith(".variance")
             if row.verdict(side) == "beyond" and not (counted and variance):
-                cause = find_cause(runner, reference, runs[side], labels[side], row)
+                cause = find_cause(runner, reference, runs[side], labels[side], row, keys)
                 found = Divergence(row, (labels[side],), cause)
                 break
         else:
@@ -185,14 +185,19 @@ def _rows(runner: Course, keys: Sequence[Key], reference: Run, runs: tuple[Run, 
 
 
 def _first(
-    runner: Course, rows: Sequence[Row], reference: Run, runs: tuple[Run, Run], labels: tuple[str, str]
+    runner: Course,
+    keys: Sequence[Key],
+    rows: Sequence[Row],
+    reference: Run,
+    runs: tuple[Run, Run],
+    labels: tuple[str, str],
 ) -> Divergence | None:
     row = next((row for row in rows if row.beyond), None)
     if row is None:
         return None
     sides = sorted(row.beyond, key=lambda side: -row.sides[side].error)
     farther = sides[0]
-    cause = find_cause(runner, reference, runs[farther], labels[farther], row)
+    cause = find_cause(runner, reference, runs[farther], labels[farther], row, keys)
     return Divergence(row, tuple(labels[side] for side in sides), cause)
 
 

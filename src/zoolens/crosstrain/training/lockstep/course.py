@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,7 +53,10 @@ class Run:
 
 @dataclass(frozen=True)
 class Course:
-    """What all runs of a comparison have in common. `reference` is the trainer that the sides are compared with."""
+    """What all runs of a comparison have in common. `reference` is the trainer that the sides are compared with.
+
+    The search for causes comes back to the same references: `references` has those that were run, by their semantics
+    and steps, and `measured_floors` is where `floors` keeps what it measured."""
 
     recipe: Recipe
     data: Prepared
@@ -62,6 +65,8 @@ class Course:
     workers: Workers
     threads: int | None
     reference: type[Trainer]
+    references: dict[tuple[Semantics, tuple[int, ...]], Run] = field(default_factory=dict, compare=False, repr=False)
+    measured_floors: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def samples(self) -> int:
@@ -76,9 +81,14 @@ class Course:
         """Tensors of the same name are the same for every network of the architecture."""
         return first_weights(network, self.recipe.wanted, self.recipe.seed)
 
-    def run_reference(self, name: str, semantics: Semantics) -> Run:
-        """Run the reference in the precision that it declares."""
-        return self.run(name, self.reference.name, semantics, precision=self.reference.reference_precision)
+    def run_reference(self, semantics: Semantics) -> Run:
+        """The run of the reference in the precision that it declares; none is made twice."""
+        question = (semantics, self.steps)
+        if question not in self.references:
+            name = f"reference-{len(self.references)}"
+            precision = self.reference.reference_precision
+            self.references[question] = self.run(name, self.reference.name, semantics, precision=precision)
+        return self.references[question]
 
     def run(
         self,

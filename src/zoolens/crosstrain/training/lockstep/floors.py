@@ -44,10 +44,20 @@ def floors(
     course: Course, reference: Run, keys: Sequence[Key], runs: range = range(RUNS), before: Floors | None = None
 ) -> Floors:
     """Infinite where a run did not get so far. `runs`: their numbers, each of them another disturbance; `before`: the
-    floors of other runs, which these can only raise."""
-    found = {
-        step: dict(before[step] if before else dict.fromkeys(keys, FACTOR * ONE_ROUNDING)) for step in course.steps
+    floors of other runs, which these can only raise. None is measured twice for the same run of the reference."""
+    question = (reference.folder, runs, tuple(keys))
+    if question not in course.measured_floors:
+        course.measured_floors[question] = _measured(course, reference, keys, runs)
+    found: Floors = course.measured_floors[question]
+    if before is None:
+        return found
+    return {
+        step: {key: max(floor, before[step][key]) for key, floor in by_key.items()} for step, by_key in found.items()
     }
+
+
+def _measured(course: Course, reference: Run, keys: Sequence[Key], runs: range) -> Floors:
+    found = {step: dict.fromkeys(keys, FACTOR * ONE_ROUNDING) for step in course.steps}
     for number in runs:
         start = disturbed(reference.start, number)
         run = course.run(
