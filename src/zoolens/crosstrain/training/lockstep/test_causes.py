@@ -5,8 +5,9 @@ import pytest
 from zoolens.crosstrain.training.job import Outcome
 from zoolens.crosstrain.training.lockstep.causes import find_cause
 from zoolens.crosstrain.training.lockstep.course import Run, course
-from zoolens.crosstrain.training.lockstep.quantities import Off, Row
+from zoolens.crosstrain.training.lockstep.quantities import Row
 from zoolens.crosstrain.training.semantics import ALIGNED
+from zoolens.numerics.deviation import Deviation
 
 
 @pytest.fixture
@@ -19,7 +20,7 @@ def cause(recipe, workers, tmp_path):
             Run(Outcome(framework="torch", versions={}, status="finished"), told, runner.network(told), {}, tmp_path)
             for told in (ALIGNED, ALIGNED.model_copy(update=switched))
         ]
-        row = Row(step, kind, name, (Off(0.0), Off(1.0 if why == "value" else math.inf, why)), 1e-6)
+        row = Row(step, kind, name, (Deviation(0.0), Deviation(1.0 if why == "value" else math.inf, why)), 1e-6)
         return find_cause(runner, *runs, "jax", row)
 
     return found
