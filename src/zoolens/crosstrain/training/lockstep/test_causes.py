@@ -15,7 +15,7 @@ def cause(recipe, workers, tmp_path):
     """Of a quantity beyond its floor, for sides that were never trained."""
 
     def found(kind, name, *, step=1, why="value", **switched):
-        runner = course(recipe(), (step,), tmp_path / "runs", workers)
+        runner = course(recipe(), (step,), tmp_path / "runs", workers, threads=1)
         runs = [
             Run(Outcome(framework="torch", versions={}, status="finished"), told, runner.network(told), {}, tmp_path)
             for told in (ALIGNED, ALIGNED.model_copy(update=switched))
