@@ -180,12 +180,17 @@ async def _serve_on_ray(
 async def _until_stopped(server: Server, line: Callable[[], str] | None) -> None:
     """Say where the server listens, and keep its line up to date until a signal comes."""
     import asyncio
+    import gc
 
     from zoolens.serving.live_line import show_live_line
     from zoolens.serving.server import stop_signal
 
     stopped = asyncio.ensure_future(stop_signal())
     await asyncio.sleep(0)  # from here on a signal drains
+    # Short commands hardly ever look for cycles (see `main`). A server lives for months: what it has loaded is left
+    # out, and what requests leave behind is looked through often.
+    gc.freeze()
+    gc.set_threshold(10_000)
     _show(server)
     showing = asyncio.ensure_future(show_live_line(line)) if line is not None else None
     await stopped
