@@ -28,6 +28,8 @@ from zoolens.untrusted import parse_json
 _ALIGNMENT = 64  # a cache line, and what the vector units of today want
 _SMALLEST = 1 << 16
 _NUMERIC = "biufc"
+_PIECE = 1 << 12  # bytes that are read at once: most messages are short
+_LONG_PIECE = 1 << 16  # of a message that is longer
 _LONGEST_MESSAGE = 1 << 28  # bytes; the largest graphs have some ten million
 
 Tensor = NDArray[Any]
@@ -61,8 +63,12 @@ class Arena:
 
     def write(self, tensors: Mapping[str, Tensor]) -> Layout:
         layout, views = self._laid_out([(name, tensor.dtype, tensor.shape) for name, tensor in tensors.items()])
-        for view, tensor in zip(views, tensors.values(), strict=True):
-            np.copyto(view, tensor)
+        for place, view, tensor in zip(layout, views, tensors.values(), strict=True):
+            if tensor.flags.c_contiguous and self._map is not None:  # bytes are copied quicker than small arrays
+                start = place["offset"]
+                self._map[start : start + tensor.nbytes] = tensor.data
+            else:
+                np.copyto(view, tensor)
         return layout
 
     def write_rows(self, parts: Sequence[Mapping[str, Tensor]]) -> Layout:
@@ -160,22 +166,22 @@ class Channel:
     def receive_line(self, timeout: float | None = None) -> bytes:
         """The next message as it was sent, without its line feed."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        while b"\n" not in self._buffer:
+        if b"\n" in self._buffer:
+            return self._first()
+        while True:
             if deadline is not None:
                 self._wait(deadline)
-            self._read_more()
-        return self._first()
+            line = self.line_arrived()
+            if line is not None:
+                return line
 
     def line_arrived(self) -> bytes | None:
         """For event loops: reads once what has arrived. None: the message has not arrived in full."""
-        piece = os.read(self.reading, 1 << 16)
+        piece = os.read(self.reading, _LONG_PIECE if self._buffer else _PIECE)
         if not self._buffer and piece.find(b"\n") == len(piece) - 1 >= 0:  # one whole message, as nearly always
             return piece[:-1]
         self._take(piece)
         return self._first() if b"\n" in self._buffer else None
-
-    def _read_more(self) -> None:
-        self._take(os.read(self.reading, 1 << 16))
 
     def _take(self, piece: bytes) -> None:
         if not piece:

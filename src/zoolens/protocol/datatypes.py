@@ -28,6 +28,7 @@ _NUMPY: Final[dict[str, str]] = {
 DATATYPES: Final = (*_NUMPY, "BF16")
 _NAMES: Final = {np.dtype(code): name for name, code in _NUMPY.items()}
 _LENGTH: Final = struct.Struct("<I")
+_SMALL: Final = 1 << 12  # bytes of a tensor
 _LONGEST: Final = 40  # characters of a stranger's type name that an error repeats
 
 
@@ -69,6 +70,9 @@ def _bfloat16() -> np.dtype[Any]:
 
 def to_bytes(tensor: Tensor) -> Buffer:
     """The tensor's bytes as they travel, without a copy where they lie in memory like that."""
+    known = _NAMES.get(tensor.dtype)
+    if known is not None and known != "BYTES" and tensor.nbytes <= _SMALL:
+        return tensor.tobytes()  # a copy of so little is quicker than a view
     if datatype_of(tensor.dtype) == "BYTES":
         return _packed_strings(tensor)
     little = tensor.astype(tensor.dtype.newbyteorder("<"), copy=False)

@@ -6,7 +6,7 @@ With the binary_tensor_data extension a body is JSON followed by the bytes of th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
@@ -27,6 +27,7 @@ from zoolens.protocol.rest_header import Header, Side, read_header
 
 HEADER_LENGTH: Final = "Inference-Header-Content-Length"
 _ALIGNMENT: Final = 16
+_NONE: Final[frozenset[str]] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -142,9 +143,10 @@ def raw_request(
     )
 
 
-def encode_response(response: InferResponse, request: InferRequest) -> Body:
-    """The body of an answer; the request says which of its tensors are wanted as binary data."""
-    as_json = outputs_as_json(response, request)
+def encode_response(response: InferResponse, request: InferRequest, as_json: Set[str] | None = None) -> Body:
+    """The body of an answer; the request says which of its tensors are wanted as binary data. `as_json`: what
+    `outputs_as_json` says, where that is known."""
+    as_json = outputs_as_json(response, request) if as_json is None else as_json
     outputs = response.outputs.items()
     if not as_json:
         blobs = [to_bytes(tensor) for _, tensor in outputs]
@@ -160,11 +162,11 @@ def encode_response(response: InferResponse, request: InferRequest) -> Body:
     return _body(data, blobs)
 
 
-def outputs_as_json(response: InferResponse, request: InferRequest) -> set[str]:
+def outputs_as_json(response: InferResponse, request: InferRequest) -> Set[str]:
     """The outputs that the client wants in the JSON, not behind it."""
     usual = request.parameters.get("binary_data_output") is True
     if usual and not request.outputs:
-        return set()
+        return _NONE
     wanted = {output.name: output.binary for output in request.outputs}
     return {name for name in response.outputs if not wanted.get(name, usual)}
 

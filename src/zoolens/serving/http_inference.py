@@ -9,7 +9,7 @@ import asyncio
 import gzip
 import re
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -119,13 +119,15 @@ class Inference:
     def _finish(self, request: InferRequest, head: Head, done: Done, result: InferResponse | ServingError) -> None:
         if isinstance(result, ServingError):
             done(error_answer(result))
-        elif _values_as_json(result, request) > _ENCODE_IN_THREAD:
+            return
+        as_json = outputs_as_json(result, request)
+        if as_json and _values(result, as_json) > _ENCODE_IN_THREAD:
             task = asyncio.ensure_future(_answer_later(result, request, head, done))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         else:
             try:
-                answer = _encoded(encode_response(result, request), result, request)
+                answer = _encoded(encode_response(result, request, as_json), result, request)
             except Exception as error:
                 answer = error_answer(error)
             done(answer)
@@ -146,8 +148,8 @@ def _is_long(head: Head, content: Buffer) -> bool:
     return (len(content) if head.header_length is None else head.header_length) > _DECODE_IN_THREAD
 
 
-def _values_as_json(response: InferResponse, request: InferRequest) -> int:
-    return sum(response.outputs[name].size for name in outputs_as_json(response, request))
+def _values(response: InferResponse, names: Set[str]) -> int:
+    return sum(response.outputs[name].size for name in names)
 
 
 async def _answer_later(response: InferResponse, request: InferRequest, head: Head, done: Done) -> None:
@@ -159,10 +161,11 @@ async def _answer_later(response: InferResponse, request: InferRequest, head: He
 
 
 async def _answer(response: InferResponse, request: InferRequest, head: Head) -> Answer:
-    if _values_as_json(response, request) > _ENCODE_IN_THREAD:
-        body = await asyncio.to_thread(encode_response, response, request)
+    as_json = outputs_as_json(response, request)
+    if _values(response, as_json) > _ENCODE_IN_THREAD:
+        body = await asyncio.to_thread(encode_response, response, request, as_json)
     else:
-        body = encode_response(response, request)
+        body = encode_response(response, request, as_json)
     answer = _encoded(body, response, request)
     if not head.encoding:
         return answer

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import accumulate
+from typing import Final
 
 import numpy as np
 
@@ -18,14 +19,24 @@ from zoolens.serving.plane.flights import Flight, joined
 from zoolens.serving.plane.instance import Outcome
 from zoolens.serving.plane.queue import Pending
 
+_SMALL: Final = 64  # values
+
 
 def count_nans(outputs: Mapping[str, Tensor]) -> int:
-    """Values that are not a number. The smallest value of an array is one where any is, and quick to find."""
+    """Values that are not a number."""
     total = 0
     for array in outputs.values():
-        if array.dtype.kind == "f" and array.size and math.isnan(np.minimum.reduce(array, axis=None)):
+        if array.dtype.kind == "f" and array.size and _may_hold_nan(array):
             total += int(np.isnan(array).sum())
     return total
+
+
+def _may_hold_nan(array: Tensor) -> bool:
+    """True where any value is not a number: then the smallest value is none, nor is the sum, which is found quicker in
+    a small array. (A sum of infinities may be none either.)"""
+    if array.size <= _SMALL:
+        return math.isnan(sum(array.ravel().tolist()))
+    return math.isnan(np.minimum.reduce(array, axis=None))
 
 
 def rows_of(outputs: Mapping[str, Tensor], start: int, count: int) -> Tensors:

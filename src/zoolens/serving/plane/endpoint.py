@@ -528,8 +528,7 @@ class Endpoint:
         if self.queue:
             self._dispatch()  # the worker need not wait until all answers are written
         answered: list[Pending] = []
-        # What is only counted is counted after the answers have been written, and before whoever awaits one goes on.
-        self._loop.call_soon(self._account, flight, outcome, answers, answered, time.perf_counter_ns())
+        answered_ns = time.perf_counter_ns()
         shared = len(flight.pendings) > 1
         nans = count_nans(answers)
         self.counters.nan_values += nans
@@ -553,6 +552,7 @@ class Endpoint:
                 continue
             answered.append(pending)
             pending.settle(InferResponse(request.model, self.version, outputs, request.id, told))
+        self._account(flight, outcome, answers, answered, answered_ns)  # the answers are on their way
 
     def _account(
         self,
