@@ -187,8 +187,13 @@ def _covered(trace: Trace) -> Iterator[str]:
     if observed.overlap:
         yield "Layers ran at the same time, so that their sum is more than the time in which they ran."
         return
-    if covered < 1 - SUMS_UP:
-        rest = alone.median - observed.total.median
+    rest = alone.median - observed.total.median
+    if abs(covered - 1) > SUMS_UP and (alone.disturbed or observed.calls.disturbed):
+        yield (
+            f"The difference of {figure(abs(rest), 's')} says little: other processes disturbed these calls, and "
+            "waiting for a core is in their times. Trace it again with --fresh on a quieter machine."
+        )
+    elif covered < 1 - SUMS_UP:
         parts = [f"{figure(gap.median, 's')} {name}" for name, gap in observed.gaps.items()]
         where = f" In the profiled call: {', '.join(parts)}." if parts else ""
         yield (
