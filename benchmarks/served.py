@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,19 +17,23 @@ _URL = re.compile(r"^(REST|gRPC): (\S+?)(?:/v2)?$", re.MULTILINE)
 
 
 @contextmanager
-def serving(*arguments: str, environment: dict[str, str] | None = None, niceness: int = 0) -> Iterator[dict[str, str]]:
+def serving(
+    *arguments: str, environment: dict[str, str] | None = None, niceness: int = 0, yielding: bool = False
+) -> Iterator[dict[str, str]]:
     """The URLs ("http", "grpc") of a server with these arguments, as long as the block lasts. `niceness`: how much
-    lower its priority is than that of this process."""
-    with serving_process(*arguments, environment=environment, niceness=niceness) as (urls, _):
+    lower its priority is than that of this process. `yielding`: it leaves the core whenever this process wants it."""
+    with serving_process(*arguments, environment=environment, niceness=niceness, yielding=yielding) as (urls, _):
         yield urls
 
 
 @contextmanager
 def serving_process(
-    *arguments: str, environment: dict[str, str] | None = None, niceness: int = 0
+    *arguments: str, environment: dict[str, str] | None = None, niceness: int = 0, yielding: bool = False
 ) -> Iterator[tuple[dict[str, str], int]]:
     """The same, with the number of the server's process."""
     priority = ["nice", "-n", str(niceness)] if niceness else []
+    if yielding:  # a process of the usual kind need not wait until the time slice of an idle one has passed
+        priority = ["chrt", "--idle", "0"] if shutil.which("chrt") else ["nice", "-n", "19"]
     command = [*priority, sys.executable, "-m", "zoolens", "serve", *arguments, "--http", "0", "--grpc", "0"]
     process = subprocess.Popen(
         command, stdout=subprocess.PIPE, text=True, env={**os.environ, **(environment or {}), "PYTHONUNBUFFERED": "1"}

@@ -14,7 +14,8 @@ from zoolens.serving.ladder import Ladder
 _STEP: Final = 4.0  # a batch counts as at most so many times as slow as the ones before: one hiccup proves little
 _SLOWER: Final = 0.3  # the weight of a batch that was slower than the ones before
 _FASTER: Final = 0.1  # the weight of one that was faster
-_FORGET: Final = 4.0  # seconds in which a rung's deviation from its profile is halved while nobody asks it
+_USUAL: Final = 0.02  # the weight of a batch in what is usual of its rung
+_FORGET: Final = 4.0  # seconds in which a rung's deviation from what is usual is halved while nobody asks it
 _GAIN: Final = 0.9  # a larger batch must save a tenth of the time of each input: its first input waits for all
 
 
@@ -35,6 +36,8 @@ class BatchTimes:
         self._profile: dict[tuple[int, int], float] = {}  # seconds by rung and batch size
         self._sizes: dict[tuple[int, int, int], _Sizes] = {}  # by rung, smallest and largest size
         self._slowness = [1.0] * len(ladder.rungs)  # observed seconds / profiled seconds, of late
+        self._usual = [1.0] * len(ladder.rungs)  # the same, on average over many batches
+        self._observed = [False] * len(ladder.rungs)
         self._judged_at = [0.0] * len(ladder.rungs)
         self._current: list[float | None] = [None] * len(ladder.rungs)  # `slowness` of each rung at `now`
         self._now = 0.0
@@ -49,21 +52,33 @@ class BatchTimes:
         self._current = [None] * len(self._current)
 
     def observe(self, rung: int, batch: int, seconds: float) -> None:
-        """A batch took so long. A slower one is believed sooner than a faster one: promises are about the slow ones."""
+        """A batch took so long. A slower one is believed sooner than a faster one: promises are about the slow ones.
+        But a first one that is faster shows that the profile was measured on a busier or slower machine."""
+        ratio = seconds / max(self.profiled(rung, batch), 1e-9)
+        if not self._observed[rung] and ratio < 1:
+            self._slowness[rung] = self._usual[rung] = ratio
+            self._current[rung] = None
+        self._observed[rung] = True
         known = self.slowness(rung)
-        ratio = min(seconds / max(self.profiled(rung, batch), 1e-9), _STEP * max(known, 1.0))
+        ratio = min(ratio, _STEP * max(known, 1.0))
+        self._usual[rung] += _USUAL * (ratio - self._usual[rung])
         self._slowness[rung] = known + (_SLOWER if ratio > known else _FASTER) * (ratio - known)
         self._judged_at[rung] = self._now
         self._current[rung] = None
 
     def slowness(self, rung: int) -> float:
-        """Observed / profiled seconds. Of a rung that has not answered for long, the profile is believed again:
-        otherwise one that was slow once would never be tried any more."""
+        """Observed / profiled seconds. Of a rung that has not answered for long, the usual is believed again: otherwise
+        one that was slow once would never be tried any more."""
         known = self._current[rung]
         if known is None:
             left = math.exp2(-max(0.0, self._now - self._judged_at[rung]) / _FORGET)
-            known = self._current[rung] = 1.0 + (self._slowness[rung] - 1.0) * left
+            usual = self._usual[rung]
+            known = self._current[rung] = usual + (self._slowness[rung] - usual) * left
         return known
+
+    def is_observed(self, rung: int) -> bool:
+        """Whether its profile was ever held against a batch."""
+        return self._observed[rung]
 
     def profiled(self, rung: int, batch: int) -> float:
         known = self._profile.get((rung, batch))

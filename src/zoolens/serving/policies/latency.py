@@ -200,10 +200,15 @@ class Latency(Policy):
         if self._now - self._fell_at < self._patience * self._set.hold:
             return None
         for rung in usable:
-            if rung < level and self._load(rung, situation) <= self._set.headroom:
-                batch = self._planned(rung, usable, situation)
-                if batch.used <= self._set.headroom * self._set.margin:
-                    return batch
+            if rung >= level:
+                break
+            batch = self._planned(rung, usable, situation)
+            spare = self._set.headroom * self._set.margin
+            if batch.used <= spare and self._load(rung, situation) <= self._set.headroom:
+                return batch
+            # The profile of a rung that has not answered yet may be wrong: a single request tries it.
+            if not self._times.is_observed(rung) and situation.waiting == 1 and self._may_be_late(batch):
+                return batch
         return None
 
     def _nearest(self, usable: list[int], situation: Situation) -> _Batch:
@@ -275,4 +280,4 @@ def _unit(situation: Situation) -> int:
 
 
 def _ms(seconds: float) -> str:
-    return f"{seconds * 1e3:.3g} ms"
+    return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"

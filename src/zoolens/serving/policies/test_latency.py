@@ -218,3 +218,15 @@ def test_a_model_that_does_not_gain_from_batches_answers_one_request_after_the_o
     assert (choice.rung, choice.batch) == (0, 1)
     gaining = Latency(LADDER, {"target": DEADLINE}).choose(situation)
     assert (gaining.rung, gaining.batch) == (0, 3)
+
+
+def test_a_reference_whose_profile_was_measured_on_a_busy_machine_is_tried_and_answers():
+    slow = Rung("zoo:float", "torch", 1.0, 1.0, Profile({1: 0.4, 2: 0.6, 8: 1.5}))  # it takes 60 ms in truth
+    policy = Latency(Ladder((slow, REAL.rungs[1])), {"target": REAL_TARGET})
+    arrivals = poisson(5, 40)
+    result = simulate(policy, arrivals, deadline=REAL_TARGET, slowness=lambda now, rung: 1.0 if rung else 0.15)
+    assert result.kept >= 0.99
+    assert result.share(0) >= 0.7
+    hopeless = Latency(Ladder((slow, REAL.rungs[1])), {"target": REAL_TARGET})
+    result = simulate(hopeless, arrivals, deadline=REAL_TARGET)
+    assert result.rungs.count(0) <= 1  # tried once
