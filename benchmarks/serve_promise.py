@@ -6,7 +6,8 @@
 The models answer one half of the data (the probes), and the ladder is made from these answers. Then the other half is
 sent under a load that rises and falls, so that stand-ins answer. Three figures of each stand-in are held together:
 
-- promised: the least share of equal answers that the query has given with 95 % confidence, from the probes;
+- promised: the least share of equal answers that the query has given with 95 % confidence, from the probes, as the
+  service says it with every answer;
 - shadowed: what the service itself measures while it serves, by asking the reference about a share of the answers;
 - all: the reference is asked about every input before the run, and each answer of the run is compared with that.
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,11 +35,10 @@ from zoolens.load.open_loop import drive_open_loop
 from zoolens.load.results import AnsweredBy, Results, summarise
 from zoolens.load.workload import Workload
 from zoolens.protocol.client import open_client
+from zoolens.protocol.client_base import Client
 from zoolens.protocol.messages import InferResponse
-from zoolens.serving.ladder import Ladder, Rung
+from zoolens.runtimes.remote import ANSWERED_BY
 from zoolens.serving.services.events import Compared, Session, sessions
-from zoolens.serving.services.hosting import read_service_files
-from zoolens.serving.services.ladder_query import LadderBuilder
 from zoolens.statistics.intervals import Interval
 from zoolens.store.store import open_store
 
@@ -81,10 +82,13 @@ def few(setup: Setup) -> Setup:
     return replace(setup, models=tuple(chosen))
 
 
-def promised_ladder(path: str, store: str) -> Ladder:
-    """The ladder with what the query promises of each rung, as the server builds it."""
-    with closing(open_store(store)) as opened:
-        return LadderBuilder(NAME, read_service_files([Path(path)])[NAME], opened).build().ladder
+@dataclass(frozen=True)
+class Promise:
+    """What the service says of a model: the share of probes that it answers as the reference does, and how large that
+    share is at least, with the query's confidence, for inputs like them."""
+
+    equivalence: float
+    lower: float
 
 
 # --- the run
@@ -99,16 +103,27 @@ def unseen(url: str, setup: Setup, probes: int) -> tuple[Target, Workload]:
     return target, replace(workload, requests=requests, description=f"{len(requests):,} inputs that are no probes")
 
 
-def judged_by_reference(target: Target, workload: Workload, reference: Rung) -> Workload:
-    """The workload whose answers count as right where the reference, asked before the run, gives the same class."""
-    with open_client(target.address) as client:
-        pinned = workload.with_parameters(zoolens_model=reference.model).requests
-        classes = [answered_class(client.infer(request)) for request in pinned]
+def judged_by_reference(client: Client, workload: Workload) -> tuple[Workload, str]:
+    """The workload whose answers count as right where the reference, asked before the run, gives the same class; and
+    the reference's name."""
+    floored = workload.with_parameters(zoolens_min_equivalence=1.0).requests  # only the reference is as equivalent
+    answers = [client.infer(request) for request in floored]
+    classes = [answered_class(answer) for answer in answers]
 
     def judge(number: int, response: InferResponse) -> int:
         return int(answered_class(response) == classes[number])
 
-    return replace(workload, judge=judge)
+    return replace(workload, judge=judge), str(answers[0].parameters[ANSWERED_BY])
+
+
+def promises(client: Client, workload: Workload, models: Iterable[str]) -> dict[str, Promise]:
+    """What the service promises of models that have answered, by their names."""
+    found = {}
+    for model in models:
+        answer = client.infer(workload.with_parameters(zoolens_model=model).requests[0])
+        equivalence, lower = (answer.parameters[f"zoolens_equivalence{end}"] for end in ("", "_lower"))
+        found[model] = Promise(float(equivalence), float(lower))
+    return found
 
 
 def answered_class(response: InferResponse) -> int:
@@ -116,49 +131,61 @@ def answered_class(response: InferResponse) -> int:
     return int(output.reshape(-1).argmax())
 
 
-def serve_and_load(path: str, store: str, setup: Setup, arrivals: Arrivals, probes: int, ladder: Ladder) -> Results:
-    with serving(path, "--store", store, "--queue", "100000", "--log-level", "warning", niceness=NICENESS) as urls:
+@dataclass(frozen=True)
+class Served:
+    """A run, the name of the reference, and what was promised of those who answered."""
+
+    results: Results
+    reference: str
+    promises: dict[str, Promise]
+
+
+def serve_and_load(path: str, store: str, setup: Setup, arrivals: Arrivals, probes: int) -> Served:
+    arguments = (path, "--store", store, "--queue", "100000", "--log-level", "warning")
+    with serving(*arguments, niceness=NICENESS) as urls:
         target, workload = unseen(urls["http"], setup, probes)
-        workload = judged_by_reference(target, workload, ladder.reference)
+        with open_client(target.address) as client:
+            workload, reference = judged_by_reference(client, workload)
         settings = DriverSettings(connections=900, timeout=LONGEST_WAIT, warmup=0)
         exchanges = drive_open_loop(transport_to(target), workload, arrivals, settings)
-    return summarise(exchanges, loop="open", seconds=arrivals.duration)
+        results = summarise(exchanges, loop="open", seconds=arrivals.duration)
+        with open_client(target.address) as client:
+            found = promises(client, workload, [row.model for row in results.models if row.model != reference])
+    return Served(results, reference, found)
 
 
 # --- verdicts
 
 
-def verdicts(ladder: Ladder, results: Results, session: Session) -> list[Verdict]:
+def verdicts(served: Served, session: Session) -> list[Verdict]:
     """Two verdicts for each stand-in that has answered enough requests; where none has, the run shows nothing."""
     shadowed = {(row.model, row.other): row for row in session.comparisons}  # the last row of each pair counts
-    answered = {row.model: row for row in results.models}
     rows = []
-    for rung in ladder.rungs[1:]:
-        compared, by_all = shadowed.get((rung.model, ladder.reference.model)), answered.get(rung.model)
-        if compared is not None and by_all is not None and compared.n >= FEWEST:
-            rows += [_promise(rung, by_all), _shadow(rung, by_all, compared)]
+    for by_all in served.results.models:
+        compared = shadowed.get((by_all.model, served.reference))
+        if compared is not None and compared.n >= FEWEST:
+            rows += [_promise(served.promises[by_all.model], by_all), _shadow(by_all, compared)]
     return rows or [Verdict(False, f"No stand-in was compared with the reference on {FEWEST} requests.")]
 
 
-def _promise(rung: Rung, row: AnsweredBy) -> Verdict:
+def _promise(promise: Promise, row: AnsweredBy) -> Verdict:
     assert row.accuracy is not None
     assert row.accuracy.interval is not None
-    promised = rung.equivalence if rung.equivalence_lower is None else rung.equivalence_lower
     words = (
-        f"{_short(rung.model)}: {row.accuracy.value:.1%} {_interval(row.accuracy.interval)} of its {row.count:,} "
-        f"answers are the reference's; the query has promised {promised:.1%} or more (it was {rung.equivalence:.1%} "
-        "on the probes)"
+        f"{_short(row.model)}: {row.accuracy.value:.1%} {_interval(row.accuracy.interval)} of its {row.count:,} "
+        f"answers are the reference's; the query has promised {promise.lower:.1%} or more (it was "
+        f"{promise.equivalence:.1%} on the probes)"
     )
-    if row.accuracy.value < promised <= row.accuracy.interval.high:
+    if row.accuracy.value < promise.lower <= row.accuracy.interval.high:
         words += "; less was seen, which may be chance"
-    return Verdict(row.accuracy.interval.high >= promised, words)
+    return Verdict(row.accuracy.interval.high >= promise.lower, words)
 
 
-def _shadow(rung: Rung, row: AnsweredBy, compared: Compared) -> Verdict:
+def _shadow(row: AnsweredBy, compared: Compared) -> Verdict:
     assert row.accuracy is not None
     interval = Interval(compared.low, compared.high)
     words = (
-        f"{_short(rung.model)}: the shadow says {compared.agreement:.1%} {_interval(interval)} of "
+        f"{_short(row.model)}: the shadow says {compared.agreement:.1%} {_interval(interval)} of "
         f"{compared.n:,} requests; {compared.dropped:,} more were drawn and not asked; "
         f"all answers: {row.accuracy.value:.1%}"
     )
@@ -181,6 +208,8 @@ def main() -> int:
     parser.add_argument("--probes", type=int, help="so many inputs are shown to the query; default: half of the data")
     parser.add_argument("--store", help="a store that may hold the answers on the probes already; default: a new one")
     parser.add_argument("--seconds", type=float, default=120.0)
+    parser.add_argument("--capacity", type=float, help="requests/s of the reference; default: measured now")
+    parser.add_argument("--bound", type=float, help="seconds; default: three times a lone request, measured now")
     parser.add_argument("--share", type=float, default=0.25, help="of the stand-ins' answers that are checked")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
@@ -190,26 +219,29 @@ def main() -> int:
         store = options.store or str(Path(name) / "store.sqlite")
         print(f"Answers to the {probes:,} probes:", flush=True)
         fill(store, setup)
-        timing = argparse.Namespace(seconds=min(options.seconds, 60.0), inputs=100)
-        capacity, alone = Bench(setup, store, timing, Path(name)).capacity()
-        path = service_file(definition(setup, 3 * alone, "latency", Path(name)), options.share)
-        ladder = promised_ladder(path, store)
+        capacity, bound = options.capacity, options.bound
+        if capacity is None or bound is None:
+            timing = argparse.Namespace(seconds=min(options.seconds, 60.0), inputs=100)
+            capacity, alone = Bench(setup, store, timing, Path(name)).capacity()
+            bound = bound or 3 * alone
+        path = service_file(definition(setup, bound, "latency", Path(name)), options.share)
         arrivals = pattern(capacity, options.seconds, options.seed)
         print(f"The reference answers {capacity:.1f} requests/s. {arrivals.pattern}", flush=True)
-        results = serve_and_load(path, store, setup, arrivals, probes, ladder)
+        served = serve_and_load(path, store, setup, arrivals, probes)
         with closing(open_store(store)) as opened:
             session = sessions(opened, NAME, 1)[0]
-    return report(ladder, results, session)
+    return report(served, session)
 
 
-def report(ladder: Ladder, results: Results, session: Session) -> int:
+def report(served: Served, session: Session) -> int:
+    results = served.results
     assert results.accuracy is not None
     assert results.accuracy.interval is not None
     who = ", ".join(f"{_short(row.model)} {row.count:,}" for row in results.models)
     print(f"\n{results.requests:,} requests, {len(results.switches):,} changes of the model, answered by {who}")
     overall = f"{results.accuracy.value:.1%} {_interval(results.accuracy.interval)}"
     print(f"Of all answers, the reference's own among them, {overall} are the reference's.\n")
-    rows = verdicts(ladder, results, session)
+    rows = verdicts(served, session)
     for verdict in rows:
         print(f"{'holds ' if verdict.holds else 'FAILS '} {verdict.words}")
     return int(not all(verdict.holds for verdict in rows))
