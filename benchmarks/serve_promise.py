@@ -26,7 +26,7 @@ from pathlib import Path
 
 import yaml
 
-from serve_switching import DEMO, LONGEST_WAIT, NAME, NICENESS, Bench, Setup, definition, fill, imagenet
+from serve_switching import DEMO, LONGEST_WAIT, NAME, Bench, Setup, definition, fill, imagenet
 from served import serving
 from zoolens.load.api import Inputs, Target, prepare, transport_to
 from zoolens.load.arrivals import Arrivals, varying
@@ -142,7 +142,7 @@ class Served:
 
 def serve_and_load(path: str, store: str, setup: Setup, arrivals: Arrivals, probes: int) -> Served:
     arguments = (path, "--store", store, "--queue", "100000", "--log-level", "warning")
-    with serving(*arguments, niceness=NICENESS) as urls:
+    with serving(*arguments, yielding=True) as urls:
         target, workload = unseen(urls["http"], setup, probes)
         with open_client(target.address) as client:
             workload, reference = judged_by_reference(client, workload)

@@ -26,7 +26,7 @@ import psutil
 import yaml
 from numpy.typing import NDArray
 
-from serve_switching import DEMO, NICENESS, Bench, definition, fill, imagenet
+from serve_switching import DEMO, Bench, definition, fill, imagenet
 from served import serving_process
 from zoolens.load.api import LoadRun
 from zoolens.load.arrivals import Arrivals, varying
@@ -271,7 +271,7 @@ def main() -> int:
         arrivals = pattern(capacity, options.seconds, options.seed)
         print(f"{arrivals.pattern}; bound {1e3 * bound:.0f} ms", flush=True)
         path = service_file(definition(setup, bound, "latency", Path(name)))
-        with serving_process(path, "--store", store, "--log-level", "warning", niceness=NICENESS) as (urls, pid):
+        with serving_process(path, "--store", store, "--log-level", "warning", yielding=True) as (urls, pid):
             watcher = Watcher(pid)
             watcher.start()
             run = bench.load(urls["http"], arrivals, bound)
