@@ -34,6 +34,7 @@ MODELS = [
     ("imagenet/squeezenet_v1.1_caffe", IMAGENET, (0,)),
     ("imagenet/mobilenet_v2_torch", IMAGENET, (0,)),
 ]
+LIMIT = 12  # inputs: a damaged channel may be dead on some
 LEAST_COPIES, LEAST_REEXPORTS, NAMED = 40, 20, 0.95
 
 
@@ -70,7 +71,7 @@ def test_one_model(home, assets, tmp_path, tally, request, name, data, seeds):
     zoo = request.config.rootpath / "tests" / "reference_zoo"
     with trusting(True):
         entry = as_onnx(name, zoo, tmp_path)
-        with_data = open_dataset(data.format(assets=assets), limit=2)
+        with_data = open_dataset(data.format(assets=assets), limit=LIMIT)
         for seed in seeds:
             for damage in damaged_copies(entry, tmp_path, seed=seed):
                 found = diverge_jobs(job(entry), job(damage.entry), with_data, examined=1)

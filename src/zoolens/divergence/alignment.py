@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from hashlib import blake2b
 from typing import Any, Final
 
 import numpy as np
 
 from zoolens.divergence.evaluation import Grid, exact_value, exact_values, grids_of, with_grids
 from zoolens.graph.diff.alignment import align
-from zoolens.graph.equality import same_structure
+from zoolens.graph.equality import same_structure, signature
 from zoolens.graph.model import Array, Graph, Node, Parameter, unused_name
+from zoolens.graph.sequence_alignment import best_pairs
 from zoolens.graph.weighted_graph import folded
 from zoolens.numerics.deviation import deviation, root_mean_square
 from zoolens.numerics.rounding import ONE_ROUNDING, rounded
@@ -56,7 +58,37 @@ def aligned(a: Graph, b: Graph) -> Aligned:
             names = zip(left.nodes, right.nodes, strict=True)
             return Aligned(left, right, tuple(Pair(node.name, other.name) for node, other in names))
     a, b = (folded(a), folded(b)) if _norms(a) != _norms(b) else (a, b)
-    partner = align(a, b).partner
+    ways = (_paired(a, b, partner) for partner in (_in_sequence(a, b), align(a, b).partner))
+    return min(ways, key=lambda way: len(way.only_a) + len(way.only_b))
+
+
+def _in_sequence(a: Graph, b: Graph) -> dict[str, Node]:
+    """The partner of each node of A where the two are nearly the same: in order, by what they say and by weights."""
+    signatures = {id(node): signature(node) for node in (*a.nodes, *b.nodes)}
+    weights = {id(node): _weights_digest(graph, node) for graph in (a, b) for node in graph.nodes}
+
+    def score(ours: Node, theirs: Node) -> float:
+        if ours.op != theirs.op or ours.shape != theirs.shape:
+            return 0.0
+        same = signatures[id(ours)] == signatures[id(theirs)]
+        anchored = bool(weights[id(ours)]) and weights[id(ours)] == weights[id(theirs)]
+        return 1.0 + same + 4 * anchored
+
+    pairs = best_pairs(a.nodes, b.nodes, score)
+    return {ours.name: theirs for ours, theirs in pairs if ours is not None and theirs is not None}
+
+
+def _weights_digest(graph: Graph, node: Node) -> bytes:
+    machine = blake2b(digest_size=12)
+    arrays = [
+        np.ascontiguousarray(graph.weights[tensor.key]) for tensor in node.parameters if tensor.key in graph.weights
+    ]
+    for array in arrays:
+        machine.update(array.tobytes())
+    return machine.digest() if arrays else b""
+
+
+def _paired(a: Graph, b: Graph, partner: Mapping[str, Node]) -> Aligned:
     inputs = {ours.name: theirs for ours, theirs in zip(a.inputs, b.inputs, strict=False)}
     partner = {**partner, **inputs}
     pairs = tuple(Pair(node.name, partner[node.name].name) for node in a.nodes if node.name in partner)
