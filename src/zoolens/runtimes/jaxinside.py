@@ -158,9 +158,14 @@ def recorded_profiles(
 
 
 def _read(data: Any) -> tuple[list[int], list[_Event]]:
-    """When each call began by the profiler's clock, and what ran on the processor and on devices, in order of time."""
+    """When each call began by the profiler's clock, and what ran on the processor and on devices, in order of time.
+
+    On a CPU an instruction may go on in other threads after its event is over: a second event, "end: …", which names
+    the first by number, says when it was done.
+    """
     marks: list[int] = []
-    events: list[_Event] = []
+    begun: list[tuple[_Event, Any]] = []
+    done: dict[Any, int] = {}
     for plane in data.planes:
         gpu = re.fullmatch(r"/device:GPU:(\d+)", plane.name)
         for thread, line in enumerate(plane.lines):
@@ -169,12 +174,20 @@ def _read(data: Any) -> tuple[list[int], list[_Event]]:
                 if event.name == _CALL:
                     marks.append(start)
                     continue
-                if event.name.startswith("end: ") or (gpu and not line.name.startswith("Stream")):
+                stats = dict(event.stats)
+                if event.name.startswith("end: "):
+                    done[stats.get("_c")] = start + duration
                     continue
-                instruction = str(dict(event.stats).get("hlo_op") or "")
+                if gpu and not line.name.startswith("Stream"):
+                    continue
+                instruction = str(stats.get("hlo_op") or "")
                 if instruction or gpu:
                     device = f"cuda:{gpu.group(1)}" if gpu else "cpu"
-                    events.append(_Event(event.name, instruction, start, duration, thread, device))
+                    begun.append((_Event(event.name, instruction, start, duration, thread, device), stats.get("_p")))
+    events = [
+        replace(event, duration=max(event.duration, done.get(number, 0) - event.start)) if number is not None else event
+        for event, number in begun
+    ]
     return sorted(marks), sorted(events, key=lambda event: event.start)
 
 

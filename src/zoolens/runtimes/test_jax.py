@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from zoolens.errors import ModelError
 from zoolens.runtimes.base import ModelFiles, Options
 from zoolens.runtimes.jax import Jax
-from zoolens.runtimes.jaxinside import read_instructions
+from zoolens.runtimes.jaxinside import _read, read_instructions
 from zoolens.testing import models
 from zoolens.testing.runtime_contract import RuntimeContract
 from zoolens.testing.tiny import ComputesTheTinyNetwork
@@ -148,3 +150,25 @@ def test_without_a_gpu_that_is_said(tmp_path):
         Jax().open(files, Options(device="cuda"))
     with Jax().open(files) as session:
         assert session.effective().provider == "XLA CPU"
+
+
+def test_an_instruction_lasts_until_its_end_is_told():
+    """A convolution goes on in other threads after its own event: without the second one it would look cheap."""
+
+    def event(name, start, duration, **stats):
+        return SimpleNamespace(name=name, start_ns=start, duration_ns=duration, stats=list(stats.items()))
+
+    events = [
+        event("zoolens call", 1000, 900),
+        event("convolution", 1100, 10, hlo_op="convolution", _p=7),
+        event("end: convolution", 1500, 5, _c=7),
+        event("fusion", 1600, 40, hlo_op="fusion"),
+    ]
+    line = SimpleNamespace(name="thread", events=events)
+    data = SimpleNamespace(planes=[SimpleNamespace(name="/host:CPU", lines=[line])])
+    marks, read = _read(data)
+    assert marks == [1000]
+    assert [(found.instruction, found.start, found.duration) for found in read] == [
+        ("convolution", 1100, 405),
+        ("fusion", 1600, 40),
+    ]
