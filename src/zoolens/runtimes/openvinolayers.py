@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any, Final
 
@@ -18,6 +18,7 @@ from zoolens.runtimes import onnxfile, tflitefile
 from zoolens.runtimes.base import ModelFiles
 from zoolens.runtimes.observing import CapturePoint, OperatorTime
 from zoolens.runtimes.onnxediting import node_label
+from zoolens.runtimes.openvinotflite import FoundLayer, found_layers
 
 PRECISIONS: Final = {"f32": "float32", "bf16": "bfloat16", "f16": "float16", "i8": "int8", "u8": "int8"}
 _NOT_RUN: Final = ("Input", "Output", "Const")
@@ -126,6 +127,7 @@ def file_names(graph: Any, model: ModelFiles) -> dict[str, tuple[str, ...]]:
     makers = _tensor_makers(graph, model)
     names: dict[str, tuple[str, ...]] = {}
     shared = _shared_names(graph)
+    parts = {part: layer.label for layer in _layers_by_weights(graph, model) for part in layer.parts}
     for op in graph.get_ops():
         name = op.get_friendly_name()
         if name in shared:
@@ -136,6 +138,8 @@ def file_names(graph: Any, model: ModelFiles) -> dict[str, tuple[str, ...]]:
         made = [makers[tensor] for port in op.outputs() for tensor in sorted(port.get_names()) if tensor in makers]
         if made:
             names[name] = names[name + _SPLIT] = tuple(made)
+        elif op.get_name() in parts:
+            names[name] = (parts[op.get_name()],)
     return names
 
 
@@ -144,6 +148,7 @@ def capture_points(graph: Any, model: ModelFiles, kept: set[str]) -> dict[str, t
     `kept`: operators whose output is made anyway, by OpenVINO's names."""
     makers = _tensor_makers(graph, model)
     shared = _shared_names(graph)
+    found = {layer.last: layer for layer in _layers_by_weights(graph, model) if layer.last is not None}
     points: dict[str, tuple[CapturePoint, PortKey]] = {}
     computed: set[str] = set()
     for op in graph.get_ordered_ops():
@@ -159,7 +164,15 @@ def capture_points(graph: Any, model: ModelFiles, kept: set[str]) -> dict[str, t
                 node = own if makers is None else makers.get(name)
                 if node is not None and name not in points:
                     points[name] = _point(name, node, port, kept=place == 0 and own in kept), key
+        layer = found.get(op.get_name())
+        if layer is not None and own not in shared and layer.label not in points:
+            point = _point(layer.label, layer.label, op.output(0), kept=own in kept)
+            points[layer.label] = replace(point, tensor=layer.label, axes=layer.axes), (own, 0)
     return points
+
+
+def _layers_by_weights(graph: Any, model: ModelFiles) -> list[FoundLayer]:
+    return found_layers(graph, tflitefile.read_graph(model.path())) if model.format == "tflite" else []
 
 
 PortKey = tuple[str, int | None]  # a tensor's name and None, or an operator's name and the place of the output

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from zoolens.runtimes.base import Options
+from zoolens.runtimes.base import ModelFiles, Options
 from zoolens.runtimes.openvino import OpenVino
 from zoolens.runtimes.openvinolayers import Counters, calls_per_compilation
+from zoolens.runtimes.openvinotflite import found_layers
+from zoolens.runtimes.tflitefile import read_graph
 from zoolens.testing import models
 from zoolens.testing.runtime_contract import RuntimeContract
+from zoolens.zoos.demo import MODELS_FOLDER
 
+ASSETS = Path(os.environ.get("ZOOLENS_ASSETS", "../shared/assets"))
 STATUS = SimpleNamespace(EXECUTED="executed", NOT_RUN="not run")
 
 
@@ -93,3 +100,41 @@ def test_names_are_the_same_in_every_session(tmp_path):
             names.append([operator.name for operator in session.profile(feeds)[0].operators])
             RuntimeContract().close_to(session.capture(feeds, ["flat"]).outputs, session.predict(feeds))
     assert names[0] == names[1]
+
+
+def test_layers_of_a_tflite_file_are_found_by_their_weights():
+    """OpenVINO forgets the names of its inner tensors."""
+    pytest.importorskip("openvino")
+    pytest.importorskip("ai_edge_litert")
+    from zoolens.runtimes.litert import LiteRt
+
+    path = ASSETS / "imagenet/tflite/tflitesupport_mobilenet_v1_0.25_224_float.tflite"
+    if not path.exists():
+        pytest.skip(f"ZOOLENS_ASSETS has no {path.name}")
+    files = ModelFiles("tflite", {"model": path})
+    with OpenVino().open(files, Options(precision="float32")) as ours, LiteRt().open(files) as theirs:
+        feeds = RuntimeContract.feeds(ours)
+        points = {point.name: point for point in ours.capture_points()}
+        (profile,) = ours.profile(feeds)
+        mine, wanted = (session.capture(feeds, list(points)).tensors for session in (ours, theirs))
+        layers = [operator for operator in profile.operators if operator.kind in ("Convolution", "GroupConvolution")]
+    assert len(points) >= 28
+    for name, point in points.items():
+        array = mine[name].transpose(0, 2, 3, 1) if point.axes == "NCHW" else mine[name]
+        np.testing.assert_allclose(array.reshape(wanted[name].shape), wanted[name], atol=1e-3)
+    assert len(layers) == 28
+    assert all(len(operator.nodes) == 1 for operator in layers)
+    assert len({operator.nodes for operator in layers}) == 28
+
+
+def test_layers_with_the_same_weights_are_not_told_apart():
+    pytest.importorskip("openvino")
+    path = MODELS_FOLDER / "lenet-narrow.tflite"
+    file = read_graph(path)
+    first, second = (place for place, operator in enumerate(file.operators) if operator.code == 3)
+    shared = list(file.operators)
+    weights = shared[first].inputs[1]
+    shared[second] = replace(shared[second], inputs=(shared[second].inputs[0], weights, shared[second].inputs[2]))
+    with OpenVino().open(ModelFiles("tflite", {"model": path})) as session:
+        assert len(found_layers(session._graph, file)) == 4
+        assert len(found_layers(session._graph, replace(file, operators=tuple(shared)))) == 2
