@@ -23,7 +23,7 @@ from zoolens.runtimes.openvinotflite import FoundLayer, found_layers
 PRECISIONS: Final = {"f32": "float32", "bf16": "bfloat16", "f16": "float16", "i8": "int8", "u8": "int8"}
 _NOT_RUN: Final = ("Input", "Output", "Const")
 _SPLIT: Final = "/WithoutBiases"  # behind the name of an operator whose bias is added by another one
-_NUMBERED: Final = re.compile(r"\b([A-Z][A-Za-z]+)_\d+")
+_NUMBERED: Final = re.compile(r"(?<![A-Za-z])([A-Z][A-Za-z]+)_\d+")
 _FEWEST_CALLS, _MOST_CALLS = 2, 50
 _TOLERATED: Final = 0.01  # error of a call's time, as a part of it
 _SPREAD: Final = 1 / sqrt(6)  # standard deviation of the difference of two numbers, each cut to a whole one
