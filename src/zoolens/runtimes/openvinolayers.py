@@ -95,8 +95,9 @@ def operators(
     ran = []
     seen: Counter[str] = Counter()
     for info, duration in durations:
-        # Operators that OpenVINO adds are numbered on through the life of a process.
-        name = info.node_name if info.node_name in names else _NUMBERED.sub(r"\1", info.node_name)
+        # Operators that OpenVINO names itself are numbered on through the life of a process.
+        given = info.node_name.removesuffix(_SPLIT) in names.get(info.node_name, ())
+        name = info.node_name if given else _NUMBERED.sub(r"\1", info.node_name)
         seen[name] += 1
         unique = name if seen[name] == 1 else f"{name} #{seen[name]}"
         ran.append(_operator(info, unique, duration, layers.get(info.node_name), names))
