@@ -426,10 +426,7 @@ class Endpoint:
             waiting=self.queue.requests + len(batch),
             inputs_waiting=self.queue.rows + rows,
             oldest_wait=now - batch[0].arrived,
-            time_left=min(
-                (left for pending in batch if (left := time_left(pending, self.settings, now)) is not None),
-                default=None,
-            ),
+            time_left=min(left, default=None),
             arrival_rate=self.arrival_rate,
             loaded=available & self._all,
             allowed=allowed,
