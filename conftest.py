@@ -40,7 +40,7 @@ SLOWEST = (
     "src/zoolens/runtimes/test_environments_network.py",
     "src/zoolens/crosstrain/study/explanation/test_explain.py",
     "src/zoolens/crosstrain/training/trainers/test_torch.py",
-    "src/zoolens/crosstrain/test_api.py",
+    "src/zoolens/crosstrain/training/trainers/test_keras_building.py",
     "tests/test_fanout.py",
     "tests/test_docs_python.py",  # not beside test_readme.py: one would wait until the demo has run for the other
 )
