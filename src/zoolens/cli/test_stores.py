@@ -21,7 +21,7 @@ READ = (
     ("crosstrain", "list"), ("crosstrain", "show", "study"), ("crosstrain", "remove", "study"),
     ("crosstrain", "export", "study", "folder"), ("crosstrain", "explain", "study", "trial"),
     ("crosstrain", "report", "study", "-o", "folder"), ("trace", "show", "last"), ("trace", "compare", "a", "b"),
-    ("events",), ("serve", "services.yaml", "--check"),
+    ("diverge", "last~1", "last"), ("events",), ("serve", "services.yaml", "--check"),
 )  # fmt: skip
 KEEP = (
     ("audit", "--zoo", "demo"), ("cost", "demo:mlp-small"), ("diff", "demo:mlp-small", "demo:lenet-wide"),
