@@ -77,7 +77,8 @@ def test_a_replica_that_is_killed_under_load_loses_no_request(service):
 
     answers, refusals, urls, statistics = asyncio.run(asyncio.wait_for(main(), 400))
     assert len(answers) > 100
-    assert len({answer.outputs["probabilities"].tobytes() for answer in answers}) <= 2  # of the reference or stand-in
+    rounded = {answer.outputs["probabilities"].round(3).tobytes() for answer in answers}  # batches round differently
+    assert len(rounded) <= 2  # of the reference or stand-in
     assert all(answer.parameters["zoolens_model"].startswith("demo:lenet-") for answer in answers)
     assert not refusals  # each was sent again to the replica that was left
     assert urls["http"].startswith("http://127.0.0.1:")
