@@ -85,7 +85,8 @@ def test_a_replica_that_is_killed_under_load_loses_no_request(service):
     assert 0 < statistics.success.count <= len(answers) + CLIENTS
     with open_store(store) as opened:
         after, before = sessions(opened)  # of both controllers
-    assert [event.kind for event in before.events].count("start") == 3  # two replicas, and the one that followed
+    # Two replicas, and the one that followed, unless the controller was killed before it had written that.
+    assert [event.kind for event in before.events].count("start") in (2, 3)
     assert sum(answered.requests for answered in (*before.answers, *after.answers)) > 100
 
 
