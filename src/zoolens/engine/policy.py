@@ -78,6 +78,7 @@ def worker_policy(
         tuple(devices),
         programs=programs,
         memory=memory or (None if accelerated else memory_bytes()),  # drivers of accelerators map more than there is
+        accelerated=accelerated,
     )
 
 

@@ -38,6 +38,7 @@ class Policy:
     devices: tuple[str, ...] = ()
     programs: bool = False  # may it start other programs, such as a compiler?
     memory: int | None = None  # bytes of its own
+    accelerated: bool = False  # may it use a GPU?
 
 
 @contextmanager
@@ -72,7 +73,7 @@ def confine(policy: Mapping[str, Any]) -> str:
             landlock.restrict(_grants(asked))
         capabilities.give_up()
         if filtered:
-            seccomp.install(programs=asked.programs)
+            seccomp.install(programs=asked.programs, accelerated=asked.accelerated)
     except OSError as error:  # the kernel has it and does not let us: to go on would be to pretend
         sys.exit(f"The sandbox could not be set up: {error}. If you trust the model, add --trust.")
     return _words(held, filtered)
@@ -107,6 +108,8 @@ def _grants(policy: Policy) -> Iterator[tuple[str, int]]:
     read = landlock.READ_AND_EXECUTE if policy.programs else landlock.READ
     yield from ((path, read) for path in policy.readable)
     yield from ((path, landlock.USE_DEVICE | landlock.READ_DIR) for path in policy.devices)
+    if policy.accelerated:  # CUDA's driver names its threads there, and does not start where it cannot
+        yield "/proc/self/task", landlock.READ | landlock.OVERWRITE
     yield policy.scratch, landlock.CHANGE
     if policy.kept is not None:
         yield policy.kept, landlock.CHANGE

@@ -16,10 +16,11 @@ import struct
 import sys
 from typing import Final
 
+_SOCKET: Final = (41, 198)
 # name: (x86-64, aarch64); None: the architecture does not have it. Numbers from 424 on are the same everywhere.
 _CALLS: Final[dict[str, tuple[int | None, int | None]]] = {
     # the network; also sockets with a name in the file system (agents, containers, databases), which Landlock lets pass
-    "socket": (41, 198),
+    "socket": _SOCKET,
     # other processes, and debugging
     "ptrace": (101, 117), "process_vm_readv": (310, 270), "process_vm_writev": (311, 271), "kcmp": (312, 272),
     "pidfd_send_signal": (424, 424), "pidfd_open": (434, 434), "pidfd_getfd": (438, 438), "tkill": (200, 130),
@@ -50,9 +51,14 @@ _CALLS: Final[dict[str, tuple[int | None, int | None]]] = {
     "sethostname": (170, 161), "setdomainname": (171, 162), "iopl": (172, None), "ioperm": (173, None),
     "fanotify_init": (300, 262), "vhangup": (153, 58),
 }  # fmt: skip
+# How a socket reaches somebody: refused where sockets themselves are not.
+_REACHING: Final[dict[str, tuple[int | None, int | None]]] = {
+    "connect": (42, 203), "sendto": (44, 206), "sendmsg": (46, 211), "sendmmsg": (307, 269),
+}  # fmt: skip
 _PROGRAMS: Final[dict[str, tuple[int | None, int | None]]] = {
     "execve": (59, 221), "execveat": (322, 281), "fork": (57, None), "vfork": (58, None),
 }  # fmt: skip
+_LOCAL: Final = 1  # the family of sockets within a machine
 _CLONE: Final = (56, 220)
 _CLONE3: Final = 435
 # Calls whose first argument is the process they are about.
@@ -100,20 +106,25 @@ def forbid_new_privileges() -> None:
     _prctl(_SET_NO_NEW_PRIVS, 1, None)
 
 
-def install(*, programs: bool) -> None:
-    """Filter this thread and all that it starts. `programs`: it may start other processes and programs."""
-    code = b"".join(
-        struct.pack("=HBBI", *instruction) for instruction in program(programs=programs, process=os.getpid())
-    )
+def install(*, programs: bool, accelerated: bool = False) -> None:
+    """Filter this thread and all that it starts. `programs`: it may start other processes and programs. `accelerated`:
+    it may make and name local sockets, as CUDA's driver does when it starts, but reach nobody by them."""
+    instructions = program(programs=programs, process=os.getpid(), accelerated=accelerated)
+    code = b"".join(struct.pack("=HBBI", *instruction) for instruction in instructions)
     held = ctypes.create_string_buffer(code, len(code))
     header = struct.pack("@HP", len(code) // 8, ctypes.addressof(held))
     _prctl(_SET_SECCOMP, _FILTER, ctypes.create_string_buffer(header, len(header)))
 
 
-def program(*, programs: bool, process: int, machine: str | None = None) -> list[Instruction]:
+def program(
+    *, programs: bool, process: int, machine: str | None = None, accelerated: bool = False
+) -> list[Instruction]:
     """The filter for a machine (default: this one)."""
     column, architecture = _ARCHITECTURES[machine or platform.machine()]
-    refused = [*_CALLS.values(), *(() if programs else _PROGRAMS.values())]
+    calls = _CALLS
+    if accelerated:
+        calls = {name: numbers for name, numbers in _CALLS.items() if name != "socket"} | _REACHING
+    refused = [*calls.values(), *(() if programs else _PROGRAMS.values())]
     code: list[Instruction] = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_EQUAL, 1, 0, architecture),
@@ -127,6 +138,8 @@ def program(*, programs: bool, process: int, machine: str | None = None) -> list
             code += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _REFUSE)]
     code += [(_EQUAL, 0, 1, _CLONE3), (_RETURN, 0, 0, _UNKNOWN)]  # its flags cannot be seen: libraries fall back
     code += _clone(_CLONE[column], programs=programs)
+    if accelerated:
+        code += _local_sockets(_SOCKET[column])
     for pair in (_PRLIMIT, *_MOVE_MEMORY.values()):
         code += _only_about(pair[column], process)
     for pair, of_user in _PRIORITIES.values():
@@ -146,6 +159,16 @@ def _clone(number: int, *, programs: bool) -> list[Instruction]:
         (_ANY_BIT, 0, 1, _NEW_NAMESPACES),
         (_RETURN, 0, 0, _REFUSE),
         (_RETURN, 0, 0, _ALLOW),
+    ]
+    return [(_EQUAL, 0, len(inside), number), *inside]
+
+
+def _local_sockets(number: int) -> list[Instruction]:
+    inside: list[Instruction] = [
+        (_LOAD, 0, 0, _ARGUMENT),
+        (_EQUAL, 0, 1, _LOCAL),
+        (_RETURN, 0, 0, _ALLOW),
+        (_RETURN, 0, 0, _REFUSE),
     ]
     return [(_EQUAL, 0, len(inside), number), *inside]
 

@@ -62,6 +62,8 @@ def test_what_a_policy_grants():
         ("/dev/null", device),
         ("/scratch", change),
     ]
+    accelerated = Policy("/scratch", (), None, (), accelerated=True)
+    assert list(_grants(accelerated)) == [("/proc/self/task", 0b1110 | 1 << 14), ("/scratch", change)]
     kept = Policy("/scratch", ("/usr",), "/kept", programs=True)
     assert list(_grants(kept)) == [("/usr", read | 1), ("/scratch", change), ("/kept", change)]
 

@@ -17,9 +17,9 @@ WORDS = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 OWN = 4321
 
 
-def answer(machine, number, first=0, second=0, *, programs=False, architecture=None):
+def answer(machine, number, first=0, second=0, *, programs=False, accelerated=False, architecture=None):
     """What the kernel would do: the classic BPF of the filter on the fields of struct seccomp_data."""
-    code = program(programs=programs, process=OWN, machine=machine)
+    code = program(programs=programs, process=OWN, machine=machine, accelerated=accelerated)
     data = {0: number, 4: WORDS[machine] if architecture is None else architecture, 16: first, 24: second}
     place, loaded = 0, 0
     while True:
@@ -39,10 +39,11 @@ def numbers(table, machine):
     return [pair[column] for pair in table if pair[column] is not None]
 
 
+@pytest.mark.parametrize("accelerated", [False, True])
 @pytest.mark.parametrize("programs", [False, True])
 @pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
-def test_only_comparisons_jump(machine, programs):
-    for kind, yes, no, _ in program(programs=programs, process=OWN, machine=machine):
+def test_only_comparisons_jump(machine, programs, accelerated):
+    for kind, yes, no, _ in program(programs=programs, process=OWN, machine=machine, accelerated=accelerated):
         assert kind in (0x15, 0x35, 0x45) or (kind in (0x20, 0x06) and yes == no == 0)
 
 
@@ -63,6 +64,19 @@ def test_what_frameworks_call_is_allowed(machine):
     for number in (one for some in named for one in some if one not in refused):
         assert answer(machine, number, 7, 7) == ALLOW
     assert answer(machine, 500) == ALLOW
+
+
+def test_with_a_gpu_local_sockets_are_made_and_reach_nobody(machine):
+    """CUDA's driver makes one and gives it a name when it starts; it connects to nothing and sends nothing."""
+    [number] = numbers([seccomp._SOCKET], machine)
+    assert answer(machine, number, socket.AF_UNIX) == REFUSE
+    assert answer(machine, number, socket.AF_UNIX, accelerated=True) == ALLOW
+    for family in (socket.AF_INET, socket.AF_INET6, 16):  # the last is the kernel's own, "netlink"
+        assert answer(machine, number, family, accelerated=True) == REFUSE
+    for reaching in numbers(seccomp._REACHING.values(), machine):
+        assert answer(machine, reaching, accelerated=True) == REFUSE
+    others = [pair for name, pair in seccomp._CALLS.items() if name != "socket"]
+    assert all(answer(machine, other, accelerated=True) == REFUSE for other in numbers(others, machine))
 
 
 def test_programs_are_started_only_where_they_may_be(machine):
