@@ -71,7 +71,7 @@ def test_satisfied(text):
         ("memory>=15GiB", "memory>=15GiB is required but this machine offers 16.0 GB"),
         ("cores>2", "cores>2 is required but this machine offers 2"),
         ("python<3.11", "python<3.11 is required but this is Python 3.11.7"),
-        ("device==cuda", "device==cuda is required but onnxruntime runs on cpu"),
+        ("device==tpu", "device==tpu is required but onnxruntime runs on cpu, cuda"),
     ],
 )
 def test_not_satisfied_says_why(text, reason):
