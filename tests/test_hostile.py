@@ -223,7 +223,10 @@ def test_interrupt_keeps_what_was_done(home, fake_model, data):
     _, err = process.communicate(timeout=60)
     if process.returncode == 0:
         pytest.skip("it had finished before the interrupt")
-    assert process.returncode == 130
+    # Python ends itself by the signal, which a shell shows as 130 too, where the interrupt came while it ran a text of
+    # code (dataclasses do), although we have caught it and exit with 130.
+    assert process.returncode in (130, -signal.SIGINT)
+    assert "Interrupted." in err
     assert "goes on from there" in err
     assert "Traceback" not in err
 
