@@ -72,8 +72,9 @@ def _on_layers(divergence: Divergence) -> Iterator[str]:
     else:
         first, last = divergence.first, [fact for fact in divergence.layers if fact.layer.between is not None][-1]
         yield (
-            f"First layer beyond rounding: {first.label}, where the two are {_error(first.layer)} apart (floor "
-            f"{first.layer.floor:.1e}); at {last.label} it is {_error(last.layer)} ({count})."
+            f"First layer beyond rounding of those that both show: {first.label}, where the two are "
+            f"{_error(first.layer)} apart (floor {first.layer.floor:.1e}); at {last.label} it is "
+            f"{_error(last.layer)} ({count})."
         )
     if divergence.parts is not None:
         yield f"Of the difference on the worst input: {divergence.parts.words} (floor {divergence.parts.floor:.1e})."
