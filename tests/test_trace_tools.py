@@ -120,14 +120,23 @@ def test_mlflow_takes_the_spans(home, fake_model, data, tmp_path):
         result = traced(fake_model, data, "--otlp", f"http://127.0.0.1:{port}", "--header", "x-mlflow-experiment-id:0")
         assert "Sent " in result.output
         query = "import mlflow, json, sys; mlflow.set_tracking_uri(sys.argv[1]); "
-        query += "traces = mlflow.search_traces(experiment_ids=['0'], return_type='list'); "
-        query += "print(json.dumps([span.name for trace in traces for span in trace.data.spans]))"
+        query += "(trace,) = mlflow.search_traces(locations=['0'], return_type='list'); "
+        query += "spans = [(span.name, span.span_id, span.parent_id) for span in trace.data.spans]; "
+        query += "print(json.dumps(spans))"
         told = subprocess.run(
             [python, "-c", query, f"http://127.0.0.1:{port}"],
             env=environment, capture_output=True, text=True, timeout=120, check=True,
         )  # fmt: skip
-        names = json.loads(told.stdout.splitlines()[-1])
-        assert {"request", "predict", "scores", "logits"} <= set(names)
+        spans = json.loads(told.stdout.splitlines()[-1])
+        assert {"request", "predict", "scores", "logits"} <= {name for name, _, _ in spans}
+        assert len([name for name, _, parent in spans if parent is None]) == 1
+        assert f"Sent {len(spans)} spans" in result.output.replace(",", "")
+        callers = {number: (name, parent) for name, number, parent in spans}
+        layer, path = next(number for name, number, _ in spans if name == "logits"), []
+        while layer is not None:
+            name, layer = callers[layer]
+            path.append(name)
+        assert path[:3] == ["logits", "predict", "layer observed"]
     finally:
         server.terminate()
         server.wait(30)

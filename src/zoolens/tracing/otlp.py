@@ -1,8 +1,14 @@
-"""Spans as OTLP, the protocol of OpenTelemetry: protobuf over HTTP, made from columns and sent to any collector."""
+"""Spans as OTLP, the protocol of OpenTelemetry: protobuf over HTTP, made from columns and sent to any collector.
+
+Collectors show a trace from its one outermost span, and some take its name and its length from it. Hundreds of repeated
+calls have none, so that spans around them are added: one for all, one for each model in a runtime, and one for each
+level that was observed, from the first of its calls to the last.
+"""
 
 from __future__ import annotations
 
 import gzip
+import hashlib
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,6 +24,8 @@ if TYPE_CHECKING:
 PATH: Final = "/v1/traces"
 AT_ONCE: Final = 2_000  # spans of one request: collectors refuse bodies of more than some megabytes
 TIMEOUT: Final = 30.0
+_ALL: Final = "zoolens trace"  # the span around several models or runtimes that were traced together
+_Row = Mapping[str, Any]
 _TEXTS: Final = ("kind", "level", "observed", "kernel", "precision", "device")
 
 
@@ -29,13 +37,68 @@ def send_otlp(url: str, tables: Iterable[tuple[str, pa.Table]], headers: Mapping
     """
     address = endpoint(url)
     sent = 0
-    for service, table in tables:
-        rows = table.to_pylist()
+    for service, rows in with_outer_spans([(service, table.to_pylist()) for service, table in tables]):
         for start in range(0, len(rows), AT_ONCE):
             some = rows[start : start + AT_ONCE]
             _post(address, encode(service, some), headers or {})
             sent += len(some)
     return sent
+
+
+def with_outer_spans(services: Sequence[tuple[str, list[_Row]]]) -> Iterator[tuple[str, list[_Row]]]:
+    """The rows of all services, those of each trace below one outermost span. A trace that has one already, such as the
+    recording of an application, stays as it is."""
+    for trace_id in dict.fromkeys(row["trace_id"] for _, rows in services for row in rows):
+        kept = ((service, [row for row in rows if row["trace_id"] == trace_id]) for service, rows in services)
+        own = [(service, rows) for service, rows in kept if rows]
+        inside = {row["span_id"] for _, rows in own for row in rows}
+        outermost = [row for _, rows in own for row in rows if row["parent"] not in inside]
+        if len(outermost) == 1:
+            yield from own
+            continue
+        callers = {row["parent"] for row in outermost}
+        parent = callers.pop() if len(callers) == 1 else None
+        names = list(dict.fromkeys(service for service, _ in own))
+        if len(names) > 1:
+            whole = _around(outermost, (trace_id,), _ALL, "trace", parent)
+            parent = whole["span_id"]
+            yield _ALL, [whole]
+        for name in names:
+            rows = [row for service, rows in own if service == name for row in rows]
+            yield name, list(_below_levels(name, rows, inside, parent))
+
+
+def _below_levels(service: str, rows: Sequence[_Row], inside: set[int], parent: int | None) -> Iterator[_Row]:
+    """One span around all rows, below it one around the calls of each observed level, and the rows below these."""
+    outermost = [row for row in rows if row["parent"] not in inside]
+    model = _around(outermost, (rows[0]["trace_id"], service), service, "model in a runtime", parent)
+    yield model
+    levels: dict[str, int] = {}
+    for observed in dict.fromkeys(row["observed"] for row in outermost):
+        calls = [row for row in outermost if row["observed"] == observed]
+        name = "whole requests" if observed == "none" else f"{observed} observed"
+        level = _around(calls, (rows[0]["trace_id"], service, observed), name, "level", model["span_id"])
+        levels[observed] = level["span_id"]
+        yield level
+    for row in rows:
+        yield row if row["parent"] in inside else {**row, "parent": levels[row["observed"]]}
+
+
+def _around(rows: Sequence[_Row], identity: Sequence[str], name: str, kind: str, parent: int | None) -> _Row:
+    """A span from the first of these to the last. The same trace has the same one when it is sent again."""
+    start, end = min(row["time"] for row in rows), max(row["time"] + row["duration"] for row in rows)
+    number = int.from_bytes(hashlib.sha256("\n".join(identity).encode()).digest()[:8]) or 1
+    return {
+        **dict.fromkeys(rows[0]),
+        "name": name,
+        "kind": kind,
+        "time": start,
+        "duration": end - start,
+        "synthetic": False,
+        "trace_id": rows[0]["trace_id"],
+        "span_id": number,
+        "parent": parent,
+    }
 
 
 def endpoint(url: str) -> str:
@@ -78,7 +141,8 @@ def _attributes(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
         yield "zoolens.nodes", ", ".join(row["nodes"])
     if row["shapes"]:
         yield "zoolens.shapes", ", ".join("×".join(map(str, shape)) for shape in row["shapes"])
-    yield "zoolens.repeat", row["repeat"]
+    if row["repeat"] is not None:
+        yield "zoolens.repeat", row["repeat"]
     if row["clean"] is not None:
         yield "zoolens.clean", row["clean"]
     yield "zoolens.synthetic_start", row["synthetic"]

@@ -11,7 +11,7 @@ import pytest
 from zoolens.errors import ZoolensError
 from zoolens.runtimes.observing import OperatorTime, Profile
 from zoolens.tracing.chrome import write_chrome
-from zoolens.tracing.otlp import endpoint, send_otlp
+from zoolens.tracing.otlp import endpoint, send_otlp, with_outer_spans
 from zoolens.tracing.spans import Level, SpanColumns, add_profiles
 from zoolens.tracing.timeline import timeline
 from zoolens.tracing.tracecontext import TraceContext
@@ -105,6 +105,30 @@ def test_a_collector_gets_spans_as_opentelemetry_has_them():
     attributes = {attribute.key: attribute.value for attribute in layer.attributes}
     assert attributes["zoolens.kernel"].string_value == "brgconv"
     assert attributes["zoolens.clean"].bool_value
+
+
+def test_repeated_calls_hang_below_one_outermost_span():
+    tables = [("model in a", table(*CROSSING)), ("model in b", table(*CROSSING)), ("model in a", table(*CROSSING))]
+    services = list(with_outer_spans([(service, rows.to_pylist()) for service, rows in tables]))
+    assert [service for service, _ in services] == ["zoolens trace", "model in a", "model in b"]
+    spans = [span for _, rows in services for span in rows]
+    by_number = {span["span_id"]: span for span in spans}
+    assert len(by_number) == len(spans) == 3 * 9 + 1 + 2 + 2
+    outermost = [span for span in spans if span["parent"] not in by_number]
+    assert [(span["name"], span["parent"]) for span in outermost] == [("zoolens trace", 7)]  # 7 is who called
+    layer = next(span for span in spans if span["name"] == NAME)
+    names = []
+    while layer is not None:
+        names.append(layer["name"])
+        layer = by_number.get(layer["parent"])
+    assert names == [NAME, "predict", "layer observed", "model in a", "zoolens trace"]
+    assert (outermost[0]["time"], outermost[0]["duration"]) == (1000, 100_000)
+    assert services == list(with_outer_spans([(service, rows.to_pylist()) for service, rows in tables]))
+
+
+def test_a_trace_with_one_outermost_span_stays_as_it_is():
+    services = [("model in a", table(*CROSSING, repeats=1).to_pylist())]
+    assert list(with_outer_spans(services)) == services
 
 
 def test_a_collector_that_refuses_or_is_not_there_is_a_sentence():
