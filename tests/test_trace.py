@@ -53,6 +53,14 @@ def test_the_same_trace_again_observes_nothing_and_a_deeper_one_only_what_is_mis
     assert fresh.run.id != first.run.id
 
 
+def test_after_a_fresh_trace_the_same_command_gives_that_one_and_not_the_first(store, fake_model, data):
+    model = fake_model()
+    (first,) = zoolens.trace(model, data, level="model", store=store, **QUICK)
+    (fresh,) = zoolens.trace(model, data, level="model", fresh=True, store=store, **QUICK)
+    (again,) = zoolens.trace(model, data, level="layer", store=store, **QUICK)
+    assert again.run.id == fresh.run.id != first.run.id
+
+
 def test_what_changes_the_times_changes_the_run(store, fake_model, data):
     model = fake_model()
     traces = [
@@ -119,6 +127,32 @@ def test_a_traceparent_is_taken_over(store, fake_model, data):
     assert {row["parent"] for row in spans} == {0xB7AD6B7169203331}
 
 
+def test_a_trace_that_a_caller_asked_for_is_never_an_earlier_one(store, fake_model, data):
+    model = fake_model()
+    zoolens.trace(model, data, level="model", store=store, **QUICK)
+    header = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    (trace,) = zoolens.trace(model, data, level="model", traceparent=header, store=store, **QUICK)
+    assert {row["trace_id"] for row in rows(store, trace, "model")} == {"0af7651916cd43dd8448eb211c80319c"}
+    with recording("app", store=store) as current:
+        zoolens.trace(model, data, level="model", store=store, **QUICK)
+    assert "model" in {row["level"] for row in current.table().to_pylist()}
+
+
+def test_a_request_and_its_steps_are_compared_on_the_same_inputs(store, fake_model, data, monkeypatch):
+    from zoolens.tracing import measuring
+
+    sent = []
+    observe = measuring.observed_calls
+    monkeypatch.setattr(
+        measuring, "observed_calls", lambda call, *a, **k: (sent.append(call.args), observe(call, *a, **k))[1]
+    )
+    zoolens.trace(fake_model(), data, level="pipeline", batch=3, store=store, **QUICK)
+    inputs = {whole: [first for first, steps in sent if (steps is None) is whole] for whole in (True, False)}
+    assert inputs[True] == inputs[False] == [3 * pair for pair in range(6)]
+    order = [steps is None for _, steps in sent]
+    assert order[:4] == [True, False, False, True]  # each comes first in turn
+
+
 def test_a_trace_inside_a_recording_is_on_its_timeline(store, fake_model, data):
     with recording("app", store=store) as current, zoolens.span("step"):
         zoolens.trace(fake_model(), data, level="model", store=store, **QUICK)
@@ -146,6 +180,10 @@ def test_json_has_every_figure(home, fake_model, data):
 def test_what_is_no_trace_is_said(store, fake_model, data):
     with pytest.raises(ZoolensError, match="no run named"):
         load_trace("abcdef", store=store)
+    zoolens.trace(fake_model(), data, level="model", store=store, **QUICK)
+    with pytest.raises(ZoolensError, match="no trace named 'tiny@onyx'") as caught:
+        load_trace("tiny@onyx", store=store)
+    assert "@fake" in caught.value.hint
     (outcome,) = zoolens.evaluate([str(fake_model())], data, cold=False, store=store)
     with pytest.raises(ZoolensError, match="is no trace"):
         load_trace(outcome.run.id, store=store)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -138,10 +138,20 @@ def run(model: str, **chosen: Any) -> None:
         roofs = _roofs(store, traces) if chosen["roofline"] else []
         _show(traces, roofs, top=chosen["top"], as_json=chosen["as_json"])
         _write(store, traces, roofs, chosen)
-    for outcome in outcomes:
-        for note in (*outcome.notes, *([f"{outcome.title}: skipped, {outcome.skipped}"] if outcome.skipped else [])):
-            click.echo(f"note: {note}", err=True)
+    for note in (note for outcome in outcomes for note in _notes(outcome)):
+        click.echo(f"note: {note}", err=True)
     _fail(outcomes)
+
+
+def _notes(outcome: Outcome) -> Iterator[str]:
+    yield from outcome.notes
+    if outcome.skipped:
+        yield f"{outcome.title}: skipped, {outcome.skipped}"
+    if outcome.kept:
+        yield (
+            f"{outcome.title}: {', '.join(outcome.kept)} {'was' if len(outcome.kept) == 1 else 'were'} traced by an "
+            "earlier command; --fresh traces all again."
+        )
 
 
 def _fail(outcomes: Sequence[Outcome]) -> None:
@@ -162,7 +172,10 @@ def _fail(outcomes: Sequence[Outcome]) -> None:
 @json_option
 @wide_option
 def show(name: str, top: int, store: str | None, as_json: bool, **chosen: Any) -> None:
-    """Show a trace that is stored. RUN is the id of its run, "last", or MODEL@RUNTIME for the newest one of these."""
+    """Show a trace that is stored.
+
+    RUN is the id of its run, MODEL@RUNTIME for the newest one of these, or "last" for the one that was begun last.
+    """
     from zoolens.store.store import open_store
     from zoolens.tracing.stored import load_trace
 
@@ -295,11 +308,11 @@ def _print_roof(roof: Roofline, top: int) -> None:
 
 
 def _say_why(traces: Sequence[Trace]) -> None:
-    """Of several traces that have layers: why the slowest takes longer than the quickest."""
+    """Of several traces of one model that have layers: why the slowest takes longer than the quickest."""
     from zoolens.tracing.comparison import compare_traces
 
     comparable = [trace for trace in traces if trace.layers and trace.unlayered is not None]
-    if len(comparable) < 2:
+    if len(comparable) < 2 or len({trace.run.ref for trace in comparable}) > 1:
         return
     ordered = sorted(comparable, key=lambda trace: trace.unlayered.median if trace.unlayered else 0.0)
     click.echo()
@@ -311,7 +324,8 @@ def _print(trace: Trace, top: int) -> None:
     from zoolens.tracing.report import counters_table, layers_table, levels_table, sentences
 
     console = make_console()
-    console.print(f"[bold]{plain(trace.title)}[/], batch {trace.batch}, {plain(trace.inputs)} (run {trace.run.id[:8]})")
+    when = f"run {trace.run.id[:8]} of {trace.run.created:%Y-%m-%d %H:%M} UTC"
+    console.print(f"[bold]{plain(trace.title)}[/], batch {trace.batch}, {plain(trace.inputs)} ({when})")
     _print_table(levels_table(trace))
     if trace.layers:
         click.echo()

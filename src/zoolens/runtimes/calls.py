@@ -23,7 +23,9 @@ class ObservedCall:
     """One call. Times are in nanoseconds, `start` since the Unix epoch. All but `start` and `duration` count the whole
     process during the call, however many threads it has.
 
-    `delay` is how long its threads were ready to run and waited for a core; None where this kernel does not tell. A
+    `delay` is how long its threads were ready to run and waited for a core; None where this kernel does not tell.
+    `on_cores` is how long they ran, in the program and in the kernel together: most kernels only estimate how that time
+    divides, from what the process did in all its life, so that the two are not told apart here. A
     page fault is minor when the page was in memory already, and major when it had to be read from a disk. A context
     switch is voluntary when a thread waited for something, and involuntary when another one was given its core.
     """
@@ -31,8 +33,7 @@ class ObservedCall:
     start: int
     duration: int
     delay: int | None
-    user: int
-    system: int
+    on_cores: int
     minor_faults: int
     major_faults: int
     voluntary_switches: int
@@ -55,9 +56,10 @@ def observed_calls(call: Callable[[], object], repeats: int, *, also: Sequence[i
     try:
         for _ in range(repeats):
             usage, reading, counted = resource.getrusage(resource.RUSAGE_SELF), _read(watches), hardware.read()
+            used = time.process_time_ns()
             start, begun = time.time_ns(), time.perf_counter_ns()
             call()
-            ended = time.perf_counter_ns()
+            ended, cores = time.perf_counter_ns(), time.process_time_ns()
             events = {name: count - counted[name] for name, count in hardware.read().items()}
             readings, after = [reading, _read(watches)], resource.getrusage(resource.RUSAGE_SELF)
             calls.append(
@@ -65,8 +67,7 @@ def observed_calls(call: Callable[[], object], repeats: int, *, also: Sequence[i
                     start,
                     ended - begun,
                     int(waiting_between(readings).delay_ns[0]) if watched else None,
-                    round((after.ru_utime - usage.ru_utime) * 1e9),
-                    round((after.ru_stime - usage.ru_stime) * 1e9),
+                    cores - used,
                     after.ru_minflt - usage.ru_minflt,
                     after.ru_majflt - usage.ru_majflt,
                     after.ru_nvcsw - usage.ru_nvcsw,

@@ -180,7 +180,7 @@ def test_operators_of_a_branch_lie_below_it(tmp_path):
 
 
 def test_a_profile_that_is_cut_off_is_explained(tmp_path):
-    calls = [ObservedCall(start, 5000, None, 0, 0, 0, 0, 0, 0) for start in (10_000, 20_000)]
+    calls = [ObservedCall(start, 5000, None, 0, 0, 0, 0, 0) for start in (10_000, 20_000)]
     event = {"cat": "Node", "name": "a_kernel_time", "ts": 3, "dur": 1, "args": {"op_name": "Conv"}}
     path = tmp_path / "profile.json"
     path.write_text(json.dumps([event, {**event, "ts": 13}]))

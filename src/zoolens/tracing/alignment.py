@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from zoolens.catalog.stored import check_model, stored_entry
-from zoolens.errors import ZoolensError
+from zoolens.errors import ModelError, ZoolensError
 from zoolens.graph.diff.alignment import align
 from zoolens.graph.model import Graph
 from zoolens.graph.passes.canonical import canonical
@@ -168,5 +168,7 @@ def traced_graph(trace: Trace) -> Graph:
     """The canonical graph of the file that was traced; ZoolensError where it is gone or cannot be read as a graph."""
     entry = stored_entry(trace.run)
     check_model(entry, trace.run)
-    asset = next(asset for asset in entry.manifest.assets if asset.format == trace.run.model.format)
-    return canonical(raw_graph(entry, asset))
+    for asset in entry.manifest.assets:
+        if asset.format == trace.run.model.format:
+            return canonical(raw_graph(entry, asset))
+    raise ModelError(f"{trace.run.ref} has no file in the format {trace.run.model.format} any more.")

@@ -121,8 +121,8 @@ def _call(a: Trace, b: Trace) -> LayerDifference:
     left, right = a.unlayered, b.unlayered
     assert left is not None  # a trace with layers has calls beside them
     assert right is not None
-    low = (right.low or right.median) - (left.high or left.median)
-    high = (right.high or right.median) - (left.low or left.median)
+    low = -np.inf if right.low is None or left.high is None else right.low - left.high
+    high = np.inf if right.high is None or left.low is None else right.high - left.low
     return LayerDifference("predict", (), left, right, right.median - left.median, Interval(low, high), "", "")
 
 
@@ -131,7 +131,8 @@ def _summed(layers: Sequence[Layer], observed: ObservedCalls) -> Samples:
 
 
 def _used(samples: Samples, observed: ObservedCalls, times: Timing | None) -> Samples:
-    return samples if times is not None and times.disturbed else samples[observed.clean]
+    """The repetitions that a side's median is of; all of them where the side has no layer and all samples are zero."""
+    return samples if times is None or times.disturbed else samples[observed.clean]
 
 
 def _interval(a: Samples, b: Samples) -> Interval:
@@ -177,19 +178,18 @@ def sentences(comparison: TraceComparison) -> Iterator[str]:
     assert call.a is not None
     assert call.b is not None
     slower = call.b.median / call.a.median if call.a.median else float("inf")
-    ratio = f"{slower:.2f} times as long" if slower >= 1 else f"{1 / slower:.2f} times as fast"
+    ratio = f"it takes {slower:.2f} times as long" if slower >= 1 else f"it is {1 / slower:.2f} times as fast"
     yield (
         f"{b.title} takes {figure(call.b.median, 's')} where {a.title} takes {figure(call.a.median, 's')}: "
-        f"{'it takes' if slower >= 1 else 'it is'} {ratio}."
+        f"{ratio if call.sure else 'the repetitions do not tell which of them is slower'}."
     )
-    if a.batch != b.batch:
-        yield f"A batch of {a.batch} is compared with a batch of {b.batch}."
+    yield from _other_settings(a, b)
     leading = [row for row in comparison.differences[:3] if row.sure and (row.difference > 0) == (call.difference > 0)]
     for row in leading:
         yield f"{row.name}: {_change(row)}."
     met = {
         "file": "Layers are matched by the operators of the file, joined where a runtime fuses them.",
-        "graph": "The files differ: layers are matched through the aligned graphs of both.",
+        "graph": f"The files differ: layers are matched through the aligned graphs of both. {comparison.reason}",
         "kind": f"Layers are only matched by their kind, because {comparison.reason}.",
     }
     yield met[comparison.by]
@@ -211,13 +211,33 @@ def sentences(comparison: TraceComparison) -> Iterator[str]:
         )
 
 
+def _other_settings(a: Trace, b: Trace) -> Iterator[str]:
+    """What else differs between two traces and changes times, whatever the runtimes are."""
+    for trace in (a, b):
+        if trace.unlayered is not None and trace.unlayered.disturbed:
+            yield f"Other processes disturbed the calls of {trace.title}: waiting for a core is in its times."
+    machines = [trace.run.stack.identity.get("machine", {}) for trace in (a, b)]
+    if machines[0] != machines[1]:
+        yield "The two traces were made on different machines: differences are those of the machines, too."
+    if a.batch != b.batch:
+        yield f"A batch of {a.batch} is compared with a batch of {b.batch}."
+    if a.threads != b.threads:
+        words = [f"{trace.threads} threads" if trace.threads else "its own number of threads" for trace in (a, b)]
+        yield f"The first ran with {words[0]}, the second with {words[1]}."
+    if a.inputs != b.inputs:
+        yield f"The inputs differ: {a.inputs} and {b.inputs}."
+
+
 def _change(row: LayerDifference) -> str:
     before, after = (NOTHING if times is None else figure(times.median, "s") for times in (row.a, row.b))
-    how = f", {row.computed_a or 'nothing'} → {row.computed_b or 'nothing'}" if row.computed_a != row.computed_b else ""
+    computed = [words or "no layer of its own" for words in (row.computed_a, row.computed_b)]
+    how = f", {' → '.join(computed)}" if row.computed_a != row.computed_b else ""
     return f"{before} → {after} ({_signed(row.difference)} {_bounds(row.interval)}){how}"
 
 
 def _signed(seconds: float) -> str:
+    if not np.isfinite(seconds):
+        return "+∞" if seconds > 0 else "−∞"
     return f"{'+' if seconds >= 0 else '−'}{figure(abs(seconds), 's')}"
 
 
@@ -234,11 +254,11 @@ def comparison_table(comparison: TraceComparison, top: int | None = TOP) -> Tabl
         Column("share", "number", keep=5),
         Column("computed by", folds=True, keep=6),
     )
-    whole = comparison.call.difference
+    whole = comparison.call.difference if comparison.call.sure else None  # a share of a difference that is chance
     rows = comparison.differences if top is None else comparison.differences[:top]
     cells: list[tuple[Any, ...]] = []
     for row in rows:
-        mark = "" if row.sure else " (noise)"
+        mark = "" if row.sure else " (unclear)"
         same = row.computed_a == row.computed_b
         cells.append(
             (

@@ -5,7 +5,7 @@ A layer is the same in two repetitions where its name, its kind, its place among
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
@@ -19,6 +19,7 @@ from zoolens.tracing.spans import Level
 if TYPE_CHECKING:
     import pyarrow as pa
 
+OUTSIDE: Final = 0.02  # of a call: so far may its layers begin before it or end after it
 FEWEST_CLEAN: Final = 8  # undisturbed repetitions, so that there is an interval: with fewer, all are taken and marked
 
 Samples = NDArray[np.float64]
@@ -50,7 +51,8 @@ class Timing:
 
 @dataclass(frozen=True)
 class Layer:
-    """An operator of the framework, or a kernel. `samples` has seconds by repetition; NaN where it did not run."""
+    """An operator of the framework, or a kernel. `samples` has seconds by repetition; NaN where it did not run.
+    `kernel` and `precision` are those of most repetitions."""
 
     name: str
     kind: str
@@ -156,6 +158,7 @@ class _Tree:
             samples[place] = row["duration"] / 1e9
             began[place] = (row["time"] - self._starts[row["repeat"]]) / 1e9
         first = rows[0]
+        (kernel, precision), _ = Counter((row["kernel"], row["precision"]) for row in rows).most_common(1)[0]
         return Layer(
             first["name"],
             first["kind"],
@@ -163,8 +166,8 @@ class _Tree:
             timing(samples, self._clean),
             samples,
             tuple(first["nodes"] or ()),
-            first["kernel"],
-            first["precision"],
+            kernel,
+            precision,
             tuple(tuple(shape) for shape in first["shapes"] or ()),
             first["device"],
             first["synthetic"],
@@ -179,14 +182,15 @@ def _gaps(
     repeats: Mapping[int, int],
     clean: NDArray[np.bool_],
 ) -> tuple[dict[str, Timing], bool]:
-    """Where the call was in no layer, of frameworks that tell when each began; and whether layers overlap."""
+    """Where the call was in no layer, of frameworks that tell when each began; and whether layers overlap. Layers that
+    lie outside of their call were timed by another clock, or go on after it: nothing is said of gaps then."""
     if not rows or any(row["synthetic"] for row in rows):
         return {}, False
     by_call: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for row in rows:
         by_call[row["parent"]].append((row["time"], row["time"] + row["duration"]))
     gaps = np.zeros((3, len(clean)))
-    overlapping = 0
+    overlapping = outside = 0
     for span_id, call in calls.items():
         spans = sorted(by_call.get(span_id, ()))
         if not spans:
@@ -195,11 +199,12 @@ def _gaps(
         overlapping += summed > 1.02 * covered
         begun, ended = spans[0][0], max(end for _, end in spans)
         call_end = call["time"] + call["duration"]
+        outside += max(call["time"] - begun, ended - call_end) > OUTSIDE * call["duration"]
         place = repeats[call["repeat"]]
         gaps[:, place] = np.maximum([begun - call["time"], ended - begun - covered, call_end - ended], 0)
     names = ("before the first layer", "between layers", "after the last layer")
     figures = {name: timing(row / 1e9, clean) for name, row in zip(names, gaps, strict=True)}
-    return figures, overlapping > len(calls) / 2
+    return ({} if outside > len(calls) / 2 else figures), overlapping > len(calls) / 2
 
 
 def _merged(spans: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:

@@ -37,8 +37,7 @@ ROUNDS: Final = 3
 FEWEST: Final = 5  # repetitions, however long one takes
 COUNTERS: Final = {  # of `ObservedCall`, and what each is called where it is shown
     "delay": "waiting for a core",
-    "user": "time on cores in the program",
-    "system": "time on cores in the kernel",
+    "on_cores": "time on cores, all threads together",
     "minor_faults": "page faults, page in memory",
     "major_faults": "page faults, page read from a disk",
     "voluntary_switches": "context switches, waiting",
@@ -72,19 +71,28 @@ def trace_operators(
     half = TraceSettings(max(settings.repeats // 2, FEWEST), settings.seconds / 4)
     usual = _add_unobserved(plain, session, feeds, half)
     repeats = _affordable(settings, usual)
-    profiles: list[Profile] = []
-    began, kernels = time.perf_counter(), level is Level.LIBRARY
-    for _ in range(ROUNDS):
-        profiles += session.profile(feeds, repeats, kernels=kernels)
-        clean = _clean(profiles)
-        if (
-            sum(judged is not False for judged in clean) >= min(ENOUGH_CLEAN, repeats)
-            or time.perf_counter() - began > settings.seconds
-        ):
-            break
-    add_profiles(columns, profiles, clean)
+    profiles = _profiles(session, feeds, repeats, settings.seconds, kernels=level is Level.LIBRARY)
+    add_profiles(columns, profiles, _clean(profiles))
     _add_unobserved(plain, session, feeds, half, warm=True)
     return _joined(plain, columns)
+
+
+def _profiles(session: Session, feeds: Feeds, repeats: int, seconds: float, *, kernels: bool) -> list[Profile]:
+    """Profiled calls: as many as the time allows, and more where too few of them were undisturbed.
+
+    A profiled call may take many times as long as another one. A few calls tell how long, before the rest is made.
+    """
+    began = time.perf_counter()
+    profiles = session.profile(feeds, min(FEWEST, repeats), kernels=kernels)
+    each = (time.perf_counter() - began) / max(len(profiles), 1)
+    for _ in range(ROUNDS):
+        wanted = min(repeats, int((seconds - (time.perf_counter() - began)) / max(each, 1e-9)))
+        enough = sum(judged is not False for judged in _clean(profiles)) >= min(ENOUGH_CLEAN, repeats)
+        if wanted < 1 or (enough and len(profiles) >= repeats):
+            break
+        more = wanted if len(profiles) >= repeats else min(wanted, repeats - len(profiles))
+        profiles += session.profile(feeds, more, kernels=kernels)
+    return profiles
 
 
 def trace_system(session: Session, feeds: Feeds, settings: TraceSettings, context: TraceContext) -> pa.Table:
@@ -110,7 +118,9 @@ def trace_pipeline(
 ) -> pa.Table:
     """Whole requests, step by step, each with the next inputs of the data, or with made-up inputs where there are none.
 
-    Every second request is timed as a whole only: that is what the steps are compared with.
+    The same inputs are sent twice, once with the steps timed and once as a whole only, which is what the steps are
+    compared with. Which of the two comes first changes from one pair to the next, because the second one finds the
+    inputs in a cache.
     """
     columns, plain = SpanColumns(context, Level.PIPELINE), SpanColumns(context, UNOBSERVED)
     request = _Request(subject, dataset, batch)
@@ -119,14 +129,15 @@ def trace_pipeline(
     watched = [subject.session.process_id] if isinstance(subject.session, IsolatedSession) else []
     repeats = _affordable(settings, usual)
     for repeat in range(2 * repeats):
-        steps: list[Span] | None = [] if repeat % 2 else None
-        (call,) = observed_calls(partial(request, repeat * batch, steps), 1, also=watched)
+        pair, second = divmod(repeat, 2)
+        steps: list[Span] | None = [] if second != pair % 2 else None
+        (call,) = observed_calls(partial(request, pair * batch, steps), 1, also=watched)
         (undisturbed,) = _clean([call])
         target = plain if steps is None else columns
         whole = Span("request", "request", Level.PIPELINE, call.start, call.duration)
-        parent = target.add(whole, repeat=repeat // 2, clean=undisturbed)
+        parent = target.add(whole, repeat=pair, clean=undisturbed)
         for step in steps or ():
-            _add_step(columns, step, parent, repeat // 2, undisturbed)
+            _add_step(columns, step, parent, pair, undisturbed)
     return _joined(plain, columns)
 
 

@@ -9,9 +9,10 @@ from typing import Any, Final
 from zoolens.present.figures import NOTHING, figure, with_interval
 from zoolens.present.tables import Column, Table
 from zoolens.store.records import Observation
+from zoolens.tracing.coverage import coverage_sentences
 from zoolens.tracing.layers import Layer, Timing
 from zoolens.tracing.spans import Level
-from zoolens.tracing.stored import SUMS_UP, Overhead, Trace
+from zoolens.tracing.stored import Overhead, Trace
 
 TOP: Final = 15  # layers that a terminal shows
 BELOW: Final = 3  # of what is below each of them
@@ -148,7 +149,7 @@ def _with_kernels(layer: Layer, with_kernels: Layer) -> Layer:
 
 def sentences(trace: Trace) -> Iterator[str]:
     """What the tables do not say: how much of the call the layers explain, and where the rest is."""
-    yield from _covered(trace)
+    yield from coverage_sentences(trace)
     if trace.layer is not None and any(layer.synthetic for layer in trace.layers):
         yield (
             f"{trace.runtime} tells how long each layer took and not when it began: on a timeline they are laid out "
@@ -173,39 +174,6 @@ def sentences(trace: Trace) -> Iterator[str]:
             )
     for level, reason in trace.missing.items():
         yield f"No level {level}: {reason}"
-
-
-def _covered(trace: Trace) -> Iterator[str]:
-    covered, observed, alone = trace.covered, trace.layer, trace.unlayered
-    if covered is None or observed is None or observed.total is None or alone is None:
-        return
-    sum_words, call_words = figure(observed.total.median, "s"), figure(alone.median, "s")
-    yield (
-        f"The layers sum to {sum_words}, {100 * covered:.1f} % of the {call_words} that the model takes without a "
-        "profiler."
-    )
-    if observed.overlap:
-        yield "Layers ran at the same time, so that their sum is more than the time in which they ran."
-        return
-    rest = alone.median - observed.total.median
-    if abs(covered - 1) > SUMS_UP and (alone.disturbed or observed.calls.disturbed):
-        yield (
-            f"The difference of {figure(abs(rest), 's')} says little: other processes disturbed these calls, and "
-            "waiting for a core is in their times. Trace it again with --fresh on a quieter machine."
-        )
-    elif covered < 1 - SUMS_UP:
-        parts = [f"{figure(gap.median, 's')} {name}" for name, gap in observed.gaps.items()]
-        where = f" In the profiled call: {', '.join(parts)}." if parts else ""
-        yield (
-            f"The rest of {figure(rest, 's')} is in no layer: handing over inputs and answers, and the framework "
-            f"between its operators.{where}"
-        )
-    elif covered > 1 + SUMS_UP:
-        slower = observed.calls.median / alone.median - 1
-        yield (
-            "They sum to more than the model takes, because the profiler slows down the layers themselves: the call "
-            f"takes {100 * slower:.0f} % longer with it. Shares hold better than times."
-        )
 
 
 def _all_timings(trace: Trace) -> Iterator[tuple[str, Timing]]:

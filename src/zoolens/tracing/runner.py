@@ -81,7 +81,9 @@ def _trace_job(job: Job, plan: TracePlan, dataset: Dataset, store: Store, progre
 
 
 def _begin(job: Job, plan: TracePlan, dataset: Dataset, store: Store) -> Run:
-    """The run that holds this trace. Its key has the model, its stack and machine, the data and the batch size."""
+    """The run that holds this trace. Its key has the model, its stack and machine, the data and the batch size. Of
+    several attempts the newest one goes on. A trace that belongs to a caller's is always a new one: the spans of an
+    earlier one belong to another caller."""
     inputs = dataset.name if len(dataset) else "made-up inputs"
     record = DatasetRecord(
         fingerprint([PREFIX, dataset.fingerprint(), plan.batch]), f"{PREFIX} {inputs}, batch {plan.batch}", len(dataset)
@@ -89,8 +91,10 @@ def _begin(job: Job, plan: TracePlan, dataset: Dataset, store: Store) -> Run:
     stack = StackRecord(
         fingerprint([PREFIX, job.stack.fingerprint]), f"{PREFIX}{job.runtime.name}", job.stack.identity, job.stack.lock
     )
-    begin = store.begin_attempt if plan.fresh else store.begin_run
-    run = begin(job.model, record, stack, kind=RunKind.TRACE)
+    if plan.fresh or plan.context.parent is not None:
+        run = store.begin_attempt(job.model, record, stack, kind=RunKind.TRACE)
+    else:
+        run = _newest_attempt(store.begin_run(job.model, record, stack, kind=RunKind.TRACE), store)
     facts = {
         BATCH: plan.batch,
         INPUTS: inputs if len(dataset) else MADE_UP,
@@ -106,6 +110,17 @@ def _begin(job: Job, plan: TracePlan, dataset: Dataset, store: Store) -> Run:
     if any(run.resolved.get(name) != value for name, value in facts.items()):
         store.set_resolved(run.id, facts)
     return run
+
+
+def _newest_attempt(first: Run, store: Store) -> Run:
+    """The last of the runs with this model, data and stack: what `--fresh` traced counts, and what came before not."""
+    content = first.key.model, first.key.dataset, first.key.stack
+    runs = store.runs(kind=RunKind.TRACE, runtime=first.stack.runtime)
+    return max(
+        (run for run in runs if (run.key.model, run.key.dataset, run.key.stack) == content),
+        key=lambda run: run.key.attempt,
+        default=first,
+    )
 
 
 class _Levels:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _NOT_TOLD: Final = "the kernel does not give it here, or not to a process in a sandbox"
+_ID: Final = re.compile(r"[0-9a-f]+")  # of a run, or the beginning of one
 SUMS_UP: Final = 0.05  # so much of the model's time may be in no layer before the rest is named
 
 
@@ -98,10 +100,17 @@ class Trace:
     def stack(self) -> str:
         """Runtime and version, with what sets this stack apart."""
         options = self.run.stack.identity.get("options", {})
-        apart = [options.get("mode"), self.run.precision, options.get("device")]
+        threads = options.get("threads")
+        apart = [options.get("mode"), self.run.precision, options.get("device"), threads and _threads_words(threads)]
         notes = [str(note) for note in apart if note not in (None, "default", "float32", "cpu")]
         version = f"{self.runtime} {self.run.stack.version or ''}".rstrip()
         return f"{version} ({', '.join(notes)})" if notes else version
+
+    @property
+    def threads(self) -> int | None:
+        """How many threads the runtime was given or says that it uses; None: not known."""
+        options = self.run.stack.identity.get("options", {})
+        return options.get("threads") or self.run.resolved.get("threads")
 
     @property
     def title(self) -> str:
@@ -124,6 +133,10 @@ class Trace:
         if self.layer is None or self.layer.total is None or self.unlayered is None or not self.unlayered.median:
             return None
         return self.layer.total.median / self.unlayered.median
+
+
+def _threads_words(threads: int) -> str:
+    return f"{threads} thread{'' if threads == 1 else 's'}"
 
 
 def load_trace(run: Run | str, *, store: Store | str | Path | None = None) -> Trace:
@@ -154,6 +167,9 @@ def find_trace(store: Store, name: str) -> Run:
         if len(runs) > place:
             return runs[place]
         raise UnknownName("trace", name, [run.id for run in runs], hint="`zoolens trace MODEL` makes one.")
+    if not _ID.fullmatch(name):
+        known = {f"{run.ref}@{run.stack.runtime.removeprefix(PREFIX)}" for run in store.runs(kind=RunKind.TRACE)}
+        raise UnknownName("trace", name, known, hint=None if known else "`zoolens trace MODEL` makes one.")
     run = store.run(name)
     if run.kind is not RunKind.TRACE:
         raise ZoolensError(
@@ -217,7 +233,7 @@ def _overheads(tables: Mapping[Level, Any]) -> Iterator[Overhead]:
 def _counters(table: pa.Table) -> Iterator[Counter]:
     rows = [row for row in table.to_pylist() if row["observed"] == Level.SYSTEM]
     for column, name in COUNTERS.items():
-        timed = column in ("delay", "user", "system")
+        timed = column in ("delay", "on_cores")
         values = [row[column] for row in rows if row.get(column) is not None]
         if not values:
             yield Counter(name, None, None, "s" if timed else "", "unavailable", _NOT_TOLD)

@@ -83,11 +83,14 @@ def test_the_difference_is_named_with_its_kernels_and_an_interval():
     assert "brgemm bfloat16 → 2 × reference" in words
 
 
-def test_a_difference_within_noise_is_called_so():
+def test_a_difference_that_repetitions_do_not_tell_is_called_unclear():
     comparison = compare_traces(A, trace("b", op("x", 410, ["conv", "relu"]), op("fc", 50, ["fc"]), seed=5))
     rows = comparison_table(comparison).rows
     unsure = [row for row, difference in zip(rows, comparison.differences, strict=True) if not difference.sure]
-    assert all("(noise)" in row[3] for row in unsure)
+    assert unsure
+    assert all("(unclear)" in row[3] for row in unsure)
+    assert "the repetitions do not tell which of them is slower" in next(sentences(comparison))
+    assert {row[4] for row in rows} == {"–"}  # a share of a difference that may be chance says nothing
 
 
 def test_nested_layers_meet_at_the_innermost_that_are_known():
@@ -125,3 +128,26 @@ def test_files_that_are_gone_are_compared_by_kind():
     comparison = compare_traces(A, other)
     assert comparison.by == "kind"
     assert comparison.reason
+
+
+def test_few_repetitions_do_not_tell_which_call_is_slower():
+    few = compare_traces(*(trace(name, op("x", 410 + 90 * seed, ["x"]), repeats=3, seed=seed)
+                           for seed, name in enumerate("ab")))  # fmt: skip
+    assert not few.call.sure
+    assert comparison_as_data(few)["predict"]["low"] is None
+    assert "[−∞, +∞]" in " ".join(sentences(few))
+
+
+def test_other_machines_threads_and_inputs_are_said():
+    machine = {"machine": {"cpu": "another"}, "options": {"threads": 4}}
+    stack = replace(B.run.stack, identity={**B.run.stack.identity, **machine})
+    words = " ".join(sentences(compare_traces(A, replace(B, run=replace(B.run, stack=stack), inputs="noise"))))
+    assert "made on different machines" in words
+    assert "The first ran with its own number of threads, the second with 4 threads." in words
+    assert "The inputs differ:  and noise." in words
+
+
+def test_operators_without_a_layer_of_their_own_have_an_interval_also_where_no_call_was_clean():
+    disturbed = replace(B, layer=replace(B.layer, clean=np.zeros(len(B.layer.clean), bool)))
+    rows = compare_traces(A, disturbed).differences
+    assert all(np.isfinite([row.interval.low, row.interval.high]).all() for row in rows)

@@ -80,3 +80,13 @@ def test_a_layer_that_runs_only_sometimes_counts_as_nothing_elsewhere():
     layer = found.layers[1]
     assert (layer.timing.n, layer.timing.median) == (1, pytest.approx(4e-3))
     assert found.total.median == pytest.approx(2e-3)
+
+
+def test_the_kernel_is_the_one_of_most_repetitions():
+    kernels = ["copy", *["convolution"] * 4]
+    profiles = [profile(0, OperatorTime("a", "Conv", 2 * MS, 0, kernel=kernel)) for kernel in kernels]
+    assert observed(profiles).layers[0].kernel == "convolution"
+
+
+def test_nothing_is_said_of_gaps_where_layers_lie_outside_of_their_call():
+    assert observed([profile(0, OperatorTime("a", "Conv", 5 * MS, 8 * MS))] * 6).gaps == {}
