@@ -187,3 +187,14 @@ def test_a_fused_operator_names_the_nodes_that_it_computes(tmp_path):
     assert operator.nodes == ("conv", "bias", "active")
     assert kept == {"active"}
     assert everything == {"conv", "bias", "active"}
+
+
+def test_operators_that_tensorflow_has_come_to_take_for_cheap_are_told(tmp_path):
+    feeds = {"image": models.images(1, layout="NHWC")}
+    with TensorFlow().open(models.cached(models.tf_savedmodel, tmp_path)) as session:
+        (first,) = session.profile(feeds)
+        for _ in range(300):
+            session.predict(feeds)
+        (profile,) = session.profile(feeds)
+    assert {operator.kind for operator in profile.operators} == {operator.kind for operator in first.operators}
+    assert {"Conv2D", "Relu", "Mean", "MatMul"} <= {operator.kind for operator in profile.operators}
