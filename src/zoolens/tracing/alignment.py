@@ -8,22 +8,20 @@ the canonical graph: an operator of either file is known there by its source, an
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from zoolens.catalog.stored import check_model, stored_entry
-from zoolens.errors import ModelError, ZoolensError
-from zoolens.graph.diff.alignment import align
-from zoolens.graph.model import Graph
-from zoolens.graph.passes.canonical import canonical
-from zoolens.graph.weighted_graph import raw_graph
+from zoolens.errors import ZoolensError
+from zoolens.graph.diff.alignment import Alignment, align
+from zoolens.graph.model import Graph, Node
 from zoolens.tracing.layers import Layer, timing
+from zoolens.tracing.operators import LEAVES, traced_graph
 from zoolens.tracing.spans import Level
 from zoolens.tracing.stored import Trace
 
-Names = Mapping[str, Sequence[str]]  # what an operator of a file is called where both sides meet
+Names = Callable[[Sequence[str]], list[str]]  # what operators of a file are called where both sides meet
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,7 @@ class AlignedLayers:
     only_a: tuple[Layer, ...]
     only_b: tuple[Layer, ...]
     by: str
-    reason: str = ""  # why they met in kinds of operators only
+    reason: str = ""  # why they met in kinds of operators only; of graphs a sentence on how well they fit
 
 
 def align_layers(a: Trace, b: Trace) -> AlignedLayers:
@@ -55,12 +53,12 @@ def align_layers(a: Trace, b: Trace) -> AlignedLayers:
         silent = a.runtime if not any(layer.nodes for layer in left) else b.runtime
         return _by_kind(left, right, f"{silent} does not tell which operators of the file its layers compute")
     if a.run.model.fingerprint == b.run.model.fingerprint:
-        return _by_nodes(left, right, {}, {}, "file")
+        return _by_nodes(left, right, list, list, "file")
     try:
-        names_a, names_b = _meeting_names(a, b)
+        names_a, names_b, fit = _meeting_names(a, b)
     except ZoolensError as error:
-        return _by_kind(left, right, error.message)
-    aligned = _by_nodes(left, right, names_a, names_b, "graph")
+        return _by_kind(left, right, error.message.rstrip("."))
+    aligned = replace(_by_nodes(left, right, names_a, names_b, "graph"), reason=fit)
     if not any(group.a and group.b for group in aligned.groups):
         return _by_kind(left, right, "the two graphs have no operator in common")
     return aligned
@@ -91,8 +89,8 @@ def _knows_nodes(layer: Layer) -> bool:
 
 def _by_nodes(a: Sequence[Layer], b: Sequence[Layer], names_a: Names, names_b: Names, by: str) -> AlignedLayers:
     """Join layers that have an operator in common, until no two groups have one."""
-    sides = [(layer, _names(layer, names_a, by)) for layer in a], [(layer, _names(layer, names_b, by)) for layer in b]
-    joined = _Joined()
+    sides = [(layer, names_a(layer.nodes)) for layer in a], [(layer, names_b(layer.nodes)) for layer in b]
+    joined = JoinedNames()
     for side in sides:
         for _, names in side:
             joined.join(names)
@@ -113,14 +111,7 @@ def _nodes(layers: Sequence[Layer]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(node for layer in layers for node in layer.nodes))
 
 
-def _names(layer: Layer, names: Names, by: str) -> list[str]:
-    """What the operators of a layer are called where both sides meet; none where they are not known there."""
-    if by == "file":
-        return list(layer.nodes)
-    return [name for node in layer.nodes for name in names.get(node, ())]
-
-
-class _Joined:
+class JoinedNames:
     """Sets of names that are joined (union–find)."""
 
     def __init__(self) -> None:
@@ -150,25 +141,34 @@ def _by_kind(a: Sequence[Layer], b: Sequence[Layer], reason: str) -> AlignedLaye
     return AlignedLayers(tuple(groups), (), (), "kind", reason)
 
 
-def _meeting_names(a: Trace, b: Trace) -> tuple[Names, Names]:
-    """The places of the aligned canonical graphs that each operator of either file has a part in."""
+def _meeting_names(a: Trace, b: Trace) -> tuple[Names, Names, str]:
+    """The places of the aligned canonical graphs that each operator of either file has a part in, and how well the two
+    graphs fit."""
     left, right = traced_graph(a), traced_graph(b)
-    partner = align(left, right).partner
-    names_a: dict[str, list[str]] = defaultdict(list)
-    names_b: dict[str, list[str]] = defaultdict(list)
-    reverse = {node.name: name for name, node in partner.items()}
-    for node in left.nodes:
-        names_a[node.source].append(f"a:{node.name}")
-    for node in right.nodes:
-        names_b[node.source].append(f"a:{reverse[node.name]}" if node.name in reverse else f"b:{node.name}")
-    return names_a, names_b
+    aligned = align(left.graph, right.graph)
+    reverse = {name: f"a:{node.name}" for name, node in aligned.reverse.items()}
+
+    def names_a(operators: Sequence[str]) -> list[str]:
+        return [f"a:{name}" for name in left.nodes(operators)]
+
+    def names_b(operators: Sequence[str]) -> list[str]:
+        return [reverse.get(name, f"b:{name}") for name in right.nodes(operators)]
+
+    return names_a, names_b, _fit(left.graph, right.graph, aligned)
 
 
-def traced_graph(trace: Trace) -> Graph:
-    """The canonical graph of the file that was traced; ZoolensError where it is gone or cannot be read as a graph."""
-    entry = stored_entry(trace.run)
-    check_model(entry, trace.run)
-    for asset in entry.manifest.assets:
-        if asset.format == trace.run.model.format:
-            return canonical(raw_graph(entry, asset))
-    raise ModelError(f"{trace.run.ref} has no file in the format {trace.run.model.format} any more.")
+def _fit(left: Graph, right: Graph, aligned: Alignment) -> str:
+    """How many operators of two networks stand beside each other, in a sentence."""
+    counts = [sum(node.op not in LEAVES for node in graph.nodes) for graph in (left, right)]
+    pairs = [(left.by_name[name], node) for name, node in aligned.partner.items() if node.op not in LEAVES]
+    other = sum(_size(node) != _size(partner) for node, partner in pairs)
+    words = f"Of {counts[0]} and {counts[1]} operators, {len(pairs)} stand beside each other"
+    return (
+        f"{words}, {other} of them with another size or kind." if other else f"{words}, all of the same kind and size."
+    )
+
+
+def _size(node: Node) -> tuple[object, ...]:
+    """What two operators must have in common to be the same one. Norms and biases are left out, because one file may
+    have them merged into the kernel and the other not."""
+    return node.op, node.shape[1:], [tensor.shape for tensor in node.parameters if tensor.role in ("kernel", "table")]

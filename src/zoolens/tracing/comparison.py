@@ -19,7 +19,7 @@ from zoolens.tracing.alignment import AlignedLayers, Group, align_layers
 from zoolens.tracing.layers import Layer, ObservedCalls, Samples, Timing, timing
 from zoolens.tracing.report import share_words, short_name
 from zoolens.tracing.spans import Level
-from zoolens.tracing.stored import Trace, load_trace
+from zoolens.tracing.stored import SUMS_UP, Trace, load_trace
 
 TOP: Final = 10
 
@@ -55,6 +55,16 @@ class TraceComparison:
     differences: tuple[LayerDifference, ...]
     rest: float
 
+    @property
+    def layers(self) -> float:
+        """What all differences of layers sum to, in seconds."""
+        return sum(row.difference for row in self.differences)
+
+    @property
+    def explained(self) -> bool:
+        """Whether the differences of layers sum to about that of the calls, which is known to be one."""
+        return self.call.sure and 0.5 <= self.layers / self.call.difference <= 2
+
 
 def compare_traces(
     a: Trace | Run | str, b: Trace | Run | str, *, store: Store | str | Path | None = None
@@ -89,7 +99,7 @@ def _differences(aligned: AlignedLayers, a: ObservedCalls, b: ObservedCalls) -> 
         yield _difference(_group_name(group), group.nodes_a or group.nodes_b, group.a, group.b, a, b)
     for kind in dict.fromkeys(layer.kind for layer in (*aligned.only_a, *aligned.only_b)):
         from_a, from_b = ([layer for layer in side if layer.kind == kind] for side in (aligned.only_a, aligned.only_b))
-        yield _difference(f"{kind} that belongs to no operator", (), from_a, from_b, a, b)
+        yield _difference(f"{kind} of no known operator", (), from_a, from_b, a, b)
 
 
 def _difference(
@@ -186,25 +196,24 @@ def sentences(comparison: TraceComparison) -> Iterator[str]:
     yield from _other_settings(a, b)
     leading = [row for row in comparison.differences[:3] if row.sure and (row.difference > 0) == (call.difference > 0)]
     for row in leading:
-        yield f"{row.name}: {_change(row)}."
+        yield f"{row.name}: {_change(row, comparison.by)}."
     met = {
         "file": "Layers are matched by the operators of the file, joined where a runtime fuses them.",
         "graph": f"The files differ: layers are matched through the aligned graphs of both. {comparison.reason}",
-        "kind": f"Layers are only matched by their kind, because {comparison.reason}.",
+        "kind": f"Layers are only matched by their kind: {comparison.reason}.",
     }
     yield met[comparison.by]
-    for trace in (a, b):
-        if trace.covered is not None and not 0.95 <= trace.covered <= 1.05:
+    for side, trace in (("A", a), ("B", b)):
+        if trace.covered is not None and abs(trace.covered - 1) > SUMS_UP:
             yield (
-                f"In {trace.runtime} the layers sum to {100 * trace.covered:.0f} % of the call without a profiler: "
-                "differences of layers are differences of profiled times."
+                f"In {side} ({trace.runtime}) the layers sum to {100 * trace.covered:.0f} % of the call without a "
+                "profiler: differences of layers are differences of profiled times."
             )
-    layers = sum(row.difference for row in comparison.differences)
     yield (
-        f"The differences of all layers sum to {_signed(layers)}; the calls without a profiler differ by "
+        f"The differences of all layers sum to {_signed(comparison.layers)}; the calls without a profiler differ by "
         f"{_signed(call.difference)} {_bounds(call.interval)}."
     )
-    if call.sure and not 0.5 <= layers / call.difference <= 2:
+    if call.sure and not comparison.explained:
         yield (
             "So the profiled layers do not explain the difference: what the profilers cost, or the time outside of "
             "layers, is larger. A larger batch or model shows more."
@@ -228,9 +237,10 @@ def _other_settings(a: Trace, b: Trace) -> Iterator[str]:
         yield f"The inputs differ: {a.inputs} and {b.inputs}."
 
 
-def _change(row: LayerDifference) -> str:
+def _change(row: LayerDifference, by: str) -> str:
     before, after = (NOTHING if times is None else figure(times.median, "s") for times in (row.a, row.b))
-    computed = [words or "no layer of its own" for words in (row.computed_a, row.computed_b)]
+    absent = "no operator beside it" if by == "graph" else "no layer of its own"
+    computed = [words or absent for words in (row.computed_a, row.computed_b)]
     how = f", {' → '.join(computed)}" if row.computed_a != row.computed_b else ""
     return f"{before} → {after} ({_signed(row.difference)} {_bounds(row.interval)}){how}"
 
@@ -254,7 +264,7 @@ def comparison_table(comparison: TraceComparison, top: int | None = TOP) -> Tabl
         Column("share", "number", keep=5),
         Column("computed by", folds=True, keep=6),
     )
-    whole = comparison.call.difference if comparison.call.sure else None  # a share of a difference that is chance
+    whole = comparison.call.difference if comparison.explained else None  # else a share would say nothing
     rows = comparison.differences if top is None else comparison.differences[:top]
     cells: list[tuple[Any, ...]] = []
     for row in rows:

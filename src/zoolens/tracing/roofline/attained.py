@@ -8,23 +8,29 @@ the whole model fits: a small one from a cache, a large one from main memory.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+from numpy.typing import NDArray
+
 from zoolens.engine.machine import describe_machine
 from zoolens.errors import ZoolensError
 from zoolens.graph.cost import cost
-from zoolens.graph.model import Graph, Node
+from zoolens.graph.model import Node
 from zoolens.graph.vocabulary import VIEWS
 from zoolens.present.figures import NOTHING, figure
 from zoolens.store.records import fingerprint
 from zoolens.store.store import Store
-from zoolens.tracing.alignment import innermost_layers, traced_graph
-from zoolens.tracing.layers import Layer
+from zoolens.tracing.alignment import JoinedNames, innermost_layers
+from zoolens.tracing.layers import Layer, timing
+from zoolens.tracing.operators import TracedGraph, traced_graph
+from zoolens.tracing.report import short_name
 from zoolens.tracing.roofline.peaks import Peaks, machine_peaks
-from zoolens.tracing.stored import Trace
+from zoolens.tracing.spans import Level
+from zoolens.tracing.stored import SUMS_UP, Trace
 
 WIDTHS: Final[Mapping[str, int]] = {
     "float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "int8": 1, "uint8": 1,
@@ -34,8 +40,9 @@ _NOT_MOVED: Final = VIEWS | {"input", "parameter", "constant"}
 
 @dataclass(frozen=True)
 class RoofLayer:
-    """One layer. `best`: the seconds that it takes at least; `bound`: "compute" or "memory", whichever takes longer,
-    or "nothing" for a layer that only looks at a value in another way."""
+    """One layer, or several that compute one node of the graph together. `best`: the seconds that it takes at least;
+    `bound`: "compute" or "memory", whichever takes longer, or "nothing" for a layer that only looks at a value in
+    another way. `assumed`: the framework does not tell the precision, and float32 was taken."""
 
     layer: Layer
     precision: str
@@ -43,6 +50,7 @@ class RoofLayer:
     moved_bytes: int
     best: float
     bound: str
+    assumed: bool = False
 
     @property
     def seconds(self) -> float:
@@ -90,7 +98,10 @@ def roofline(trace: Trace, *, store: Store | str | Path | None = None, peaks: Pe
     """Hold a trace against the peaks of the machine that it was made on, which must be this one. ZoolensError where
     that is another machine, the trace has no layers, or no graph of the model can be read."""
     if trace.layer is None or trace.unlayered is None:
-        raise ZoolensError(f"The trace of {trace.title} has no layers.", hint="Trace it again with --level layer.")
+        reason = trace.missing.get(Level.LAYER)
+        raise ZoolensError(
+            f"The trace of {trace.title} has no layers.", hint=reason or "Trace it again with --level layer."
+        )
     options = trace.run.stack.identity.get("options", {})
     if options.get("device", "cpu") != "cpu":
         raise ZoolensError(
@@ -98,20 +109,18 @@ def roofline(trace: Trace, *, store: Store | str | Path | None = None, peaks: Pe
         )
     if peaks is None:
         _check_machine(trace)
-    known = peaks or machine_peaks(threads=options.get("threads"), store=store)
-    graph = traced_graph(trace)
-    counted = _Counted(graph, trace.batch)
-    layers: list[RoofLayer] = []
-    uncounted: list[Layer] = []
+    known = peaks or machine_peaks(threads=trace.threads, store=store)
+    traced = traced_graph(trace)
+    counted = _Counted(traced, trace.batch)
     bandwidth = known.bytes_per_second(counted.working_set)
+    known_layers, uncounted = [], []
     for layer in innermost_layers(trace):
-        nodes = counted.nodes(layer.nodes)
-        if nodes:
-            layers.append(_against(layer, counted, nodes, trace, known, bandwidth))
-        else:
-            uncounted.append(layer)
+        (known_layers if counted.nodes(layer.nodes) else uncounted).append(layer)
+    layers = [
+        _against(layer, counted, trace, known, bandwidth) for layer in _joined(known_layers, counted, trace.layer.clean)
+    ]
     covered = {name for layer in layers for name in counted.nodes(layer.layer.nodes)}
-    rest = [node.name for node in graph.nodes if node.name not in covered]
+    rest = [node.name for node in traced.graph.nodes if node.name not in covered]
     precision = _precision(trace.run.precision)
     beside = _best(*counted.cost(rest, WIDTHS[precision]), precision, known, bandwidth)[0]
     return Roofline(
@@ -138,13 +147,40 @@ def _check_machine(trace: Trace) -> None:
         )
 
 
-def _against(
-    layer: Layer, counted: _Counted, nodes: Sequence[str], trace: Trace, peaks: Peaks, bandwidth: float
-) -> RoofLayer:
-    precision = _precision(layer.precision or trace.run.precision)
-    flops, moved = counted.cost(nodes, WIDTHS[precision])
+def _joined(layers: Sequence[Layer], counted: _Counted, clean: NDArray[np.bool_]) -> Iterator[Layer]:
+    """Layers that compute one node of the graph together as one: its operations must not be counted for each."""
+    joined = JoinedNames()
+    for layer in layers:
+        joined.join(counted.nodes(layer.nodes))
+    groups: dict[str, list[Layer]] = {}
+    for layer in layers:
+        groups.setdefault(joined.root(counted.nodes(layer.nodes)[0]), []).append(layer)
+    for group in groups.values():
+        yield group[0] if len(group) == 1 else _as_one(group, clean)
+
+
+def _as_one(layers: Sequence[Layer], clean: NDArray[np.bool_]) -> Layer:
+    """Some layers as one, which is of the kind and the precision of the longest of them."""
+    samples = np.nansum([layer.samples for layer in layers], axis=0)
+    longest = max(layers, key=lambda layer: layer.timing.median)
+    names = [short_name(layer.name, 30) for layer in layers]
+    return replace(
+        longest,
+        name=" + ".join(names) if len(names) <= 3 else f"{names[0]} … {names[-1]} ({len(names)} layers)",
+        samples=samples,
+        timing=timing(samples, clean),
+        nodes=tuple(dict.fromkeys(node for layer in layers for node in layer.nodes)),
+        started=min(layer.started for layer in layers),
+        children=(),
+    )
+
+
+def _against(layer: Layer, counted: _Counted, trace: Trace, peaks: Peaks, bandwidth: float) -> RoofLayer:
+    told = layer.precision or trace.run.precision
+    precision = _precision(told)
+    flops, moved = counted.cost(counted.nodes(layer.nodes), WIDTHS[precision])
     best, bound = _best(flops, moved, precision, peaks, bandwidth)
-    return RoofLayer(layer, precision, flops, moved, best, bound)
+    return RoofLayer(layer, precision, flops, moved, best, bound, told not in WIDTHS)
 
 
 def _precision(told: str | None) -> str:
@@ -161,32 +197,26 @@ def _best(flops: int, moved: int, precision: str, peaks: Peaks, bandwidth: float
 
 
 class _Counted:
-    """Operations and bytes of parts of a graph, for a batch."""
+    """Operations and bytes of parts of a graph, for a batch. A file may be made for another batch than 1."""
 
-    def __init__(self, graph: Graph, batch: int) -> None:
-        self._graph, self._batch = graph, batch
-        whole = cost(graph)
+    def __init__(self, traced: TracedGraph, batch: int) -> None:
+        self._graph, self.nodes = traced.graph, traced.nodes
+        whole = cost(self._graph)
         self._flops = {layer.name: layer.flops for layer in whole.layers}
-        self._by_source: dict[str, list[str]] = {}
-        for node in graph.nodes:
-            if node.op != "input":
-                self._by_source.setdefault(node.source, []).append(node.name)
+        inputs = self._graph.inputs
+        self._times = batch / (inputs[0].shape[0] if inputs and inputs[0].shape else 1)
         self.unknown = whole.unknown
-        self.working_set = whole.parameter_bytes + whole.activation_bytes * batch
-
-    def nodes(self, sources: Collection[str]) -> list[str]:
-        """The nodes of the graph that operators of the file became."""
-        return [name for source in sources for name in self._by_source.get(source, ())]
+        self.working_set = whole.parameter_bytes + round(whole.activation_bytes * self._times)
 
     def cost(self, names: Collection[str], width: int) -> tuple[int, int]:
         """Operations, and the bytes that are moved in and out of these nodes together."""
         inside = set(names)
         nodes = [node for node in self._graph.nodes if node.name in inside and node.op not in _NOT_MOVED]
-        flops = self._batch * sum(self._flops[node.name] for node in nodes)
+        flops = round(self._times * sum(self._flops[node.name] for node in nodes))
         weights = sum(tensor.size for node in nodes for tensor in node.parameters)
         values = {name for node in nodes for name in node.inputs if name not in inside}
         values |= {node.name for node in nodes if self._leaves(node, inside)}
-        numbers = weights + self._batch * sum(prod(self._graph.by_name[name].shape) for name in values)
+        numbers = weights + round(self._times * sum(prod(self._graph.by_name[name].shape) for name in values))
         return flops, width * numbers
 
     def _leaves(self, node: Node, inside: Collection[str]) -> bool:
@@ -211,10 +241,14 @@ def sentences(found: Roofline) -> Iterator[str]:
             f"{len(beyond)} layers are quicker than the peaks allow: their kernels need fewer operations than are "
             "counted (Winograd), their data were in a nearer cache, or the peaks were measured on a busy machine."
         )
+    if (trace.covered or 0) > 1 + SUMS_UP:
+        yield "The times of layers hold a share of the profiler's, so that their efficiencies are too low."
+    if assumed := sum(layer.assumed for layer in found.layers):
+        yield f"{trace.runtime} does not tell the precision of {assumed} layers: they are held against float32."
     if found.uncounted:
         seconds = sum(layer.timing.median for layer in found.uncounted)
         words = f"{len(found.uncounted)} layers of {figure(seconds, 's')}"
-        yield f"{words} are no operators of the graph and are not counted."
+        yield f"{words} compute no known operator of the graph and are not counted."
     if found.unknown:
         yield f"Not counted, because their cost is not known: {', '.join(found.unknown)}."
     if found.peaks.disturbed:

@@ -109,7 +109,7 @@ def roofline_table(found: Roofline, top: int | None = TOP) -> Table:
             f"{layer.flops_per_second / 1e9:.2f}",
             f"{layer.bytes_per_second / 1e9:.2f}",
             f"{layer.intensity:.2f}",
-            layer.precision,
+            f"{layer.precision} (assumed)" if layer.assumed else layer.precision,
         )
         for layer in (longest if top is None else longest[:top])
     ]
@@ -131,6 +131,7 @@ def roofline_as_data(found: Roofline) -> dict[str, Any]:
                 "name": layer.layer.name,
                 "nodes": list(layer.layer.nodes),
                 "precision": layer.precision,
+                "precision_assumed": layer.assumed,
                 "seconds": layer.seconds,
                 "best_seconds": layer.best,
                 "efficiency": layer.efficiency,

@@ -7,6 +7,7 @@ from zoolens.errors import ZoolensError
 from zoolens.graph.model import Graph, Node, Parameter
 from zoolens.runtimes.observing import OperatorTime, Profile
 from zoolens.tracing.layers import observed_calls_of
+from zoolens.tracing.operators import TracedGraph
 from zoolens.tracing.roofline import attained
 from zoolens.tracing.roofline.attained import roofline, sentences
 from zoolens.tracing.roofline.chart import roofline_as_data, roofline_chart, roofline_table
@@ -36,6 +37,8 @@ GRAPH = Graph(
     ("relu",),
 )
 
+NODES = {"Conv_0": ("conv",), "Relu_0": ("relu",)}
+
 
 def traced(*operators, batch=1):
     columns = SpanColumns(new_context(), Level.LAYER)
@@ -46,7 +49,7 @@ def traced(*operators, batch=1):
 
 @pytest.fixture(autouse=True)
 def graph(monkeypatch):
-    monkeypatch.setattr(attained, "traced_graph", lambda _: GRAPH)
+    monkeypatch.setattr(attained, "traced_graph", lambda _: TracedGraph(GRAPH, NODES, {"Norm_0": ("conv",)}))
 
 
 def test_a_fused_layer_moves_only_what_comes_in_and_goes_out():
@@ -103,7 +106,7 @@ def test_layers_that_are_no_operators_and_layers_beyond_the_peaks_are_said():
     found = roofline(traced(*operators), peaks=PEAKS)
     words = " ".join(sentences(found))
     assert "1 layers are quicker than the peaks allow" in words
-    assert "1 layers of 0.50 µs are no operators of the graph" in words
+    assert "1 layers of 0.50 µs compute no known operator of the graph" in words
 
 
 def test_bandwidth_is_that_of_where_the_model_fits():
@@ -140,3 +143,34 @@ def test_a_precision_without_a_kernel_of_its_own_has_the_peak_of_float32():
     assert peaks.missing == {"float64": "RuntimeError: no"}
     assert peaks.disturbed == ("int8",)
     assert np.isclose(peaks.bandwidth[65536], 1e9)
+
+
+def test_two_layers_that_compute_one_node_are_one_and_its_operations_count_once():
+    operators = (
+        OperatorTime("conv", "Conv2d", 60_000, 0, nodes=("Conv_0",), precision="float32"),
+        OperatorTime("norm", "BatchNorm2d", 40_000, 60_000, nodes=("Norm_0",), precision="float32"),
+        OperatorTime("relu", "ReLU", 20_000, 100_000, nodes=("Relu_0",), precision="float32"),
+    )
+    together = roofline(traced(*operators), peaks=PEAKS)
+    assert [layer.layer.name for layer in together.layers] == ["conv + norm", "relu"]
+    assert together.layers[0].seconds == pytest.approx(1e-4)
+    assert together.layers[0].flops == 2 * 8 * 16 * 1024
+    assert together.uncounted == ()
+
+
+def test_a_file_made_for_a_larger_batch_is_not_counted_for_each_input_again(monkeypatch):
+    four = Graph("net", tuple(replace(node, shape=(4, *node.shape[1:])) for node in GRAPH.nodes), GRAPH.outputs)
+    operator = OperatorTime("f", "Conv", 100_000, 0, nodes=("Conv_0", "Relu_0"))
+    (expected,) = roofline(traced(operator, batch=4), peaks=PEAKS).layers
+    monkeypatch.setattr(attained, "traced_graph", lambda _: TracedGraph(four, NODES, {}))
+    (layer,) = roofline(traced(operator, batch=4), peaks=PEAKS).layers
+    assert (layer.flops, layer.moved_bytes) == (expected.flops, expected.moved_bytes)
+
+
+def test_a_precision_that_is_not_told_is_called_assumed():
+    told = OperatorTime("f", "Conv", 100_000, 0, nodes=("Conv_0",), precision="float32")
+    silent = OperatorTime("g", "Relu", 100_000, 100_000, nodes=("Relu_0",), precision="float32+int8")
+    found = roofline(traced(told, silent), peaks=PEAKS)
+    assert [layer.assumed for layer in found.layers] == [False, True]
+    assert "does not tell the precision of 1 layers" in " ".join(sentences(found))
+    assert {row[-1] for row in roofline_table(found).rows} == {"float32", "float32 (assumed)"}
