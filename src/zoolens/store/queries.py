@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 _Values = dict[str, Any]
 _SHOWN: Final = 8  # digits of a fingerprint
-_FULL_NAME: Final = re.compile(r"(?:(.+)#)?([0-9a-fA-F]{6,64})")  # of a dataset: name#fingerprint, or that alone
+NAME_AND_DIGITS: Final = re.compile(r"(?:(.+)#)?([0-9a-fA-F]{6,64})")  # of a dataset: name#fingerprint, or that alone
 _CHUNK: Final = 10_000  # ids a statement: SQLite takes at most 32,766 values
 
 
@@ -202,7 +202,7 @@ def _named(kind: str, pattern: str) -> Select[tuple[str]]:
     name = _like(aliases.c.name, pattern)
     if kind == "model" and "@" not in pattern:
         name = or_(name, _like(aliases.c.name, f"{pattern}@*"))
-    if kind == "dataset" and (parts_of_name := _FULL_NAME.fullmatch(pattern)):
+    if kind == "dataset" and (parts_of_name := NAME_AND_DIGITS.fullmatch(pattern)):
         content = aliases.c.fingerprint.startswith(parts_of_name[2].lower())
         name = or_(name, and_(_like(aliases.c.name, parts_of_name[1]), content) if parts_of_name[1] else content)
     return select(aliases.c.fingerprint).where(aliases.c.kind == kind, name)

@@ -26,6 +26,7 @@ from zoolens.store.records import Observation
 from zoolens.store.schema import metadata
 from zoolens.store.store import Store, open_store
 from zoolens.store.studies import StudyRecord, TrialRecord, TrialSide
+from zoolens.testing.browsing_contract import BrowsingContract
 from zoolens.testing.bulk_contract import BulkContract
 from zoolens.testing.observation_contract import ObservationContract
 from zoolens.testing.run_contract import RunContract
@@ -46,7 +47,7 @@ def write_everything(target: Target, start: Any = None) -> None:
         store.finish_stage(run.id, "accuracy", [Observation("top1", 0.5), Observation("top5", 0.9)])
 
 
-class StoreContract(RunContract, ObservationContract, BulkContract):
+class StoreContract(RunContract, ObservationContract, BulkContract, BrowsingContract):
     @pytest.fixture
     def target(self) -> Target:
         raise NotImplementedError("the test class gives the fixture `target`")

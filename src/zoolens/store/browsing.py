@@ -1,0 +1,353 @@
+"""Pages of runs: filtered, counted by facet, and sorted by time or by a figure; and what a model's runs amount to.
+
+index = RunIndex(store)
+page = page_of_runs(index, RunsWanted(text="resnet", datasets=("imagenet/val",)), FigureOrder("top1"), limit=50)
+store.runs_of(page.ids)
+
+Every function works on columns in memory (`run_columns`) and gives ids: who shows a run reads it from the store.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, func, select
+
+from zoolens.store.queries import NAME_AND_DIGITS
+from zoolens.store.records import RunKind
+from zoolens.store.run_columns import KINDS, STATES, Figure, Integers, Mask, RunColumns, RunIndex, RunState, Subject
+from zoolens.store.schema import observations
+from zoolens.store.scopes import Dimension
+from zoolens.store.store import Store
+
+_SINGLE: Final = (Dimension.CLASS, Dimension.EPOCH, Dimension.WITH)
+_ID: Final = re.compile(r"[0-9a-f]{2,16}")
+
+
+@dataclass(frozen=True)
+class RunsWanted:
+    """Which runs are meant: those that fit every part. Of several values in one part, one must fit.
+
+    `models`, `datasets` and `runtimes` are patterns with * and ?, as in `Store.runs`. `since` and `until`: when a run
+    was begun, the second exclusive. `text`: words, each of which is part of the name of the run's model, dataset or
+    runtime, or the beginning of the run's id. Case does not matter.
+    """
+
+    models: tuple[str, ...] = ()
+    datasets: tuple[str, ...] = ()
+    runtimes: tuple[str, ...] = ()
+    kinds: tuple[RunKind, ...] = (RunKind.EVALUATION,)  # none: all
+    states: tuple[RunState, ...] = ()
+    since: datetime | None = None
+    until: datetime | None = None
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class FigureOrder:
+    """Sorted by a figure; runs that do not have it come last, newest first."""
+
+    metric: str
+    scope: str = ""
+    descending: bool = True
+
+
+@dataclass(frozen=True)
+class TimeOrder:
+    descending: bool = True
+
+
+@dataclass(frozen=True)
+class RunPage:
+    """`ids` in the order asked for; `total`: how many runs fit; `lacking`: how many of these lack the figure that they
+    are sorted by."""
+
+    ids: tuple[str, ...]
+    total: int
+    lacking: int = 0
+
+
+@dataclass(frozen=True)
+class Facets:
+    """How many runs each value would give, with the filters of all other facets in force. Largest first; values without
+    a run are absent, but for those that are chosen."""
+
+    datasets: Mapping[str, int]
+    runtimes: Mapping[str, int]
+    kinds: Mapping[RunKind, int]
+    states: Mapping[RunState, int]
+
+
+def page_of_runs(
+    index: RunIndex,
+    wanted: RunsWanted = RunsWanted(),  # noqa: B008 - frozen
+    order: TimeOrder | FigureOrder = TimeOrder(),  # noqa: B008 - frozen
+    *,
+    limit: int = 50,
+    offset: int = 0,
+) -> RunPage:
+    columns = index.columns()
+    fitting = columns.by_time[matching(columns, wanted)[columns.by_time]]
+    lacking = 0
+    if isinstance(order, FigureOrder):
+        values = index.figures(columns, order.metric, order.scope)[fitting]
+        lacking = int(np.count_nonzero(np.isnan(values)))
+        fitting = fitting[np.argsort(-values if order.descending else values, kind="stable")]  # NaN comes last
+    elif not order.descending:
+        fitting = fitting[::-1]
+    page = fitting[max(offset, 0) : max(offset, 0) + limit]
+    return RunPage(tuple(columns.ids[place] for place in page.tolist()), len(fitting), lacking)
+
+
+def count_facets(index: RunIndex, wanted: RunsWanted = RunsWanted()) -> Facets:  # noqa: B008 - frozen
+    columns = index.columns()
+    runtimes: dict[str, int] = {}
+    by_stack = _counted(columns.stack, matching(columns, replace(wanted, runtimes=())), len(columns.stacks))
+    for stack, count in zip(columns.stacks, by_stack, strict=True):
+        runtimes[stack.name] = runtimes.get(stack.name, 0) + count
+    by_data = _counted(columns.dataset, matching(columns, replace(wanted, datasets=())), len(columns.datasets))
+    by_kind = _counted(columns.kind, matching(columns, replace(wanted, kinds=())), len(KINDS))
+    by_state = _counted(columns.state, matching(columns, replace(wanted, states=())), len(STATES))
+    names = [data.name for data in columns.datasets]
+    return Facets(
+        datasets=_largest_first(dict(zip(names, by_data, strict=True)), wanted.datasets),
+        runtimes=_largest_first(runtimes, wanted.runtimes),
+        kinds=_largest_first(dict(zip(KINDS, by_kind, strict=True)), wanted.kinds),
+        states=_largest_first(dict(zip(STATES, by_state, strict=True)), wanted.states),
+    )
+
+
+def _counted(codes: Integers, mask: Mask, values: int) -> list[int]:
+    counts: list[int] = np.bincount(codes[mask], minlength=values).tolist()
+    return counts
+
+
+def _largest_first(counts: Mapping[Any, int], chosen: Iterable[Any]) -> dict[Any, int]:
+    kept = {value for value, count in counts.items() if count} | {value for value in chosen if value in counts}
+    return dict(sorted(((value, counts[value]) for value in kept), key=lambda item: (-item[1], str(item[0]))))
+
+
+# --- filters
+
+
+def matching(columns: RunColumns, wanted: RunsWanted) -> Mask:
+    """Which runs fit, by place."""
+    mask = np.ones(len(columns), np.bool_)
+    for codes, subjects, patterns, kind in (
+        (columns.model, columns.models, wanted.models, "model"),
+        (columns.dataset, columns.datasets, wanted.datasets, "dataset"),
+        (columns.stack, columns.stacks, wanted.runtimes, "stack"),
+    ):
+        if patterns:
+            mask &= _flags(any(_fits(subject, pattern, kind) for pattern in patterns) for subject in subjects)[codes]
+    if wanted.kinds:
+        mask &= np.isin(columns.kind, [KINDS.index(kind) for kind in wanted.kinds])
+    if wanted.states:
+        mask &= np.isin(columns.state, [STATES.index(state) for state in wanted.states])
+    if wanted.since is not None:
+        mask &= columns.created >= _utc(wanted.since)
+    if wanted.until is not None:
+        mask &= columns.created < _utc(wanted.until)
+    for word in wanted.text.casefold().split():
+        mask &= _with_word(columns, word)
+    return mask
+
+
+def _with_word(columns: RunColumns, word: str) -> Mask:
+    mask = np.zeros(len(columns), np.bool_)
+    for codes, subjects in (
+        (columns.model, columns.models),
+        (columns.dataset, columns.datasets),
+        (columns.stack, columns.stacks),
+    ):
+        mask |= _flags(word in subject.searched for subject in subjects)[codes]
+    if _ID.fullmatch(word):
+        mask |= np.char.startswith(columns.id_bytes, word.encode())
+    return mask
+
+
+def _flags(values: Iterable[bool]) -> Mask:
+    return np.fromiter(values, np.bool_)
+
+
+def _fits(subject: Subject, pattern: str, kind: str) -> bool:
+    expression = _expression(pattern)
+    if any(expression.fullmatch(name) for name in subject.names):
+        return True
+    if kind == "model":
+        return "@" not in pattern and any(expression.fullmatch(name.rpartition("@")[0]) for name in subject.names)
+    if kind == "dataset" and (parts := NAME_AND_DIGITS.fullmatch(pattern)):
+        named = parts[1] is None or any(_expression(parts[1]).fullmatch(name) for name in subject.names)
+        return named and subject.fingerprint.startswith(parts[2].lower())
+    return False
+
+
+@lru_cache(256)
+def _expression(pattern: str) -> re.Pattern[str]:
+    text = "".join({"*": ".*", "?": "."}.get(letter, re.escape(letter)) for letter in pattern)
+    return re.compile(text, re.IGNORECASE | re.DOTALL)
+
+
+def _utc(moment: datetime) -> np.datetime64:
+    """A time without a zone is taken for UTC."""
+    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return np.datetime64(aware.astimezone(UTC).replace(tzinfo=None), "us")
+
+
+# --- models
+
+
+@dataclass(frozen=True)
+class ModelActivity:
+    """The runs of the contents that go, or went, by one name. `recent`: how many runs were begun in each of the last
+    equal spans of time, the oldest first."""
+
+    runs: int
+    last_run: str
+    last_time: datetime
+    failed: int
+    recent: tuple[int, ...]
+
+
+def model_activity(
+    index: RunIndex,
+    kinds: Sequence[RunKind] = (RunKind.EVALUATION,),
+    *,
+    until: datetime | None = None,
+    days: int = 180,
+    spans: int = 26,
+) -> dict[str, ModelActivity]:
+    """What was run of each model, by its name without version (zoo:name). Models without a run are absent. `recent`
+    covers the so many `days` before `until` (the end of today) in so many `spans`."""
+    end = until or datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+    key = ("activity", *kinds, end, days, spans)
+    return index.derived(key, lambda columns: _activity(columns, tuple(kinds), end, days, spans))
+
+
+def _activity(
+    columns: RunColumns, kinds: tuple[RunKind, ...], until: datetime, days: int, spans: int
+) -> dict[str, ModelActivity]:
+    chosen = np.flatnonzero(matching(columns, RunsWanted(kinds=kinds)))
+    order = chosen[np.lexsort((chosen, columns.created[chosen], columns.model[chosen]))]
+    codes, starts = np.unique(columns.model[order], return_index=True)
+    ends = [*starts.tolist(), len(order)][1:]
+    age = (_utc(until) - columns.created[order]) / np.timedelta64(1, "D")
+    span = np.floor(spans * (1 - age / days)).astype(np.int64)
+    recent = (age >= 0) & (span >= 0)
+    counted = np.zeros((len(columns.models), spans), np.int64)
+    np.add.at(counted, (columns.model[order][recent], np.minimum(span[recent], spans - 1)), 1)
+    failed = columns.state[order] == STATES.index(RunState.FAILED)
+    groups: dict[str, list[ModelActivity]] = {}
+    for code, start, stop in zip(codes.tolist(), starts.tolist(), ends, strict=True):
+        last = int(order[stop - 1])
+        activity = ModelActivity(
+            runs=stop - start,
+            last_run=columns.ids[last],
+            last_time=columns.created[last].item().replace(tzinfo=UTC),
+            failed=int(np.count_nonzero(failed[start:stop])),
+            recent=tuple(counted[code].tolist()),
+        )
+        for name in dict.fromkeys(name.rpartition("@")[0] or name for name in columns.models[code].names):
+            groups.setdefault(name, []).append(activity)
+    return {name: _together(activities) for name, activities in groups.items()}
+
+
+def _together(activities: Sequence[ModelActivity]) -> ModelActivity:
+    """The activity of several contents that go by one name."""
+    last = max(activities, key=lambda activity: activity.last_time)
+    if len(activities) == 1:
+        return last
+    return replace(
+        last,
+        runs=sum(activity.runs for activity in activities),
+        failed=sum(activity.failed for activity in activities),
+        recent=tuple(map(sum, zip(*(activity.recent for activity in activities), strict=True))),
+    )
+
+
+@dataclass(frozen=True)
+class MeasuredPoint:
+    """One run of a model in its history."""
+
+    run: str
+    created: datetime
+    dataset: str
+    runtime: str
+    stack: str  # fingerprint
+    value: float
+
+
+def history(index: RunIndex, wanted: RunsWanted, metric: str, scope: str = "") -> list[MeasuredPoint]:
+    """A figure of the runs that fit and have it, oldest first: how a model did over time and stacks."""
+    columns = index.columns()
+    values = index.figures(columns, metric, scope)
+    fitting = columns.by_time[::-1]
+    fitting = fitting[(matching(columns, wanted) & ~np.isnan(values))[fitting]]
+    return [
+        MeasuredPoint(
+            run=columns.ids[place],
+            created=columns.created[place].item().replace(tzinfo=UTC),
+            dataset=columns.datasets[columns.dataset[place]].name,
+            runtime=columns.stacks[columns.stack[place]].name,
+            stack=columns.stacks[columns.stack[place]].fingerprint,
+            value=float(values[place]),
+        )
+        for place in fitting.tolist()
+    ]
+
+
+def best_runs(
+    index: RunIndex, wanted: RunsWanted, metric: str, scope: str = "", *, largest: bool = True, among: int = 5
+) -> dict[str, list[tuple[str, float]]]:
+    """For each dataset, the runs that fit with the best value of a figure, best first: id and value, at most `among`.
+
+    Some stored figures must not be shown (`measure.classorder.judged_right`): who shows the best takes the first run
+    whose figure may be.
+    """
+    columns = index.columns()
+    values: NDArray[np.float64] = index.figures(columns, metric, scope)
+    places = np.flatnonzero(matching(columns, wanted) & ~np.isnan(values))
+    signed = -values[places] if largest else values[places]
+    best: dict[str, list[tuple[str, float]]] = {}
+    for place in places[np.lexsort((-places, signed))].tolist():
+        listed = best.setdefault(columns.datasets[columns.dataset[place]].name, [])
+        if len(listed) < among:
+            listed.append((columns.ids[place], float(values[place])))
+    return best
+
+
+def figures_stored(store: Store) -> list[Figure]:
+    """Every metric and scope that a run has an observation of, but for those of single classes, single epochs and pairs
+    of runs: what runs can be sorted by."""
+    if store.engine.dialect.name == "sqlite":
+        return store.read(lambda connection: list(_leaping(connection)))
+    column = observations.c
+    query = select(column.metric, column.scope).distinct()
+    for dimension in _SINGLE:
+        query = query.where(~column.scope.startswith(dimension.prefix))
+    rows = store.read(lambda connection: connection.execute(query).all())
+    return sorted((str(metric), str(scope)) for metric, scope in rows)
+
+
+def _leaping(connection: Connection) -> Iterator[Figure]:
+    """The same in SQLite, which would look at every observation: each step finds the next value in the index."""
+    column = observations.c
+    metric = connection.execute(select(func.min(column.metric))).scalar()
+    while metric is not None:
+        of_metric = select(func.min(column.scope)).where(column.metric == metric)
+        scope = connection.execute(of_metric).scalar()
+        while scope is not None:
+            leap = next((dimension.prefix for dimension in _SINGLE if scope.startswith(dimension.prefix)), None)
+            if leap is None:
+                yield str(metric), str(scope)
+            # "class>" comes behind everything that begins with "class=".
+            beyond = column.scope > scope if leap is None else column.scope >= leap[:-1] + chr(ord(leap[-1]) + 1)
+            scope = connection.execute(of_metric.where(beyond)).scalar()
+        metric = connection.execute(select(func.min(column.metric)).where(column.metric > metric)).scalar()

@@ -1,0 +1,353 @@
+"""What lists of runs are filtered, counted and sorted by, as columns in memory.
+
+In SQL, a filter that fits few of a hundred thousand runs, or a count for every value of a facet, takes up to a second
+on a small machine; over these columns it takes milliseconds, in SQLite and in PostgreSQL alike. They hold about 250
+bytes a run and no more than a list needs. What is shown of a run is then read from the store, where its rows bear
+checksums.
+
+The columns are read once and brought up to date from the journal of changes: `RunIndex.columns` never gives less than
+what was stored when it was called.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any, Final, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, Select, select
+
+from zoolens.store.queries import full_name
+from zoolens.store.records import FAILED, DatasetRecord, RunKind
+from zoolens.store.schema import aliases, datasets, models, observations, runs, stacks, stages
+from zoolens.store.state import Newest
+from zoolens.store.store import Store
+
+KINDS: Final = tuple(RunKind)
+METRICS_KEPT: Final = 24  # columns of figures in memory: 8 bytes a run each
+DERIVED_KEPT: Final = 8
+_REREAD: Final = 5_000  # more changed runs than these, and everything is read again
+_AT_ONCE: Final = 5_000  # ids a statement
+_LATE: Final = 100_000  # PostgreSQL may show an observation after others of higher numbers
+
+T = TypeVar("T")
+Integers = NDArray[np.int32]
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+Figure = tuple[str, str]  # a metric and its scope
+
+
+class RunState(StrEnum):
+    """How far a run came, as far as the store can tell: which stages were still to come is not stored."""
+
+    MEASURED = "measured"  # at least one stage was finished, and none failed
+    FAILED = "failed"  # a stage failed
+    BEGUN = "begun"  # no stage was finished yet
+
+
+STATES: Final = tuple(RunState)
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model, a dataset or a stack that runs are about. `name`: the one to show, which no other dataset has. `names`:
+    every name that it goes by. A stack is named by its runtime."""
+
+    fingerprint: str
+    name: str
+    names: tuple[str, ...]
+    searched: str  # all of them, one a line, without regard to case
+
+
+def _subject(fingerprint: str, name: str, names: Iterable[str]) -> Subject:
+    every_name = tuple(dict.fromkeys(names))
+    return Subject(fingerprint, name, every_name, "\n".join(every_name).casefold())
+
+
+@dataclass(frozen=True)
+class RunColumns:
+    """One row a run, in the order in which runs were stored. Columns of codes refer to the lists of subjects, to
+    `KINDS` and to `STATES`. The arrays must not be changed."""
+
+    reading: int  # in one reading a run keeps its place, whatever is added
+    newest: Newest  # of the store when this was read
+    mark: int  # of the journal of changes
+    ids: tuple[str, ...]
+    id_bytes: NDArray[np.bytes_]
+    places: Mapping[str, int]  # of each id
+    created: NDArray[np.datetime64]  # UTC, in microseconds
+    by_time: NDArray[np.int64]  # places, newest first; among equals the one that was stored last
+    model: Integers
+    dataset: Integers
+    stack: Integers
+    kind: Integers
+    state: Integers
+    models: tuple[Subject, ...]
+    datasets: tuple[Subject, ...]
+    stacks: tuple[Subject, ...]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.ids)
+
+
+class RunIndex:
+    """The columns of one store's runs, kept up to date. Several threads may use one."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._lock = threading.Lock()
+        self._columns: RunColumns | None = None
+        self._readings = 0
+        self._figures: OrderedDict[Figure, tuple[RunColumns, Floats]] = OrderedDict()
+        self._derived: dict[Any, tuple[RunColumns, Any]] = {}
+
+    def columns(self) -> RunColumns:
+        """The columns as the store is now."""
+        with self._lock:
+            self._columns = self._current()
+            return self._columns
+
+    def figures(self, columns: RunColumns, metric: str, scope: str) -> Floats:
+        """The value that each run has of a metric in a scope; NaN where it has none, or none that is a number."""
+        key = (metric, scope)
+        with self._lock:
+            kept = self._figures.get(key)
+            if kept is not None and kept[0] is columns:
+                self._figures.move_to_end(key)
+                return kept[1]
+        if kept is not None and kept[0].reading == columns.reading and len(kept[0]) <= len(columns):
+            since = kept[0].newest.observation - (0 if self.store.orders_changes else _LATE)
+            values = np.concatenate([kept[1], np.full(len(columns) - len(kept[1]), np.nan)])
+        else:
+            since, values = 0, np.full(len(columns), np.nan)
+        rows = self.store.read(lambda connection: _figures_since(connection, metric, scope, since))
+        read = _with_figures(columns, values, rows)
+        with self._lock:
+            self._figures[key] = (columns, read)
+            self._figures.move_to_end(key)
+            while len(self._figures) > METRICS_KEPT:
+                self._figures.popitem(last=False)
+        return read
+
+    def derived(self, key: Hashable, compute: Callable[[RunColumns], T]) -> T:
+        """What is computed from the columns alone, kept under `key` until they change."""
+        columns = self.columns()
+        kept = self._derived.get(key)
+        if kept is None or kept[0] is not columns:
+            while len(self._derived) >= DERIVED_KEPT:
+                self._derived.pop(next(iter(self._derived)), None)
+            kept = self._derived[key] = (columns, compute(columns))
+        value: T = kept[1]
+        return value
+
+    def _current(self) -> RunColumns:
+        known = self._columns
+        newest = self.store.newest()
+        if known is not None and newest == known.newest:
+            return known
+        if known is None or not self.store.continues(known.newest):
+            return self._read()
+        mark, changed = self.store.changed_since(known.mark)
+        if len(changed) > _REREAD:
+            return self._read()
+        return self.store.read(lambda connection: _updated(connection, known, newest, mark, changed))
+
+    def _read(self) -> RunColumns:
+        # Both are read before the rows: what is stored meanwhile is told again by the journal.
+        newest = self.store.newest()
+        mark, _ = self.store.changed_since(newest.change)
+        self._figures.clear()
+        self._readings += 1
+        return self.store.read(lambda connection: _read_columns(connection, self._readings, newest, mark))
+
+
+# --- all runs
+
+
+def _read_columns(connection: Connection, reading: int, newest: Newest, mark: int) -> RunColumns:
+    rows = _tuples(connection, _RUNS.order_by(runs.c.seq))
+    ids = tuple(row[0] for row in rows)
+    places = {run_id: place for place, run_id in enumerate(ids)}
+    with_stages = {run_id for (run_id,) in _tuples(connection, select(stages.c.run_id).distinct())}
+    failed = {run_id for (run_id,) in _tuples(connection, _FAILED)}
+    return _columns(connection, (reading, newest, mark), ids, places, _Values.of(rows, with_stages, failed))
+
+
+_RUNS: Final = select(runs.c.id, runs.c.model, runs.c.dataset, runs.c.stack, runs.c.kind, runs.c.created)
+_FAILED: Final = select(stages.c.run_id).where(stages.c.state == FAILED).distinct()
+
+
+@dataclass
+class _Values:
+    """The columns of some runs before fingerprints are replaced by codes."""
+
+    model: list[str]
+    dataset: list[str]
+    stack: list[str]
+    kind: Integers
+    state: Integers
+    created: NDArray[np.datetime64]
+
+    @classmethod
+    def of(cls, rows: Sequence[tuple[Any, ...]], with_stages: Collection[str], failed: Collection[str]) -> _Values:
+        kinds = {kind.value: code for code, kind in enumerate(KINDS)}
+        measured, broken, begun = map(STATES.index, (RunState.MEASURED, RunState.FAILED, RunState.BEGUN))
+        states = [broken if row[0] in failed else measured if row[0] in with_stages else begun for row in rows]
+        return cls(
+            model=[row[1] for row in rows],
+            dataset=[row[2] for row in rows],
+            stack=[row[3] for row in rows],
+            kind=np.array([kinds[row[4]] for row in rows], np.int32),
+            state=np.array(states, np.int32),
+            created=_times([row[5] for row in rows]),
+        )
+
+
+def _columns(
+    connection: Connection,
+    version: tuple[int, Newest, int],
+    ids: tuple[str, ...],
+    places: Mapping[str, int],
+    values: _Values,
+) -> RunColumns:
+    subjects = {name: _subjects(connection, name) for name in ("model", "dataset", "stack")}
+    codes = {}
+    for name, fingerprints in (("model", values.model), ("dataset", values.dataset), ("stack", values.stack)):
+        code_of = {subject.fingerprint: code for code, subject in enumerate(subjects[name])}
+        codes[name] = np.array([code_of[fingerprint] for fingerprint in fingerprints], np.int32)
+    return RunColumns(
+        *version,
+        ids=ids,
+        id_bytes=np.array(ids, "S16"),
+        places=places,
+        created=values.created,
+        by_time=_newest_first(values.created),
+        model=codes["model"],
+        dataset=codes["dataset"],
+        stack=codes["stack"],
+        kind=values.kind,
+        state=values.state,
+        models=subjects["model"],
+        datasets=subjects["dataset"],
+        stacks=subjects["stack"],
+    )
+
+
+def _newest_first(created: NDArray[np.datetime64]) -> NDArray[np.int64]:
+    return np.argsort(created, kind="stable")[::-1]
+
+
+def _subjects(connection: Connection, name: str) -> tuple[Subject, ...]:
+    if name == "stack":
+        rows = _tuples(connection, select(stacks.c.fingerprint, stacks.c.runtime))
+        return tuple(_subject(key, runtime, [runtime]) for key, runtime in rows)
+    names: dict[str, list[str]] = {}
+    for key, alias in _tuples(
+        connection, select(aliases.c.fingerprint, aliases.c.name).where(aliases.c.kind == name).order_by(aliases.c.name)
+    ):
+        names.setdefault(key, []).append(alias)
+    table, column = (models, models.c.ref) if name == "model" else (datasets, datasets.c.name)
+    rows = _tuples(connection, select(table.c.fingerprint, column))
+    listed = [_subject(key, shown, [shown, *names.get(key, ())]) for key, shown in rows]
+    return tuple(_told_apart(listed) if name == "dataset" else listed)
+
+
+def _told_apart(listed: Sequence[Subject]) -> Iterator[Subject]:
+    """Datasets that share their name are called name#fingerprint, as everywhere."""
+    seen: dict[str, int] = {}
+    for subject in listed:
+        seen[subject.name] = seen.get(subject.name, 0) + 1
+    for subject in listed:
+        if seen[subject.name] > 1:
+            yield replace(subject, name=full_name(DatasetRecord(subject.fingerprint, subject.name, 0)))
+        else:
+            yield subject
+
+
+def _times(values: Sequence[Any]) -> NDArray[np.datetime64]:
+    """SQLite has text in UTC, PostgreSQL times of any zone."""
+    plain = [value.astimezone(UTC).replace(tzinfo=None) if isinstance(value, datetime) else value for value in values]
+    return np.array(plain, "datetime64[us]")
+
+
+def _tuples(connection: Connection, query: Select[Any]) -> Sequence[tuple[Any, ...]]:
+    """The rows as the driver gives them: SQLAlchemy's row objects take most of the time of reading so many."""
+    result = connection.execute(query)
+    rows: Sequence[tuple[Any, ...]] = result.cursor.fetchall() if result.cursor is not None else []
+    result.close()
+    return rows
+
+
+# --- what changed
+
+
+def _updated(
+    connection: Connection, known: RunColumns, newest: Newest, mark: int, changed: Collection[str]
+) -> RunColumns:
+    """The columns with these runs read again, and runs that are new behind the others."""
+    rows = [row for some in _some(changed) for row in _tuples(connection, _RUNS.where(runs.c.id.in_(some)))]
+    ids = [row[0] for row in rows]
+    begun = [row for some in _some(ids) for row in _tuples(connection, _states_of(some))]
+    values = _Values.of(rows, {row[0] for row in begun}, {row[0] for row in begun if row[1] == FAILED})
+    new = [run_id for run_id in ids if run_id not in known.places]
+    places = {**known.places, **{run_id: len(known) + place for place, run_id in enumerate(new)}}
+    at = np.array([places[run_id] for run_id in ids], np.int64)
+
+    def spread(old: NDArray[Any], fresh: NDArray[Any]) -> NDArray[Any]:
+        column = np.concatenate([old, np.zeros(len(new), old.dtype)])
+        column[at] = fresh
+        return column
+
+    def fingerprints(subjects: Sequence[Subject], codes: Integers, fresh: Sequence[str]) -> list[str]:
+        column = [subjects[code].fingerprint for code in codes.tolist()] + [""] * len(new)
+        for place, fingerprint in zip(at.tolist(), fresh, strict=True):
+            column[place] = fingerprint
+        return column
+
+    merged = _Values(
+        model=fingerprints(known.models, known.model, values.model),
+        dataset=fingerprints(known.datasets, known.dataset, values.dataset),
+        stack=fingerprints(known.stacks, known.stack, values.stack),
+        kind=spread(known.kind, values.kind),
+        state=spread(known.state, values.state),
+        created=spread(known.created, values.created),
+    )
+    return _columns(connection, (known.reading, newest, mark), (*known.ids, *new), places, merged)
+
+
+def _states_of(ids: Sequence[str]) -> Select[Any]:
+    return select(stages.c.run_id, stages.c.state).where(stages.c.run_id.in_(ids)).distinct()
+
+
+def _some(ids: Iterable[str]) -> Iterator[list[str]]:
+    listed = list(ids)
+    for start in range(0, len(listed), _AT_ONCE):
+        yield listed[start : start + _AT_ONCE]
+
+
+# --- figures
+
+
+def _figures_since(connection: Connection, metric: str, scope: str, since: int) -> Sequence[tuple[Any, ...]]:
+    """Runs and values that were stored after the observation of this number: what is stored is never changed."""
+    column = observations.c
+    query = select(column.run_id, column.value).where(column.metric == metric, column.scope == scope)
+    return _tuples(connection, query.where(column.value.is_not(None), column.seq > since))
+
+
+def _with_figures(columns: RunColumns, values: Floats, rows: Sequence[tuple[Any, ...]]) -> Floats:
+    # A run that was begun since the columns were read has no place in them.
+    known = [(columns.places[run_id], value) for run_id, value in rows if run_id in columns.places]
+    if known:
+        at, figures = zip(*known, strict=True)
+        values[np.array(at, np.int64)] = figures
+    return values

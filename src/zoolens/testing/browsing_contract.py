@@ -1,0 +1,153 @@
+"""What lists of runs must do on every store; part of `StoreContract`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from zoolens.store.browsing import (
+    FigureOrder,
+    RunsWanted,
+    TimeOrder,
+    best_runs,
+    count_facets,
+    figures_stored,
+    history,
+    model_activity,
+    page_of_runs,
+)
+from zoolens.store.records import DatasetRecord, Observation, Run, RunKind, fingerprint
+from zoolens.store.run_columns import RunIndex, RunState
+from zoolens.store.store import Store
+from zoolens.testing.store_records import dataset_record, model_record, stack_record
+
+
+def _add(
+    store: Store,
+    model: str,
+    top1: float | None = None,
+    *,
+    runtime: str = "onnxruntime",
+    data: DatasetRecord | None = None,
+    kind: RunKind = RunKind.EVALUATION,
+    error: str | None = None,
+) -> Run:
+    run = store.begin_run(model_record(model), data or dataset_record(), stack_record(runtime), kind=kind)
+    if top1 is not None:
+        facts = [Observation("top1", top1), Observation("recall", 0.5, scope="class=0", unit="fraction")]
+        store.finish_stage(run.id, "metric:topk", facts)
+    if error is not None:
+        store.fail_stage(run.id, "latency", error)
+    return run
+
+
+class BrowsingContract:
+    def test_runs_are_filtered_by_every_part(self, store: Store) -> None:
+        a = _add(store, "zoo:alpha@1.0.0", 0.5)
+        b = _add(store, "zoo:beta@1.0.0", 0.7, runtime="torch", data=dataset_record("Letters"))
+        failed = _add(store, "zoo:alpha@2.0.0", 0.6, error="no memory")
+        begun = _add(store, "other:alpha@1.0.0")
+        claim = _add(store, "zoo:beta@1.0.0", 0.9, runtime="claim:paper", kind=RunKind.CLAIM)
+        index = RunIndex(store)
+
+        def ids(wanted: RunsWanted) -> list[str]:
+            return list(page_of_runs(index, wanted).ids)
+
+        assert ids(RunsWanted()) == [begun.id, failed.id, b.id, a.id]
+        assert ids(RunsWanted(kinds=())) == [claim.id, begun.id, failed.id, b.id, a.id]
+        assert ids(RunsWanted(models=("ZOO:alpha",))) == [failed.id, a.id]
+        assert ids(RunsWanted(models=("zoo:alpha@1*", "*:beta"))) == [b.id, a.id]
+        assert ids(RunsWanted(datasets=("letters",))) == [b.id]
+        assert ids(RunsWanted(datasets=(dataset_record("Letters").fingerprint[:8],))) == [b.id]
+        assert ids(RunsWanted(runtimes=("tor?h",))) == [b.id]
+        assert ids(RunsWanted(states=(RunState.FAILED, RunState.BEGUN))) == [begun.id, failed.id]
+        assert ids(RunsWanted(states=(RunState.MEASURED,))) == [b.id, a.id]
+        assert ids(RunsWanted(text="ALPHA other")) == [begun.id]
+        assert ids(RunsWanted(text=a.id[:6])) == [a.id]
+        assert ids(RunsWanted(text="no such")) == []
+        assert ids(RunsWanted(since=b.created, until=begun.created)) == [failed.id, b.id]
+        zone = b.created.astimezone(UTC) + timedelta(days=1)
+        assert ids(RunsWanted(since=zone)) == []
+
+    def test_pages_are_sorted_and_runs_without_the_figure_come_last(self, store: Store) -> None:
+        runs = [_add(store, f"zoo:m{number}@1", value) for number, value in enumerate((0.5, None, 0.9, 0.7))]
+        index = RunIndex(store)
+        best_first = [runs[2].id, runs[3].id, runs[0].id, runs[1].id]
+        whole = page_of_runs(index, order=FigureOrder("top1"))
+        assert (list(whole.ids), whole.total, whole.lacking) == (best_first, 4, 1)
+        assert list(page_of_runs(index, order=FigureOrder("top1"), limit=2, offset=1).ids) == best_first[1:3]
+        worst_first = page_of_runs(index, order=FigureOrder("top1", descending=False))
+        assert list(worst_first.ids) == [runs[0].id, runs[3].id, runs[2].id, runs[1].id]
+        assert list(page_of_runs(index, order=TimeOrder(descending=False)).ids) == [run.id for run in runs]
+        assert page_of_runs(index, offset=10).ids == ()
+
+    def test_each_facet_is_counted_under_the_filters_of_the_others(self, store: Store) -> None:
+        _add(store, "zoo:a@1", 0.5)
+        _add(store, "zoo:a@1", 0.5, runtime="torch")
+        _add(store, "zoo:b@1", 0.5, runtime="torch", data=dataset_record("letters"), error="no memory")
+        _add(store, "zoo:b@1", kind=RunKind.TRIAL)
+        facets = count_facets(RunIndex(store), RunsWanted(runtimes=("torch",)))
+        assert dict(facets.runtimes) == {"torch": 2, "onnxruntime": 1}
+        assert dict(facets.datasets) == {"digits": 1, "letters": 1}
+        assert dict(facets.states) == {RunState.FAILED: 1, RunState.MEASURED: 1}
+        assert dict(facets.kinds) == {RunKind.EVALUATION: 2}
+        chosen = count_facets(RunIndex(store), RunsWanted(datasets=("digits",), text="b"))
+        assert dict(chosen.datasets) == {"letters": 1, "digits": 0}
+
+    def test_datasets_that_share_their_name_are_told_apart(self, store: Store) -> None:
+        twins = [DatasetRecord(fingerprint(["twin", number]), "twin", 10) for number in range(2)]
+        runs = [_add(store, "zoo:a@1", 0.5, data=twin) for twin in twins]
+        index = RunIndex(store)
+        names = count_facets(index).datasets
+        assert len(names) == 2
+        listed = [page_of_runs(index, RunsWanted(datasets=(name,))).ids for name in names]
+        assert sorted(listed) == sorted((run.id,) for run in runs)
+
+    def test_what_is_stored_later_is_seen(self, store: Store) -> None:
+        first = _add(store, "zoo:a@1", 0.5)
+        index = RunIndex(store)
+        assert page_of_runs(index, order=FigureOrder("top1")).ids == (first.id,)
+        second = _add(store, "new:b@1", data=dataset_record("letters"), runtime="torch")
+        assert page_of_runs(index, RunsWanted(states=(RunState.BEGUN,))).ids == (second.id,)
+        store.finish_stage(second.id, "metric:topk", [Observation("top1", 0.6)])
+        assert page_of_runs(index, RunsWanted(text="new: torch letters"), FigureOrder("top1")).ids == (second.id,)
+        assert page_of_runs(index, order=FigureOrder("top1")).ids == (second.id, first.id)
+        store.fail_stage(second.id, "latency", "no memory")
+        assert page_of_runs(index, RunsWanted(states=(RunState.FAILED,))).ids == (second.id,)
+        renamed = store.begin_run(model_record("other:name@2", "new:b@1"), first.dataset, first.stack)
+        assert page_of_runs(index, RunsWanted(models=("other:name",))).ids == (renamed.id, second.id)
+
+    def test_what_the_runs_of_a_model_amount_to(self, store: Store) -> None:
+        runs = [_add(store, "zoo:a@1", 0.5), _add(store, "zoo:a@2", 0.4, data=dataset_record("letters"), error="no")]
+        runs += [_add(store, "zoo:a@1", 0.8, runtime="torch"), _add(store, "zoo:b@1", kind=RunKind.TRIAL)]
+        index = RunIndex(store)
+        [(name, activity)] = model_activity(index, days=10, spans=5).items()
+        assert (name, activity.runs, activity.failed, activity.last_run) == ("zoo:a", 3, 1, runs[2].id)
+        assert (activity.last_time, activity.recent) == (runs[2].created, (0, 0, 0, 0, 3))
+        later = model_activity(index, until=datetime.now(UTC) + timedelta(days=5), days=10, spans=5)
+        assert later["zoo:a"].recent == (0, 0, 3, 0, 0)
+        assert model_activity(index, until=datetime.now(UTC) + timedelta(days=50), days=10)["zoo:a"].runs == 3
+        of_model = RunsWanted(models=("zoo:a",))
+        assert best_runs(index, of_model, "top1") == {
+            "digits": [(runs[2].id, 0.8), (runs[0].id, 0.5)],
+            "letters": [(runs[1].id, 0.4)],
+        }
+        assert best_runs(index, of_model, "top1", largest=False, among=1)["digits"] == [(runs[0].id, 0.5)]
+        points = history(index, of_model, "top1")
+        assert [(point.run, point.runtime, point.value) for point in points] == [
+            (runs[0].id, "onnxruntime", 0.5), (runs[1].id, "onnxruntime", 0.4), (runs[2].id, "torch", 0.8)
+        ]  # fmt: skip
+
+    def test_the_figures_that_runs_can_be_sorted_by(self, store: Store) -> None:
+        assert figures_stored(store) == []
+        run = _add(store, "zoo:a@1", 0.5)
+        timings = [Observation("latency_p50", 0.1, scope=scope) for scope in ("batch=1", "batch=1,raw", "batch=8")]
+        pairs = [Observation("agreement", 0.9, scope=scope) for scope in ("with=abc", "epoch=1", "whole")]
+        store.finish_stage(run.id, "latency", [*timings, *pairs])
+        figures = [("agreement", "whole"), *(("latency_p50", timing.scope) for timing in timings), ("top1", "")]
+        assert figures_stored(store) == figures
+
+    def test_an_empty_store_has_an_empty_page(self, store: Store) -> None:
+        index = RunIndex(store)
+        assert page_of_runs(index, RunsWanted(text="abc"), FigureOrder("top1")).total == 0
+        assert model_activity(index) == {}
+        assert not count_facets(index).datasets
