@@ -63,6 +63,15 @@ class FigureTable:
         values[self.rows[span]] = self.numbers["value"][span]
         return values
 
+    def interval(self, name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The lower and the upper end of every row's interval; NaN where a row has none."""
+        span = self._spans.get(name, slice(0))
+        ends = (np.full(self.n, np.nan), np.full(self.n, np.nan))
+        for end, kind in zip(ends, ("low", "high"), strict=True):
+            if kind in self.numbers:
+                end[self.rows[span]] = self.numbers[kind][span]
+        return ends
+
     def measured(self, name: str) -> NDArray[np.bool_]:
         """The rows whose figure was measured, neither claimed nor estimated."""
         measured = np.zeros(self.n, np.bool_)

@@ -13,7 +13,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from zoolens.errors import ZoolensError
-from zoolens.measure.predictions import KIND, Predictions, read_predictions
+from zoolens.measure.classorder import data_classes, stored_translation
+from zoolens.measure.predictions import KIND, Predictions, read_predictions, renumbered
 from zoolens.store.records import (
     DONE,
     DatasetRecord,
@@ -64,6 +65,16 @@ def answers_table(store: Store, run: Run) -> pa.Table:
 def predictions_of(table: pa.Table, run: Run, classes: tuple[str, ...] | None = None) -> Predictions:
     """The table that `answers_table` gives as arrays. `classes`: names of the data's classes."""
     return read_predictions(table, classes, run.resolved.get("outputs") or (), f"run {run.id[:8]}")
+
+
+def judged_predictions(store: Store, run: Run) -> Predictions:
+    """What a finished run answered, with classes in the data's order and under the data's names."""
+    if not has_answers(run):
+        raise ZoolensError(
+            f"Run {run.id[:8]} ({run.ref}) has no finished predictions.",
+            hint="Run the same `zoolens eval` again to finish it.",
+        )
+    return renumbered(run_predictions(store, run, data_classes(run)), stored_translation(run))
 
 
 def run_predictions(store: Store, run: Run, classes: tuple[str, ...] | None = None) -> Predictions:

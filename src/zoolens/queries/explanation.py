@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import chain
 from typing import Final
 
@@ -99,12 +100,34 @@ def _search(plan: Plan) -> Part:
 
 def _funnel(plan: Plan) -> Part:
     """How many rows are left after each condition."""
-    left: Mask = np.ones(len(plan.view), np.bool_)
-    lines = []
-    for text, passes in _conditions(plan):
-        left = left & passes
-        lines.append(f"{int(left.sum()):,} after {text} (alone: {int(passes.sum()):,})")
+    lines = [f"{step.left:,} after {step.condition} (alone: {step.alone:,})" for step in funnel(plan)]
     return f"rows left, of {len(plan.view):,}", lines or ["no conditions"]
+
+
+@dataclass(frozen=True)
+class FunnelStep:
+    """One condition of a query. `left`: rows that pass it and all conditions before it; `alone`: rows that pass it;
+    `only`: rows that fail nothing but it, which a query without this condition would have."""
+
+    condition: str
+    left: int
+    alone: int
+    only: int
+
+
+def funnel(plan: Plan) -> list[FunnelStep]:
+    """The conditions of a query in the order in which EXPLAIN tells them, with how many rows each leaves."""
+    conditions = list(_conditions(plan))
+    failed = np.zeros(len(plan.view), np.int64)
+    for _, passes in conditions:
+        failed += ~passes
+    left: Mask = np.ones(len(plan.view), np.bool_)
+    steps = []
+    for text, passes in conditions:
+        left = left & passes
+        only = int(np.count_nonzero(~passes & (failed == 1)))
+        steps.append(FunnelStep(text, int(left.sum()), int(passes.sum()), only))
+    return steps
 
 
 def _conditions(plan: Plan) -> Iterator[tuple[str, Mask]]:

@@ -38,19 +38,20 @@ def calibration(predictions: Predictions) -> Iterator[Observation]:
 
 
 def expected_calibration_error(confidence: NDArray[np.float64], correct: NDArray[np.float64]) -> float:
-    gap = np.bincount(_bins(confidence), correct - confidence, minlength=BINS)
+    gap = np.bincount(confidence_bins(confidence), correct - confidence, minlength=BINS)
     return float(np.abs(gap).sum() / len(confidence))
 
 
 def _calibration_interval(confidence: NDArray[np.float64], correct: NDArray[np.float64]) -> Interval:
     blocks = random_blocks(len(confidence))
     count = int(blocks.max()) + 1
-    cells = np.bincount(blocks * BINS + _bins(confidence), correct - confidence, minlength=count * BINS)
+    cells = np.bincount(blocks * BINS + confidence_bins(confidence), correct - confidence, minlength=count * BINS)
     by_block = np.column_stack([cells.reshape(count, BINS), np.bincount(blocks)])
     return bootstrap(by_block, lambda totals: np.abs(totals[:, :BINS]).sum(axis=1) / totals[:, BINS])
 
 
-def _bins(confidence: NDArray[np.float64]) -> NDArray[np.int64]:
+def confidence_bins(confidence: NDArray[np.float64]) -> NDArray[np.int64]:
+    """The bin of each confidence, from 0 to `BINS` − 1."""
     return np.minimum((confidence * BINS).astype(np.int64), BINS - 1)
 
 
