@@ -12,6 +12,7 @@ import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from zoolens.errors import AssetError, MissingDependency, first_line
@@ -44,15 +45,24 @@ def parse(location: str) -> HubFile:
 
 def cache_root() -> Path:
     """Where huggingface_hub keeps its files, by the same variables it reads."""
-    if cache := os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE"):
+    cache = os.environ.get("HF_HUB_CACHE") or os.environ.get("HUGGINGFACE_HUB_CACHE")
+    return _cache_root(
+        cache, os.environ.get("HF_HOME"), os.environ.get("XDG_CACHE_HOME", "~/.cache"), os.environ.get("HOME")
+    )
+
+
+@lru_cache(4)  # a listing asks for thousands of models
+def _cache_root(cache: str | None, home: str | None, user_cache: str, _user: str | None) -> Path:
+    if cache:
         return Path(cache).expanduser()
-    home = os.environ.get("HF_HOME") or str(Path(os.environ.get("XDG_CACHE_HOME", "~/.cache")) / "huggingface")
-    return Path(home).expanduser() / "hub"
+    return Path(home or Path(user_cache, "huggingface")).expanduser() / "hub"
 
 
 def cached(file: HubFile) -> Path | None:
     """The file in the hub's cache, or None."""
     folder = cache_root() / f"models--{file.repository.replace('/', '--')}"
+    if not folder.is_dir():
+        return None
     for snapshot in _snapshots(folder, file.revision):
         path = folder / "snapshots" / snapshot / file.path
         if path.is_file():

@@ -45,7 +45,7 @@ class PackageZoo(Zoo):
             if (entry := self._described(distribution, inside)) is not None:
                 described |= local_files(entry.manifest, entry.folder)
                 yield entry
-        for path in (PurePosixPath(file) for file in files if _is_model(PurePosixPath(file))):
+        for path in filter(_is_model, (PurePosixPath(file) for file in files if file.endswith(_MODELS))):
             entry = _bare(distribution, path, files)
             if entry is not None and not described & local_files(entry.manifest, None):
                 yield entry
