@@ -64,7 +64,8 @@ class TensorFlow(Runtime):
         "dynamic_batch": "a graph made for one batch size runs with that one only",
         "set_threads": "TensorFlow fixes its thread pools once per process, at its first operation",
         "compile_mode": "graphs are optimised when they are made; XLA would be another compiler",
-        "kernels": "TensorFlow's profiler times operators on a CPU, and not the routines that they call",
+        "kernels": "TensorFlow's profiler times operators on a CPU, and not the routines that they call; the log of "
+        "its oneDNN can only be switched on before the process starts, for every call",
     }
 
     def version(self) -> str | None:

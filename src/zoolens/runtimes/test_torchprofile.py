@@ -99,6 +99,29 @@ def test_primitives_lie_within_the_layer_that_called_them(weights):
     assert "aten::conv2d" not in {primitive.name for primitive in primitives}, "it only chooses who computes"
 
 
+def test_primitives_of_onednn_tell_their_implementation(tmp_path):
+    if not torch.backends.mkldnn.is_available():
+        pytest.skip("this torch was built without oneDNN")
+    network = torch.nn.Sequential(torch.nn.Conv2d(16, 32, 3), torch.nn.ReLU()).eval()
+    path = tmp_path / "wide.pt"
+    torch.jit.save(torch.jit.trace(network, torch.zeros(8, 16, 32, 32)), str(path))
+    files = ModelFiles("torchscript", {"model": path}, inputs=(TensorSpec("image", (None, 16, 32, 32), "float32"),))
+    feeds = {"image": np.ones((8, 16, 32, 32), np.float32)}
+    with Torch().open(files) as session:
+        (without,) = session.profile(feeds)
+        (profile,) = session.profile(feeds, kernels=True)
+    (primitive,) = (operator for operator in profile.operators if operator.name == "oneDNN convolution")
+    caller = profile.operators[primitive.parent]
+    assert caller.name == "aten::mkldnn_convolution"
+    assert caller.start <= primitive.start
+    assert primitive.start + primitive.duration <= caller.start + caller.duration
+    assert primitive.kernel
+    assert primitive.precision == "float32"
+    layer = profile.operators[caller.parent]
+    assert (layer.level, layer.kernel) == ("layer", f"oneDNN convolution {primitive.kernel}")
+    assert not any("oneDNN" in (operator.kernel or "") for operator in without.operators), "it is a level of its own"
+
+
 def test_values_are_copied_before_they_are_overwritten(module, weights):
     feeds = _feeds()
     with Torch().open(weights) as session:

@@ -5,22 +5,28 @@ kineto's timeline while they run (`Marks`): modules by forward hooks, the nodes 
 operator then belongs to the innermost mark around it. TorchScript runs its modules without hooks, and a compiled
 network has no modules any more: their operators carry the names that torch gives them.
 
+Where the level of libraries is asked for, oneDNN's own log is on as well: its primitives stand below the operators of
+torch that called them, since both tell when they ran.
+
 On a CUDA device an operator only launches kernels, so that its time on the host says little: a layer's time is then the
 time that its kernels took on the device.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from zoolens.runtimes.base import quiet_stderr
 from zoolens.runtimes.calls import ObservedCall, observed_calls
 from zoolens.runtimes.observing import Level, OperatorTime, Profile
+from zoolens.runtimes.onednnlog import Log, Primitive, recorded_log
 
 _MARK: Final = "zoolens mark "
+_ONEDNN: Final = "oneDNN "  # before the name of each of its primitives
 _CALL: Final = "call"  # the kind of mark that is around a whole prediction
 _COMPILED: Final = ("graph_", "cpp_", "triton_", "kernel_cpp_")  # how kernels that torch.compile wrote are called
 # Operators that only look at a tensor in another way, or make room for one.
@@ -179,7 +185,8 @@ def recorded_profiles(
 
     accelerated = device != "cpu"
     profiler = torch.autograd.profiler.profile(use_kineto=True, use_device="cuda" if accelerated else None)
-    with prepare(marks) as observed_run:
+    logging = _onednn_log(torch) if kernels and not accelerated else nullcontext(Log())
+    with prepare(marks) as observed_run, logging as log:
         with quiet_stderr():  # kineto says that it starts and stops
             profiler.__enter__()
         try:
@@ -190,7 +197,7 @@ def recorded_profiles(
                 profiler.__exit__(None, None, None)
     spans, on_device = _events(torch, profiler.kineto_results)
     roots = [span for span in spans if (mark := marks.of(span.name)) is not None and mark.kind == _CALL]
-    reader = _Reader(torch, marks, script, kernels=kernels, named_nodes=named_nodes)
+    reader = _Reader(torch, marks, script, log.primitives, kernels=kernels, named_nodes=named_nodes)
     return [
         Profile(
             observed.start,
@@ -200,6 +207,17 @@ def recorded_profiles(
         )
         for root, observed in zip(roots[1:], calls, strict=True)
     ]
+
+
+@contextmanager
+def _onednn_log(torch: Any) -> Iterator[Log]:
+    """oneDNN's primitives until the context ends; none where torch was built without it."""
+    onednn = torch.backends.mkldnn
+    if not onednn.is_available() or not hasattr(onednn, "verbose"):
+        yield Log()
+        return
+    with recorded_log() as log, onednn.verbose(onednn.VERBOSE_ON):
+        yield log
 
 
 def _launched_in(call: _Span, events: list[_DeviceEvent], observed: ObservedCall) -> list[_DeviceEvent]:
@@ -246,9 +264,17 @@ class _Reader:
     """Makes operators of the events of one call."""
 
     def __init__(
-        self, torch: Any, marks: Marks, script: Sequence[tuple[str, str]], *, kernels: bool, named_nodes: bool
+        self,
+        torch: Any,
+        marks: Marks,
+        script: Sequence[tuple[str, str]],
+        primitives: Sequence[Primitive],
+        *,
+        kernels: bool,
+        named_nodes: bool,
     ) -> None:
         self._torch, self._marks, self._script = torch, marks, script
+        self._primitives = sorted(primitives, key=lambda primitive: primitive.middle)
         self._kernels, self._named_nodes = kernels, named_nodes
         self._composites: dict[str, bool] = {}
 
@@ -274,6 +300,7 @@ class _Reader:
             if self._kernels:
                 for span in spans:
                     self._add_primitives(span, place, made)
+                self._add_logged(place, made)
                 made.extend(_kernel(event, place) for event in own)
         left = sorted((event for events in launched.values() for event in events), key=lambda event: event.start)
         # Those that no operator launched, such as the kernels of a CUDA graph, are layers themselves.
@@ -338,6 +365,24 @@ class _Reader:
         for inner in span.inside:
             self._add_primitives(inner, before, made)
 
+    def _add_logged(self, layer: int, made: list[OperatorTime]) -> None:
+        """Append oneDNN's primitives that ran during a layer, each below the innermost operator that was running. The
+        longest of them that does more than change a layout names the layer's kernel."""
+        start = made[layer].start or 0
+        first, last = (
+            bisect_left(self._primitives, moment, key=lambda primitive: primitive.middle)
+            for moment in (start, start + made[layer].duration)
+        )
+        within = self._primitives[first:last]
+        for primitive in within:
+            callers = [place for place in range(layer, len(made)) if _runs(made[place], primitive.middle)]
+            place = next(place for place in reversed(callers) if not made[place].name.startswith(_ONEDNN))
+            made.append(_logged(primitive, place, made[place]))
+        if within:
+            computing = [primitive for primitive in within if primitive.kind != "reorder"] or within
+            longest = max(computing, key=lambda primitive: primitive.duration)
+            made[layer] = replace(made[layer], kernel=f"{_ONEDNN}{longest.kind} {longest.implementation}")
+
     def _chooses(self, name: str) -> bool:
         if name not in self._composites:
             try:
@@ -361,6 +406,27 @@ class _Names:
 
 def _own_time(span: _Span) -> int:
     return span.duration - sum(inner.duration for inner in span.inside) if _is_operator(span.name) else -1
+
+
+def _logged(primitive: Primitive, place: int, caller: OperatorTime) -> OperatorTime:
+    """A primitive below the operator that called it, whose clock is not quite oneDNN's."""
+    begun = caller.start or 0
+    start = max(primitive.start, begun)
+    return OperatorTime(
+        f"{_ONEDNN}{primitive.kind}",
+        primitive.kind,
+        min(primitive.start + primitive.duration, begun + caller.duration) - start,
+        start,
+        "library",
+        place,
+        kernel=primitive.implementation,
+        precision=primitive.precision,
+        thread=caller.thread,
+    )
+
+
+def _runs(operator: OperatorTime, moment: int) -> bool:
+    return operator.start is not None and operator.start <= moment <= operator.start + operator.duration
 
 
 def _is_operator(name: str) -> bool:

@@ -18,6 +18,7 @@ from zoolens.graph.diff.alignment import Alignment, align
 from zoolens.graph.model import Graph, Node
 from zoolens.tracing.layers import Layer, timing
 from zoolens.tracing.operators import LEAVES, traced_graph
+from zoolens.tracing.report import merged_layers
 from zoolens.tracing.spans import Level
 from zoolens.tracing.stored import Trace
 
@@ -67,7 +68,7 @@ def align_layers(a: Trace, b: Trace) -> AlignedLayers:
 def innermost_layers(trace: Trace) -> Iterator[Layer]:
     """The layers to compare: the innermost ones whose operators are known. What a layer does besides those inside it
     is a layer of its own, of which nothing is known."""
-    return _innermost(trace.layers, trace)
+    return _innermost(merged_layers(trace), trace)
 
 
 def _innermost(layers: Sequence[Layer], trace: Trace) -> Iterator[Layer]:

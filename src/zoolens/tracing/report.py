@@ -137,12 +137,14 @@ def _keyed(layers: Sequence[Layer]) -> Iterator[tuple[tuple[str, str, int], Laye
 
 
 def _with_kernels(layer: Layer, with_kernels: Layer) -> Layer:
+    """The layer with what is known of its kernels. Layers inside it keep their own times, too."""
     from dataclasses import replace
 
+    inner = any(child.level == Level.LAYER for child in layer.children)
     return replace(
         layer,
-        children=with_kernels.children,
-        kernel=layer.kernel or with_kernels.kernel,
+        children=layer.children if inner else with_kernels.children,
+        kernel=with_kernels.kernel or layer.kernel,
         precision=layer.precision or with_kernels.precision,
     )
 
