@@ -6,7 +6,7 @@ DEMO := .venv-demo
 # Tests start hundreds of processes: each would compile zoolens again where Python is told to keep no bytecode.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test clients test-slow test-exports fuzz mutants lint docs bench system clean
+.PHONY: demo test ui clients test-slow test-exports fuzz mutants lint docs bench system clean
 
 ## demo: set up a small environment and run the main job on what is built in
 demo: $(DEMO)/.ready
@@ -28,6 +28,14 @@ clients: $(VENV)/.ready
 ## test-slow: the suites that take minutes (kill -9, PostgreSQL restarts, all reference models)
 test-slow: $(VENV)/.ready system
 	$(BIN)/python -m pytest -m slow
+
+## ui: build the explorer (needs node 20 or newer) into src/zoolens/ui/assets, which is committed and in the wheel
+ui: explorer/node_modules/.package-lock.json
+	$(BIN)/python -m scripts.make_ui_types
+	cd explorer && npm run --silent build
+
+explorer/node_modules/.package-lock.json: explorer/package-lock.json
+	cd explorer && npm ci --silent --no-audit --no-fund && touch node_modules/.package-lock.json
 
 ## test-exports: the corpus of exports alone; what was exported before is kept in .export-corpus
 test-exports: $(VENV)/.ready
@@ -82,11 +90,11 @@ system:
 	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -q && \
 	    DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends postgresql; } || \
 	  echo "PostgreSQL is not here and cannot be installed: its tests will be skipped"
-# A browser for tests/test_pages.py, likewise.
+# A browser for tests/test_pages.py and tests/ui, likewise.
 	@command -v chromium >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1 || \
 	  { [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && apt-get update -q && \
 	    DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends chromium; } || \
-	  echo "No browser is here and none can be installed: the test of our pages will be skipped"
+	  echo "No browser is here and none can be installed: the tests of our pages will be skipped"
 
 clean:
 	rm -rf $(VENV) $(DEMO) site .mypy_cache .ruff_cache .pytest_cache .hypothesis mutants

@@ -48,6 +48,8 @@ def test_the_wheel_has_the_contracts_and_data_and_no_tests(wheel):
         assert f"zoolens/runtimes/allowed/{name}" in names
     for data in ("zoos/demo_data/models/lenet-wide.onnx", "testing/pytest_plugin.py", "py.typed"):
         assert f"zoolens/{data}" in names
+    for data in ("index.html", "explorer.js", "explorer.css", "favicon.svg"):  # users have no node to build them
+        assert f"zoolens/ui/assets/{data}" in names
 
 
 @pytest.fixture(scope="module")

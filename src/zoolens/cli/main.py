@@ -21,6 +21,9 @@ from zoolens.present.streams import guard_streams
 
 # section of --help -> command -> one line of help; the module of a command is zoolens.cli.<name>
 SECTIONS: Final[dict[str, dict[str, str]]] = {
+    "See": {
+        "ui": "Open the explorer: everything in the store and the zoos, in a browser.",
+    },
     "Models": {
         "models": "List the models of every zoo on this machine.",
         "show": "Show everything known about one model.",

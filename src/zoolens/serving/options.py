@@ -97,7 +97,7 @@ def check_access(options: ServerOptions, path: str, headers: Mapping[str, str]) 
     if options.token is not None:
         if path not in _OPEN:
             check_token(options.token, headers.get("authorization"))
-    elif not options.insecure and ("origin" in headers or not _names_this_machine(headers.get("host", ""))):
+    elif not options.insecure and ("origin" in headers or not names_this_machine(headers.get("host", ""))):
         raise ServingError(
             Refusal.FORBIDDEN,
             "Web pages may not use this server, because it has no token.",
@@ -106,7 +106,7 @@ def check_access(options: ServerOptions, path: str, headers: Mapping[str, str]) 
 
 
 @lru_cache(64)
-def _names_this_machine(host: str) -> bool:
+def names_this_machine(host: str) -> bool:
     """Whether a `Host` header has an address, localhost or nothing; other names may lead here by anybody's will."""
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdecimal() and not host.endswith("]") else host
     try:
@@ -116,11 +116,11 @@ def _names_this_machine(host: str) -> bool:
     return True
 
 
-def read_token(file: Path | None) -> str | None:
-    """The token in a file or, without one, in the variable ZOOLENS_SERVE_TOKEN; None where neither is given."""
+def read_token(file: Path | None, variable: str = TOKEN_VARIABLE) -> str | None:
+    """The token in a file or, without one, in this environment variable; None where neither is given."""
     if file is None:
-        token = os.environ.get(TOKEN_VARIABLE, "").strip()
-        return _checked(token, f"The variable {TOKEN_VARIABLE}") if token else None
+        token = os.environ.get(variable, "").strip()
+        return _checked(token, f"The variable {variable}") if token else None
     try:
         token = untrusted.read_text(file, _LONGEST_TOKEN).strip()
     except (OSError, UnicodeDecodeError) as error:

@@ -85,15 +85,15 @@ class Server:
         config.load()
         if options.tls is not None:
             config.ssl = _tls_context(options)
-        listening = _listen(options.host, options.http_port or 0)
-        self._rest = _quiet_server(uvicorn)(config)
+        listening = listen(options.host, options.http_port or 0)
+        self._rest = quiet_server(uvicorn)(config)
         self._rest_task = asyncio.ensure_future(self._rest.serve(sockets=[listening]))
         while not self._rest.started and not self._rest_task.done():
             await asyncio.sleep(0.01)
         if self._rest_task.done():
             self._rest_task.result()
         self.urls["http"] = (
-            f"{'https' if options.tls else 'http'}://{_address(options.host, listening.getsockname()[1])}"
+            f"{'https' if options.tls else 'http'}://{address(options.host, listening.getsockname()[1])}"
         )
 
     async def _start_grpc(self) -> None:
@@ -104,7 +104,7 @@ class Server:
         except OSError as error:
             raise _cannot_listen(self._options.host, self._options.grpc_port or 0, error) from error
         self.urls["grpc"] = (
-            f"{'grpcs' if self._options.tls else 'grpc'}://{_address(self._options.host, self._grpc.port)}"
+            f"{'grpcs' if self._options.tls else 'grpc'}://{address(self._options.host, self._grpc.port)}"
         )
 
     async def _stop_rest(self) -> None:
@@ -162,7 +162,9 @@ def run(main: Coroutine[Any, Any, None]) -> None:
         runner.run(main)
 
 
-def _quiet_server(uvicorn: Any) -> Any:
+def quiet_server(uvicorn: Any) -> Any:
+    """The class of a uvicorn server that leaves signals to us."""
+
     class Quiet(uvicorn.Server):  # type: ignore[misc]
         """Signals are ours: uvicorn would end the process before the data plane has drained."""
 
@@ -173,7 +175,8 @@ def _quiet_server(uvicorn: Any) -> Any:
     return Quiet
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that is bound to this address; a sentence says why it cannot be."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listening = socket.socket(family, socket.SOCK_STREAM)
     try:
@@ -188,12 +191,13 @@ def _listen(host: str, port: int) -> socket.socket:
 def _cannot_listen(host: str, port: int, error: Exception) -> ZoolensError:
     reason = getattr(error, "strerror", None) or str(error)
     return ZoolensError(
-        f"The server cannot listen on {_address(host, port)}: {reason}.",
+        f"The server cannot listen on {address(host, port)}: {reason}.",
         hint="Choose another port; 0 takes a free one.",
     )
 
 
-def _address(host: str, port: int) -> str:
+def address(host: str, port: int) -> str:
+    """Host and port as they are written in a URL."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 

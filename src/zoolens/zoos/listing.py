@@ -134,6 +134,12 @@ def kept_names() -> Iterator[str]:
         yield from references(kept or ())
 
 
+def is_kept(name: str) -> bool:
+    """Whether a listing of this zoo imports nothing: it is kept from an earlier time, or the zoo needs no framework."""
+    zoo = _open_zoo(name)
+    return not zoo.distributions or _missing(zoo) is not None or _cache_path(zoo).is_file()
+
+
 def references(entries: Iterable[Entry]) -> list[str]:
     """zoo:name of each model, and of each of its aliases."""
     return [

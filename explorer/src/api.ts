@@ -1,0 +1,121 @@
+// The client of the JSON API. Answers are typed by the path that is asked; the types come from the server's code.
+import { useEffect, useRef, useState } from "preact/hooks";
+import type { Answers } from "./answers";
+
+export type Parameters = Record<string, string | number | boolean | string[] | undefined | null>;
+
+/** Where answers come from: the server, or the files of an exported bundle. */
+export interface Source {
+  get(path: string, parameters: Parameters, signal?: AbortSignal): Promise<unknown>;
+  /** Whether anything can be started or changed. */
+  readonly live: boolean;
+}
+
+export class ApiError extends Error {
+  constructor(message: string, readonly status: number) {
+    super(message);
+  }
+}
+
+const BASE = "api/v1";
+
+/** The address of something that is no JSON, such as an image. */
+export function resourceUrl(path: string, parameters: Parameters = {}): string {
+  const rest: Parameters = { ...parameters };
+  const filled = path.replace(/{(\w+)}/g, (_, name: string) => {
+    const value = rest[name];
+    delete rest[name];
+    return String(value).split("/").map(encodeURIComponent).join("/");
+  });
+  const query = new URLSearchParams();
+  for (const [name, value] of Object.entries(rest)) {
+    if (Array.isArray(value)) value.forEach((one) => query.append(name, one));
+    else if (value !== undefined && value !== null) query.set(name, String(value));
+  }
+  const text = query.toString();
+  return `${BASE}${filled}${text ? `?${text}` : ""}`;
+}
+
+async function read(response: Response): Promise<unknown> {
+  const data: unknown = await response.json().catch(() => null);
+  if (response.ok) return data;
+  const sentence = (data as { error?: string } | null)?.error;
+  throw new ApiError(sentence ?? `The server answered ${response.status}.`, response.status);
+}
+
+const server: Source = {
+  live: true,
+  async get(path, parameters, signal) {
+    try {
+      return await read(await fetch(resourceUrl(path, parameters), { signal }));
+    } catch (error) {
+      if (error instanceof TypeError) throw new ApiError("The server of the explorer does not answer.", 0);
+      throw error;
+    }
+  },
+};
+
+let source: Source = server;
+
+/** Take answers from somewhere else, before anything is shown. */
+export function setSource(other: Source): void {
+  source = other;
+}
+
+export function isLive(): boolean {
+  return source.live;
+}
+
+export async function get<Path extends keyof Answers>(
+  path: Path,
+  parameters: Parameters = {},
+  signal?: AbortSignal,
+): Promise<Answers[Path]> {
+  return (await source.get(path, parameters, signal)) as Answers[Path];
+}
+
+/** Ask for a change. Only the server of the explorer can do it, never a bundle. */
+export async function send<Answer>(method: "POST" | "DELETE", path: string, body?: unknown): Promise<Answer> {
+  const response = await fetch(`${BASE}${path}`, {
+    method,
+    headers: body === undefined ? {} : { "Content-Type": "application/json" },
+    body: body === undefined ? undefined : JSON.stringify(body),
+  });
+  return (await read(response)) as Answer;
+}
+
+export interface Asked<Answer> {
+  /** The last answer; the one before stays until the next is here. */
+  answer?: Answer;
+  error?: ApiError;
+  loading: boolean;
+  again: () => void;
+}
+
+/** The answer of a path, asked anew when the parameters change. `null` as path asks nothing. */
+export function useAnswer<Path extends keyof Answers>(path: Path | null, parameters: Parameters = {}): Asked<Answers[Path]> {
+  type State = { key: string; answer?: Answers[Path]; error?: ApiError };
+  const [state, setState] = useState<State>({ key: "" });
+  const [count, setCount] = useState(0);
+  const key = path === null ? "" : JSON.stringify([path, parameters, count]);
+  const latest = useRef(key);
+  latest.current = key;
+  useEffect(() => {
+    if (path === null) return;
+    const controller = new AbortController();
+    get(path, parameters, controller.signal)
+      .then((answer) => latest.current === key && setState({ key, answer }))
+      .catch((error: unknown) => {
+        if (controller.signal.aborted) return;
+        const known = error instanceof ApiError ? error : new ApiError(String(error), 0);
+        setState((before) => ({ key, answer: before.answer, error: known }));
+      });
+    return () => controller.abort();
+  }, [key]);
+  return {
+    answer: state.answer,
+    error: state.key === key ? state.error : undefined,
+    loading: state.key !== key,
+    again: () => setCount((before) => before + 1),
+  };
+}

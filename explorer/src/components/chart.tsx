@@ -1,0 +1,74 @@
+// Charts: Vega-Lite specs that the server makes, drawn by the same vega as in reports. It is fetched with the first chart.
+import { useEffect, useRef, useState } from "preact/hooks";
+
+export type Spec = Record<string, unknown>;
+
+interface View {
+  addSignalListener(name: string, handler: (name: string, value: unknown) => void): void;
+  addEventListener(type: string, handler: (event: unknown, item: { datum?: Record<string, unknown> } | null) => void): void;
+  finalize(): void;
+}
+type Embed = (place: HTMLElement, spec: Spec, options: Spec) => Promise<{ view: View }>;
+
+let loading: Promise<Embed> | undefined;
+
+function vegaEmbed(): Promise<Embed> {
+  loading ??= new Promise((resolve, reject) => {
+    const script = document.createElement("script");
+    script.src = "vega.js";
+    script.onload = () => resolve((window as unknown as { vegaEmbed: Embed }).vegaEmbed);
+    script.onerror = () => reject(new Error("vega.js cannot be loaded"));
+    document.head.append(script);
+  });
+  return loading;
+}
+
+interface ChartProps {
+  spec: Spec;
+  /** What the chart shows, for who cannot see it. */
+  title: string;
+  /** Called with the datum of the mark that is clicked. */
+  onPick?: (datum: Record<string, unknown>) => void;
+  /** Names of the spec's parameters (selections) to follow, and what is called with their values. */
+  signals?: string[];
+  onSignal?: (name: string, value: unknown) => void;
+}
+
+/** The spec says its own width; "container" makes it follow the page. */
+export function Chart({ spec, title, onPick, signals = [], onSignal }: ChartProps) {
+  const place = useRef<HTMLDivElement>(null);
+  const [error, setError] = useState("");
+  const text = JSON.stringify(spec);
+  const handlers = useRef({ onPick, onSignal });
+  handlers.current = { onPick, onSignal };
+  useEffect(() => {
+    let view: View | undefined;
+    let gone = false;
+    setError("");
+    vegaEmbed()
+      .then((embed) => {
+        // `ast` lets vega work without building code from text, which our content security policy forbids.
+        const options = { ast: true, renderer: "svg", actions: false, mode: "vega-lite", defaultStyle: false };
+        return gone || !place.current ? undefined : embed(place.current, JSON.parse(text) as Spec, options);
+      })
+      .then((result) => {
+        view = result?.view;
+        if (gone) view?.finalize();
+        view?.addEventListener("click", (_, item) => item?.datum && handlers.current.onPick?.(item.datum));
+        for (const name of signals) {
+          view?.addSignalListener(name, (known, value) => handlers.current.onSignal?.(known, value));
+        }
+      })
+      .catch((problem: unknown) => setError(String(problem)));
+    return () => {
+      gone = true;
+      view?.finalize();
+    };
+  }, [text]);
+  return (
+    <figure class="chart" aria-label={title}>
+      <div ref={place} />
+      {error && <p role="alert">The chart cannot be drawn: {error}</p>}
+    </figure>
+  );
+}

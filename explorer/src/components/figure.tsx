@@ -1,0 +1,58 @@
+// Numbers: with their interval and where they come from. The words are the server's, so that they read the same as in
+// reports and on the terminal.
+import type { Figure } from "../answers";
+
+/** A figure in a table: the value, and the interval below it in small. */
+export function FigureCell({ figure }: { figure: Figure | null }) {
+  if (!figure) return <span class="dim">–</span>;
+  if (figure.value === null) return <span class="dim" title={figure.reason}>{figure.reason ? "not available" : "–"}</span>;
+  const interval = figure.interval.slice(figure.interval.indexOf("["));
+  const known = figure.low !== null && figure.high !== null;
+  return (
+    <span class="figure">
+      {figure.words}
+      {known && <span class="interval">{interval}</span>}
+    </span>
+  );
+}
+
+/** A large figure with its name, as at the head of a page. */
+export function Tile({ figure, title, kind }: { figure: string; title: string; kind?: string }) {
+  return (
+    <div class={`tile ${kind ?? ""}`}>
+      <b>{figure}</b>
+      <span>{title}</span>
+    </div>
+  );
+}
+
+const WIDTH = 96;
+const HEIGHT = 20;
+
+/** Counts in equal stretches of time as small bars. `label` says in words what they show. */
+export function Sparkline({ values, label }: { values: number[]; label: string }) {
+  const most = Math.max(...values, 1);
+  const step = WIDTH / Math.max(values.length, 1);
+  return (
+    <svg class="sparkline" width={WIDTH} height={HEIGHT} viewBox={`0 0 ${WIDTH} ${HEIGHT}`} role="img" aria-label={label}>
+      <title>{label}</title>
+      <path d={`M0 ${HEIGHT - 0.5}H${WIDTH}`} class="base" />
+      {values.map((value, place) => {
+        const height = value ? Math.max(2, (HEIGHT - 2) * (value / most)) : 0;
+        return <rect x={place * step + 0.5} width={Math.max(1, step - 1)} y={HEIGHT - 1 - height} height={height} />;
+      })}
+    </svg>
+  );
+}
+
+/** A moment as people say it; the exact one is its tooltip. */
+export function Moment({ at }: { at: string }) {
+  const date = new Date(at);
+  const day = date.toLocaleDateString("en-CA");
+  const time = date.toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit" });
+  return (
+    <time dateTime={at} title={date.toISOString()}>
+      {day} {time}
+    </time>
+  );
+}

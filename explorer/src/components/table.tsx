@@ -1,0 +1,161 @@
+// Tables: sorting by their heads, columns that the reader chooses, and only the visible rows of long ones.
+import type { ComponentChildren } from "preact";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useQueryState } from "../router";
+
+export interface Column<Row> {
+  /** Its name in the address. */
+  key: string;
+  title: string;
+  cell: (row: Row) => ComponentChildren;
+  /** The name to sort by; absent: it cannot be sorted. */
+  sort?: string;
+  /** Sort the largest first at the first click. */
+  descending?: boolean;
+  number?: boolean;
+  /** Shown only when the reader chooses it. */
+  extra?: boolean;
+  /** What the column means, as a tooltip of its head. */
+  help?: string;
+}
+
+interface TableProps<Row> {
+  /** What the table shows, for who reads by ear. */
+  label: string;
+  columns: Column<Row>[];
+  rows: Row[];
+  rowKey: (row: Row) => string;
+  /** "name", or "-name" for the largest first. */
+  sort?: string;
+  onSort?: (sort: string) => void;
+  /** Rows of the same height: only those that can be seen are drawn, in a frame that scrolls. */
+  virtual?: boolean;
+  busy?: boolean;
+}
+
+const DRAWN_AT_ONCE = 200; // rows; fewer are always drawn
+const FRAME = 640; // pixels
+const AHEAD = 12; // rows above and below the frame
+
+export function Table<Row>(props: TableProps<Row>) {
+  const { label, columns, rows, rowKey, sort = "", onSort, busy } = props;
+  const frame = useRef<HTMLDivElement>(null);
+  const [height, setHeight] = useState(36);
+  const [top, setTop] = useState(0);
+  const virtual = props.virtual === true && rows.length > DRAWN_AT_ONCE;
+  useLayoutEffect(() => {
+    const row = frame.current?.querySelector<HTMLElement>("tbody tr[data-row]");
+    if (row && row.offsetHeight > 0) setHeight(row.offsetHeight);
+  }, [rows.length]);
+  const first = virtual ? Math.max(0, Math.floor(top / height) - AHEAD) : 0;
+  const last = virtual ? Math.min(rows.length, Math.ceil((top + FRAME) / height) + AHEAD) : rows.length;
+  const space = (count: number) =>
+    count > 0 && (
+      <tr aria-hidden="true">
+        <td colSpan={columns.length} height={count * height} class="space" />
+      </tr>
+    );
+  return (
+    <div
+      class={virtual ? "table frame" : "table"}
+      ref={frame}
+      tabIndex={0}
+      role="region"
+      aria-label={label}
+      aria-busy={busy}
+      onScroll={virtual ? () => setTop(frame.current?.scrollTop ?? 0) : undefined}
+    >
+      <table aria-rowcount={virtual ? rows.length + 1 : undefined}>
+        <thead>
+          <tr>
+            {columns.map((column) => (
+              <Head column={column} sort={sort} onSort={onSort} />
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {space(first)}
+          {rows.slice(first, last).map((row, place) => (
+            <tr key={rowKey(row)} data-row aria-rowindex={virtual ? first + place + 2 : undefined}>
+              {columns.map((column) => (
+                <td class={column.number ? "number" : undefined}>{column.cell(row)}</td>
+              ))}
+            </tr>
+          ))}
+          {space(rows.length - last)}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function Head<Row>(props: { column: Column<Row>; sort: string; onSort?: (sort: string) => void }) {
+  const { column, sort, onSort } = props;
+  const by = column.sort;
+  const style = column.number ? "number" : undefined;
+  if (by === undefined || !onSort) {
+    return (
+      <th scope="col" class={style} title={column.help}>
+        {column.title}
+      </th>
+    );
+  }
+  const direction = sort === by ? "ascending" : sort === `-${by}` ? "descending" : undefined;
+  const next = direction === undefined ? (column.descending ? `-${by}` : by) : direction === "ascending" ? `-${by}` : by;
+  return (
+    <th scope="col" class={style} aria-sort={direction} title={column.help}>
+      <button type="button" onClick={() => onSort(next)}>
+        {column.title}
+        <span class="arrow" aria-hidden="true">
+          {direction === "ascending" ? "↑" : direction === "descending" ? "↓" : ""}
+        </span>
+      </button>
+    </th>
+  );
+}
+
+/** The columns that are shown, kept in the address as ?columns=a,b, and the control with which they are chosen. */
+export function useColumns<Row>(columns: Column<Row>[]): [Column<Row>[], ComponentChildren] {
+  const usual = columns.filter((column) => !column.extra).map((column) => column.key).join(",");
+  const [value, setValue] = useQueryState("columns", usual);
+  const chosen = new Set(value.split(","));
+  const fixed = columns[0]!.key; // what the row is about stays
+  const toggle = (key: string) => {
+    const keys = columns.map((column) => column.key);
+    setValue(keys.filter((other) => (other === key ? !chosen.has(other) : chosen.has(other) || other === fixed)).join(","));
+  };
+  const control = (
+    <details class="chooser">
+      <summary>Columns</summary>
+      <fieldset>
+        <legend class="hidden">Columns of the table</legend>
+        {columns.slice(1).map((column) => (
+          <label>
+            <input type="checkbox" checked={chosen.has(column.key)} onChange={() => toggle(column.key)} /> {column.title}
+          </label>
+        ))}
+      </fieldset>
+    </details>
+  );
+  return [columns.filter((column) => column.key === fixed || chosen.has(column.key)), control];
+}
+
+/** Which rows of how many are shown, and the way to the others. */
+export function Pager(props: { offset: number; limit: number; total: number; onOffset: (offset: number) => void }) {
+  const { offset, limit, total, onOffset } = props;
+  if (total <= limit && offset === 0) return null;
+  const last = Math.min(offset + limit, total);
+  return (
+    <nav class="pager" aria-label="Parts of the table">
+      <button type="button" disabled={offset === 0} onClick={() => onOffset(Math.max(0, offset - limit))}>
+        ← Previous
+      </button>
+      <span>
+        {(total ? offset + 1 : 0).toLocaleString("en")}–{last.toLocaleString("en")} of {total.toLocaleString("en")}
+      </span>
+      <button type="button" disabled={last >= total} onClick={() => onOffset(offset + limit)}>
+        Next →
+      </button>
+    </nav>
+  );
+}

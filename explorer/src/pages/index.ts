@@ -1,0 +1,24 @@
+// The pages of the explorer. To add one, write a file beside this one and put it into the list.
+import type { ComponentType } from "preact";
+import { ApiPage } from "./api";
+import { ModelsPage } from "./models";
+
+export interface Page {
+  /** The first part of the address: "models" is at #/models. What follows is given to the page as `rest`. */
+  path: string;
+  /** The title of the window; what a page shows may set another. */
+  title: string;
+  /** The word in the navigation; a page without one is reached by links alone. */
+  link?: string;
+  component: ComponentType<PageProps>;
+}
+
+export interface PageProps {
+  /** What follows the page's own path in the address: "1a2b" of #/runs/1a2b; empty if nothing does. */
+  rest: string;
+}
+
+export const PAGES: Page[] = [
+  { path: "models", title: "Models", link: "Models", component: ModelsPage },
+  { path: "api", title: "API", link: "API", component: ApiPage },
+];

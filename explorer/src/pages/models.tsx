@@ -1,0 +1,216 @@
+// All models of all zoos and of the store: search, facets, columns that one chooses.
+import { useEffect } from "preact/hooks";
+import type { ModelItem, ModelPage } from "../answers";
+import { useAnswer } from "../api";
+import { FigureCell, Moment, Sparkline } from "../components/figure";
+import { Facets, type FacetNames, SearchBox } from "../components/filters";
+import { PageLink } from "../components/link";
+import { EmptyState, ErrorState, Loading, Notes } from "../components/states";
+import { type Column, Pager, Table, useColumns } from "../components/table";
+import { setQuery, useRoute } from "../router";
+
+const LIMIT = 50;
+const LISTING_AGAIN = 1500; // milliseconds until the next look while zoos are still being listed
+const FACETS: FacetNames = {
+  titles: { measured: "Measured here", zoo: "Zoo", task: "Task", format: "Format", size: "Parameters", licence: "Licence" },
+  label: (facet, value) => {
+    if (facet === "measured") return value === "yes" ? "Yes" : "Not yet";
+    if (facet === "size") return value.replace("-", " to ").replace("<", "below ").replace(">", "above ") || "not told";
+    return value || "not told";
+  },
+};
+
+export function ModelsPage() {
+  const { query } = useRoute();
+  const offset = Number(query.get("offset") ?? 0) || 0;
+  const sort = query.get("sort") ?? "best";
+  const chosen = (facet: string) => query.getAll(facet);
+  const facets = Object.fromEntries(Object.keys(FACETS.titles).map((name) => [name, chosen(name)]));
+  const { answer, error, loading, again } = useAnswer("/models", {
+    ...facets,
+    q: query.get("q") ?? "",
+    sort,
+    offset,
+    limit: LIMIT,
+  });
+  useEffect(() => {
+    if (!answer || answer.complete) return;
+    const timer = setTimeout(again, LISTING_AGAIN);
+    return () => clearTimeout(timer);
+  }, [answer]);
+  const [columns, chooser] = useColumns(COLUMNS(answer));
+  const filtered = Boolean(query.get("q")) || Object.values(facets).some((values) => values.length);
+  return (
+    <>
+      <h1>Models</h1>
+      <div class="bar">
+        <SearchBox
+          label="Search models"
+          hint="Search by name, description, format, runtime …"
+          value={query.get("q") ?? ""}
+          onSearch={(value) => setQuery({ q: value, offset: "" }, true)}
+        />
+        {chooser}
+        {filtered && (
+          <button type="button" onClick={() => setQuery({ q: "", offset: "", ...empty(facets) })}>
+            Clear filters
+          </button>
+        )}
+      </div>
+      {error && <ErrorState error={error} again={again} />}
+      {!answer && !error && <Loading what="Reading the zoos and the store" />}
+      {answer && (
+        <div class="split">
+          <aside aria-label="Filters">
+            <Facets
+              facets={answer.facets}
+              names={FACETS}
+              chosen={chosen}
+              onChoose={(facet, values) => setQuery({ [facet]: values, offset: "" })}
+            />
+          </aside>
+          <section aria-label="Models">
+            <p class="found" role="status">
+              {words(answer)}
+              {!answer.complete && " More zoos are being listed …"}
+            </p>
+            {answer.rows.length ? (
+              <Table
+                label="Models"
+                columns={columns}
+                rows={answer.rows}
+                rowKey={(row) => row.ref}
+                sort={sort}
+                onSort={(next) => setQuery({ sort: next, offset: "" })}
+                busy={loading}
+              />
+            ) : (
+              <EmptyState title="No model fits.">Take away a filter, or a word of the search.</EmptyState>
+            )}
+            <Pager
+              offset={offset}
+              limit={LIMIT}
+              total={answer.total}
+              onOffset={(next) => setQuery({ offset: next ? String(next) : "" })}
+            />
+            <Notes title="Zoos that are not listed in full" notes={answer.notes} />
+          </section>
+        </div>
+      )}
+    </>
+  );
+}
+
+function words(answer: ModelPage): string {
+  const total = answer.total.toLocaleString("en");
+  return answer.total === answer.all ? `${total} models.` : `${total} of ${answer.all.toLocaleString("en")} models.`;
+}
+
+function empty(facets: Record<string, string[]>): Record<string, string> {
+  return Object.fromEntries(Object.keys(facets).map((name) => [name, ""]));
+}
+
+const COLUMNS = (answer?: ModelPage): Column<ModelItem>[] => [
+  {
+    key: "ref",
+    title: "Model",
+    sort: "ref",
+    cell: (row) => (
+      <span class="name">
+        <PageLink page="model" rest={row.ref}>
+          <bdi>
+            <span class="dim">{row.zoo}:</span>
+            {row.name}
+          </bdi>
+        </PageLink>
+        {!row.listed && <span class="mark">only in the store</span>}
+        {row.weights === "structure only" && <span class="mark">no weights</span>}
+      </span>
+    ),
+  },
+  { key: "task", title: "Task", cell: (row) => row.task || <span class="dim">not told</span> },
+  {
+    key: "params",
+    title: "Parameters",
+    sort: "params",
+    descending: true,
+    number: true,
+    help: "As the model's source states it",
+    cell: (row) => row.params_words,
+  },
+  {
+    key: "bytes",
+    title: "Size",
+    sort: "bytes",
+    descending: true,
+    number: true,
+    help: "Of its files, as the manifest states it",
+    cell: (row) => row.bytes_words,
+    extra: true,
+  },
+  {
+    key: "claimed",
+    title: "Claimed top-1",
+    sort: "claimed_top1",
+    descending: true,
+    number: true,
+    help: "What the model's source says, on the source's own data",
+    cell: (row) => row.claimed_top1_words,
+  },
+  {
+    key: "top1",
+    title: "Measured top-1",
+    number: true,
+    help: "Of the newest run, on that run's data, with its 95 % interval",
+    cell: (row) => <FigureCell figure={row.latest?.top1 ?? null} />,
+  },
+  {
+    key: "latency",
+    title: "p50 ×1",
+    number: true,
+    help: "Median latency of one input in the newest run",
+    cell: (row) => <FigureCell figure={row.latest?.latency_p50 ?? null} />,
+  },
+  {
+    key: "on",
+    title: "Newest run",
+    sort: "latest",
+    descending: true,
+    cell: (row) =>
+      row.latest && (
+        <span class="pair">
+          <PageLink page="run" rest={row.latest.id}>
+            <Moment at={row.latest.created} />
+          </PageLink>
+          <span class="dim">
+            <bdi>{row.latest.dataset}</bdi>, <bdi>{row.latest.runtime}</bdi>
+          </span>
+        </span>
+      ),
+  },
+  {
+    key: "runs",
+    title: "Runs",
+    sort: "runs",
+    descending: true,
+    cell: (row) =>
+      row.runs > 0 && (
+        <span class="runs">
+          <span class="number">{row.runs.toLocaleString("en")}</span>
+          <Sparkline values={row.activity} label={activity(row, answer)} />
+        </span>
+      ),
+  },
+  { key: "formats", title: "Formats", cell: (row) => <bdi>{row.formats.join(", ")}</bdi>, extra: true },
+  { key: "licence", title: "Licence", cell: (row) => <bdi>{row.licence}</bdi>, extra: true },
+  { key: "weights", title: "Weights", cell: (row) => row.weights, extra: true },
+  { key: "runtimes", title: "Runtimes", cell: (row) => <bdi>{row.runtimes.join(", ")}</bdi>, extra: true },
+  { key: "datasets", title: "Data", cell: (row) => <bdi>{row.datasets.join(", ")}</bdi>, extra: true },
+  { key: "version", title: "Version", cell: (row) => <bdi>{row.version}</bdi>, extra: true },
+  { key: "description", title: "Description", cell: (row) => <bdi class="prose">{row.description}</bdi>, extra: true },
+];
+
+function activity(row: ModelItem, answer?: ModelPage): string {
+  const day = (at: string | null | undefined) => (at ? new Date(at).toLocaleDateString("en-CA") : "?");
+  return `${row.runs} ${row.runs === 1 ? "run" : "runs"} between ${day(answer?.since)} and ${day(answer?.until)}`;
+}

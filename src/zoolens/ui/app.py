@@ -1,0 +1,244 @@
+"""The web application: routes made of the declared endpoints, and the built pages of the explorer."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from http import HTTPStatus
+from types import UnionType
+from typing import Any, Final, Union, get_args, get_origin
+
+from pydantic import ValidationError
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from zoolens.errors import MissingDependency, StoreError, UnknownName, ZoolensError, first_line
+from zoolens.ui.assets import Asset, assets
+from zoolens.ui.context import Context
+from zoolens.ui.endpoint import PREFIX, Answer, Endpoint, Event, File, NotFound, Query, RequestError
+from zoolens.ui.openapi import document
+from zoolens.ui.resources import endpoints
+from zoolens.ui.security import COOKIE, HEADERS, TOKEN_PARAMETER, check_request, is_token
+from zoolens.ui.settings import Settings
+
+log = logging.getLogger("zoolens.ui")
+
+_LEAST_COMPRESSED: Final = 1500  # bytes
+_STATUS: Final = {UnknownName: 404, MissingDependency: 501, StoreError: 503}
+_RAW_IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})  # nothing in them is run
+
+
+def create_app(context: Context) -> Starlette:
+    """The application over one open context."""
+    routes = [
+        Route(PREFIX + endpoint.path, _answering(context, endpoint), methods=[endpoint.method])
+        for resource in endpoints().values()
+        for endpoint in resource
+    ]
+    routes.append(Route(f"{PREFIX}/openapi.json", _description))
+    routes += [Route("/", _asset), Route("/{name}", _asset)]
+    return Starlette(
+        routes=routes,
+        middleware=[
+            Middleware(_Guard, settings=context.settings),
+            Middleware(GZipMiddleware, minimum_size=_LEAST_COMPRESSED, compresslevel=5),
+        ],
+        exception_handlers={HTTPException: _no_route, Exception: _unexpected},
+    )
+
+
+class _Guard:
+    """Refuses what may not ask, and says to browsers what they may do with every answer."""
+
+    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+        self._app, self._settings = app, settings
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+            await send(message)
+
+        try:
+            if (letting_in := self._let_in(scope)) is not None:
+                await letting_in(scope, receive, guarded)
+                return
+            check_request(self._settings, scope["method"], scope["path"], Headers(scope=scope))
+        except RequestError as error:
+            await _error(error)(scope, receive, guarded)
+            return
+        await self._app(scope, receive, guarded)
+
+    def _let_in(self, scope: Scope) -> Response | None:
+        """The answer to a browser that opens the page with the token in its address: a cookie, and a clean address."""
+        request = Request(scope)
+        offered = request.query_params.get(TOKEN_PARAMETER)
+        token = self._settings.token
+        if token is None or offered is None or scope["path"] != "/" or not is_token(token, offered):
+            return None
+        answer = RedirectResponse("./", HTTPStatus.SEE_OTHER)
+        answer.set_cookie(COOKIE, token, httponly=True, samesite="strict", secure=request.url.scheme == "https")
+        return answer
+
+
+# --- endpoints
+
+
+def _answering(context: Context, endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
+    lists = {name for name, field in endpoint.query.model_fields.items() if _is_list(field.annotation)}
+
+    async def answer(request: Request) -> Response:
+        try:
+            content = await _body(request, endpoint.upload_bytes or context.settings.body_bytes)
+            query = _query(endpoint, request, content, lists)
+            if endpoint.stream:
+                return _stream(endpoint.call(context, query))
+            more = () if endpoint.upload_bytes is None else (content,)
+            result = await run_in_threadpool(endpoint.call, context, query, *more)
+        except ClientDisconnect:
+            return Response(status_code=HTTPStatus.BAD_REQUEST)
+        except ZoolensError as error:
+            return _error(error)
+        return _file(result) if isinstance(result, File) else _json(request, endpoint, result)
+
+    return answer
+
+
+def _is_list(annotation: Any) -> bool:
+    if get_origin(annotation) in (Union, UnionType):
+        return any(map(_is_list, get_args(annotation)))
+    return get_origin(annotation) in (list, tuple, set, frozenset)
+
+
+async def _body(request: Request, most: int) -> bytes:
+    """The body of a request. One that is too large is refused as soon as that is known."""
+    too_large = RequestError(f"The body of this request may have at most {most:,} bytes.", status=413)
+    if int(request.headers.get("content-length") or 0) > most:
+        raise too_large
+    content = bytearray()
+    async for chunk in request.stream():
+        content += chunk
+        if len(content) > most:
+            raise too_large
+    return bytes(content)
+
+
+def _query(endpoint: Endpoint, request: Request, content: bytes, lists: set[str]) -> Query:
+    data: dict[str, Any] = {}
+    for name, value in request.query_params.multi_items():
+        if name in lists:
+            data.setdefault(name, []).append(value)
+        elif name in data:
+            raise RequestError(f"{name} is given twice.")
+        else:
+            data[name] = value
+    if endpoint.method == "POST" and endpoint.upload_bytes is None:
+        data |= _json_object(request, content)
+    elif endpoint.stream and "after" in endpoint.query.model_fields and "last-event-id" in request.headers:
+        data["after"] = request.headers["last-event-id"]
+    data |= request.path_params
+    try:
+        return endpoint.query.model_validate(data)
+    except ValidationError as error:
+        raise RequestError(_sentence(error)) from error
+
+
+def _json_object(request: Request, content: bytes) -> dict[str, Any]:
+    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+        raise RequestError("The body must be JSON: send Content-Type: application/json.", status=415)
+    try:
+        data = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise RequestError(f"The body is no JSON: {first_line(error)}.") from error
+    if not isinstance(data, dict):
+        raise RequestError("The body must be a JSON object.")
+    return data
+
+
+def _sentence(error: ValidationError) -> str:
+    """What is wrong with a query, field by field."""
+    wrong = [f"{'.'.join(map(str, one['loc'])) or 'the query'}: {one['msg'][:200]}" for one in error.errors()[:3]]
+    return f"{'; '.join(wrong)}."
+
+
+def _json(request: Request, endpoint: Endpoint, answer: Answer) -> Response:
+    content = answer.model_dump_json().encode()
+    headers = {"Cache-Control": "no-cache"}
+    if request.method in ("GET", "HEAD"):
+        headers["ETag"] = f'W/"{hashlib.sha256(content).hexdigest()[:32]}"'
+        if request.headers.get("if-none-match") == headers["ETag"]:
+            return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
+    return Response(content, endpoint.status, headers, "application/json")
+
+
+def _file(file: File) -> Response:
+    headers = {"Cache-Control": "no-cache"}
+    if file.name or file.media_type not in _RAW_IMAGES:
+        name = re.sub(r"[^A-Za-z0-9._-]", "_", file.name)[:100]
+        headers["Content-Disposition"] = f'attachment; filename="{name or "download"}"'
+    return Response(file.content, headers=headers, media_type=file.media_type)
+
+
+def _stream(events: AsyncIterator[Event]) -> Response:
+    async def lines() -> AsyncIterator[str]:
+        async for event in events:
+            mark = f"id: {event.id}\n" if event.id else ""
+            yield f"{mark}event: {event.name}\ndata: {event.data.model_dump_json()}\n\n"
+
+    return StreamingResponse(lines(), headers={"Cache-Control": "no-store"}, media_type="text/event-stream")
+
+
+def _error(error: ZoolensError) -> Response:
+    status = (
+        error.status
+        if isinstance(error, RequestError)
+        else next((status for kind, status in _STATUS.items() if isinstance(error, kind)), 400)
+    )
+    return Response(json.dumps({"error": str(error)}), status, media_type="application/json")
+
+
+# --- everything else
+
+
+async def _description(_: Request) -> Response:
+    return Response(json.dumps(document()), media_type="application/json")
+
+
+async def _asset(request: Request) -> Response:
+    asset: Asset | None = assets().get(request.path_params.get("name", "index.html"))
+    if asset is None:
+        return _error(NotFound(f"There is nothing at {request.url.path[:200]!r}."))
+    headers = {"ETag": asset.tag, "Cache-Control": "no-cache"}
+    if request.headers.get("if-none-match") == asset.tag:
+        return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
+    return Response(asset.content, headers=headers, media_type=asset.media_type)
+
+
+async def _no_route(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    path = request.url.path[:200]
+    sentence = f"There is nothing at {path!r} for {request.method}; {PREFIX}/openapi.json lists what there is."
+    return Response(json.dumps({"error": sentence}), error.status_code, error.headers, "application/json")
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    sentence = "The explorer failed unexpectedly; what happened is in the log of its server."
+    return Response(json.dumps({"error": sentence}), 500, media_type="application/json")

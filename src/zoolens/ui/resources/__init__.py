@@ -1,0 +1,17 @@
+"""The resources of the API, one module each. To add one, write a module with `ENDPOINTS` and put its name here."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import Final
+
+from zoolens.ui.endpoint import Endpoint
+
+RESOURCES: Final = ("about", "models")
+
+
+@cache
+def endpoints() -> dict[str, tuple[Endpoint, ...]]:
+    """What each resource answers."""
+    return {name: tuple(import_module(f"{__name__}.{name}").ENDPOINTS) for name in RESOURCES}

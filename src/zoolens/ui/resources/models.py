@@ -1,0 +1,219 @@
+"""/models: the models of all zoos and of the store, searched, counted by facets, sorted and in pages."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, Final, Literal
+
+from pydantic import Field
+
+from zoolens.present.figures import count, figure
+from zoolens.store.records import Observation
+from zoolens.ui.context import Context
+from zoolens.ui.endpoint import Answer, Endpoint, Paged, Shown
+from zoolens.ui.figures import Figure, figure_of
+from zoolens.ui.model_index import ModelRow, Models
+
+Sort = Literal[
+    "best", "ref", "-ref", "runs", "-runs", "params", "-params", "bytes", "-bytes", "claimed_top1", "-claimed_top1",
+    "latest", "-latest",
+]  # fmt: skip
+_SHOWN_VALUES: Final = 200  # of a facet
+_LONGEST_SEARCH: Final = 200
+
+
+class ModelsQuery(Paged):
+    """Several values of one facet mean any of them; several facets, and several words of a search, all of them."""
+
+    q: str = Field("", max_length=_LONGEST_SEARCH, description="Words that the name, description, … must all hold.")
+    zoo: list[str] = Field([], description="Names of zoos.")
+    task: list[str] = Field([], description="Tasks; an empty text means that it is not told.")
+    format: list[str] = Field([], description="Formats of the files.")
+    licence: list[str] = Field([], description="Licences; an empty text means that none is told.")
+    size: list[str] = Field([], description="Numbers of parameters: <1M, 1M-10M, 10M-100M, >100M, or empty.")
+    measured: list[Literal["yes", "no"]] = Field([], description="Whether the store has an evaluation.")
+    sort: Sort = Field(
+        "best", description="The column to sort by, the largest first with a minus sign; best: as they fit the search."
+    )
+
+
+class LatestRun(Answer):
+    """The newest evaluation of a model, and what it found."""
+
+    id: str
+    created: datetime
+    dataset: Shown
+    runtime: Shown
+    top1: Figure | None
+    latency_p50: Figure | None
+
+
+class ModelItem(Answer):
+    """One model. `listed`: a zoo of this machine has it; otherwise only the store knows it. `params`, `bytes` and
+    `claimed_top1` are what its source says. `activity`: runs in equal stretches of time from `since` until `until`."""
+
+    ref: Shown
+    zoo: Shown
+    name: Shown
+    version: Shown
+    listed: bool
+    task: Shown
+    formats: list[Shown]
+    licence: Shown
+    weights: str
+    params: float | None
+    params_words: str
+    bytes: int | None
+    bytes_words: str
+    claimed_top1: float | None
+    claimed_top1_words: str
+    description: Shown
+    runs: int
+    runtimes: list[Shown]
+    datasets: list[Shown]
+    activity: list[int]
+    latest: LatestRun | None
+
+
+class FacetValue(Answer):
+    """How many models have this value, counted among those that fit all other facets and the search."""
+
+    value: Shown
+    count: int
+
+
+class Facet(Answer):
+    name: str
+    values: list[FacetValue]
+
+
+class ModelPage(Answer):
+    """`total` models fit, of `all` there are. `complete`: every zoo was listed; otherwise ask again. `notes`: what
+    could not be listed, and why."""
+
+    total: int
+    all: int
+    offset: int
+    rows: list[ModelItem]
+    facets: list[Facet]
+    since: datetime | None
+    until: datetime | None
+    complete: bool
+    notes: list[Shown]
+
+
+_FACETS: Final[dict[str, Callable[[ModelRow], Sequence[str]]]] = {
+    "zoo": lambda row: (row.zoo,),
+    "task": lambda row: (row.task,),
+    "format": lambda row: row.formats or ("",),
+    "licence": lambda row: (row.licence,),
+    "size": lambda row: (row.size,),
+    "measured": lambda row: ("yes" if row.runs else "no",),
+}
+_SORTS: Final[dict[str, Callable[[ModelRow], Any]]] = {
+    "runs": lambda row: row.runs,
+    "params": lambda row: row.params,
+    "bytes": lambda row: row.bytes,
+    "claimed_top1": lambda row: row.claimed_top1,
+    "latest": lambda row: row.latest.created if row.latest else None,
+}
+
+
+def models(context: Context, query: ModelsQuery) -> ModelPage:
+    known = context.models.models()
+    fitting, facets = _search(known, _key(query))
+    rows = _sorted(fitting, query.sort)[query.offset : query.offset + query.limit]
+    figures = context.store.observations_by_run(
+        [row.latest.id for row in rows if row.latest], metrics=("top1", "latency_p50")
+    )
+    return ModelPage(
+        total=len(fitting),
+        all=len(known.rows),
+        offset=query.offset,
+        rows=[_item(row, figures) for row in rows],
+        facets=facets,
+        since=known.since,
+        until=known.until,
+        complete=known.complete,
+        notes=list(known.notes),
+    )
+
+
+Chosen = tuple[tuple[str, frozenset[str]], ...]
+
+
+def _key(query: ModelsQuery) -> tuple[tuple[str, ...], Chosen]:
+    chosen = tuple((name, frozenset(getattr(query, name))) for name in _FACETS if getattr(query, name))
+    return tuple(query.q.lower().split()), chosen
+
+
+@lru_cache(64)  # the next page of the same search; `Models` is another object after every change
+def _search(known: Models, key: tuple[tuple[str, ...], Chosen]) -> tuple[list[ModelRow], list[Facet]]:
+    words, chosen = key
+    counts: dict[str, Counter[str]] = {name: Counter() for name in _FACETS}
+    fitting: list[ModelRow] = []
+    for row in known.rows:
+        if not all(word in row.text for word in words):
+            continue
+        missed = [name for name, values in chosen if values.isdisjoint(_FACETS[name](row))]
+        if not missed:
+            fitting.append(row)
+            for name, counted in counts.items():
+                counted.update(_FACETS[name](row))
+        elif len(missed) == 1:
+            counts[missed[0]].update(_FACETS[missed[0]](row))
+    if words:  # those whose names have the words come first
+        fitting.sort(key=lambda row: not all(word in row.ref.lower() for word in words))
+    return fitting, [_facet(name, counts[name], dict(chosen).get(name, ())) for name in _FACETS]
+
+
+def _facet(name: str, counts: Counter[str], chosen: Collection[str]) -> Facet:
+    """The most frequent values, and those that are chosen whether or not anything has them."""
+    shown = dict(counts.most_common(_SHOWN_VALUES)) | {value: counts.get(value, 0) for value in chosen}
+    ordered = sorted(shown.items(), key=lambda item: (-item[1], item[0]))
+    return Facet(name=name, values=[FacetValue(value=value, count=number) for value, number in ordered])
+
+
+def _sorted(rows: list[ModelRow], sort: Sort) -> list[ModelRow]:
+    """Rows without a value come last, whichever way."""
+    if sort == "best":
+        return rows
+    if sort in ("ref", "-ref"):
+        return sorted(rows, key=lambda row: row.ref.lower(), reverse=sort == "-ref")
+    value = _SORTS[sort.removeprefix("-")]
+    known = [row for row in rows if value(row) is not None]
+    unknown = [row for row in rows if value(row) is None]
+    return sorted(known, key=value, reverse=sort.startswith("-")) + unknown
+
+
+def _item(row: ModelRow, figures: dict[str, list[Observation]]) -> ModelItem:
+    latest = None
+    if row.latest is not None:
+        run, own = row.latest, figures.get(row.latest.id, ())
+        latest = LatestRun(
+            id=run.id, created=run.created, dataset=run.dataset_name, runtime=run.runtime,
+            top1=_figure(own, "top1"), latency_p50=_figure(own, "latency_p50"),
+        )  # fmt: skip
+    return ModelItem(
+        ref=row.ref, zoo=row.zoo, name=row.name, version=row.version, listed=row.listed, task=row.task,
+        formats=list(row.formats), licence=row.licence, weights=row.weights, params=row.params,
+        params_words=count(row.params), bytes=row.bytes, bytes_words=figure(row.bytes, "B"),
+        claimed_top1=row.claimed_top1, claimed_top1_words=figure(row.claimed_top1, "fraction"),
+        description=row.description, runs=row.runs, runtimes=list(row.runtimes),
+        datasets=list(row.datasets), activity=list(row.activity), latest=latest,
+    )  # fmt: skip
+
+
+def _figure(observations: Iterable[Observation], metric: str) -> Figure | None:
+    """The whole of a dataset, or a single input at a time: never one class, a raw timing or a larger batch."""
+    fitting = (one for one in observations if one.metric == metric and one.scope in ("", "batch=1"))
+    observation = next(fitting, None)
+    return None if observation is None else figure_of(observation)
+
+
+ENDPOINTS: Final = (
+    Endpoint("/models", "Models of all zoos and of the store, by search and facets", ModelsQuery, ModelPage, models),
+)

@@ -1,0 +1,89 @@
+"""The models of all zoos, listed while the server answers already.
+
+To list a zoo for the first time imports its framework, which takes seconds and hundreds of megabytes. A process of its
+own does that and keeps what it found; here only the kept listings are read.
+"""
+
+from __future__ import annotations
+
+import logging
+import subprocess
+import sys
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from zoolens import plugins
+from zoolens.zoos.base import Entry
+from zoolens.zoos.listing import is_kept, list_zoo
+
+log = logging.getLogger("zoolens.ui")
+
+_LONGEST: Final = 600.0  # seconds for one zoo
+
+
+@dataclass(frozen=True, eq=False)
+class Listed:
+    """What is known so far. `notes`: why a zoo is not there. `complete`: every zoo was looked at."""
+
+    version: int = 0
+    entries: Sequence[Entry] = ()
+    notes: Sequence[str] = ()
+    complete: bool = False
+
+
+@dataclass
+class ZooListing:
+    """Use as a context manager: inside, `listed` grows until it is complete."""
+
+    listed: Listed = field(default_factory=Listed)
+    _process: subprocess.Popen[bytes] | None = None
+    _stopped: bool = False
+
+    def __enter__(self) -> ZooListing:
+        self._thread = threading.Thread(target=self._list, name="zoo listing", daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped = True
+        if self._process is not None:
+            self._process.kill()
+        self._thread.join()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for a complete listing; False: it takes longer."""
+        self._thread.join(seconds)
+        return self.listed.complete
+
+    def _list(self) -> None:
+        names = plugins.names(plugins.ZOOS)
+        for name in sorted(names, key=lambda name: not is_kept(name)):  # what is quick comes first
+            if not is_kept(name):
+                self._keep(name)
+            if self._stopped:
+                return
+            try:
+                listing = list_zoo(name, None, named=False)
+            except Exception as error:  # a plug-in of somebody else
+                log.warning("The zoo %s cannot be listed: %s", name, error)
+                self._add((), (f"{name}: cannot be listed: {error}",))
+            else:
+                self._add(listing.entries, listing.notes)
+        self.listed = Listed(self.listed.version + 1, self.listed.entries, self.listed.notes, complete=True)
+
+    def _add(self, entries: Sequence[Entry], notes: Sequence[str]) -> None:
+        known = self.listed
+        self.listed = Listed(known.version + 1, (*known.entries, *entries), (*known.notes, *notes))
+
+    def _keep(self, name: str) -> None:
+        command = [sys.executable, "-m", "zoolens", "models", "--zoo", name, "--json"]
+        quiet = subprocess.DEVNULL
+        self._process = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)
+        try:
+            self._process.wait(_LONGEST)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process = None
