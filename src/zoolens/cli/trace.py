@@ -13,10 +13,13 @@ from zoolens.cli.stores import store_option
 from zoolens.errors import ZoolensError
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from zoolens.measure.plan import Outcome
     from zoolens.present.tables import Table
     from zoolens.store.store import Store
     from zoolens.tracing.comparison import TraceComparison
+    from zoolens.tracing.recorded import Recorded
     from zoolens.tracing.roofline.attained import Roofline
     from zoolens.tracing.stored import Trace
 
@@ -172,18 +175,43 @@ def _fail(outcomes: Sequence[Outcome]) -> None:
 @json_option
 @wide_option
 def show(name: str, top: int, store: str | None, as_json: bool, **chosen: Any) -> None:
-    """Show a trace that is stored.
+    """Show a trace that is stored, or the recording of an application.
 
     RUN is the id of its run, MODEL@RUNTIME for the newest one of these, or "last" for the one that was begun last.
     """
     from zoolens.store.store import open_store
-    from zoolens.tracing.stored import load_trace
+    from zoolens.tracing.recorded import is_recording, load_recording
+    from zoolens.tracing.stored import find_trace, load_trace
 
     with open_store(store, must_exist=True) as opened:
-        traces = [load_trace(name, store=opened)]
+        named = find_trace(opened, name)
+        if is_recording(named):
+            _show_recording(load_recording(named, store=opened), chosen, as_json=as_json)
+            return
+        traces = [load_trace(named, store=opened)]
         roofs = _roofs(opened, traces) if chosen["roofline"] else []
         _show(traces, roofs, top=top, as_json=as_json)
         _write(opened, traces, roofs, chosen)
+
+
+def _show_recording(recorded: Recorded, chosen: dict[str, Any], *, as_json: bool) -> None:
+    from zoolens.present.terminal import echo_json, echo_prose, make_console, plain
+    from zoolens.tracing.recorded import recording_as_data, sentences, steps_table
+
+    if as_json:
+        echo_json(recording_as_data(recorded))
+    else:
+        when = f"run {recorded.run.id[:8]} of {recorded.run.created:%Y-%m-%d %H:%M} UTC"
+        make_console().print(f"[bold]{plain(recorded.title)}[/] ({when})")
+        _print_table(steps_table(recorded))
+        for sentence in sentences(recorded):
+            echo_prose(sentence)
+    if chosen["html"]:
+        from zoolens.tracing.page import recording_page
+
+        chosen["html"].write_text(recording_page(recorded), encoding="utf-8", errors="replace")
+        click.echo(f"Wrote {chosen['html']}.", err=True)
+    _export([(recorded.step.name, recorded.spans)], chosen)
 
 
 @command.command()
@@ -258,6 +286,10 @@ def _write(store: Store, traces: Sequence[Trace], roofs: Sequence[Roofline], cho
 
         chosen["html"].write_text(traces_page(spans, roofs=roofs), encoding="utf-8", errors="replace")
         click.echo(f"Wrote {chosen['html']}.", err=True)
+    _export(tables, chosen)
+
+
+def _export(tables: Sequence[tuple[str, pa.Table]], chosen: dict[str, Any]) -> None:
     if chosen["chrome"]:
         from zoolens.tracing.chrome import write_chrome
 

@@ -50,12 +50,13 @@ class GrpcClient(Client):
         return repository_from_data(from_protobuf(index)["models"])
 
     def infer(self, request: InferRequest) -> InferResponse:
-        return response_from_protobuf(self._ask("ModelInfer", request_to_protobuf(request)), ANSWER_LIMITS)
+        trace = (("traceparent", request.traceparent),) if request.traceparent else ()
+        return response_from_protobuf(self._ask("ModelInfer", request_to_protobuf(request), trace), ANSWER_LIMITS)
 
     def close(self) -> None:
         self._channel.close()
 
-    def _ask(self, name: str, request: Any) -> Any:
+    def _ask(self, name: str, request: Any, headers: tuple[tuple[str, str], ...] = ()) -> Any:
         if name not in self._calls:
             method = methods(INFERENCE)[name]
             self._calls[name] = self._channel.unary_unary(
@@ -63,7 +64,7 @@ class GrpcClient(Client):
             )
         grpc = library()
         try:
-            return self._calls[name](request, timeout=self._seconds, metadata=self._metadata)
+            return self._calls[name](request, timeout=self._seconds, metadata=(*self._metadata, *headers))
         except grpc.RpcError as error:
             raise error_of(self.address, error.code().name, error.details() or "", self._seconds) from error
 

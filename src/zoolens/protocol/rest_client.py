@@ -53,7 +53,8 @@ class RestClient(Client):
             request = replace(request, parameters={**request.parameters, "binary_data_output": True})
         body = encode_request(request, binary=binary)
         path = self.address.at(request.model, request.version).model_path("infer")
-        content, headers = self._ask("POST", path, body.parts, body.headers)
+        trace = {"traceparent": request.traceparent} if request.traceparent else {}
+        content, headers = self._ask("POST", path, body.parts, {**body.headers, **trace})
         return decode_response(content, parse_header_length(headers.get(HEADER_LENGTH)), ANSWER_LIMITS)
 
     def close(self) -> None:

@@ -137,6 +137,7 @@ class Session(ABC):
     largest_batch: int | None = None  # rows that it takes at once, where there is a limit
     postprocessed: bool = False  # its main output holds probabilities, after the manifest's postprocessing
     last_predict_seconds: float | None = None  # of the last batches, as that other process saw them
+    traceparent: str | None = None  # the trace of the W3C that predictions belong to; handed on to servers
 
     @abstractmethod
     def predict(self, feeds: Mapping[str, Tensor]) -> Tensors:

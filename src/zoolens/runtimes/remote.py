@@ -168,7 +168,8 @@ class RemoteSession(Session):
         check_feeds(self.inputs, feeds)
         address = self._client.address
         try:
-            response = self._client.infer(InferRequest(address.model, dict(feeds), address.version))
+            request = InferRequest(address.model, dict(feeds), address.version, traceparent=self.traceparent)
+            response = self._client.infer(request)
         except ServingError as error:
             raise _failed(str(address), error) from error
         self._check_model(response)

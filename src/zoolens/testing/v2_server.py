@@ -22,7 +22,7 @@ from zoolens.protocol.messages import (
     ServerMetadata,
     TensorMetadata,
 )
-from zoolens.protocol.rest import HEADER_LENGTH, decode_request, encode_response, parse_header_length
+from zoolens.protocol.rest import HEADER_LENGTH, Caller, decode_request, encode_response, parse_header_length
 
 Answer = Callable[[InferRequest], InferResponse]
 
@@ -127,7 +127,9 @@ class _Handler(BaseHTTPRequestHandler):
                 return json_text.dump(repository_to_data(entries)), {}
             case ["v2", "models", name, *version, "infer"]:
                 length = parse_header_length(self.headers.get(HEADER_LENGTH))
-                request = decode_request(self._model(name).name, version[1] if version else "", content, length)
+                caller = Caller(traceparent=self.headers.get("traceparent"))
+                number = version[1] if version else ""
+                request = decode_request(self._model(name).name, number, content, length, caller=caller)
                 body = encode_response(type(self).asked(request), request)
                 return body.content(), body.headers
         raise ServingError(Refusal.NOT_FOUND, f"There is nothing at {self.path}.")

@@ -15,6 +15,8 @@ _PUBLIC = {
     "span": "recorder.span",
     "recording": "recorder.recording",
     "traceparent": "recorder.traceparent",
+    "traced": "sessions.traced",
+    "load_recording": "recorded.load_recording",
 }
 
 __all__ = list(_PUBLIC)

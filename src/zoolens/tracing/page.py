@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from zoolens.present.figures import figure
 from zoolens.present.pages import Page, Section, Tile, page_html
 from zoolens.tracing.comparison import TraceComparison, comparison_table
 from zoolens.tracing.comparison import sentences as comparison_sentences
+from zoolens.tracing.recorded import Recorded, steps_table, typical_request
+from zoolens.tracing.recorded import sentences as step_sentences
 from zoolens.tracing.report import counters_table, layers_table, levels_table, merged_layers, sentences, short_name
 from zoolens.tracing.roofline.attained import Roofline
 from zoolens.tracing.roofline.attained import sentences as roof_sentences
 from zoolens.tracing.roofline.chart import roofline_chart, roofline_table
-from zoolens.tracing.spans import Level
+from zoolens.tracing.spans import USER, Level
 from zoolens.tracing.stored import Trace
 from zoolens.tracing.timeline import timeline
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_POINT: Final = "Point at a bar for its times. Of dashed bars only the duration was measured, and not the start."
 Spans = Mapping[Level, "pa.Table"]
 
 
@@ -60,6 +63,22 @@ def comparison_page(comparison: TraceComparison, traces: Sequence[tuple[Trace, S
     return traces_page(traces, [section])
 
 
+def recording_page(recorded: Recorded) -> str:
+    """The steps of an application, and the timeline of one request."""
+    drawing = timeline(typical_request(recorded), USER)
+    return page_html(
+        Page(
+            f"Recording of {recorded.step.name}",
+            "Each step with all its repetitions, and a timeline of the request whose time is the median one.",
+            sections=(
+                Section("Steps", paragraphs=tuple(step_sentences(recorded)), tables=(("", steps_table(recorded)),)),
+                Section("Timeline of one request", paragraphs=(_POINT,), drawing=drawing),
+            ),
+            facts={f"run {recorded.run.id[:8]}": {"when": f"{recorded.run.created:%Y-%m-%d %H:%M} UTC"}},
+        )
+    )
+
+
 def _tiles(trace: Trace) -> Iterator[Tile]:
     if trace.model is not None:
         yield Tile(figure(trace.model.median, "s"), f"one prediction in {trace.stack}, batch {trace.batch}")
@@ -80,7 +99,7 @@ def _sections(trace: Trace, spans: Spans) -> Iterator[Section]:
         if drawing:
             yield Section(
                 f"Timeline of {trace.runtime}: {level}",
-                paragraphs=("Point at a bar for its times. Dashed bars: the framework tells durations only.",),
+                paragraphs=(_POINT,),
                 drawing=drawing,
             )
     if trace.layers:
@@ -93,5 +112,5 @@ def _facts(trace: Trace) -> dict[str, Any]:
         "runtime": trace.stack,
         "inputs": trace.inputs,
         "batch": trace.batch,
-        "when": f"{trace.run.created:%Y-%m-%d %H:%M}",
+        "when": f"{trace.run.created:%Y-%m-%d %H:%M} UTC",
     }

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 SERIES: Final = "spans-user"
 _current: ContextVar[int | None] = ContextVar("span", default=None)
-_Row = tuple[str, str, int, int, int | None, int, int]  # name, kind, time, duration, parent, thread, number
+# name, kind, level, time, duration, parent, thread, number, whether its start was not measured
+_Row = tuple[str, str, str, int, int, int | None, int | None, int, bool]
 
 
 class Recording:
@@ -44,25 +45,31 @@ class Recording:
         self.name, self.context, self.root = name, context, new_span_id()
         self.run: str | None = None  # the id of the run that it was stored as
         self._began = time.time_ns(), time.perf_counter_ns()
+        self._ended: int | None = None
         self._rows: list[_Row] = []
         self._adopted: list[pa.Table] = []
 
     def add(self, row: _Row) -> None:
         self._rows.append(row)  # which is safe in several threads at once
 
+    def end(self) -> None:
+        """Nothing is recorded any more: what takes time from now on, such as storing it all, is no part of it."""
+        self._ended = time.perf_counter_ns()
+
     def adopt(self, table: pa.Table) -> None:
         self._adopted.append(table)
 
     def table(self) -> pa.Table:
         """The recording's own span and all that ended so far, with the spans of models that were traced meanwhile."""
+        ended = self._ended or time.perf_counter_ns()
         import pyarrow as pa
 
         columns = SpanColumns(self.context, USER)
         start, began = self._began
-        root = Span(self.name, "recording", USER, start, time.perf_counter_ns() - began)
+        root = Span(self.name, "recording", USER, start, ended - began)
         columns.add(root, span_id=self.root)
-        for name, kind, begun, duration, parent, thread, number in list(self._rows):
-            span = Span(name, kind, USER, begun, duration, parent or self.root, thread=thread)
+        for name, kind, level, begun, duration, parent, thread, number, synthetic in list(self._rows):
+            span = Span(name, kind, level, begun, duration, parent or self.root, synthetic=synthetic, thread=thread)
             columns.add(span, span_id=number)
         return pa.concat_tables([columns.table(), *self._adopted], promote_options="permissive")
 
@@ -72,10 +79,10 @@ _changing = threading.Lock()
 
 
 class _OpenSpan:
-    __slots__ = ("_began", "_kind", "_name", "_number", "_parent", "_recording", "_start", "_token")
+    __slots__ = ("_began", "_kind", "_level", "_name", "_number", "_parent", "_recording", "_start", "_token")
 
-    def __init__(self, name: str, kind: str) -> None:
-        self._name, self._kind = name, kind
+    def __init__(self, name: str, kind: str, level: str) -> None:
+        self._name, self._kind, self._level = name, kind, level
         self._recording: Recording | None = None
 
     def __enter__(self) -> Self:
@@ -97,14 +104,25 @@ class _OpenSpan:
         _current.reset(self._token)
         thread = threading.get_native_id()
         self._recording.add(
-            (self._name, self._kind, self._start, duration, self._parent, thread, self._number),
+            (self._name, self._kind, self._level, self._start, duration, self._parent, thread, self._number, False)
         )
         self._recording = None
 
+    def add_part(self, name: str, kind: str, seconds: float) -> None:
+        """Say, before the span ends, that a part of it took so long somewhere else. When it began is not known: it is
+        laid out in the middle of what has passed."""
+        if self._recording is None:
+            return
+        passed, duration = time.perf_counter_ns() - self._began, round(seconds * 1e9)
+        begun = self._start + max(passed - duration, 0) // 2
+        number = random.getrandbits(64) or 1
+        row = (name, kind, self._level, begun, min(duration, passed), self._number, None, number, True)
+        self._recording.add(row)
 
-def span(name: str, kind: str = "step") -> _OpenSpan:
+
+def span(name: str, kind: str = "step", *, level: str = USER) -> _OpenSpan:
     """Put a step of your own code on the timeline: `with zoolens.span("my step"): …`."""
-    return _OpenSpan(name, kind)
+    return _OpenSpan(name, kind, level)
 
 
 @contextmanager
@@ -132,6 +150,7 @@ def recording(
     try:
         yield current
     finally:
+        current.end()
         _current.reset(token)
         with _changing:
             _active.remove(current)

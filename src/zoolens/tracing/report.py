@@ -19,6 +19,11 @@ BELOW: Final = 3  # of what is below each of them
 LONGEST: Final = 46  # characters of a layer's name
 
 
+def indent(depth: int) -> str:
+    """What stands before the name of something below something else. Pages would drop plain spaces."""
+    return "\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}" * depth + "└ " if depth else ""
+
+
 def timing_words(timing: Timing | None) -> str:
     """0.41 ms [0.40, 0.42], marked where too few repetitions were undisturbed."""
     if timing is None:
@@ -40,7 +45,7 @@ def levels_table(trace: Trace) -> Table:
     if trace.request is not None:
         rows.append(("pipeline", "request", timing_words(trace.request), _overhead_words(overheads, Level.PIPELINE)))
         for step in trace.steps:
-            mark = "    └ in the worker" if step.inside else f"  └ {step.name}"
+            mark = f"{indent(2)}in the worker" if step.inside else f"{indent(1)}{step.name}"
             rows.append(("", mark, timing_words(step.timing), ""))
     if trace.model is not None:
         rows.append(("model", "predict", timing_words(trace.model), NOTHING))
@@ -99,9 +104,8 @@ def layers_table(trace: Trace, top: int | None = TOP) -> Table:
 
 
 def _rows(layer: Layer, total: float, depth: int, most: int | None) -> Iterator[tuple[Any, ...]]:
-    indent = f"{'  ' * depth}└ " if depth else ""
     yield (
-        indent + short_name(layer.name),
+        indent(depth) + short_name(layer.name),
         layer.kind,
         timing_words(layer.timing),
         share_words(layer.timing.median / total),

@@ -64,3 +64,10 @@ def test_a_second_recording_is_refused_in_a_sentence():
         recording("second", keep=False),
     ):
         pass
+
+
+def test_a_recording_ends_with_its_block_and_not_when_its_spans_are_read():
+    with recording("app", keep=False) as current:
+        pass
+    (first,), (second,) = (current.table().to_pylist() for _ in range(2))
+    assert first["duration"] == second["duration"]

@@ -11,6 +11,7 @@ import numpy as np
 from zoolens.present.charts import SERIES
 from zoolens.present.figures import figure
 from zoolens.present.text import shareable
+from zoolens.tracing.spans import USER
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -58,7 +59,9 @@ def _svg(call: Mapping[str, Any], spans: Sequence[Mapping[str, Any]], left_out: 
         _bar(row, LEFT + (row["time"] - start) * scale, row["duration"] * scale, lane, kinds)
         for row, lane in zip(spans, lanes, strict=True)
     ]
-    words = f"{figure((end - start) / 1e9, 's')} in all, repetition {call['repeat'] + 1}"
+    words = f"{figure((end - start) / 1e9, 's')} in all"
+    if call["observed"] != USER:
+        words += f", repetition {call['repeat'] + 1}"
     if left_out:
         words += f"; {left_out:,} of the shortest spans are not drawn"
     return "".join(

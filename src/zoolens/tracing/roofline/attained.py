@@ -113,7 +113,8 @@ def roofline(trace: Trace, *, store: Store | str | Path | None = None, peaks: Pe
     traced = traced_graph(trace)
     counted = _Counted(traced, trace.batch)
     bandwidth = known.bytes_per_second(counted.working_set)
-    known_layers, uncounted = [], []
+    known_layers: list[Layer] = []
+    uncounted: list[Layer] = []
     for layer in innermost_layers(trace):
         (known_layers if counted.nodes(layer.nodes) else uncounted).append(layer)
     layers = [
