@@ -1,0 +1,47 @@
+import json
+from dataclasses import replace
+
+import pytest
+
+from zoolens.crosstrain.study.explanation.contest import Arm, contest
+from zoolens.crosstrain.study.explanation.results import Explained, Explanation
+from zoolens.crosstrain.study.explanation.shapley import Share
+from zoolens.crosstrain.study.explanation.share_chart import shares_chart
+from zoolens.crosstrain.training.recipe import Recipe
+from zoolens.crosstrain.training.semantics import Semantics
+from zoolens.present.charts import for_file
+from zoolens.statistics.intervals import Interval
+from zoolens.statistics.seeds import seed_noise
+from zoolens.statistics.student import Estimate
+
+RECIPE = Recipe(architecture="mlp", learning_rate=0.1, batch_size=8, epochs=1)
+GAME = contest(Arm("a"), Semantics(norm_momentum=0.9), Arm("b"), Semantics(norm_momentum=0.99))
+PAIR = seed_noise("a", [0.80, 0.82, 0.81, 0.79], "b", [0.30, 0.33, 0.29, 0.31])
+SHARES = (
+    Share("norm_momentum", Estimate(-0.45, Interval(-0.5, -0.4)), Estimate(0.9)),
+    Share("init", Estimate(-0.05, Interval(-0.12, 0.02)), Estimate(0.1)),
+)
+
+
+@pytest.fixture
+def explanation():
+    explained = Explained(None, SHARES, Share("interactions", Estimate(0.01), Estimate(-0.02)), (), (), 0, {})
+    return Explanation("study", RECIPE, GAME, PAIR, explained)
+
+
+def test_each_semantic_has_a_bar_and_those_within_noise_are_pale(explanation):
+    chart = shares_chart(explanation)
+    rows = chart.spec["data"]["values"]
+    assert [(row["name"], row["sure"]) for row in rows] == [
+        ("norm_momentum", True),
+        ("init", False),
+        ("interactions", False),
+    ]
+    assert (rows[0]["points"], rows[0]["low"], rows[0]["words"]) == (-45, -50, "90 %")
+    assert rows[2]["low"] is None
+    assert "Gap −49.75" in chart.spec["title"]["subtitle"]
+    json.dumps(for_file(chart), allow_nan=False)
+
+
+def test_without_shares_there_is_no_picture(explanation):
+    assert shares_chart(replace(explanation, explained=None)) is None
