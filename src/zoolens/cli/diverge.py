@@ -13,7 +13,7 @@ from zoolens.errors import GateFailed
 from zoolens.present.terminal import echo_json, echo_prose, make_console, plain, print_table
 
 if TYPE_CHECKING:
-    from zoolens.divergence.diverging import Divergence, SideFacts
+    from zoolens.divergence.result import Divergence, SideFacts
 
 SHOWN = 12  # layers in the table, unless --all
 
@@ -64,13 +64,13 @@ def command(a: str, b: str, **chosen: Any) -> None:
             allow_code=chosen["allow_code"],
             progress=bars,
         )
-    verdicts = [gate.verdict(divergence) for gate in gates]
     if chosen["as_json"]:
         echo_json(as_data(divergence))
     else:
         print_divergence(divergence, chosen["show_all"])
     if chosen["page"] is not None:
         _write_page(divergence, chosen["page"])
+    verdicts = [gate.verdict(divergence) for gate in gates]  # at the end: one that cannot be judged loses no report
     broken = [text for holds, text in verdicts if holds]
     if broken:
         raise GateFailed("Gate failed: " + "; ".join(broken) + ".")

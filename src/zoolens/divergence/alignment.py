@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, Final
@@ -15,7 +15,7 @@ from zoolens.graph.equality import same_structure, signature
 from zoolens.graph.model import Array, Graph, Node, Parameter, unused_name
 from zoolens.graph.sequence_alignment import best_pairs
 from zoolens.graph.weighted_graph import folded
-from zoolens.numerics.deviation import deviation, root_mean_square
+from zoolens.numerics.deviation import deviation_of_finite, root_mean_square
 from zoolens.numerics.rounding import ONE_ROUNDING, rounded
 
 EQUAL: Final = 32 * ONE_ROUNDING  # relative: weights that an exporter computed anew are not other weights
@@ -57,6 +57,10 @@ def aligned(a: Graph, b: Graph) -> Aligned:
         if same_structure(left, right):
             names = zip(left.nodes, right.nodes, strict=True)
             return Aligned(left, right, tuple(Pair(node.name, other.name) for node, other in names))
+        if _norms(left) == _norms(right) and [node.op for node in left.nodes] == [node.op for node in right.nodes]:
+            way = _paired(left, right, _in_sequence(left, right))  # another setting, such as the epsilon of a norm
+            if way.same_structure:
+                return way
     a, b = (folded(a), folded(b)) if _norms(a) != _norms(b) else (a, b)
     ways = (_paired(a, b, partner) for partner in (_in_sequence(a, b), align(a, b).partner))
     return min(ways, key=lambda way: len(way.only_a) + len(way.only_b))
@@ -89,8 +93,7 @@ def _weights_digest(graph: Graph, node: Node) -> bytes:
 
 
 def _paired(a: Graph, b: Graph, partner: Mapping[str, Node]) -> Aligned:
-    inputs = {ours.name: theirs for ours, theirs in zip(a.inputs, b.inputs, strict=False)}
-    partner = {**partner, **inputs}
+    partner = {**partner, **{ours.name: theirs for ours, theirs in paired_inputs(a, b)}}
     pairs = tuple(Pair(node.name, partner[node.name].name) for node in a.nodes if node.name in partner)
     beside = {pair.b for pair in pairs}
     return Aligned(
@@ -100,6 +103,14 @@ def _paired(a: Graph, b: Graph, partner: Mapping[str, Node]) -> Aligned:
         tuple(node.name for node in a.nodes if node.name not in partner and node.op not in _LEAVES),
         tuple(node.name for node in b.nodes if node.name not in beside and node.op not in _LEAVES),
     )
+
+
+def paired_inputs(a: Graph, b: Graph) -> list[tuple[Node, Node]]:
+    """The inputs of both graphs: by their names in the files where these are the same, else by their places."""
+    named = {node.source or node.name: node for node in b.inputs}
+    if {node.source or node.name for node in a.inputs} == named.keys():
+        return [(node, named[node.source or node.name]) for node in a.inputs]
+    return list(zip(a.inputs, b.inputs, strict=False))
 
 
 def _forms(a: Graph, b: Graph) -> Iterator[tuple[Graph, Graph]]:
@@ -143,18 +154,22 @@ def differences(graphs: Aligned, inputs: Mapping[str, Array]) -> list[Difference
             found.append(_difference(graphs, differing[node.name], values, value))
         if node.name in needed:
             values[node.name] = value
+    return sorted(found, key=_order_of_computation(graphs))
+
+
+def _order_of_computation(graphs: Aligned) -> Callable[[Difference], tuple[int, int]]:
+    """Where a difference stands in A; nodes that only B has stand behind what they are computed from, in B's order."""
     place = {node.name: number for number, node in enumerate(graphs.a.nodes)}
-    other = {pair.b: place[pair.a] for pair in graphs.pairs}
-    return sorted(found, key=lambda difference: _place(graphs.b, difference, place, other))
+    beside = {pair.b: place[pair.a] for pair in graphs.pairs}
+    behind: dict[str, tuple[int, int]] = {}
+    for number, node in enumerate(graphs.b.nodes, 1):
+        before = max((behind[name][0] for name in node.inputs), default=0)
+        behind[node.name] = (beside[node.name], 0) if node.name in beside else (before, number)
 
+    def key(difference: Difference) -> tuple[int, int]:
+        return (place[difference.a], 0) if difference.a is not None else behind[difference.b or ""]
 
-def _place(b: Graph, difference: Difference, place: Mapping[str, int], other: Mapping[str, int]) -> float:
-    """Where a difference stands in A; a node that only B has stands behind its inputs."""
-    if difference.a is not None:
-        return place[difference.a]
-    assert difference.b is not None
-    before = [other[name] for name in b.by_name[difference.b].inputs if name in other]
-    return max(before, default=0) + 0.5
+    return key
 
 
 def _differ(graphs: Aligned, pair: Pair) -> bool:
@@ -214,7 +229,7 @@ def _weights(graphs: Aligned, a: Node, b: Node) -> Iterator[str]:
         if one.size != other.size:
             yield f"{role} {ours.shape} → {theirs.shape}"
             continue
-        moved = deviation(other.reshape(-1), one.reshape(-1))
+        moved = deviation_of_finite(other.reshape(-1), one.reshape(-1))
         if not moved.error <= EQUAL:
             yield _weight_words(role, one.reshape(-1), other.reshape(-1), moved.error)
 
@@ -240,14 +255,14 @@ def _effect(graphs: Aligned, a: Node, b: Node, values: Mapping[str, Array], exac
     renamed = {partner.get(name): name for name in a.inputs}
     if a.op == "input":
         grid = grids_of(graphs.b).get(b.name)
-        return 0.0 if grid is None else deviation(grid.rounded(exact), exact).error
+        return 0.0 if grid is None else deviation_of_finite(grid.rounded(exact), exact).error
     if not all(name in renamed for name in b.inputs):
         return float("inf")
     given = {name: values[renamed[name]] for name in b.inputs}
     if any(graphs.b.by_name[name].shape != value.shape for name, value in given.items()):
         return float("inf")
     computed = exact_value(graphs.b, given, b.name)
-    return deviation(computed, exact).error if computed.shape == exact.shape else float("inf")
+    return deviation_of_finite(computed, exact).error if computed.shape == exact.shape else float("inf")
 
 
 def transplanted(graphs: Aligned, chosen: list[Difference]) -> Graph | None:
@@ -268,11 +283,12 @@ def _changed(graph: Graph, b: Graph, difference: Difference, partner: dict[str, 
         return _without(graph, difference.a)
     assert difference.b is not None
     theirs = b.by_name[difference.b]
-    keys = {tensor.key: f"B·{tensor.key}" for tensor in theirs.parameters}
-    weights = {**graph.weights, **{new: b.weights[old] for old, new in keys.items() if old in b.weights}}
-    parameters = tuple(replace(tensor, key=keys[tensor.key]) for tensor in theirs.parameters)
+    sources = (theirs, *(b.by_name[name] for name in theirs.inputs if b.by_name[name].op in _LEAVES))
+    keys = [tensor.key for node in sources for tensor in node.parameters]
+    weights = {**graph.weights, **{_key_of_b(key): b.weights[key] for key in keys if key in b.weights}}
+    parameters = _taken_from_b(theirs)
     if difference.kind == "extra":
-        return _with(replace(graph, weights=weights), replace(theirs, parameters=parameters), partner)
+        return _with(replace(graph, weights=weights), b, replace(theirs, parameters=parameters), partner)
     ours = graph.by_name[difference.a or ""]
     if ours.shape != theirs.shape or len(ours.inputs) != len(theirs.inputs):
         return None
@@ -284,6 +300,14 @@ def _changed(graph: Graph, b: Graph, difference: Difference, partner: dict[str, 
     return with_grids(replace(graph, nodes=nodes, weights=weights), grids)
 
 
+def _key_of_b(key: str) -> str:
+    return f"B·{key}"
+
+
+def _taken_from_b(node: Node) -> tuple[Parameter, ...]:
+    return tuple(replace(tensor, key=_key_of_b(tensor.key)) for tensor in node.parameters)
+
+
 def _without(graph: Graph, name: str) -> Graph | None:
     """The graph without a node that keeps the shape of its one input."""
     node = graph.by_name[name]
@@ -293,14 +317,19 @@ def _without(graph: Graph, name: str) -> Graph | None:
     return _rerouted(graph, {name: live[0]}, tuple(other for other in graph.nodes if other.name != name))
 
 
-def _with(graph: Graph, node: Node, partner: dict[str, str]) -> Graph | None:
-    """The graph with B's node behind the value that it works on in B, which must keep its shape."""
-    live = [partner[name] for name in node.inputs if name in partner]
-    if len(live) != 1 or len(node.inputs) != 1 or graph.by_name[live[0]].shape != node.shape:
+def _with(graph: Graph, b: Graph, node: Node, partner: dict[str, str]) -> Graph | None:
+    """The graph with B's node behind the value that it works on in B, which must keep its shape. Constants that the
+    node works with are taken over, too."""
+    leaves = {name: b.by_name[name] for name in node.inputs if b.by_name[name].op in _LEAVES}
+    live = [partner[given] for given in node.inputs if given in partner and given not in leaves]
+    if len(live) != 1 or len(leaves) + 1 != len(node.inputs) or graph.by_name[live[0]].shape != node.shape:
         return None
     name = unused_name(f"B·{node.name}", graph.by_name)
-    inserted = replace(node, name=name, inputs=(live[0],))
-    nodes: list[Node] = []
+    constants = {given: unused_name(f"B·{given}", {**graph.by_name, name: node}) for given in leaves}
+    inserted = replace(node, name=name, inputs=tuple(constants.get(given, live[0]) for given in node.inputs))
+    nodes: list[Node] = [
+        replace(leaf, name=constants[given], parameters=_taken_from_b(leaf)) for given, leaf in leaves.items()
+    ]
     for other in graph.nodes:
         moved = tuple(name if given == live[0] else given for given in other.inputs)
         nodes.append(replace(other, inputs=moved) if moved != other.inputs else other)

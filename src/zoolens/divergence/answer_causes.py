@@ -3,17 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
-from zoolens.divergence.answers import comparable, compared_kind
-from zoolens.divergence.causes import Cause, Kind, Proof
+from zoolens.divergence.answers import Compared, comparable, compared_kind
+from zoolens.divergence.causes import Cause, Kind, Proof, number
 from zoolens.divergence.examined import Examined
 from zoolens.divergence.file_causes import manifest_lines
 from zoolens.divergence.sides import Feeds, Side, reopened
 from zoolens.errors import ZoolensError
 from zoolens.graph.model import Array
-from zoolens.numerics.deviation import deviation
+from zoolens.numerics.deviation import deviation_of_finite
+
+ASSUMED_FLOOR: Final = 1e-5  # relative, of answers whose graph cannot be computed, so that no floor is measured
+
+
+def random_causes(sides: Sequence[Side], index: int) -> tuple[Cause, ...]:
+    """The sides that give another answer to the same input when it is given to them again."""
+    causes = []
+    for side in sides:
+        feeds = side.feeds(index)
+        values = [side.real_answer(side.answer(feeds)) for _ in range(2)]
+        moved = deviation_of_finite(values[1], values[0]).error
+        if moved > ASSUMED_FLOOR:
+            words = f"{side.label} gives another answer to the same input each time: two are {number(moved)} apart"
+            causes.append(Cause(Kind.RANDOM, words, side.label, seen=True))
+    return tuple(causes)
 
 
 def causes_from_answers(a: Side, b: Side, examined: Sequence[Examined], floor: float) -> list[Cause]:
@@ -21,11 +37,11 @@ def causes_from_answers(a: Side, b: Side, examined: Sequence[Examined], floor: f
     kind = compared_kind(a, b)
     worst = examined[0]
     values = [comparable(side, answer, kind) for side, answer in zip((a, b), worst.answers, strict=True)]
-    before = deviation(values[1], values[0]).error
+    before = deviation_of_finite(values[1], values[0]).error
     causes: list[Cause] = []
     fed = _same_feeds(a, b, worst)
     if fed is not None:
-        after = deviation(comparable(b, b.answer(fed), kind), values[0]).error
+        after = deviation_of_finite(comparable(b, b.answer(fed), kind), values[0]).error
         proof = Proof("B given the input tensor of A", before, after, floor)
         lines = manifest_lines(a, b)
         if proof.holds:
@@ -35,7 +51,7 @@ def causes_from_answers(a: Side, b: Side, examined: Sequence[Examined], floor: f
             )
             return causes
     for place, side in enumerate((a, b)):
-        forced = _answers_in_float32(side, place, worst, values[1 - place], before, floor)
+        forced = _answers_in_float32(side, worst.feeds[place], kind, values[1 - place], before, floor)
         if forced is not None and forced.holds:
             words = f"{side.label} computes in {side.precision}"
             return [*causes, Cause(Kind.PRECISION, words, side.label, proof=forced)]
@@ -58,7 +74,7 @@ def _same_feeds(a: Side, b: Side, examined: Examined) -> Feeds | None:
 
 
 def _answers_in_float32(
-    side: Side, place: int, examined: Examined, other: Array, before: float, floor: float
+    side: Side, feeds: Feeds, kind: Compared, other: Array, before: float, floor: float
 ) -> Proof | None:
     if side.precision in ("float32", "unknown precision") or not side.job.runtime.can("force_precision"):
         return None
@@ -67,8 +83,7 @@ def _answers_in_float32(
     except ZoolensError:
         return None
     try:
-        kind = compared_kind(side, side)
-        after = deviation(comparable(again, again.answer(examined.feeds[place]), kind), other).error
+        after = deviation_of_finite(comparable(again, again.answer(feeds), kind), other).error
     finally:
         again.close()
     return Proof(f"{side.label} told to compute in float32", before, after, floor)

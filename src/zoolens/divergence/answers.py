@@ -2,29 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 from zoolens.datasets.base import UNLABELLED, Dataset
-from zoolens.divergence.sides import Side
+from zoolens.divergence.sides import Side, real_output
 from zoolens.errors import ModelError
 from zoolens.graph.model import Array
-from zoolens.numerics.deviation import Deviation, deviation
+from zoolens.numerics.deviation import Deviation, deviation_of_finite
 from zoolens.progress import Progress, Silent
+from zoolens.runtimes.base import TensorSpec
 from zoolens.tasks.base import TOLERANCE, task_named
-
-_TOGETHER: Final = 8  # inputs of one batch
 
 Compared = Literal["raw outputs", "scores"]
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Both answers to one input. `error`: the largest absolute difference; `a` and `b`: classes, −1 where the task has
-    none. `flips`: another class, or a vector that is off by more than a thousandth."""
+    """Both answers to one input. `error`: the largest absolute difference; `a` and `b`: classes, −1 where there is
+    none. `flips`: another class, or a vector that is off by more than a thousandth. `not_finite`: by label of the side
+    whose answer has numbers that are not finite."""
 
     index: int
     name: str
@@ -34,15 +34,34 @@ class Answer:
     error: float
     deviation: Deviation
     flips: bool
-    not_finite: bool = False  # in both answers, and in the same places
+    not_finite: str = ""
+
+
+@dataclass(frozen=True)
+class OtherOutput:
+    """An output beside the main one, by its names in A and B: how far apart the two are on the worst input."""
+
+    a: TensorSpec
+    b: TensorSpec
+    error: float = 0.0
+    relative_error: float = 0.0
+    worst: int = 0
+
+    @property
+    def name(self) -> str:
+        return self.a.name if self.a.name == self.b.name else f"{self.a.name} / {self.b.name}"
 
 
 @dataclass(frozen=True)
 class Answers:
-    """`compared`: raw outputs where both sides give the same kind, else scores, which both can be turned into."""
+    """`compared`: raw outputs where both sides give the same kind, else scores, which both can be turned into.
+    `others`: further outputs, that belong to each other; `unmatched`: names of those of which that is not known."""
 
     rows: tuple[Answer, ...]
     compared: Compared
+    discrete: bool = True
+    others: tuple[OtherOutput, ...] = ()
+    unmatched: tuple[str, ...] = ()
 
     @property
     def flipped(self) -> tuple[Answer, ...]:
@@ -57,43 +76,57 @@ class Answers:
         return max((row.deviation.error for row in self.rows), default=0.0)
 
     @property
+    def not_finite(self) -> int:
+        """Inputs to which at least one side answers with numbers that are not finite."""
+        return sum(bool(row.not_finite) for row in self.rows)
+
+    @property
+    def equal(self) -> bool:
+        """Whether every number of every output that was compared is the same on both sides."""
+        return not self.max_error and not any(other.error for other in self.others)
+
+    @property
     def accuracy(self) -> tuple[float, float] | None:
         """Shares of inputs that each side answers rightly; None where nothing is labelled or there are no classes."""
-        judged = [row for row in self.rows if row.label != UNLABELLED and row.a >= 0]
-        if not judged:
+        judged = [row for row in self.rows if row.label != UNLABELLED]
+        if not judged or not self.discrete:
             return None
         return tuple(float(np.mean([getattr(row, side) == row.label for row in judged])) for side in "ab")  # type: ignore[return-value]
 
 
 def compared_kind(a: Side, b: Side) -> Compared:
-    """Raw outputs where both manifests declare the same output of one size, else scores."""
+    """Raw outputs where both manifests declare the same output of one size, else scores, which only the main output
+    has."""
+    if a.focus is not None or b.focus is not None:
+        return "raw outputs"
     outputs = [side.job.manifest.outputs[0] for side in (a, b)]
     same = outputs[0].scores == outputs[1].scores and outputs[0].postprocess == outputs[1].postprocess
-    sizes = [int(np.prod([extent or 1 for extent in side.subject.outputs[0].tensor.shape[1:]])) for side in (a, b)]
+    sizes = [int(np.prod([extent or 1 for extent in side.watched.shape[1:]])) for side in (a, b)]
     return "raw outputs" if same and sizes[0] == sizes[1] else "scores"
 
 
 def compare_answers(a: Side, b: Side, dataset: Dataset, progress: Progress | None = None) -> Answers:
-    """Run both sides on all inputs; only one batch is held at a time."""
+    """Run both sides on all inputs, one at a time."""
     kind = compared_kind(a, b)
+    others, unmatched = _other_outputs(a, b)
     watcher = progress or Silent()
     watcher.begin("answers", "comparing", len(dataset))
+    labels = dataset.labels()
     rows: list[Answer] = []
     try:
-        for start in range(0, len(dataset), _TOGETHER):
-            some = range(start, min(len(dataset), start + _TOGETHER))
-            rows += _rows(a, b, dataset, some, kind)
-            watcher.advance(len(some))
+        for index in range(len(dataset)):
+            outputs = [side.outputs(side.feeds(index)) for side in (a, b)]
+            where = (index, dataset.read(index).id, int(labels[index]))
+            rows.append(_row(a, b, where, outputs[0][a.watched.name], outputs[1][b.watched.name], kind))
+            others = [_farther(other, index, outputs) for other in others]
+            watcher.advance(1)
     finally:
         watcher.end()
-    return Answers(tuple(rows), kind)
+    return Answers(tuple(rows), kind, _discrete(a, b), tuple(others), unmatched)
 
 
-def _rows(a: Side, b: Side, dataset: Dataset, indices: Sequence[int], kind: Compared) -> Iterator[Answer]:
-    answers = [side.answers([side.feeds(index) for index in indices]) for side in (a, b)]
-    labels = dataset.labels()
-    for index, one, other in zip(indices, *answers, strict=True):
-        yield _row(a, b, (index, dataset.read(index).id, int(labels[index])), one, other, kind)
+def _discrete(a: Side, b: Side) -> bool:
+    return all(task_named(side.job.manifest.task).discrete for side in (a, b))
 
 
 def _row(a: Side, b: Side, where: tuple[int, str, int], one: Array, other: Array, kind: Compared) -> Answer:
@@ -103,20 +136,57 @@ def _row(a: Side, b: Side, where: tuple[int, str, int], one: Array, other: Array
             f"A answers with {values[0].size:,} numbers and B with {values[1].size:,}, which cannot be compared.",
             hint="Compare models of one task and the same classes.",
         )
-    moved, error, broken = _distance(values[1], values[0])
-    if task_named(a.job.manifest.task).discrete and task_named(b.job.manifest.task).discrete:
-        classes = int(a.scores(one)[0].argmax()), int(b.scores(other)[0].argmax())
+    moved, error = _distance(values[1], values[0])
+    broken = "".join(label for label, value in zip("AB", values, strict=True) if not np.isfinite(value).all())
+    if _discrete(a, b):
+        classes = _class(a.scores(one)), _class(b.scores(other))
         return Answer(*where, *classes, error, moved, classes[0] != classes[1], broken)
     return Answer(*where, -1, -1, error, moved, not moved.error <= TOLERANCE, broken)
 
 
-def _distance(one: Array, other: Array) -> tuple[Deviation, float, bool]:
-    """How far two answers are apart, the largest difference, and whether both are not finite in the same way."""
-    finite = bool(np.isfinite(one).all() and np.isfinite(other).all())
-    if not finite and np.array_equal(one, other, equal_nan=True):
-        return Deviation(0.0), 0.0, True
-    error = float(np.max(np.abs(one - other), initial=0.0)) if finite else float("inf")
-    return deviation(one, other), error, False
+def _class(scores: Array) -> int:
+    """The class with the highest score; −1 where a score is no number, so that no class is answered."""
+    return -1 if np.isnan(scores[0]).any() else int(scores[0].argmax())
+
+
+def _distance(one: Array, other: Array) -> tuple[Deviation, float]:
+    """How far two answers are apart, and the largest difference of two numbers."""
+    moved = deviation_of_finite(one, other)
+    if np.isinf(moved.error):
+        return moved, float("inf")
+    finite = np.isfinite(one)
+    return moved, float(np.max(np.abs(one[finite] - other[finite]), initial=0.0))
+
+
+def _other_outputs(a: Side, b: Side) -> tuple[list[OtherOutput], tuple[str, ...]]:
+    """The further outputs of both that belong to each other: by their names, or by their places where all shapes are
+    the same; and the names of those for which neither holds."""
+    ours, theirs = (
+        [spec for spec in side.subject.session.outputs if spec.name != side.watched.name] for side in (a, b)
+    )
+    named = {spec.name: spec for spec in theirs}
+    if {spec.name for spec in ours} == named.keys():
+        return [OtherOutput(spec, named[spec.name]) for spec in ours], ()
+    if [spec.shape[1:] for spec in ours] == [spec.shape[1:] for spec in theirs]:
+        return [OtherOutput(spec, other) for spec, other in zip(ours, theirs, strict=True)], ()
+    both = [OtherOutput(spec, named[spec.name]) for spec in ours if spec.name in named]
+    known = {output.a.name for output in both}
+    return both, tuple(dict.fromkeys(spec.name for spec in (*ours, *theirs) if spec.name not in known))
+
+
+def _farther(other: OtherOutput, index: int, outputs: Sequence[Mapping[str, Array]]) -> OtherOutput:
+    """The output with this input, if it is the worst so far."""
+    one, two = (np.asarray(outputs[place][spec.name]) for place, spec in enumerate((other.a, other.b)))
+    if one.dtype.kind not in "fiub" or two.dtype.kind not in "fiub":
+        same = np.array_equal(one, two)
+        moved, error = Deviation(0.0 if same else 1.0), 0.0 if same else 1.0
+    else:
+        moved, error = _distance(real_output(two, other.b), real_output(one, other.a))
+    if moved.error > other.relative_error or error > other.error:
+        worst = index if moved.error > other.relative_error else other.worst
+        relative = max(moved.error, other.relative_error)
+        return replace(other, error=max(error, other.error), relative_error=relative, worst=worst)
+    return other
 
 
 def comparable(side: Side, answer: Array, kind: Compared) -> Array:

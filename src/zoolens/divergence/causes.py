@@ -8,6 +8,7 @@ withdrawn and what was tried is said.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import Enum
 
@@ -22,6 +23,7 @@ class Kind(Enum):
     QUANTISATION = "quantisation"
     KERNEL = "kernel"
     NOT_FINITE = "not finite"
+    RANDOM = "randomness"
     UNEXPLAINED = "unexplained"
 
 
@@ -42,7 +44,8 @@ class Proof:
 @dataclass(frozen=True)
 class Cause:
     """`side`: "A" or "B", or None where both files or inputs are meant. `layer`: the node of A's graph (of the side's
-    own graph, where a side is named). `withdrawn`: what was suspected and not proved."""
+    own graph, where a side is named). `withdrawn`: what was suspected and not proved. `seen`: the cause itself was
+    observed, so that nothing has to be changed to prove it."""
 
     kind: Kind
     words: str
@@ -51,10 +54,11 @@ class Cause:
     label: str | None = None
     proof: Proof | None = None
     withdrawn: tuple[str, ...] = ()
+    seen: bool = False
 
     @property
     def proved(self) -> bool:
-        return self.proof is not None and self.proof.holds
+        return self.seen or (self.proof is not None and self.proof.holds)
 
 
 @dataclass(frozen=True)
@@ -68,7 +72,12 @@ class Parts:
 
     @property
     def words(self) -> str:
-        return f"runtime of A {self.a:.1e}, files and inputs {self.files:.1e}, runtime of B {self.b:.1e}"
+        return f"runtime of A {number(self.a)}, files and inputs {number(self.files)}, runtime of B {number(self.b)}"
+
+
+def number(value: float) -> str:
+    """A relative difference; infinite are those of numbers that are not finite, and of other shapes."""
+    return "0" if value == 0 else f"{value:.1e}" if math.isfinite(value) else "infinite"
 
 
 def label_of(graph: Graph, name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -12,12 +12,13 @@ from zoolens.catalog.names import is_run
 from zoolens.datasets.base import Dataset
 from zoolens.datasets.opening import open_dataset
 from zoolens.divergence.alignment import Aligned, Pair, aligned
-from zoolens.divergence.answer_causes import causes_from_answers
-from zoolens.divergence.answers import Answers, compare_answers
-from zoolens.divergence.causes import Cause, Kind, Parts
+from zoolens.divergence.answer_causes import ASSUMED_FLOOR, causes_from_answers, random_causes
+from zoolens.divergence.answers import Answers, comparable, compare_answers, compared_kind
+from zoolens.divergence.causes import Cause, Kind, number
 from zoolens.divergence.examined import Exact, Examined
-from zoolens.divergence.file_causes import causes_of_files
-from zoolens.divergence.inspection import Layer, inspect
+from zoolens.divergence.file_causes import causes_of_files, not_finite_in_files
+from zoolens.divergence.inspection import Layer, inspect, worst_layer
+from zoolens.divergence.result import Divergence, LayerFacts, SideFacts, is_beyond
 from zoolens.divergence.runtime_causes import causes_of_runtime
 from zoolens.divergence.sides import (
     Side,
@@ -31,7 +32,7 @@ from zoolens.divergence.sides import (
 )
 from zoolens.errors import ZoolensError
 from zoolens.measure.jobs import Job
-from zoolens.numerics.deviation import first_beyond
+from zoolens.numerics.deviation import deviation_of_finite, first_beyond
 from zoolens.progress import Progress, Silent
 from zoolens.store.records import Run
 from zoolens.store.store import Store, borrowed_store
@@ -39,51 +40,10 @@ from zoolens.store.store import Store, borrowed_store
 MEMORY: Final = 1 << 30  # bytes for the tensors that are compared
 EXAMINED: Final = 4  # inputs that are looked at layer by layer
 _UNEXPLAINED: Final = Cause(Kind.UNEXPLAINED, "No layer by itself, no file and no input explains the difference")
-_OUTPUT_FLOOR: Final = 1e-5  # relative, of answers whose graph cannot be computed, so that no floor is measured
-
-
-@dataclass(frozen=True)
-class SideFacts:
-    """What one side is, for a report."""
-
-    title: str
-    runtime: str
-    version: str | None
-    precision: str
-    layers: int  # values inside the model that can be read and found in its graph
-
-
-@dataclass(frozen=True)
-class LayerFacts:
-    """One layer over all examined inputs: the deviations of the input on which it is farthest beyond its floor."""
-
-    label: str
-    layer: Layer
-
-
-@dataclass(frozen=True)
-class Divergence:
-    """Where and why two sides part. `layers` are in order of computation; `first` is the first of them beyond its
-    floor. `floor`: what rounding may do to an answer. `parts`: the three parts of the difference on the worst input."""
-
-    a: SideFacts
-    b: SideFacts
-    data: str
-    answers: Answers
-    floor: float
-    measured_floor: bool
-    layers: tuple[LayerFacts, ...]
-    first: LayerFacts | None
-    parts: Parts | None
-    causes: tuple[Cause, ...]
-    examined: tuple[int, ...]
-    notes: tuple[str, ...]
-    memory: int
-
-    @property
-    def differs(self) -> bool:
-        """Whether the two are farther apart than rounding explains."""
-        return self.first is not None or self.answers.relative_error > self.floor
+_INSIDE: Final = Cause(
+    Kind.UNEXPLAINED, "Layers inside differ, which moves no answer beyond rounding, so that no cause was looked for"
+)
+_OTHER_OUTPUTS: Final = 3  # beside the main one, that are looked at layer by layer where the main one agrees
 
 
 def diverge(
@@ -178,41 +138,65 @@ def _other_stack(label: str, run: Run, job: Job) -> str | None:
 def _diverge(a: Side, b: Side, dataset: Dataset, count: int, memory: int, progress: Progress) -> Divergence:
     answers = compare_answers(a, b, dataset, progress)
     chosen = _worst(answers, count)
-    a, b = _with_graphs(a, b, answers, chosen[0])
-    examined = [_examine(a, b, index) for index in chosen]
+    random = random_causes((a, b), chosen[0])
+    if random:
+        return replace(_by_answers(a, b, dataset, answers, chosen, memory), causes=random)
+    a, b = _with_graphs(a, b, answers, chosen[0], memory)
+    found = _explained(a, b, dataset, answers, chosen, memory, progress)
+    for other in sorted(answers.others, key=lambda output: -output.relative_error)[:_OTHER_OUTPUTS]:
+        if is_beyond(found.relative_error, found.floor) or not other.relative_error:
+            break
+        watched = replace(a, focus=other.a), replace(b, focus=other.b)
+        again = _explained(*watched, dataset, answers, [other.worst], memory, progress)
+        found = replace(again, output=other) if is_beyond(other.relative_error, again.floor) else found
+    return found
+
+
+def _explained(
+    a: Side, b: Side, dataset: Dataset, answers: Answers, chosen: list[int], memory: int, progress: Progress
+) -> Divergence:
+    """The difference of the watched output, looked at layer by layer on the chosen inputs."""
     if a.graph is None or b.graph is None:
-        return _by_answers(a, b, dataset, answers, examined, memory)
+        return _by_answers(a, b, dataset, answers, chosen, memory)
+    examined = [_examine(a, b, index) for index in chosen]
     try:
         graphs = aligned(a.graph, b.graph)
         a, b, graphs = _with_points(a, b, graphs, chosen[0])
         examined = [one.with_inputs(a, b) for one in examined]
         examined = _inspected(a, b, graphs, examined, memory, progress)
-        exact = {one.index: Exact.of(a, b, one) for one in examined}
+        exact = {one.index: Exact.of(a, b, one, compared_kind(a, b)) for one in examined}
     except ZoolensError as error:
         a = replace(a, notes=(*a.notes, f"The layers could not be compared: {error.message}"))
-        return _by_answers(a, b, dataset, answers, examined, memory)
+        return _by_answers(a, b, dataset, answers, chosen, memory)
     worst = examined[0]  # the input whose answers are farthest apart
-    floor = exact[worst.index].floor_between(a, b)
     layers = _worst_layers(examined, graphs)
-    first = _first(layers)
-    differs = first is not None or answers.relative_error > floor
-    causes, said = _causes(a, b, graphs, examined, exact, differs)
-    parts = None if a.borrowed or b.borrowed else exact[worst.index].parts(a, b, worst)
-    notes = (*a.notes, *b.notes, *_said_of(examined), *said, *_said_of_answers(answers))
-    return Divergence(
-        _facts(a), _facts(b), dataset.name, answers, floor, True, layers, first, parts, causes, tuple(chosen), notes,
-        memory,
+    whole = not a.borrowed and not b.borrowed and exact[worst.index].scores is None
+    parts = exact[worst.index].parts(a, b, worst) if whole else None
+    found = Divergence(
+        _facts(a), _facts(b), dataset.name, answers, exact[worst.index].floor_between(a, b), True, layers,
+        _first(layers), parts, (), tuple(chosen), (*a.notes, *b.notes), memory,
     )  # fmt: skip
+    differs = found.differs or (a.focus is not None and is_beyond(_apart(a, b, worst), found.floor))
+    causes, said = _causes(a, b, graphs, examined, exact, differs)
+    notes = (*_said_of(examined), *said, *not_finite_in_files((a, b), examined, exact), *_said_of_answers(answers))
+    return replace(found, causes=causes, notes=(*found.notes, *notes))
 
 
-def _with_graphs(a: Side, b: Side, answers: Answers, index: int) -> tuple[Side, Side]:
+def _apart(a: Side, b: Side, examined: Examined) -> float:
+    """How far the watched outputs of both are apart on one input."""
+    kind = compared_kind(a, b)
+    values = [comparable(side, answer, kind) for side, answer in zip((a, b), examined.answers, strict=True)]
+    return deviation_of_finite(values[1], values[0]).error
+
+
+def _with_graphs(a: Side, b: Side, answers: Answers, index: int, memory: int) -> tuple[Side, Side]:
     """Both sides with their graphs; where one cannot be read, it is held against the other's if that fits."""
     a = with_graph(a)
     b = with_graph(b, a)
     if answers.compared == "raw outputs" and a.graph is None and b.graph is not None:
-        a = with_borrowed_graph(a, b, index)
+        a = with_borrowed_graph(a, b, index, memory)
     elif answers.compared == "raw outputs" and b.graph is None and a.graph is not None:
-        b = with_borrowed_graph(b, a, index)
+        b = with_borrowed_graph(b, a, index, memory)
     return a, b
 
 
@@ -238,7 +222,7 @@ def _first(layers: Sequence[LayerFacts]) -> LayerFacts | None:
 def _causes(
     a: Side, b: Side, graphs: Aligned, examined: Sequence[Examined], exact: Mapping[int, Exact], differs: bool
 ) -> tuple[tuple[Cause, ...], list[str]]:
-    """Why the two differ, and what is to be said where they do not but neither does what its file says."""
+    """Why the two differ, and what is to be said where they do not but one or both do not what their files say."""
     worst = examined[0]
     borrowed = a.borrowed or b.borrowed
     if borrowed and differs:
@@ -248,23 +232,27 @@ def _causes(
             return proved, []
     found = [cause for place, side in enumerate((a, b)) for cause in causes_of_runtime(side, place, examined, exact)]
     if differs:
-        files = [] if borrowed else causes_of_files(a, b, graphs, exact[worst.index])
-        return tuple([*files, *found] or [_UNEXPLAINED]), []
+        files = [] if borrowed else causes_of_files(a, b, graphs, examined, exact)
+        moved = is_beyond(_apart(a, b, worst), exact[worst.index].floor_between(a, b))
+        return tuple([*files, *found] or [_UNEXPLAINED if moved else _INSIDE]), []
+    if not found:
+        return (), []
     words = "; ".join(cause.words for cause in found)
-    return (), [f"The two agree, and both are off what their files say exactly: {words}."] if found else []
+    if len({cause.side for cause in found}) > 1:
+        return (), [f"The two agree within rounding, but neither computes exactly what its file says: {words}."]
+    return (), [f"One side does not compute what its file says, which moves no answer beyond rounding: {words}."]
 
 
-def _by_answers(
-    a: Side, b: Side, dataset: Dataset, answers: Answers, examined: Sequence[Examined], memory: int
-) -> Divergence:
+def _by_answers(a: Side, b: Side, dataset: Dataset, answers: Answers, chosen: Sequence[int], memory: int) -> Divergence:
     """The comparison of answers alone, where layers cannot be compared."""
-    differs = answers.relative_error > _OUTPUT_FLOOR
-    causes = causes_from_answers(a, b, examined, _OUTPUT_FLOOR) if differs else []
     notes = ("Only answers are compared, not layers.", *a.notes, *b.notes, *_said_of_answers(answers))
-    return Divergence(
-        _facts(a), _facts(b), dataset.name, answers, _OUTPUT_FLOOR, False, (), None, None, tuple(causes),
-        tuple(one.index for one in examined), notes, memory,
+    found = Divergence(
+        _facts(a), _facts(b), dataset.name, answers, ASSUMED_FLOOR, False, (), None, None, (), tuple(chosen), notes,
+        memory,
     )  # fmt: skip
+    examined = [_examine(a, b, chosen[0])]
+    differs = found.differs or (a.focus is not None and _apart(a, b, examined[0]) > ASSUMED_FLOOR)
+    return replace(found, causes=tuple(causes_from_answers(a, b, examined, ASSUMED_FLOOR))) if differs else found
 
 
 def _worst(answers: Answers, count: int) -> list[int]:
@@ -309,7 +297,7 @@ def _said_of(examined: Sequence[Examined]) -> list[str]:
         moved = max((one.inspection.observed.get(label, 0.0) for one in examined if one.inspection), default=0.0)
         if moved:
             said.append(
-                f"Observing {label} changes how it computes: its answers move by up to {moved:.1e} while tensors "
+                f"Observing {label} changes how it computes: its answers move by up to {number(moved)} while tensors "
                 "are read, so that what is said of its layers holds for the observed copy."
             )
     skipped = sorted({name for one in examined if one.inspection for name in one.inspection.skipped})
@@ -322,8 +310,17 @@ def _said_of(examined: Sequence[Examined]) -> list[str]:
 
 
 def _said_of_answers(answers: Answers) -> list[str]:
-    count = sum(row.not_finite for row in answers.rows)
-    return [f"{count:,} inputs are answered by both with numbers that are not finite."] if count else []
+    said = []
+    for sides, words in (("A", "A answers"), ("B", "B answers"), ("AB", "Both sides answer")):
+        count = sum(row.not_finite == sides for row in answers.rows)
+        if count:
+            said.append(f"{words} {count:,} of {len(answers.rows):,} inputs with numbers that are not finite.")
+    if answers.unmatched:
+        said.append(
+            f"Of {len(answers.unmatched)} further outputs it is not known which belong to each other, so that they are "
+            f"not compared: {', '.join(answers.unmatched[:5])}{', …' if len(answers.unmatched) > 5 else ''}."
+        )
+    return said
 
 
 def _worst_layers(examined: Sequence[Examined], graphs: Aligned) -> tuple[LayerFacts, ...]:
@@ -331,14 +328,7 @@ def _worst_layers(examined: Sequence[Examined], graphs: Aligned) -> tuple[LayerF
     for one in examined:
         for layer in one.inspection.layers if one.inspection is not None else ():
             by_pair.setdefault(layer.pair, []).append(layer)
-    return tuple(LayerFacts(_label(graphs, pair), max(layers, key=_beyond)) for pair, layers in by_pair.items())
-
-
-def _beyond(layer: Layer) -> float:
-    """How many floors the farthest of what is measured at a layer is beyond."""
-    measured = [(layer.between, layer.floor)]
-    measured += [(side.local, side.local_floor) for side in layer.sides if side is not None]
-    return max((moved.error / floor for moved, floor in measured if moved is not None), default=0.0)
+    return tuple(LayerFacts(_label(graphs, pair), worst_layer(layers)) for pair, layers in by_pair.items())
 
 
 def _label(graphs: Aligned, pair: Pair) -> str:

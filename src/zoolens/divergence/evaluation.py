@@ -65,7 +65,15 @@ def exact_values(
     fed = {
         name: grids[name].rounded(array) if name in grids and name in own else array for name, array in inputs.items()
     }
-    return node_values(graph, fed, given, _rounding(grids, graph.facts.get(_DITHER)))
+    return node_values(graph, fed, given, _rounding(grids, graph.facts.get(_DITHER)), _precision(graph, fed))
+
+
+def _precision(graph: Graph, inputs: Mapping[str, Array]) -> np.dtype[np.floating] | None:
+    """Real inputs bring their precision along; a graph that is given whole numbers only is computed in float64, and in
+    float32 where rounding is to be seen."""
+    if any(array.dtype.kind == "f" for array in inputs.values()):
+        return None
+    return np.dtype(np.float32 if _DITHER in graph.facts else np.float64)
 
 
 def exact_value(graph: Graph, inputs: Mapping[str, Array], name: str) -> Array:

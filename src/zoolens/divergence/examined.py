@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
+import numpy as np
+
+from zoolens.divergence.answers import Compared
 from zoolens.divergence.causes import Parts
 from zoolens.divergence.evaluation import exact_value, grids_of
 from zoolens.divergence.inspection import (
@@ -18,7 +22,7 @@ from zoolens.divergence.inspection import (
 )
 from zoolens.divergence.sides import Feeds, Side
 from zoolens.graph.model import Array, Graph
-from zoolens.numerics.deviation import deviation
+from zoolens.numerics.deviation import deviation_of_finite
 from zoolens.numerics.rounding import FACTOR, ONE_ROUNDING, ROUNDINGS
 
 
@@ -46,16 +50,23 @@ class Examined:
 
 @dataclass(frozen=True)
 class Exact:
-    """The exact main outputs of both files on one input, and what rounding may do to each of them. `file_floor`: what
-    weights that are the same but for rounding may do, which is all that the exact outputs may differ by."""
+    """The exact outputs of both files on one input, and what rounding may do to each of them. `file_floor`: what
+    weights that are the same but for rounding may do, which is all that the exact outputs may differ by. `scores`:
+    where the outputs are of different kinds, how far apart the scores are that they mean, and the floor of that."""
 
     inputs: tuple[Mapping[str, Array], Mapping[str, Array]]
     outputs: tuple[Array, Array]
     floors: tuple[float, float]
     file_floor: float
+    scores: tuple[float, float] | None = None
+
+    @property
+    def same_scores(self) -> bool:
+        """Whether the outputs are of different kinds, such as logits and probabilities, and mean the same."""
+        return self.scores is not None and self.scores[0] <= self.scores[1]
 
     @classmethod
-    def of(cls, a: Side, b: Side, examined: Examined) -> Exact:
+    def of(cls, a: Side, b: Side, examined: Examined, kind: Compared = "raw outputs") -> Exact:
         sides = (a, b)
         views = [examined.view(side, place) for place, side in enumerate(sides)]
         outputs = [exact_output(view.graph, side.output, view.inputs) for side, view in zip(sides, views, strict=True)]
@@ -64,27 +75,52 @@ class Exact:
             _floor(view, exact, disturbed_weights) if grids_of(view.graph) else floor
             for view, exact, floor in zip(views, outputs, floors, strict=True)
         ]
-        return cls((views[0].inputs, views[1].inputs), (outputs[0], outputs[1]), (floors[0], floors[1]), max(files))
+        scores = None if kind == "raw outputs" else _in_scores(views, outputs)
+        inputs = views[0].inputs, views[1].inputs
+        return cls(inputs, (outputs[0], outputs[1]), (floors[0], floors[1]), max(files), scores)
 
     def floor_between(self, a: Side, b: Side) -> float:
         """What rounding may do to the difference of the two answers. Against a file that is quantised, one that is not
         shows what the grids do: they are no rounding of the other."""
-        return floor_between(a, b, self.floors)
+        return floor_between(a, b, self.floors) if self.scores is None else self.scores[1]
 
     def parts(self, a: Side, b: Side, examined: Examined) -> Parts:
         return Parts(
-            deviation(a.real_answer(examined.answers[0]), self.outputs[0]).error,
+            deviation_of_finite(a.real_answer(examined.answers[0]), self.outputs[0]).error,
             apart(self.outputs[1], self.outputs[0]),
-            deviation(b.real_answer(examined.answers[1]), self.outputs[1]).error,
+            deviation_of_finite(b.real_answer(examined.answers[1]), self.outputs[1]).error,
             self.floor_between(a, b),
         )
+
+
+def _in_scores(views: Sequence[SideView], outputs: Sequence[Array]) -> tuple[float, float]:
+    """How far apart the scores of two exact outputs are, and what rounding may do to them."""
+    scores = [scores_of(view.side, output) for view, output in zip(views, outputs, strict=True)]
+    floor = FACTOR * ROUNDINGS * ONE_ROUNDING
+    for view, exact in zip(views, scores, strict=True):
+        for seed in range(NOISY_RUNS):
+            moved = exact_output(noisy(view.graph, seed), view.side.output, noisy_inputs(view.inputs, seed))
+            floor = max(floor, FACTOR * deviation_of_finite(scores_of(view.side, moved), exact).error)
+    return apart(scores[1], scores[0]), floor
+
+
+def scores_of(side: Side, output: Array) -> Array:
+    """The scores that an exact output means; it is given in the shape and, if the file is quantised, in the integers
+    that the runtime would give."""
+    spec = side.watched
+    extents = [extent or 1 for extent in spec.shape[1:]]
+    shaped = output.reshape(1, *extents) if output.size == prod(extents) else output.reshape(1, -1)
+    if spec.scale and np.dtype(spec.dtype).kind in "iu":
+        limits = np.iinfo(spec.dtype)
+        shaped = np.clip(np.round(shaped / spec.scale + (spec.zero_point or 0)), limits.min, limits.max)
+    return np.asarray(side.scores(shaped.astype(spec.dtype)), np.float64).reshape(-1)
 
 
 def _floor(view: SideView, exact: Array, disturb: Callable[[Graph, int], Graph]) -> float:
     floor = FACTOR * ROUNDINGS * ONE_ROUNDING
     for seed in range(NOISY_RUNS):
         moved = exact_output(disturb(view.graph, seed), view.side.output, noisy_inputs(view.inputs, seed))
-        floor = max(floor, FACTOR * deviation(moved, exact).error)
+        floor = max(floor, FACTOR * deviation_of_finite(moved, exact).error)
     return floor
 
 
@@ -93,4 +129,4 @@ def exact_output(graph: Graph, name: str, inputs: Mapping[str, Array]) -> Array:
 
 
 def apart(one: Array, other: Array) -> float:
-    return deviation(one, other).error if one.shape == other.shape else float("inf")
+    return deviation_of_finite(one, other).error if one.shape == other.shape else float("inf")

@@ -10,14 +10,15 @@ from typing import Final
 import numpy as np
 
 from zoolens.comparisons.modeldiff import differing_lines
-from zoolens.divergence.alignment import EQUAL, Aligned, Difference, differences, transplanted
+from zoolens.divergence.alignment import EQUAL, Aligned, Difference, differences, paired_inputs, transplanted
 from zoolens.divergence.causes import Cause, Kind, Proof, label_of
-from zoolens.divergence.examined import Exact, apart, exact_output
+from zoolens.divergence.evaluation import exact_values
+from zoolens.divergence.examined import Exact, Examined, apart, exact_output, scores_of
 from zoolens.divergence.sides import Side
 from zoolens.errors import ZoolensError
 from zoolens.graph.diff.report import diff
-from zoolens.graph.model import Array
-from zoolens.numerics.deviation import deviation
+from zoolens.graph.model import Array, Graph
+from zoolens.numerics.deviation import deviation_of_finite
 
 _LISTED: Final = 5  # differences that are named one by one
 _COSTLY: Final = 3  # layers of a quantised file that are named
@@ -25,10 +26,14 @@ _RESTORED: Final = 80  # layers that are restored one at a time
 _UNPAIRED: Final = ("missing", "extra")
 
 
-def causes_of_files(a: Side, b: Side, graphs: Aligned, exact: Exact) -> list[Cause]:
-    """Why the exact answers differ: other inputs, other weights, another structure."""
+def causes_of_files(
+    a: Side, b: Side, graphs: Aligned, examined: Sequence[Examined], exacts: Mapping[int, Exact]
+) -> list[Cause]:
+    """Why the exact answers differ: other inputs, other weights, another structure. They are looked for on the worst
+    input; one place of the files alone is the cause only if it is on every examined input."""
+    exact = exacts[examined[0].index]
     before = apart(exact.outputs[1], exact.outputs[0])
-    if not before > exact.file_floor:
+    if not before > exact.file_floor or exact.same_scores:
         return []
     ours = _fed_to(b, graphs, exact.inputs[0])
     by_input = ours is not None and _inputs_differ(exact.inputs, graphs)
@@ -43,12 +48,32 @@ def causes_of_files(a: Side, b: Side, graphs: Aligned, exact: Exact) -> list[Cau
             return causes
     inputs = exact.inputs[0]
     target = swapped if causes else exact.outputs[1]
-    return [*causes, *_definitions(a, graphs, inputs, exact, target)]
+    others = [exacts[one.index] for one in examined[1:]] if not by_input and exact.scores is None else []
+    return [*causes, *_definitions(a, b, graphs, inputs, exact, target, others)]
+
+
+def not_finite_in_files(sides: Sequence[Side], examined: Sequence[Examined], exacts: Mapping[int, Exact]) -> list[str]:
+    """The first layer that gives numbers that are not finite by what the file says, where its exact answer has some."""
+    said = []
+    for place, side in enumerate(sides):
+        for one in examined:
+            if side.borrowed or np.isfinite(exacts[one.index].outputs[place]).all():
+                continue
+            assert side.graph is not None
+            inputs = exacts[one.index].inputs[place]
+            node = next(node for node, value in exact_values(side.graph, inputs) if not np.isfinite(value).all())
+            where = "the input tensor itself" if node.op == "input" else label_of(side.graph, node.name)
+            said.append(
+                f"{side.label}: exact arithmetic does not give finite numbers either: {where} is the first place with "
+                "numbers that are not finite, by what the file says."
+            )
+            break
+    return said
 
 
 def _fed_to(b: Side, graphs: Aligned, inputs: Mapping[str, Array]) -> dict[str, Array] | None:
     """A's input tensors under the names of B's graph; None where the shapes do not fit."""
-    names = [(ours.name, theirs) for ours, theirs in zip(graphs.a.inputs, graphs.b.inputs, strict=False)]
+    names = [(ours.name, theirs) for ours, theirs in paired_inputs(graphs.a, graphs.b)]
     if len(graphs.a.inputs) != len(graphs.b.inputs):
         return None
     if any(inputs[name].shape != theirs.shape for name, theirs in names):
@@ -57,15 +82,22 @@ def _fed_to(b: Side, graphs: Aligned, inputs: Mapping[str, Array]) -> dict[str, 
 
 
 def _inputs_differ(inputs: tuple[Mapping[str, Array], Mapping[str, Array]], graphs: Aligned) -> bool:
-    pairs = zip(graphs.a.inputs, graphs.b.inputs, strict=False)
-    return any(apart(inputs[1][theirs.name], inputs[0][ours.name]) > EQUAL for ours, theirs in pairs)
+    return any(
+        apart(inputs[1][theirs.name], inputs[0][ours.name]) > EQUAL
+        for ours, theirs in paired_inputs(graphs.a, graphs.b)
+    )
 
 
 def preprocessing(a: Side, b: Side, inputs: tuple[Mapping[str, Array], Mapping[str, Array]], graphs: Aligned) -> Cause:
     """What is different about the input tensors, in words, and the lines of the manifests that differ."""
-    one, other = (inputs[place][graph.inputs[0].name] for place, graph in enumerate((graphs.a, graphs.b)))
+    pairs = [
+        (ours.source or ours.name, inputs[0][ours.name], inputs[1][theirs.name])
+        for ours, theirs in paired_inputs(graphs.a, graphs.b)
+    ]
+    name, one, other = max(pairs, key=lambda pair: apart(pair[2], pair[1]))  # of several the one that differs most
     lines = manifest_lines(a, b)
-    words = f"The two are fed other input tensors: {_input_words(one, other)}"
+    which = f"other input tensors {name}" if len(pairs) > 1 else "other input tensors"
+    words = f"The two are fed {which}: {_input_words(one, other)}"
     if lines:
         words += f"; the manifests differ in {lines}"
     return Cause(Kind.PREPROCESSING, words)
@@ -88,7 +120,7 @@ def _input_words(one: Array, other: Array) -> str:
     scaled = _fit(one, other)
     if scaled is not None:
         return f"the same picture on another scale{scaled}"
-    error = deviation(other, one).error
+    error = deviation_of_finite(other, one).error
     return f"another picture, off by {error:.1e} of its size (resize, crop, decoder or layout)"
 
 
@@ -102,7 +134,7 @@ def _fit(one: Array, other: Array) -> str | None:
         return None
     factors = ((x - means[0]) * (y - means[1])).sum(1) / spread
     offsets = means[1][:, 0] - factors * means[0][:, 0]
-    if deviation(x * factors[:, None] + offsets[:, None], y).error > 1e-5:
+    if deviation_of_finite(x * factors[:, None] + offsets[:, None], y).error > 1e-5:
         return None
     if np.allclose(factors, 1, atol=1e-5) and np.allclose(offsets, 0, atol=1e-5):
         return ""
@@ -110,7 +142,15 @@ def _fit(one: Array, other: Array) -> str | None:
     return f" (B = A {listed} by channel)"
 
 
-def _definitions(a: Side, graphs: Aligned, inputs: Mapping[str, Array], exact: Exact, target: Array) -> list[Cause]:
+def _definitions(
+    a: Side,
+    b: Side,
+    graphs: Aligned,
+    inputs: Mapping[str, Array],
+    exact: Exact,
+    target: Array,
+    others: Sequence[Exact],
+) -> list[Cause]:
     before = apart(target, exact.outputs[0])
     every = [
         difference
@@ -119,29 +159,45 @@ def _definitions(a: Side, graphs: Aligned, inputs: Mapping[str, Array], exact: E
     ]
     if not every:
         return [
-            Cause(Kind.UNEXPLAINED, "The exact answers of the two files differ, but nothing in the files was found to.")
+            Cause(Kind.UNEXPLAINED, "The exact answers of the two files differ, but nothing in the files was found to")
         ]
 
-    def with_places(chosen: list[Difference]) -> Array | None:
+    def with_places(chosen: list[Difference], fed: Mapping[str, Array] = inputs) -> Array | None:
         """The exact answer of A's file with these places as B has them; None where that has no meaning."""
         changed = transplanted(graphs, chosen)
         if changed is None:
             return None
         names = dict(zip(graphs.a.outputs, changed.outputs, strict=True))
         try:
-            return exact_output(changed, names.get(a.output, a.output), inputs)
+            return exact_output(changed, names.get(a.output, a.output), fed)
         except ZoolensError:
             return None
 
-    def left(chosen: list[Difference]) -> float:
+    def proof_by(chosen: list[Difference]) -> Proof:
+        """What is left of the difference with these places taken over. Where the outputs are of different kinds, such
+        as logits and probabilities, scores may show it too."""
         answer = with_places(chosen)
-        return float("inf") if answer is None else apart(answer, target)
+        words = _taken_over(chosen)
+        after = math.inf if answer is None else apart(answer, target)
+        proof = Proof(words, before, after, exact.file_floor)
+        if answer is None or proof.holds or exact.scores is None:
+            return proof
+        left = apart(scores_of(b, target), scores_of(a, answer))
+        in_scores = Proof(f"{words} (scores)", exact.scores[0], left, exact.scores[1])
+        return in_scores if in_scores.holds else proof
+
+    def holds_elsewhere(difference: Difference) -> bool:
+        """Whether the difference alone explains the other examined inputs too."""
+        answers = [(with_places([difference], other.inputs[0]), other) for other in others]
+        return all(
+            answer is not None and apart(answer, other.outputs[1]) <= other.file_floor for answer, other in answers
+        )
 
     for difference in every[:_LISTED]:
-        proof = Proof(_taken_over([difference]), before, left([difference]), exact.file_floor)
-        if proof.holds:
-            return [_definition(graphs, difference, proof)]
-    proof = Proof(_taken_over(every), before, left(every), exact.file_floor)
+        proof = proof_by([difference])
+        if proof.holds and holds_elsewhere(difference):
+            return [_definition(graphs, difference, proof, _also(graphs, every, difference))]
+    proof = proof_by(every)
     kinds = {difference.kind for difference in every}
     if "quantisation" in kinds and kinds <= {"quantisation", "weights"}:
         return [_quantised(graphs, every, proof, with_places, exact.outputs[0])]
@@ -150,20 +206,37 @@ def _definitions(a: Side, graphs: Aligned, inputs: Mapping[str, Array], exact: E
         return [_other_weights(graphs, every, learned, proof)]
     if math.isinf(proof.after):
         return [_other_structure(graphs)]
-    return [_definition(graphs, difference, proof) for difference in every[:_LISTED]]
+    causes = [_definition(graphs, difference, proof) for difference in every[:_LISTED]]
+    more = f"; {len(every) - _LISTED} more places differ" if len(every) > _LISTED else ""
+    return [*causes[:-1], replace(causes[-1], words=causes[-1].words + more)]
+
+
+def _also(graphs: Aligned, every: Sequence[Difference], cause: Difference) -> str:
+    """Other places that differ, which moved no examined answer beyond rounding."""
+    names = [_place_of(graphs, difference) for difference in every if difference is not cause]
+    shown = ", ".join(label_of(graph, name) for graph, name in names[:_COSTLY])
+    if not shown:
+        return ""
+    more = f" and {len(names) - _COSTLY} more" if len(names) > _COSTLY else ""
+    return f"; they also differ in {shown}{more}, which moves none of the examined answers beyond rounding"
+
+
+def _place_of(graphs: Aligned, difference: Difference) -> tuple[Graph, str]:
+    graph, name = (graphs.a, difference.a) if difference.a is not None else (graphs.b, difference.b)
+    assert name is not None
+    return graph, name
 
 
 def _taken_over(chosen: Sequence[Difference]) -> str:
     what = "this one place" if len(chosen) == 1 else f"all {len(chosen)} places"
-    return f"A's file with {what} as B has it, computed exactly, against B's file"
+    return f"A's file with {what} as in B, computed exactly, against B's file"
 
 
-def _definition(graphs: Aligned, difference: Difference, proof: Proof) -> Cause:
-    graph, name = (graphs.a, difference.a) if difference.a is not None else (graphs.b, difference.b)
-    assert name is not None
+def _definition(graphs: Aligned, difference: Difference, proof: Proof, also: str = "") -> Cause:
+    graph, name = _place_of(graphs, difference)
     label = label_of(graph, name)
     kind = Kind.WEIGHTS if difference.kind == "weights" else Kind.STRUCTURE
-    return Cause(kind, f"The files differ in {label}: {difference.words}", None, name, label, proof)
+    return Cause(kind, f"The files differ in {label}: {difference.words}{also}", None, name, label, proof)
 
 
 def _quantised(
@@ -173,18 +246,20 @@ def _quantised(
     with_places: Callable[[list[Difference]], Array | None],
     real: Array,
 ) -> Cause:
-    """Quantised against real: which layers cost most, by restoring them one at a time."""
+    """Quantised against real: which layers cost most, by restoring them one at a time; of many, those that move their
+    own value most."""
     costs: list[tuple[float, str]] = []
-    for difference in every if len(every) <= _RESTORED else []:
+    for difference in sorted(every, key=lambda difference: -difference.effect)[:_RESTORED]:
         answer = with_places([other for other in every if other is not difference])
         if answer is not None and difference.a is not None:
             costs.append((proof.before - apart(answer, real), difference.a))
     costs.sort(key=lambda cost: -cost[0])
     shown = ", ".join(f"{label_of(graphs.a, name)} {gained / proof.before:.0%}" for gained, name in costs[:_COSTLY])
     grids = sum(difference.kind == "quantisation" for difference in every)
-    words = f"One file is quantised: {grids} values lie on grids, and {len(every)} layers differ in all"
+    words = f"One file is quantised: {grids} values lie on grids, and {len(every)} places differ in all"
     if shown:
-        words += f"; restoring one layer alone takes off the difference: {shown}"
+        tried = f" ({_RESTORED} were tried)" if len(every) > _RESTORED else ""
+        words += f"; these cost most, by the share of the difference that restoring one alone removes{tried}: {shown}"
     first = costs[0][1] if costs else every[0].a
     assert first is not None
     return Cause(Kind.QUANTISATION, words, None, first, label_of(graphs.a, first), proof)
@@ -203,8 +278,8 @@ def _other_weights(graphs: Aligned, every: Sequence[Difference], learned: int, p
 
 def _other_structure(graphs: Aligned) -> Cause:
     """Two networks of which no part can be exchanged for the other's, so that nothing can be proved by doing it."""
-    found = diff(graphs.a, graphs.b, names=("A", "B"))
-    words = f"The files hold networks of different structure: {found.verdict.rstrip('.')}"
+    verdict = diff(graphs.a, graphs.b, names=("A", "B")).verdict.rstrip(".")
+    words = f"The files hold networks of different structure (`zoolens diff` lists it: {verdict})"
     return Cause(
         Kind.STRUCTURE, words, withdrawn=("their parts do not fit into each other, so that none was exchanged",)
     )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from zoolens.divergence.diverging import Divergence
+from zoolens.divergence.result import Divergence
 from zoolens.errors import ZoolensError
 
 _OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = {
@@ -17,10 +17,11 @@ _OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = {
 }  # fmt: skip
 _PATTERN: Final = re.compile(r"\s*(\w+)\s*(>=|<=|>|<)\s*(\d+(?:\.\d+)?(?:e[-+]?\d+)?)\s*(%?)\s*", re.IGNORECASE)
 _FIGURES: Final[Mapping[str, Callable[[Divergence], float]]] = {
-    "max_error": lambda divergence: divergence.answers.max_error,
-    "relative_error": lambda divergence: divergence.answers.relative_error,
+    "max_error": lambda divergence: max(divergence.answers.max_error, *_others(divergence, "error")),
+    "relative_error": lambda divergence: max(divergence.answers.relative_error, *_others(divergence, "relative_error")),
     "flips": lambda divergence: float(len(divergence.answers.flipped)),
     "flip_rate": lambda divergence: len(divergence.answers.flipped) / len(divergence.answers.rows),
+    "not_finite": lambda divergence: float(divergence.answers.not_finite),
     "layers_beyond": lambda divergence: _layers_beyond(divergence),
     "unproved": lambda divergence: float(sum(not cause.proved for cause in divergence.causes)),
 }
@@ -48,6 +49,11 @@ def parse_divergence_gate(text: str) -> DivergenceGate:
         known = ", ".join(_FIGURES)
         raise ZoolensError(f"There is no figure {figure!r} of a divergence.", hint=f"There are {known}.")
     return DivergenceGate(text, figure, op, float(number) / (100 if percent else 1))
+
+
+def _others(divergence: Divergence, figure: str) -> list[float]:
+    """The same figure of the outputs beside the main one."""
+    return [0.0, *(getattr(other, figure) for other in divergence.answers.others)]
 
 
 def _layers_beyond(divergence: Divergence) -> float:

@@ -11,6 +11,7 @@ into the budget. The references run once, in step with the windows, and hold onl
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -24,7 +25,7 @@ from zoolens.divergence.alignment import Pair
 from zoolens.divergence.evaluation import dithered, exact_value, exact_values, grids_of
 from zoolens.divergence.sides import Feeds, Side
 from zoolens.graph.model import Array, Graph
-from zoolens.numerics.deviation import Deviation, deviation, root_mean_square
+from zoolens.numerics.deviation import Deviation, deviation_of_finite, root_mean_square
 from zoolens.numerics.rounding import FACTOR, ONE_ROUNDING, ROUNDINGS, disturbed
 from zoolens.twins.activations import starting_at
 
@@ -36,15 +37,14 @@ _SMALLEST_FLOOR: Final = FACTOR * ROUNDINGS * ONE_ROUNDING  # what a sum in any 
 
 @dataclass(frozen=True)
 class SideLayer:
-    """One layer of one side. `local` is None where a tensor that goes into the layer cannot be read or is not finite.
-    `finite`: whether the side's own value is; `exact_finite`: whether the float64 value is."""
+    """One layer of one side. `local` is None where nothing that goes into the layer can be read. `broken`: it holds
+    numbers that are not finite where exact arithmetic gives numbers."""
 
     total: Deviation
     floor: float
     local: Deviation | None
     local_floor: float
-    finite: bool = True
-    exact_finite: bool = True
+    broken: bool = False
 
     @property
     def faulty(self) -> bool:
@@ -75,6 +75,27 @@ class Layer:
     def faulty(self) -> tuple[str, ...]:
         """The sides whose layer does more than round by itself."""
         return tuple(label for label, side in zip("AB", self.sides, strict=True) if side is not None and side.faulty)
+
+
+def worst_layer(layers: Sequence[Layer]) -> Layer:
+    """One layer on several inputs: each of its deviations from the input on which it is farthest beyond its floor."""
+    farthest = max(layers, key=lambda layer: _floors_beyond(layer.between, layer.floor))
+    sides = [
+        max(
+            (side for layer in layers if (side := layer.sides[place]) is not None),
+            key=lambda side: (side.broken, _floors_beyond(side.local, side.local_floor)),
+            default=None,
+        )
+        for place in (0, 1)
+    ]
+    return replace(farthest, a=sides[0], b=sides[1])
+
+
+def _floors_beyond(moved: Deviation | None, floor: float) -> float:
+    """How many floors a deviation amounts to; where rounding may do anything, none."""
+    if moved is None or math.isinf(floor):
+        return 0.0
+    return moved.error / floor if floor else (math.inf if moved.error else 0.0)
 
 
 @dataclass(frozen=True)
@@ -178,15 +199,15 @@ class SideView:
     def local(self, name: str, captured: Mapping[str, Array]) -> tuple[Deviation | None, float]:
         """How far the layer is from what float64 makes of the side's own tensors, and what rounding may do there."""
         given = {giver: captured[giver] if giver in captured else self.inputs[giver] for giver in self.givers(name)}
-        if not given or not all(np.isfinite(array).all() for array in given.values()):
+        if not given:
             return None, 0.0
         segment = starting_at(self.graph, given, (name,))
         exact = exact_value(segment, given, name)
         floor = _SMALLEST_FLOOR
         for seed in range(NOISY_RUNS):
             moved = exact_value(noisy(segment, seed), noisy_inputs(given, seed), name)
-            floor = max(floor, FACTOR * deviation(moved, exact).error)
-        return deviation(captured[name], exact), max(floor, self._half_a_step(name, exact))
+            floor = max(floor, FACTOR * deviation_of_finite(moved, exact).error)
+        return deviation_of_finite(captured[name], exact), max(floor, self._half_a_step(name, exact))
 
     def _half_a_step(self, name: str, exact: Array) -> float:
         """Integer kernels round in their own ways: a quantised value is right within half a step, on average."""
@@ -216,7 +237,7 @@ def inspect(a: SideView, b: SideView, pairs: Sequence[Pair], budget: int) -> Ins
             values.append(captured)
         layers += [_layer(views, pair, values, walks, same) for pair in window]
     observed = {
-        view.side.label: deviation(
+        view.side.label: deviation_of_finite(
             view.side.real_answer(answers[view.side.label]), view.side.real_answer(view.side.answer(view.feeds))
         ).error
         for view in views
@@ -246,7 +267,7 @@ def _layer(
         sides.append(_side_layer(view, name, values[place], exact, floor))
         floors.append(floor)
     both = all(side is not None for side in sides)
-    between = deviation(values[1][pair.b], values[0][pair.a]) if both else None
+    between = deviation_of_finite(values[1][pair.b], values[0][pair.a]) if both else None
     floor = floor_between(views[0].side, views[1].side, floors)
     return Layer(pair, between, floor, sides[0], sides[1])
 
@@ -260,7 +281,7 @@ def floor_between(a: Side, b: Side, floors: Sequence[float]) -> float:
 
 def _exact(walks: Sequence[_Walk], name: str) -> tuple[Array, float]:
     exact = walks[0].take(name)
-    floor = max(FACTOR * deviation(walk.take(name), exact).error for walk in walks[1:])
+    floor = max(FACTOR * deviation_of_finite(walk.take(name), exact).error for walk in walks[1:])
     return exact, max(floor, _SMALLEST_FLOOR)
 
 
@@ -281,8 +302,8 @@ def _captured(view: SideView, names: Sequence[str]) -> tuple[dict[str, Array], A
 def _side_layer(view: SideView, name: str, values: Mapping[str, Array], exact: Array, floor: float) -> SideLayer:
     value = values[name]
     local, local_floor = view.local(name, values)
-    finite, exact_finite = bool(np.isfinite(value).all()), bool(np.isfinite(exact).all())
-    return SideLayer(deviation(value, exact), floor, local, local_floor, finite, exact_finite)
+    broken = bool((~np.isfinite(value) & np.isfinite(exact)).any())
+    return SideLayer(deviation_of_finite(value, exact), floor, local, local_floor, broken)
 
 
 def windows_of(

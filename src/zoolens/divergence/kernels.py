@@ -24,7 +24,7 @@ class Kernel:
 def profile_of(side: Side, feeds: Feeds) -> Profile | None:
     """One observed prediction; None where the runtime cannot be observed so."""
     try:
-        return side.subject.session.profile(feeds, 1)[0]
+        return side.subject.session.profile(side.batched(feeds), 1)[0]
     except (ZoolensError, NotImplementedError, IndexError):
         return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from zoolens.divergence.diverging import Divergence
+from zoolens.divergence.result import Divergence
 from zoolens.divergence.words import FLOOR_IN_WORDS, headline, lines, table
 from zoolens.present.charts import Chart, Spec, axis, heading, series, values
 from zoolens.present.pages import Page, Section, Tile, page_html

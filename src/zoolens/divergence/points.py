@@ -2,8 +2,10 @@
 
 A point of a runtime names an operator or a tensor of the file; the importer knows which node of the raw graph makes
 it. From there to the canonical graph, where passes have joined and moved nodes, values are followed by their numbers:
-both graphs are computed in float64 on a real and on a random input, and a value of the one is a value of the other
-only where they agree on both. So a name that means something else after a pass is never taken for its old self.
+both graphs are computed in float64 on a real, on a random and on a much larger random input, and a value of the one is
+a value of the other only where they agree on all: the large one drives activations into saturation, without which a
+value before and behind one could not be told apart. So a name that means something else after a pass is never taken for
+its old self.
 """
 
 from __future__ import annotations
@@ -21,10 +23,11 @@ from zoolens.graph.model import Array, Graph, Node, Shape
 from zoolens.graph.passes.axis_labels import canonical_order, labels
 from zoolens.graph.reference import node_values
 from zoolens.graph.sequence_alignment import best_pairs
-from zoolens.numerics.deviation import deviation
+from zoolens.numerics.deviation import deviation_of_finite
 from zoolens.runtimes.observing import CapturePoint
 
 _ALIKE: Final = 1e-4  # of the length: what two projections of equal values may differ by; weights are computed anew
+_LARGE: Final = 30.0  # times the spread of the real input
 _LAST_TO_SECOND: Final = {3: (0, 2, 1), 4: (0, 3, 1, 2), 5: (0, 4, 1, 2, 3)}
 _SPOKEN: Final = {  # what frameworks call an operator, in lower case
     "conv": ("conv",), "dense": ("dense", "linear", "fc", "gemm", "matmul", "innerproduct", "fullyconnected"),
@@ -55,9 +58,12 @@ class Observed:
             raise ModelError(
                 f"The tensor {self.point.name[:60]!r} was captured in the shape {array.shape}, not {self.file_shape}."
             )
-        real = array.astype(np.float64)
-        if self.grid is not None and array.dtype.kind in "iu":
-            real = (real - self.grid.zero) * self.grid.step
+        if array.dtype.kind not in "iub":
+            real = array.astype(np.float64)
+        elif self.grid is None:
+            real = array.astype(np.int64)  # whole numbers, such as places in a table: they are not rounded
+        else:
+            real = (array.astype(np.float64) - self.grid.zero) * self.grid.step
         if real.ndim == len(self.order) and self._in_file_axes(real.shape):
             real = real.transpose(self._turn())
         return real.reshape(self.shape)
@@ -153,7 +159,7 @@ def _turned(captured: Array, value: Array) -> Iterator[tuple[float, Order]]:
     for order in dict.fromkeys((plain, _LAST_TO_SECOND.get(captured.ndim, plain))):
         turned = captured.transpose(order)
         fits = order == plain or turned.shape[1:] == value.shape[1:]
-        yield (max(0.0, 1 - deviation(turned.reshape(value.shape), value).error) if fits else -1.0), order
+        yield (max(0.0, 1 - deviation_of_finite(turned.reshape(value.shape), value).error) if fits else -1.0), order
 
 
 def _fit(
@@ -196,7 +202,7 @@ def _candidates(
     raw: Graph, graph: Graph, inputs: Mapping[str, Array], orders: Mapping[str, tuple[Order, ...]]
 ) -> dict[str, list[tuple[str, Order]]]:
     """The raw nodes, each with an order of axes, that have the value of each canonical node."""
-    feeds = [inputs, _random(inputs)]
+    feeds = [inputs, _random(inputs, 1.0), _random(inputs, _LARGE)]
     moved = [{name: _in_file_order(raw, graph, name, value) for name, value in feed.items()} for feed in feeds]
     longest = max((prod(node.shape) for node in (*raw.nodes, *graph.nodes)), default=1)
     vector = np.random.default_rng(0).standard_normal(longest)
@@ -237,15 +243,26 @@ def _holders(raw: Graph, points: Sequence[CapturePoint]) -> dict[str, CapturePoi
     return holders
 
 
-def _random(inputs: Mapping[str, Array]) -> dict[str, Array]:
-    """An input as large as the real one, so that activations are neither dead nor all saturated."""
+def _random(inputs: Mapping[str, Array], size: float) -> dict[str, Array]:
+    """A random input that is so many times as large as the real one; whole numbers are left as they are. One as large
+    as the real one leaves activations neither dead nor all saturated."""
     generator = np.random.default_rng(1)
     return {
         name: value
         if value.dtype.kind != "f"
-        else value.mean() + (value.std() or 1.0) * generator.standard_normal(value.shape)
+        else _mean(value) + size * _spread(value) * generator.standard_normal(value.shape)
         for name, value in inputs.items()
     }
+
+
+def _mean(value: Array) -> float:
+    finite = value[np.isfinite(value)]
+    return float(finite.mean()) if finite.size else 0.0
+
+
+def _spread(value: Array) -> float:
+    finite = value[np.isfinite(value)]
+    return (float(finite.std()) if finite.size else 0.0) or 1.0
 
 
 def _in_file_order(raw: Graph, graph: Graph, name: str, value: Array) -> Array:
@@ -284,7 +301,13 @@ def _marks(
 
 
 def _mark(value: Array, vector: Array) -> tuple[float, float, float]:
+    """Two projections and the length. What is not finite counts as a number of its own kind; a value without any
+    finite number has no length, since it may be any other such value."""
     flat = np.asarray(value, np.float64).reshape(-1)
+    finite = np.isfinite(flat)
+    if not finite.all():
+        size = float(np.sqrt(np.mean(np.square(flat[finite])))) if finite.any() else 0.0
+        flat = np.where(finite, flat, size * np.nan_to_num(flat, nan=2.0, posinf=3.0, neginf=-3.0))
     with np.errstate(all="ignore"):
         there, back = flat @ vector[: flat.size], flat[::-1] @ vector[: flat.size]
         return float(there), float(back), float(np.sqrt(flat @ flat))

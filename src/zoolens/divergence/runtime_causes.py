@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 
-from zoolens.divergence.causes import Cause, Kind, Proof, label_of
+from zoolens.divergence.causes import Cause, Kind, Proof, label_of, number
 from zoolens.divergence.evaluation import exact_value, exact_values, grids_of, with_grids
 from zoolens.divergence.examined import Exact, Examined
 from zoolens.divergence.inspection import SideLayer, SideView
@@ -16,7 +17,7 @@ from zoolens.divergence.kernels import kernel_of, profile_of
 from zoolens.divergence.sides import Side, reopened
 from zoolens.errors import ZoolensError
 from zoolens.graph.model import Array
-from zoolens.numerics.deviation import deviation
+from zoolens.numerics.deviation import deviation_of_finite
 from zoolens.numerics.rounding import is_representable, rounded
 from zoolens.twins.activations import starting_at
 
@@ -26,23 +27,53 @@ _NAMED: Final = 3  # operators of one layer
 _INJECTED_BYTES: Final = 1 << 28
 
 
+@dataclass(frozen=True)
+class Suspect:
+    """A side on the input on which its runtime adds most to the exact answer of its file. `before`: how much that is.
+    `faulty`: the layers that do more than round by themselves, in order."""
+
+    side: Side
+    place: int
+    examined: Examined
+    exact: Exact
+    layers: Mapping[str, SideLayer]
+    before: float
+
+    @property
+    def floor(self) -> float:
+        return self.exact.floors[self.place]
+
+    @property
+    def answer(self) -> Array:
+        return self.examined.answers[self.place]
+
+    @cached_property
+    def view(self) -> SideView:
+        return self.examined.view(self.side, self.place)
+
+    @cached_property
+    def faulty(self) -> tuple[str, ...]:
+        return tuple(name for name, layer in self.layers.items() if layer.faulty)
+
+    @property
+    def broken(self) -> str | None:
+        """The first layer with numbers that are not finite where exact arithmetic gives numbers."""
+        return next((name for name, layer in self.layers.items() if layer.broken), None)
+
+
 def causes_of_runtime(side: Side, place: int, examined: Sequence[Examined], exact: Mapping[int, Exact]) -> list[Cause]:
     """Why a runtime's answer is not the exact one of its file, down to rounding."""
     worst = max(examined, key=lambda one: _added(side, place, one, exact))
-    before, floor = _added(side, place, worst, exact), exact[worst.index].floors[place]
-    layers = _side_layers(worst, place)
-    broken = next((name for name, layer in layers.items() if not layer.finite), None)
-    if broken is not None:
-        return [_not_finite(side, broken, layers[broken])]
-    faulty = [name for name, layer in layers.items() if layer.faulty]
-    if not before > floor and not faulty:
+    before = _added(side, place, worst, exact)
+    suspect = Suspect(side, place, worst, exact[worst.index], _side_layers(worst, place), before)
+    if not before > suspect.floor and not suspect.faulty and suspect.broken is None:
         return []
-    return [_of_runtime(side, place, worst, exact[worst.index], layers, faulty, before)]
+    return [_other_model(suspect) if side.borrowed and suspect.faulty else _of_runtime(suspect)]
 
 
 def _added(side: Side, place: int, examined: Examined, exact: Mapping[int, Exact]) -> float:
     answer = side.real_answer(examined.answers[place])
-    return deviation(answer, exact[examined.index].outputs[place]).error
+    return deviation_of_finite(answer, exact[examined.index].outputs[place]).error
 
 
 def _side_layers(examined: Examined, place: int) -> dict[str, SideLayer]:
@@ -50,76 +81,81 @@ def _side_layers(examined: Examined, place: int) -> dict[str, SideLayer]:
     return {layer.pair.names[place]: side for layer in layers if (side := layer.sides[place]) is not None}
 
 
-def _not_finite(side: Side, name: str, layer: SideLayer) -> Cause:
-    assert side.graph is not None
-    label = label_of(side.graph, name)
-    whose = "though exact arithmetic gives numbers" if layer.exact_finite else "and so does exact arithmetic"
-    words = f"{label} is the first layer of {side.label} that gives numbers that are not finite, {whose}"
-    return Cause(Kind.NOT_FINITE, words, side.label, name, label)
-
-
-def _of_runtime(
-    side: Side,
-    place: int,
-    examined: Examined,
-    exact: Exact,
-    layers: Mapping[str, SideLayer],
-    faulty: Sequence[str],
-    before: float,
-) -> Cause:
-    assert side.graph is not None
-    if side.borrowed and faulty:
-        return _other_model(side, place, examined, exact, layers, faulty, before)
-    first = faulty[0] if faulty else None
-    withdrawn: list[str] = []
-    view = examined.view(side, place)
+def _of_runtime(suspect: Suspect) -> Cause:
+    """A precision that is lower than the file's, or else the layers that compute something else."""
+    side, view = suspect.side, suspect.view
+    quantised = bool(grids_of(view.graph))
+    first = next(iter(suspect.faulty), suspect.broken)
     label = layer_label(view, first) if first else None
     kernel = kernel_of(side, first, profile_of(side, view.feeds)) if first else None
     by = f" by {kernel.words}" if kernel else ""
-    quantised = bool(grids_of(side.graph))
     told = _below_float32(kernel.precision if kernel else None, quantised)
-    said = told or lower_precision(view, faulty) or _below_float32(side.effective.precision, quantised)
-    if said is not None:
+    precision = told or lower_precision(view, suspect.faulty) or _below_float32(side.effective.precision, quantised)
+    withdrawn: list[str] = []
+    if precision is not None:
         where = f"{label}{by} is its first layer that does more than round" if first else "no layer can be told"
-        words = f"{side.label} computes in {said}: {where}"
-        proof = _in_float32(side, place, examined, exact, faulty, before)
+        if suspect.broken not in (None, first):
+            where += f", and {layer_label(view, suspect.broken)} the first whose numbers are not finite"
+        words = f"{side.label} computes in {precision}: {where}"
+        proof, tried = _in_float32(suspect)
         if proof is not None and proof.holds:
             return Cause(Kind.PRECISION, words, side.label, first, label, proof)
-        tried = "it cannot be told to compute in float32" if proof is None else f"{proof.after:.1e} is left in float32"
         withdrawn.append(f"{words}; {tried}")
     if quantised and first is None:
-        cause = _between_grids(view, examined.answers[place], before, exact.floors[place])
-        return replace(cause, withdrawn=tuple(withdrawn))
+        return replace(_between_grids(suspect), withdrawn=tuple(withdrawn))
     if first is None:
         words = f"{side.label} is off the exact answer of its file, and no layer of it that can be read is by itself"
         return Cause(Kind.UNEXPLAINED, words, side.label, withdrawn=tuple(withdrawn))
-    more = f", and {len(faulty) - 1} more layers" if len(faulty) > 1 else ""
-    local = layers[first].local
-    error = f"{local.error:.1e}" if local is not None else "unknown"
-    words = (
-        f"{side.label} computes {label}{by}{more} otherwise than the file says: given the same tensors, it is off by "
-        f"{error} (floor {layers[first].local_floor:.1e})"
-    )
-    proof = _injected(side, view, examined.answers[place], faulty, before, exact.floors[place])
-    return Cause(Kind.KERNEL, words, side.label, first, label, proof, tuple(withdrawn))
+    return _of_layers(suspect, first, by, precision, withdrawn)
 
 
-def _other_model(
-    side: Side,
-    place: int,
-    examined: Examined,
-    exact: Exact,
-    layers: Mapping[str, SideLayer],
-    faulty: Sequence[str],
-    before: float,
-) -> Cause:
+def _of_layers(suspect: Suspect, first: str, by: str, precision: str | None, withdrawn: list[str]) -> Cause:
+    """Layers that compute something else than the file says, proved by taking their values over."""
+    side, layer = suspect.side, suspect.layers[first]
+    label = layer_label(suspect.view, first)
+    more = f", and {len(suspect.faulty) - 1} more layers," if len(suspect.faulty) > 1 else ""
+    off = f"it is off by {number(layer.local.error)} (floor {number(layer.local_floor)})" if layer.local else ""
+    kind = Kind.KERNEL
+    words = f"{side.label} computes {label}{by}{more} otherwise than the file says: given the same tensors, {off}"
+    if precision in _STORED and _keeps(side, precision):
+        kind = Kind.PRECISION
+        words = (
+            f"{side.label} computes in {precision}, in which its file keeps its weights: given the same tensors, "
+            f"{label}{by}{more} is off by {number(layer.local.error) if layer.local else 'an unknown amount'}, where "
+            f"float32 would be by up to {number(layer.local_floor)}"
+        )
+    if suspect.broken is not None:
+        kind = Kind.NOT_FINITE
+        broken = layer_label(suspect.view, suspect.broken)
+        words = (
+            f"{broken}{by if suspect.broken == first else ''} is the first layer of {side.label} with numbers that are "
+            "not finite, where exact arithmetic gives numbers"
+        )
+        if suspect.broken != first:
+            words += f"; before it, {label}{by} is the first that does more than round"
+    proof, tried = _injected(suspect, tuple(dict.fromkeys((*suspect.faulty, suspect.broken or first))))
+    return Cause(kind, words, side.label, first, label, proof, (*withdrawn, *([tried] if proof is None else [])))
+
+
+def _keeps(side: Side, precision: str) -> bool:
+    """Whether all kernels of the file are numbers of this precision: then to compute in it is what the file says."""
+    if side.raw is None or side.borrowed:
+        return False
+    keys = {tensor.key for node in side.raw.nodes for tensor in node.parameters if tensor.role == "kernel"}
+    kernels = [np.asarray(side.raw.weights[key]) for key in keys if key in side.raw.weights]
+    return bool(kernels) and all(is_representable(kernel, precision) for kernel in kernels)
+
+
+def _other_model(suspect: Suspect) -> Cause:
     """A side that is held against the graph of the other: which of the layers compute something else."""
-    view = examined.view(side, place)
-    learned = [name for name in layers if any(view.graph.by_name[member].parameters for member in view.members(name))]
-    proof = _injected(side, view, examined.answers[place], faulty, before, exact.floors[place])
+    side, view, faulty = suspect.side, suspect.view, suspect.faulty
+    learned = [
+        name for name in suspect.layers if any(view.graph.by_name[member].parameters for member in view.members(name))
+    ]
+    proof, _ = _injected(suspect, faulty)
     label = layer_label(view, faulty[0])
     if set(faulty) <= set(learned):
-        rest = len(layers) - len(learned)
+        rest = len(suspect.layers) - len(learned)
         words = (
             f"{side.label} has other weights than the graph it is held against, in {len(faulty)} of {len(learned)} "
             f"layers with weights, from {label} on; the {rest} layers without weights compute the same"
@@ -129,17 +165,17 @@ def _other_model(
     return Cause(Kind.STRUCTURE, words, side.label, faulty[0], label, proof)
 
 
-def _between_grids(view: SideView, answer: Array, before: float, floor: float) -> Cause:
+def _between_grids(suspect: Suspect) -> Cause:
     """A quantised file whose layers are all right within half a step: the runtime rounds to the grids of the file in
     its own way, or not at all, which is proved by computing the file in real numbers."""
-    side = view.side
+    side, view = suspect.side, suspect.view
     real = exact_value(with_grids(view.graph, {}), view.inputs, side.output).reshape(-1)
-    after = deviation(side.real_answer(answer), real).error
+    after = deviation_of_finite(side.real_answer(suspect.answer), real).error
     words = (
         f"{side.label} rounds otherwise than the grids of its quantised file say; no layer that can be read is off by "
         "more than half a step on average"
     )
-    proof = Proof("the file computed in real numbers, without its grids", before, after, floor)
+    proof = Proof("the file computed in real numbers, without its grids", suspect.before, after, suspect.floor)
     return Cause(Kind.QUANTISATION, words, side.label, proof=proof)
 
 
@@ -167,11 +203,12 @@ def lower_precision(view: SideView, faulty: Sequence[str]) -> str | None:
     givers = [giver for giver in view.givers(name) if giver in view.side.points]
     values, _ = view.side.capture(view.feeds, (name, *givers))
     for precision in _STORED:
-        if is_representable(values[name], precision) and np.count_nonzero(values[name]) > 8:
+        numbers = np.isfinite(values[name]) & (values[name] != 0)
+        if is_representable(values[name], precision) and np.count_nonzero(numbers) > 8:
             return precision
     given = {giver: values[giver] if giver in values else view.inputs[giver] for giver in view.givers(name)}
     segment = starting_at(view.graph, given, (name,))
-    exact = deviation(values[name], exact_value(segment, given, name)).error
+    exact = deviation_of_finite(values[name], exact_value(segment, given, name)).error
     # tf32 and float16 keep the same bits of a number of common size: graphics processors have the first.
     for precision in ("bfloat16", "tf32" if view.side.job.options.device != "cpu" else "float16"):
         weights = {
@@ -182,27 +219,27 @@ def lower_precision(view: SideView, faulty: Sequence[str]) -> str | None:
         }
         lower = replace(segment, weights={**segment.weights, **weights})
         fed = {giver: rounded(value, precision).astype(np.float64) for giver, value in given.items()}
-        if deviation(values[name], exact_value(lower, fed, name)).error < exact / 4:
+        if deviation_of_finite(values[name], exact_value(lower, fed, name)).error < exact / 4:
             return precision
     return None
 
 
-def _in_float32(
-    side: Side, place: int, examined: Examined, exact: Exact, faulty: Sequence[str], before: float
-) -> Proof | None:
-    """The side again, told to compute in float32; None where it cannot be told."""
-    if not side.job.runtime.can("force_precision") or side.job.options.precision == "float32":
-        return None
+def _in_float32(suspect: Suspect) -> tuple[Proof | None, str]:
+    """The side again, told to compute in float32, and what came of it in words; None where it cannot be told."""
+    side = suspect.side
+    if side.job.options.precision == "float32":
+        return None, "it was told to compute in float32 already"
+    if not side.job.runtime.can("force_precision"):
+        return None, f"{side.job.runtime.full_name} cannot be told to compute in float32"
     try:
         again = reopened(side, precision="float32")
-    except ZoolensError:
-        return None
+    except ZoolensError as error:
+        return None, f"it could not be opened in float32 ({error.message.rstrip('.')})"
     try:
-        feeds = examined.feeds[place]
-        after = deviation(again.real_answer(again.answer(feeds)), exact.outputs[place]).error
-        floor = exact.floors[place]
-        view = examined.view(again, place)
-        for name in faulty[:_PROVED_AT]:
+        feeds = suspect.examined.feeds[suspect.place]
+        after = deviation_of_finite(again.real_answer(again.answer(feeds)), suspect.exact.outputs[suspect.place]).error
+        view = suspect.examined.view(again, suspect.place)
+        for name in suspect.faulty[:_PROVED_AT]:
             givers = tuple(giver for giver in view.givers(name) if giver in again.points)
             values, _ = again.capture(feeds, (name, *givers))
             local, local_floor = view.local(name, values)
@@ -210,25 +247,27 @@ def _in_float32(
                 after = max(after, local.error)
     finally:
         again.close()
-    words = f"{side.label} told to compute in float32"
-    return Proof(words, before, after, floor)
+    proof = Proof(f"{side.label} told to compute in float32", suspect.before, after, suspect.floor)
+    return proof, f"{number(after)} is left in float32"
 
 
-def _injected(
-    side: Side, view: SideView, answer: Array, faulty: Sequence[str], before: float, floor: float
-) -> Proof | None:
+def _injected(suspect: Suspect, layers: Sequence[str]) -> tuple[Proof | None, str]:
     """The exact evaluation with the values of these layers taken from the runtime: it must give the runtime's answer,
-    for then nothing else in the runtime is needed to explain it. None where they do not fit into memory."""
-    sizes = sum(int(np.prod(view.graph.by_name[name].shape)) for name in faulty)
-    if 8 * sizes > _INJECTED_BYTES:
-        return None
-    values, _ = side.capture(view.feeds, tuple(faulty))
+    for then nothing else in the runtime is needed to explain it. None, and why, where they do not fit into memory."""
+    side, view = suspect.side, suspect.view
+    size = 8 * sum(int(np.prod(view.graph.by_name[name].shape)) for name in layers)
+    if size > _INJECTED_BYTES:
+        return None, (
+            f"the values of these {len(layers)} layers take {size / 1e6:,.0f} MB, so that they were not put into the "
+            "exact evaluation"
+        )
+    values, _ = side.capture(view.feeds, tuple(layers))
     moved = next(
         value for node, value in exact_values(view.graph, view.inputs, values) if node.name == side.output
     ).reshape(-1)
-    after = deviation(side.real_answer(answer), moved).error
-    layers = "this layer" if len(faulty) == 1 else f"these {len(faulty)} layers"
+    after = deviation_of_finite(side.real_answer(suspect.answer), moved).error
+    which = "this layer" if len(layers) == 1 else f"these {len(layers)} layers"
     words = (
-        f"the exact evaluation with the values of {layers} taken from {side.label}, against what {side.label} answers"
+        f"the exact evaluation with the values of {which} taken from {side.label}, against what {side.label} answers"
     )
-    return Proof(words, before, after, floor)
+    return Proof(words, suspect.before, after, suspect.floor), ""

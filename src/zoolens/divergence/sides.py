@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from math import prod
 from pathlib import Path
 from typing import Any, Final
 
@@ -33,6 +34,9 @@ from zoolens.store.records import Run
 _OPTION: Final = re.compile(r"(\w+)=([^,=]+)")
 _OPTIONS: Final = ("precision", "threads", "mode", "device", "env")  # env comes last: it may hold commas
 
+_PASSING: Final = ("cast", "identity", "reshape", "flatten", "transpose", "expand")  # change no number
+_TOGETHER: Final = 16  # points that are read at a time where their sizes are not known
+_COPIES: Final = 3  # of a captured tensor: itself and as float64
 _FITTING: Final = 0.5  # of the layers with weights that must have a tensor of their shape
 
 Feeds = dict[str, Array]
@@ -104,6 +108,7 @@ class Side:
     borrowed: bool = False  # the graph is the other side's, since this one's cannot be read
     foreign: bool = False  # its tensors do not even have the shapes of the other side's graph
     points: Mapping[str, Observed] = field(default_factory=dict)
+    focus: TensorSpec | None = None  # the output that is looked at; None: the main one
     notes: tuple[str, ...] = ()
 
     @property
@@ -130,14 +135,17 @@ class Side:
     def real_inputs(self, feeds: Feeds) -> Feeds:
         """The same as real numbers in the axes of the graph, by name of its inputs."""
         assert self.graph is not None
-        return {
-            node: _real(feeds[spec.name], spec, self._axes(node)).reshape(self.graph.by_name[node].shape)
-            for spec, node in self._inputs()
-        }
-
-    def feeds_of(self, inputs: Mapping[str, Array]) -> Feeds:
-        """The feeds that real inputs of the graph become: the way back from `real_inputs`."""
-        return {spec.name: _stored(inputs[node], spec, self._axes(node)) for spec, node in self._inputs()}
+        inputs = {node: _real(feeds[spec.name], spec, self._axes(node)) for spec, node in self._inputs()}
+        for node in _places_in_tables(self.graph) & inputs.keys():
+            inputs[node] = inputs[node].astype(np.int64)  # whatever type the runtime takes them in
+        for node, value in inputs.items():
+            expected = self.graph.by_name[node].shape
+            if value.size != prod(expected):
+                raise ModelError(
+                    f"The graph of {self.job.entry.ref} was read for inputs of the shape {expected}, but "
+                    f"{self.label} was fed one of {value.shape}."
+                )
+        return {node: value.reshape(self.graph.by_name[node].shape) for node, value in inputs.items()}
 
     def _inputs(self) -> list[tuple[TensorSpec, str]]:
         """Every input of the session with the node of the graph that it feeds."""
@@ -155,25 +163,30 @@ class Side:
 
     # --- what comes out
 
-    def answer(self, feeds: Feeds) -> Array:
-        """The main output for one sample, as it comes from the runtime."""
-        return self._main(self.subject.session.predict(self.batched(feeds)))
+    @property
+    def watched(self) -> TensorSpec:
+        """The output that is looked at."""
+        return self.focus or self.subject.outputs[0].tensor
 
-    def answers(self, feeds: Sequence[Feeds]) -> list[Array]:
-        """The main output for several samples, in one batch where the model takes one."""
-        if self.subject.fixed_batch is not None or len(feeds) == 1:
-            return [self.answer(sample) for sample in feeds]
-        together = {name: np.concatenate([sample[name] for sample in feeds]) for name in feeds[0]}
-        rows = self.subject.session.predict(together)[self.subject.outputs[0].tensor.name]
-        return [rows[place : place + 1] for place in range(len(feeds))]
+    def outputs(self, feeds: Feeds) -> dict[str, Array]:
+        """Every output for one sample by name, as it comes from the runtime. Samples are given one at a time, since the
+        answers of some models depend on what else is in the batch."""
+        answered = self.subject.session.predict(self.batched(feeds))
+        batch = self.subject.fixed_batch or 1
+        return {name: array if np.ndim(array) == 0 or len(array) != batch else array[:1] for name, array in
+                answered.items()}  # fmt: skip
+
+    def answer(self, feeds: Feeds) -> Array:
+        """The watched output for one sample, as it comes from the runtime."""
+        return self.outputs(feeds)[self.watched.name]
 
     def capture(self, feeds: Feeds, nodes: Sequence[str]) -> tuple[dict[str, Array], Array]:
-        """Values inside the model by node of the graph, as real numbers in its axes, and the main output with them."""
+        """Values inside the model by node of the graph, as real numbers in its axes, and the watched output."""
         wanted = {node: self.points[node] for node in nodes}
         names = tuple(dict.fromkeys(observed.point.name for observed in wanted.values()))
         captured = self.subject.session.capture(self.batched(feeds), names)
         values = {node: observed.value(captured.tensors[observed.point.name]) for node, observed in wanted.items()}
-        return values, self._main(captured.outputs)
+        return values, np.asarray(captured.outputs[self.watched.name])[:1]
 
     def is_stored(self, feeds: Feeds, node: str) -> bool:
         """Whether a point gives integers."""
@@ -182,8 +195,8 @@ class Side:
         return captured.tensors[name].dtype.kind in "iu"
 
     def real_answer(self, answer: Array) -> Array:
-        """A main output as plain real numbers, in the order of the graph's output."""
-        real = _real(answer, self.subject.outputs[0].tensor, "")
+        """A watched output as plain real numbers, in the order of the graph's output."""
+        real = _real(answer, self.watched, "")
         node = self.graph.by_name[self.output] if self.graph is not None else None
         if node is not None and len(node.shape) == real.ndim > 2 and real.shape[1:] != node.shape[1:]:
             real = np.moveaxis(real, -1, 1)
@@ -191,20 +204,22 @@ class Side:
 
     @property
     def output(self) -> str:
-        """The node of the graph that makes the main output."""
+        """The node of the graph that makes the watched output."""
         assert self.graph is not None
         if self.borrowed:
             return self.graph.outputs[0]
         names = list(self.graph.facts.get("file_outputs", ()))
         tensors = self.graph.facts.get("tensors", {})
-        wanted = tensors.get(self.subject.outputs[0].tensor.name, self.subject.outputs[0].tensor.name)
-        return self.graph.outputs[names.index(wanted)] if wanted in names else self.graph.outputs[0]
+        wanted = tensors.get(self.watched.name, self.watched.name)
+        if wanted in names:
+            return self.graph.outputs[names.index(wanted)]
+        own = [spec.name for spec in self.subject.session.outputs]
+        if len(own) != len(self.graph.outputs):
+            raise ModelError(f"The output {self.watched.name[:60]!r} of {self.label} is not found in its graph.")
+        return self.graph.outputs[own.index(self.watched.name)]
 
     def scores(self, answer: Array) -> Array:
         return self.subject.outputs[0].read(answer)
-
-    def _main(self, outputs: Mapping[str, Array]) -> Array:
-        return np.asarray(outputs[self.subject.outputs[0].tensor.name])[:1]
 
     def batched(self, feeds: Feeds) -> Feeds:
         """A model that was exported for several samples at once gets the same one several times."""
@@ -282,19 +297,25 @@ def with_points(side: Side, index: int) -> Side:
     return _without_integers(readable, index) if tensors else readable
 
 
-def with_borrowed_graph(side: Side, other: Side, index: int) -> Side:
+def with_borrowed_graph(side: Side, other: Side, index: int, memory: int) -> Side:
     """The side held against the graph of the other one, since its own cannot be read. Tensors are aligned by their
     order and shapes, which a runtime that computes another network would not bear. The side as it is where too few
     fit."""
     assert other.graph is not None
-    lent = replace(side, graph=other.graph, raw=other.raw, borrowed=True)
     try:
-        feeds = side.feeds(index)
         points = side.subject.session.capture_points()
-        shown = side.subject.session.capture(side.batched(feeds), tuple(point.name for point in points)).tensors
-    except (ZoolensError, NotImplementedError):
-        return side
-    found = in_order(other.graph, points, shown, other.real_inputs(other.feeds(index)))
+        shown, left_out = _captured_within(side, side.feeds(index), points, memory)
+        found = in_order(other.graph, points, shown, other.real_inputs(other.feeds(index)))
+    except (UnsupportedAbility, NotImplementedError):
+        return replace(side, notes=(*side.notes, _cannot_capture(side)))
+    except ZoolensError as error:
+        return replace(side, notes=(*side.notes, f"{side.label}: its layers were not compared. {error.message}"))
+    if left_out:
+        note = (
+            f"{side.label}: {left_out} of the {len(points)} tensors that it shows were not read, since all of them "
+            "together exceed the memory budget; --memory raises it."
+        )
+        side = replace(side, notes=(*side.notes, note))
     learned = [node for node in other.graph.nodes if node.parameters]
     if len(found) < _FITTING * len(learned):
         note = (
@@ -306,7 +327,20 @@ def with_borrowed_graph(side: Side, other: Side, index: int) -> Side:
         f"{side.label}: its graph cannot be read, so that it is held against the graph of {other.label}, tensor by "
         "tensor in order, shape and value."
     )
-    return replace(lent, points=found, notes=(*side.notes, note))
+    return replace(side, graph=other.graph, raw=other.raw, borrowed=True, points=found, notes=(*side.notes, note))
+
+
+def _captured_within(
+    side: Side, feeds: Feeds, points: Sequence[CapturePoint], memory: int
+) -> tuple[dict[str, Array], int]:
+    """What a few points at a time show, until the budget is spent; and how many points were left out."""
+    shown: dict[str, Array] = {}
+    for start in range(0, len(points), _TOGETHER):
+        if sum(array.nbytes for array in shown.values()) * _COPIES > memory:
+            return shown, len(points) - start
+        names = tuple(point.name for point in points[start : start + _TOGETHER])
+        shown |= side.subject.session.capture(side.batched(feeds), names).tensors
+    return shown, 0
 
 
 def _without_integers(side: Side, index: int) -> Side:
@@ -344,25 +378,28 @@ def _options_words(options: Options) -> str:
     )
 
 
+def _places_in_tables(graph: Graph) -> set[str]:
+    """Inputs that say which rows of a table are looked up, such as the numbers of tokens."""
+    asked = [node.inputs[0] for node in graph.nodes if node.op == "embedding" and node.inputs]
+    asked += [node.inputs[1] for node in graph.nodes if node.op == "gather" and len(node.inputs) > 1]
+    found: set[str] = set()
+    while asked:
+        node = graph.by_name[asked.pop()]
+        found |= {node.name} if node.op == "input" else set()
+        asked += node.inputs if node.op in _PASSING else ()
+    return found
+
+
+def real_output(stored: Array, spec: TensorSpec) -> Array:
+    """An output as plain real numbers, in the order in which the runtime gives them."""
+    return _real(stored, spec, "").astype(np.float64).reshape(-1)
+
+
 def _real(stored: Array, spec: TensorSpec, axes: str) -> Array:
-    """Stored numbers as the real ones they stand for, with axes in canonical order."""
-    real = stored.astype(np.float64) if stored.dtype.kind in "fiub" else stored
-    if spec.scale and stored.dtype.kind in "iu":
-        real = (real - (spec.zero_point or 0)) * spec.scale
+    """Stored numbers as the real ones they stand for, with axes in canonical order. Whole numbers that stand for
+    themselves, such as those of tokens, stay whole."""
+    real = stored.astype(np.float64) if stored.dtype.kind == "f" else stored
+    if stored.dtype.kind in "iub":
+        real = stored.astype(np.int64)
+        real = (real - (spec.zero_point or 0)) * float(spec.scale) if spec.scale else real
     return real.transpose(canonical_order(axes)) if len(axes) == real.ndim else real
-
-
-def _stored(real: Array, spec: TensorSpec, axes: str) -> Array:
-    """Real numbers in canonical order as the session takes them."""
-    moved = real.transpose(np.argsort(canonical_order(axes))) if len(axes) == real.ndim else real
-    extents = [
-        given if wanted is None else wanted for wanted, given in zip(spec.shape[1:], moved.shape[1:], strict=False)
-    ]
-    if moved.size == int(np.prod(extents)):
-        moved = moved.reshape(1, *extents)
-    dtype = np.dtype(spec.dtype)
-    if dtype.kind in "iu":
-        limits = np.iinfo(dtype)
-        steps = moved / (spec.scale or 1.0) + (spec.zero_point or 0)
-        moved = np.clip(np.round(steps), limits.min, limits.max)
-    return np.ascontiguousarray(moved.astype(dtype))

@@ -137,7 +137,7 @@ def test_reports_of_all_kinds(entry, data, plain_job, tmp_path):
     assert any(
         line.startswith("Cause: The files differ in conv_6 (conv): kernel has other values") for line in told
     ) or (any(line.startswith("Cause: The files differ in") for line in told))
-    assert any("Proof: A's file with this one place as B has it" in line for line in told)
+    assert any("Proof: A's file with this one place as in B" in line for line in told)
     assert headline(divergence).endswith("the cause is weights.")
     assert len(table(divergence).rows) == len(divergence.layers)
     shown = json.loads(json.dumps(as_data(divergence), allow_nan=False))

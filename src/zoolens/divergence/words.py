@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterator
 from typing import Any, Final
 
-from zoolens.divergence.causes import Cause
-from zoolens.divergence.diverging import Divergence, LayerFacts, SideFacts
+from zoolens.divergence.causes import Cause, Kind, number
 from zoolens.divergence.inspection import NOISY_RUNS, Layer, SideLayer
+from zoolens.divergence.result import Divergence, LayerFacts, SideFacts
 from zoolens.numerics.deviation import Deviation
 from zoolens.numerics.rounding import FACTOR, ROUNDINGS
 from zoolens.present.tables import Column, Table
+from zoolens.tasks.base import TOLERANCE
 
 FLOOR_IN_WORDS: Final = (
     f"The floor of a layer is {FACTOR:g} times the farthest that rounding moved it in {NOISY_RUNS} evaluations in "
@@ -27,17 +28,37 @@ _COLUMNS: Final = (
 def headline(divergence: Divergence) -> str:
     """The one sentence to take away."""
     answers = divergence.answers
+    if divergence.random:
+        labels = [cause.side or "" for cause in divergence.causes if cause.kind is Kind.RANDOM]
+        give = f"{' and '.join(labels)} {'gives' if len(labels) == 1 else 'give'}"
+        return f"{give} another answer to the same input each time, so that no difference can be told from chance."
+    if divergence.blind:
+        return "Rounding alone can move these answers by their own size, so that their difference tells nothing."
     if not divergence.differs:
-        told = "layers and answers" if divergence.layers else "answers"
-        flips = f"; {len(answers.flipped):,} answers flip by rounding alone" if answers.flipped else ""
-        return f"Nothing differs by more than rounding, in {told}{flips}."
+        return _no_difference(divergence)
     proved = [cause for cause in divergence.causes if cause.proved]
     count = f"{len(answers.flipped):,} of {len(answers.rows):,} answers differ"
+    differ = "The two differ by more than rounding"
+    if not divergence.measured_floor:
+        differ = f"The two are {number(divergence.relative_error)} apart, more than rounding is assumed to do"
     if not proved:
-        return f"The two differ by more than rounding ({count}), and no cause is proved."
+        return f"{differ} ({count}), and no cause is proved."
     kinds = " and ".join(dict.fromkeys(cause.kind.value for cause in proved))
     rest = ", not all of it proved" if len(proved) < len(divergence.causes) else ""
-    return f"The two differ by more than rounding ({count}); the cause is {kinds}{rest}."
+    return f"{differ} ({count}); the cause is {kinds}{rest}."
+
+
+def _no_difference(divergence: Divergence) -> str:
+    answers = divergence.answers
+    broken = f"; {answers.not_finite:,} of {len(answers.rows):,} answers are not finite" if answers.not_finite else ""
+    layers = [fact.layer.between for fact in divergence.layers if fact.layer.between is not None]
+    told = "layers and answers" if layers else "answers"
+    if answers.equal and not any(between.error for between in layers):
+        return f"The two are equal: all {told} that were compared hold the same numbers{broken}."
+    flips = f"; {len(answers.flipped):,} answers flip by rounding alone" if answers.flipped else ""
+    if not divergence.measured_floor:
+        return f"The answers differ by no more than rounding is assumed to do; layers were not compared{flips}{broken}."
+    return f"Nothing differs by more than rounding, in {told}{flips}{broken}."
 
 
 def lines(divergence: Divergence) -> list[str]:
@@ -48,17 +69,38 @@ def lines(divergence: Divergence) -> list[str]:
 def _on_answers(divergence: Divergence) -> Iterator[str]:
     answers = divergence.answers
     flipped = f"{len(answers.flipped):,} of {len(answers.rows):,} inputs are answered differently"
-    sizes = f"{answers.compared} differ by up to {answers.max_error:.2g} ({answers.relative_error:.1e} relative"
-    floor = f", floor {divergence.floor:.1e})" if divergence.measured_floor else ")"
-    yield f"{flipped}; {sizes}{floor}."
+    flipped += "" if answers.discrete else f" (by more than {TOLERANCE:g} relative)"
+    floor = f", {_floor(divergence)}" if divergence.output is None else ""
+    if math.isfinite(answers.relative_error):
+        sizes = f"differ by up to {answers.max_error:.2g} ({number(answers.relative_error)} relative{floor})"
+    else:
+        sizes = "of at least one input are finite on one side only, so that their difference has no measure"
+    yield f"{flipped}; {answers.compared} {sizes}."
+    for other in sorted(answers.others, key=lambda output: -output.relative_error)[:_SHOWN]:
+        floor = f", {_floor(divergence)}" if divergence.output == other else ""
+        yield (
+            f"Output {other.name}: differs by up to {other.error:.2g} ({number(other.relative_error)} relative{floor})."
+        )
+    if len(answers.others) > _SHOWN:
+        yield f"{len(answers.others) - _SHOWN} more outputs differ by no more than these."
     if (accuracy := answers.accuracy) is not None:
         yield f"A answers {100 * accuracy[0]:.2f} % rightly, B {100 * accuracy[1]:.2f} %."
     for row in answers.flipped[:_SHOWN]:
         truth = f", truth {row.label}" if row.label >= 0 else ""
-        classes = f"A says {row.a}, B says {row.b}" if row.a >= 0 else f"off by {row.deviation.error:.1e}"
-        yield f"  {row.name}: {classes}{truth}"
+        classes = f"A says {_class(row.a)}, B says {_class(row.b)}"
+        yield f"  {row.name}: {classes if answers.discrete else f'off by {number(row.deviation.error)}'}{truth}"
     if len(answers.flipped) > _SHOWN:
         yield f"  and {len(answers.flipped) - _SHOWN:,} more"
+
+
+def _class(answered: int) -> str:
+    return str(answered) if answered >= 0 else "no number"
+
+
+def _floor(divergence: Divergence) -> str:
+    if not divergence.measured_floor:
+        return f"floor not measured, {divergence.floor:.0e} assumed"
+    return f"floor {number(divergence.floor)}"
 
 
 def _on_layers(divergence: Divergence) -> Iterator[str]:
@@ -73,11 +115,12 @@ def _on_layers(divergence: Divergence) -> Iterator[str]:
         first, last = divergence.first, [fact for fact in divergence.layers if fact.layer.between is not None][-1]
         yield (
             f"First layer beyond rounding of those that both show: {first.label}, where the two are "
-            f"{_error(first.layer)} apart (floor {first.layer.floor:.1e}); at {last.label} it is "
+            f"{_error(first.layer)} apart (floor {number(first.layer.floor)}); at {last.label} it is "
             f"{_error(last.layer)} ({count})."
         )
     if divergence.parts is not None:
-        yield f"Of the difference on the worst input: {divergence.parts.words} (floor {divergence.parts.floor:.1e})."
+        floor = number(divergence.parts.floor)
+        yield f"Of the difference on the worst input: {divergence.parts.words} (floor {floor})."
 
 
 def _on_causes(divergence: Divergence) -> Iterator[str]:
@@ -91,7 +134,7 @@ def _on_causes(divergence: Divergence) -> Iterator[str]:
 def proof_in_words(cause: Cause) -> str:
     proof = cause.proof
     assert proof is not None
-    before, after = _number(proof.before), _number(proof.after)
+    before, after = number(proof.before), number(proof.after)
     if proof.holds:
         return f"Proof: {proof.words}: the difference goes from {before} to {after} (floor {proof.floor:.1e})."
     return f"No proof: {proof.words}: {after} of {before} is left (floor {proof.floor:.1e})."
@@ -106,7 +149,7 @@ def _row(fact: LayerFacts) -> tuple[Any, ...]:
     layer = fact.layer
     verdict = ", ".join(f"{label} by itself" for label in layer.faulty)
     verdict = verdict or ("carried on" if layer.beyond else "within")
-    return (fact.label, _error(layer), _number(layer.floor), _alone(layer.a), _alone(layer.b), verdict)
+    return (fact.label, _error(layer), number(layer.floor), _alone(layer.a), _alone(layer.b), verdict)
 
 
 def _alone(side: SideLayer | None) -> str:
@@ -118,11 +161,7 @@ def _error(layer: Layer) -> str:
 
 
 def _moved(moved: Deviation) -> str:
-    return _number(moved.error) if moved.why == "value" else moved.why
-
-
-def _number(value: float) -> str:
-    return "0" if value == 0 else f"{value:.1e}" if math.isfinite(value) else "without measure"
+    return number(moved.error) if moved.why == "value" else moved.why
 
 
 # --- data
@@ -142,14 +181,20 @@ def as_data(divergence: Divergence) -> dict[str, Any]:
             "flips": len(answers.flipped),
             "max_error": _json(answers.max_error),
             "relative_error": _json(answers.relative_error),
-            "floor": divergence.floor,
+            "floor": _json(divergence.floor),
             "floor_measured": divergence.measured_floor,
             "accuracy": answers.accuracy,
+            "not_finite": answers.not_finite,
+            "others": [
+                {"output": other.name, "max_error": _json(other.error), "relative_error": _json(other.relative_error)}
+                for other in answers.others
+            ],
             "flipped": [
                 {"input": row.name, "label": row.label, "a": row.a, "b": row.b, "error": _json(row.error)}
                 for row in answers.flipped
             ],
         },
+        "output": None if divergence.output is None else divergence.output.name,
         "first": None if divergence.first is None else _layer(divergence.first),
         "layers": [_layer(fact) for fact in divergence.layers],
         "parts": None
@@ -193,7 +238,7 @@ def _side_layer(side: SideLayer) -> dict[str, Any]:
         "local": None if side.local is None else _json(side.local.error),
         "local_floor": _json(side.local_floor),
         "faulty": side.faulty,
-        "finite": side.finite,
+        "broken": side.broken,
     }
 
 
@@ -212,7 +257,7 @@ def _cause(cause: Cause) -> dict[str, Any]:
             "sentence": proof.words,
             "before": _json(proof.before),
             "after": _json(proof.after),
-            "floor": proof.floor,
+            "floor": _json(proof.floor),
             "holds": proof.holds,
         },
         "withdrawn": list(cause.withdrawn),

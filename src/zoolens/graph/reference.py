@@ -29,13 +29,14 @@ def node_values(
     inputs: Mapping[str, Array],
     given: Mapping[str, Array] | None = None,
     adjust: Callable[[Node, Array], Array] | None = None,
+    precision: np.dtype[np.floating] | None = None,
 ) -> Iterator[tuple[Node, Array]]:
-    """Every node with its value, in order of computation, in the floating type of the inputs.
+    """Every node with its value, in order of computation, in this precision or else the floating type of the inputs.
 
     Only values that a later node needs are held. `given`: values that are taken instead of being computed. `adjust`
     changes each computed value before others use it. Whoever keeps what is yielded must not change it.
     """
-    dtype = _precision(inputs)
+    dtype = precision or _precision(inputs)
     taken = given or {}
     left = Counter(name for node in graph.nodes for name in node.inputs)
     values: dict[str, Array] = {}

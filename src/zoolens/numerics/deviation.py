@@ -46,6 +46,21 @@ def deviation(computed: Array, exact: Array) -> Deviation:
     return Deviation(root_mean_square(computed - exact.astype(np.float64)) / larger if larger else 0.0)
 
 
+def deviation_of_finite(computed: Array, exact: Array) -> Deviation:
+    """The same for computations that may rightly hold numbers that are not finite, such as masks of minus infinity.
+
+    A place where both have the same infinity, or where both have no number, is equal and does not count. A place where
+    only one of the two is finite, or where their infinities differ, makes the deviation infinite.
+    """
+    if computed.shape != exact.shape:
+        return Deviation(math.inf, "shape")
+    finite = np.isfinite(computed) & np.isfinite(exact)
+    if finite.all():
+        return deviation(computed, exact)
+    alike = finite | (computed == exact) | (np.isnan(computed) & np.isnan(exact))
+    return deviation(computed[finite], exact[finite]) if alike.all() else Deviation(math.inf, "not finite")
+
+
 def root_mean_square(array: Array) -> float:
     return float(np.sqrt(np.mean(np.square(array, dtype=np.float64)))) if array.size else 0.0
 

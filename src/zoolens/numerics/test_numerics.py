@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from zoolens.numerics.deviation import Deviation, deviation, first_beyond
+from zoolens.numerics.deviation import Deviation, deviation, deviation_of_finite, first_beyond
 from zoolens.numerics.rounding import ONE_ROUNDING, ROUNDINGS, disturbed, is_representable, rounded
 
 
@@ -70,3 +70,13 @@ def test_rounding_is_that_of_torch():
 def test_tf32_keeps_ten_bits():
     assert rounded(np.array([1 + 2.0**-11 + 2.0**-20]), "tf32")[0] == 1 + 2.0**-10
     assert rounded(np.array([1 + 2.0**-11]), "tf32")[0] == 1.0
+
+
+def test_places_that_are_not_finite_in_the_same_way_are_equal():
+    exact = np.array([1.0, -np.inf, np.nan, 2.0])
+    assert deviation_of_finite(exact, exact) == Deviation(0.0)
+    assert deviation_of_finite(np.array([1.1, -np.inf, np.nan, 2.0]), exact).error == pytest.approx(0.0438, abs=1e-4)
+    assert deviation_of_finite(np.array([1.0, np.inf, np.nan, 2.0]), exact) == Deviation(math.inf, "not finite")
+    assert deviation_of_finite(np.array([1.0, -np.inf, 0.0, 2.0]), exact) == Deviation(math.inf, "not finite")
+    assert deviation_of_finite(np.zeros(3), exact) == Deviation(math.inf, "shape")
+    assert deviation_of_finite(exact[1:3], exact[1:3]) == Deviation(0.0)

@@ -1,0 +1,79 @@
+"""What a comparison of two stacks has found: where and why they part."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from zoolens.divergence.answers import Answers, OtherOutput
+from zoolens.divergence.causes import Cause, Kind, Parts
+from zoolens.divergence.inspection import Layer
+
+
+@dataclass(frozen=True)
+class SideFacts:
+    """What one side is, for a report."""
+
+    title: str
+    runtime: str
+    version: str | None
+    precision: str
+    layers: int  # values inside the model that can be read and found in its graph
+
+
+@dataclass(frozen=True)
+class LayerFacts:
+    """One layer over all examined inputs: each of its deviations is that of the input on which it is farthest beyond
+    its floor."""
+
+    label: str
+    layer: Layer
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """Where and why two sides part. `layers` are in order of computation; `first` is the first of them beyond its
+    floor. `output`: the output that floor, parts and causes are about, where it is not the main one. `floor`: what
+    rounding may do to it; it is assumed, not measured, where `measured_floor` is false. `parts`: the three parts of the
+    difference on the worst input."""
+
+    a: SideFacts
+    b: SideFacts
+    data: str
+    answers: Answers
+    floor: float
+    measured_floor: bool
+    layers: tuple[LayerFacts, ...]
+    first: LayerFacts | None
+    parts: Parts | None
+    causes: tuple[Cause, ...]
+    examined: tuple[int, ...]
+    notes: tuple[str, ...]
+    memory: int
+    output: OtherOutput | None = None
+
+    @property
+    def relative_error(self) -> float:
+        """How far the two are apart in the output that is looked at."""
+        return self.answers.relative_error if self.output is None else self.output.relative_error
+
+    @property
+    def differs(self) -> bool:
+        """Whether the two are farther apart than rounding explains."""
+        return self.first is not None or is_beyond(self.relative_error, self.floor)
+
+    @property
+    def blind(self) -> bool:
+        """Whether rounding alone moves the answers by their own size, so that a difference of them tells nothing."""
+        return not self.differs and self.floor >= 1 and self.relative_error > 0
+
+    @property
+    def random(self) -> bool:
+        """Whether a side gives another answer to the same input each time."""
+        return any(cause.kind is Kind.RANDOM for cause in self.causes)
+
+
+def is_beyond(error: float, floor: float) -> bool:
+    """Whether a difference is more than rounding. Where rounding may move a value by its own size, only an answer that
+    is not finite on one side is."""
+    return error > floor and (floor < 1 or math.isinf(error))
