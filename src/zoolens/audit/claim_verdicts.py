@@ -29,6 +29,7 @@ from zoolens.zoos.published import IMAGENET
 
 ACCURACIES: Final = ("top1", "top5")
 WHOLE: Final = {IMAGENET: (50_000, "imagenet")}  # inputs of the validation set, and what its name holds
+_FEW: Final = 20  # models whose runs are asked for one after the other
 _SEEDED: Final = re.compile(r"(?P<parent>.*) \(\d+ of seed \d+\)")
 
 
@@ -86,10 +87,10 @@ def verdicts(store: Store, claims: Iterable[ClaimRow], *, trusted: Collection[st
 
     `trusted` names datasets that the user vouches for as random samples of the claimed one.
     """
-    measured = _measured(store)
     figures = first_claims(claim for claim in claims if claim.metric in ACCURACIES and claim.value is not None)
+    measured = _measured(store, {ref for ref, _ in figures})
     judged = (
-        _verdict(claim, run, observation, trusted)
+        verdict_on(claim, run, observation, trusted)
         for key, claim in figures.items()
         for run, observation in measured.get(key, ())
     )
@@ -102,7 +103,8 @@ def vouchable(store: Store) -> set[str]:
     return names | {seeded["parent"] for name in names if (seeded := _SEEDED.fullmatch(name))}
 
 
-def _verdict(claim: ClaimRow, run: Run, figure: Observation, trusted: Collection[str]) -> Verdict | None:
+def verdict_on(claim: ClaimRow, run: Run, figure: Observation, trusted: Collection[str] = ()) -> Verdict | None:
+    """The verdict on a claimed accuracy by one run of the model; None where the run's figure has no interval."""
     if figure.value is None or figure.low is None or figure.high is None or not figure.n:
         return None
     sampling = sampling_of(run, claim, trusted)
@@ -141,9 +143,13 @@ def _rounding(value: float) -> float:
     return 0.5 * 10.0 ** (-decimals - 2)
 
 
-def _measured(store: Store) -> dict[tuple[str, str], list[tuple[Run, Observation]]]:
-    """Measured accuracies by model and metric, newest run first."""
-    runs = store.runs()
+def _measured(
+    store: Store, refs: Collection[str] | None = None
+) -> dict[tuple[str, str], list[tuple[Run, Observation]]]:
+    """Measured accuracies by model and metric, newest run first. `refs`: of these models, which is quick where they are
+    few; None: of all."""
+    few = refs is not None and len(refs) <= _FEW
+    runs = [run for ref in sorted(refs or ()) for run in store.runs(model=ref)] if few else store.runs()
     observations = store.observations_by_run([run.id for run in runs], metrics=ACCURACIES)
     measurements: dict[tuple[str, str], list[tuple[Run, Observation]]] = {}
     for run in runs:
