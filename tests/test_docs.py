@@ -34,6 +34,7 @@ GROUPS = [
     plugins.TWIN_BOUNDS,
     plugins.EXECUTORS,
     plugins.POLICIES,
+    plugins.METERS,
     plugins.TASKS,
 ]
 HAND_WRITTEN = [page for page in PAGES if page.name != "cli.md"]

@@ -31,6 +31,7 @@ TWIN_BOUNDS: Final = "zoolens.twin_bounds"
 PUBLISHED_STUDIES: Final = "zoolens.published_studies"
 EXECUTORS: Final = "zoolens.executors"
 POLICIES: Final = "zoolens.policies"
+METERS: Final = "zoolens.meters"
 
 _KIND = {
     ZOOS: "zoo",
@@ -49,6 +50,7 @@ _KIND = {
     PUBLISHED_STUDIES: "study that others published",
     EXECUTORS: "place to run work on",
     POLICIES: "policy for switching",
+    METERS: "energy meter",
 }
 
 

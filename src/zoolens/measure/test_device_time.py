@@ -10,6 +10,8 @@ import pytest
 from zoolens.measure.device_time import device_observations
 from zoolens.measure.energy import energy_observations
 from zoolens.measure.lock import accelerator_identity, resolve_stack
+from zoolens.measure.meters.nvml import Nvml
+from zoolens.measure.meters.rapl import Rapl
 from zoolens.runtimes.base import Effective, Options, Session
 from zoolens.runtimes.devices import DeviceTimes, device_index, device_kind, read_device_times
 from zoolens.runtimes.fake import Fake
@@ -77,12 +79,12 @@ def test_energy_of_a_gpu(monkeypatch, tmp_path):
     def call():
         spent[0] += 8
 
-    (found,) = energy_observations(call, 4, seconds=0.01, root=tmp_path, device="cuda:0")
+    (found,) = energy_observations(call, 4, seconds=0.01, sources=[Nvml(), Rapl(tmp_path)], device="cuda:0")
     assert found.value == pytest.approx(8e-3)
     assert found.details["joules_per_input"] == pytest.approx(2e-3)
-    assert found.details["gpus"] == ["GPU (cuda:0)"]
+    assert found.details["meters"] == {"nvml": ["GPU (cuda:0)"]}
     assert found.details["what"].startswith("the whole GPU while")
-    assert found.details["state"]["watts"] == 1
+    assert found.details["state"]["GPU (cuda:0)"]["watts"] == 1
 
 
 def test_the_accelerator_is_part_of_the_key(monkeypatch):

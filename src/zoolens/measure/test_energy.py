@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from zoolens.measure.energy import ROUNDS, energy_observations, packages
+from zoolens.measure.energy import ROUNDS, energy_observations
+from zoolens.measure.meters.rapl import Rapl
 from zoolens.store.records import Provenance
 
 SPAN = 1_000_000
@@ -47,12 +48,12 @@ def only(observations):
 
 
 def test_packages_are_counted_once(powercap):
-    assert [package.name for package in packages(powercap)] == ["package-0", "package-1"]
+    assert [package.name for package in Rapl(powercap).probe("cpu")] == ["package-0", "package-1"]
 
 
 def test_energy_of_all_packages_by_call(powercap):
     call = spends(powercap, package_0=3, package_1=5)
-    found = only(energy_observations(call, 4, seconds=0.01, root=powercap))
+    found = only(energy_observations(call, 4, seconds=0.01, sources=[Rapl(powercap)]))
     assert found.value == pytest.approx(8e-6)
     assert (found.low, found.high) == (pytest.approx(8e-6), pytest.approx(8e-6))
     assert found.scope == "batch=4"
@@ -69,7 +70,7 @@ def test_a_counter_that_starts_again_from_zero_is_followed(powercap):
         spends(powercap, package_0=10)()
         time.sleep(0.002)
 
-    found = only(energy_observations(call, 1, seconds=0, root=powercap))
+    found = only(energy_observations(call, 1, seconds=0, sources=[Rapl(powercap)]))
     assert found.value == pytest.approx(10e-6)
     assert found.n == ROUNDS
 
@@ -77,7 +78,7 @@ def test_a_counter_that_starts_again_from_zero_is_followed(powercap):
 def test_a_counter_that_goes_back_without_a_known_span_tells_nothing(powercap):
     (powercap / "intel-rapl:0" / "max_energy_range_uj").unlink()
     (powercap / "intel-rapl:0" / "energy_uj").write_text(str(SPAN - 1))
-    found = only(energy_observations(spends(powercap, package_0=10), 1, seconds=0, root=powercap))
+    found = only(energy_observations(spends(powercap, package_0=10), 1, seconds=0, sources=[Rapl(powercap)]))
     assert found.value is None
     assert "went back" in found.details["reason"]
 
@@ -92,7 +93,7 @@ def test_a_counter_that_goes_back_without_a_known_span_tells_nothing(powercap):
 )
 def test_what_cannot_be_had_is_unavailable_with_the_reason(powercap, damage, reason):
     damage(powercap)
-    found = only(energy_observations(lambda: None, 2, seconds=0, root=powercap))
+    found = only(energy_observations(lambda: None, 2, seconds=0, sources=[Rapl(powercap)]))
     assert (found.value, found.provenance, found.scope) == (None, Provenance.UNAVAILABLE, "batch=2")
     assert reason in found.details["reason"]
 
@@ -102,7 +103,7 @@ def test_a_machine_without_counters_does_not_run_the_model(tmp_path):
         raise AssertionError("ran for nothing")
 
     for root in (tmp_path, tmp_path / "absent"):
-        found = only(energy_observations(call, 1, root=root))
+        found = only(energy_observations(call, 1, sources=[Rapl(root)]))
         assert "no energy counters" in found.details["reason"]
 
 
@@ -116,5 +117,5 @@ def test_counters_of_root_alone_are_told_with_the_remedy(powercap, monkeypatch):
         return opened(path, *arguments, **options)
 
     monkeypatch.setattr(Path, "open", refuse)
-    found = only(energy_observations(lambda: None, 1, root=powercap))
+    found = only(energy_observations(lambda: None, 1, sources=[Rapl(powercap)]))
     assert "sudo chmod o+r" in found.details["reason"]
