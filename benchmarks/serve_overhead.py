@@ -1,9 +1,12 @@
 """What the server adds to a call of the runtime: REST and gRPC from another process, beside the same model in-process.
 
-    python benchmarks/serve_overhead.py [--rounds 7] [--calls 300]
+    python benchmarks/serve_overhead.py [--rounds 7] [--calls 300] [--settle 0.2]
 
 Batch 1, one request at a time. Rounds of the ways take turns, so that other load on the machine hits all alike; the
-overhead of a round is the difference of its percentiles, and the median over the rounds counts. In "REST" and "gRPC"
+overhead of a round is the difference of its percentiles, and the median over the rounds counts. Before its turn a way
+is called for `--settle` seconds that do not count. Without that a turn would also measure the turn before it: the
+threads of the model in this process keep all cores busy, and of such a machine Linux remembers for some 50 ms that no
+core is free, puts client, server and worker on the same one, and each request takes 0.1 ms longer. In "REST" and "gRPC"
 requests are bytes before they are sent and answers stay bytes, because what a client computes is not the server's;
 REST is then asked over a plain socket, gRPC by Python's own client. "REST, arrays" is what a program sees that has
 numpy arrays before and after, over `http.client` of the standard library. "bare gRPC" is a server of Python's gRPC
@@ -148,13 +151,21 @@ def timed(call: Call, calls: int) -> list[float]:
     return times
 
 
-def compare(ways: dict[str, Call], rounds: int, calls: int) -> dict[str, dict[str, float]]:
+def settle(call: Call, seconds: float) -> None:
+    """Call as long as this machine needs to get used to it."""
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        call()
+
+
+def compare(ways: dict[str, Call], rounds: int, calls: int, seconds: float) -> dict[str, dict[str, float]]:
     """For each way and percentile the median over the rounds; of the others also what they add to the first."""
     by_round: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
     for call in ways.values():
         timed(call, max(20, calls // 5))
     for _ in range(rounds):
         for name, call in ways.items():
+            settle(call, seconds)
             times = timed(call, calls)
             by_round[name].append((float(np.quantile(times, 0.5)), float(np.quantile(times, 0.9))))
     first = next(iter(ways))
@@ -180,6 +191,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--calls", type=int, default=300)
+    parser.add_argument("--settle", type=float, default=0.2, help="seconds of calls before each turn that do not count")
     parser.add_argument("--payload", choices=["3 kB", *LARGE], action="append", help="default: all")
     parser.add_argument("--json", type=Path, help="write the figures here")
     options = parser.parse_args()
@@ -225,7 +237,7 @@ def one_payload(
             "gRPC": over_grpc(target, request),
             "bare gRPC": over_grpc(bare, request),
         }
-        return compare(ways, options.rounds, calls)
+        return compare(ways, options.rounds, calls, options.settle)
 
 
 if __name__ == "__main__":

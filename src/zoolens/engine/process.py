@@ -99,7 +99,7 @@ class WorkerProcess:
             for end in ends:
                 os.close(end)
         self._run: tuple[Any, bytes] = None, b""  # the last layout that was run, and its message
-        self._arrived: tuple[bytes, dict[str, Any]] = b"", {}
+        self._arrived: tuple[bytes | None, Any] = None, None  # the last message that told no error, and its answer
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
         self._listener = threading.Thread(target=_keep_tail, args=(self._process, self._tail), daemon=True)
         self._listener.start()
@@ -193,14 +193,17 @@ class WorkerProcess:
         line = self._channel.line_arrived()
         if line is None:
             return False, None
-        message = self._arrived[1] if line == self._arrived[0] else decoded(line)
-        self._arrived = line, message
+        if line == self._arrived[0]:
+            self.answered += 1
+            return True, self._arrived[1]
+        message = decoded(line)
         if "progress" in message:
             return False, None
         self.answered += 1
         if isinstance(message.get("error"), Mapping):
             raise faults.rebuild(message["error"])
-        return True, message.get("ok")
+        self._arrived = line, message.get("ok")
+        return True, self._arrived[1]
 
     def ended(self, error: Exception, doing: str) -> WorkerError:
         """Stop a process whose `start_run` or `receive_arrived` raised this, and say how it ended. It takes seconds."""

@@ -49,6 +49,7 @@ class Service:
     def serve(self, answer: Callable[[Message], Any], doing: Callable[[Message], str]) -> NoReturn:
         """Answer requests until the parent has enough. `doing` names a request, for errors that nobody foresaw."""
         repeated: tuple[bytes, Message] = b"", {}
+        sent: tuple[bytes, bytes] = b"", b""  # the last answer that came as bytes, and its message
         with contextlib.suppress(EOFError, BrokenPipeError):
             while True:
                 line = self._channel.receive_line()
@@ -56,8 +57,11 @@ class Service:
                 if request.get("do") == "run":
                     repeated = line, request
                 message = response(request, answer, doing)
-                if isinstance(message.get("ok"), bytes):
-                    self._channel.send_line(b'{"ok":' + message["ok"] + b"}\n")
+                content = message.get("ok")
+                if isinstance(content, bytes):
+                    if content is not sent[0]:
+                        sent = content, b'{"ok":' + content + b"}\n"
+                    self._channel.send_line(sent[1])
                 else:
                     self._channel.send(message)
                 if request.get("do") == "close":

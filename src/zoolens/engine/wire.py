@@ -48,7 +48,7 @@ class Arena:
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
         self._map: mmap.mmap | None = None
-        self._written: tuple[list[Shape], Layout, list[Tensor]] | None = None
+        self._written: tuple[list[Shape], Layout, list[Tensor], list[slice]] | None = None
         self._read: tuple[Sequence[Mapping[str, Any]], Tensors, int | None] | None = None
 
     @classmethod
@@ -62,11 +62,11 @@ class Arena:
             return cls(os.dup(file.fileno()))
 
     def write(self, tensors: Mapping[str, Tensor]) -> Layout:
-        layout, views = self._laid_out([(name, tensor.dtype, tensor.shape) for name, tensor in tensors.items()])
-        for place, view, tensor in zip(layout, views, tensors.values(), strict=True):
+        shapes = [(name, tensor.dtype, tensor.shape) for name, tensor in tensors.items()]
+        layout, views, spans = self._laid_out(shapes)
+        for view, span, tensor in zip(views, spans, tensors.values(), strict=True):
             if tensor.flags.c_contiguous and self._map is not None:  # bytes are copied quicker than small arrays
-                start = place["offset"]
-                self._map[start : start + tensor.nbytes] = tensor.data
+                self._map[span] = tensor  # type: ignore[call-overload]
             else:
                 np.copyto(view, tensor)
         return layout
@@ -79,7 +79,7 @@ class Arena:
             (name, first.dtype, (sum(len(part[name]) for part in parts), *first.shape[1:]))
             for name, first in parts[0].items()
         ]
-        layout, views = self._laid_out(shapes)
+        layout, views, _ = self._laid_out(shapes)
         for (name, _, _), view in zip(shapes, views, strict=True):
             start = 0
             for part in parts:
@@ -88,10 +88,14 @@ class Arena:
                 start += len(rows)
         return layout
 
-    def _laid_out(self, shapes: list[Shape]) -> tuple[Layout, list[Tensor]]:
+    def _laid_out(self, shapes: list[Shape]) -> tuple[Layout, list[Tensor], list[slice]]:
+        """The layout of tensors of these shapes, views of their places, and which bytes those are."""
         if self._written is None or self._written[0] != shapes:
             layout = self._lay_out(shapes)
-            self._written = shapes, layout, [self._view(place) for place in layout]
+            views = [self._view(place) for place in layout]
+            starts = [place["offset"] for place in layout]
+            spans = [slice(start, start + view.nbytes) for start, view in zip(starts, views, strict=True)]
+            self._written = shapes, layout, views, spans
         return self._written[1:]
 
     def _lay_out(self, shapes: list[Shape]) -> Layout:
@@ -156,9 +160,9 @@ class Channel:
 
     def send_line(self, line: bytes) -> None:
         """Send a message that is encoded already, with its line feed."""
-        rest = memoryview(line)
-        while rest:
-            rest = rest[os.write(self.writing, rest) :]
+        sent = os.write(self.writing, line)
+        while sent < len(line):
+            sent += os.write(self.writing, memoryview(line)[sent:])
 
     def receive(self, timeout: float | None = None) -> dict[str, Any]:
         return decoded(self.receive_line(timeout))

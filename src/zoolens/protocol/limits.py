@@ -13,7 +13,7 @@ _MOST_ELEMENTS: Final = 1 << 48  # numpy counts bytes in 63 bits; no type has mo
 _MOST_DIMENSIONS: Final = 32  # what every supported numpy can hold
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # what was read under some limits is kept by them: by identity, which is quick
 class Limits:
     """`body_bytes` also limits what a compressed body unpacks to. `json_values` counts numbers, strings, lists and
     objects: a value may take thirty times as much memory as it has characters. `strings` counts the elements of

@@ -23,7 +23,7 @@ class RequestedOutput:
     parameters: Parameters = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class InferRequest:
     """One inference. `outputs` empty: all of them. `version` empty: the newest one. `deadline`: seconds that the client
     is willing to wait, from the moment at which the server has received the request."""
@@ -39,7 +39,7 @@ class InferRequest:
     headers: Mapping[str, str] = field(default_factory=dict)  # in small letters: for splitting traffic by header
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class InferResponse:
     """The answer. `parameters` say among other things which model answered (see `serving`)."""
 

@@ -99,10 +99,10 @@ def decode_request(
     caller: Caller = NOBODY,
 ) -> InferRequest:
     """The request in a body for this model. The parameter `timeout`, in microseconds, sets its deadline, too."""
-    header, rest = _split(content, header_length, "inputs", limits)
+    header, start = _split(content, header_length, "inputs", limits)
     return InferRequest(
         model,
-        header.read(rest, limits),
+        header.read(content, start, limits),
         version,
         header.id,
         header.outputs,
@@ -173,8 +173,9 @@ def outputs_as_json(response: InferResponse, request: InferRequest) -> Set[str]:
 
 def decode_response(content: Buffer, header_length: int | None = None, limits: Limits = DEFAULT) -> InferResponse:
     """The answer in a body that a server sent."""
-    header, rest = _split(content, header_length, "outputs", limits)
-    return InferResponse(header.model, header.version, header.read(rest, limits), header.id, header.parameters)
+    header, start = _split(content, header_length, "outputs", limits)
+    tensors = header.read(content, start, limits)
+    return InferResponse(header.model, header.version, tensors, header.id, header.parameters)
 
 
 # --- writing
@@ -245,13 +246,15 @@ def _padded(header: bytes) -> bytes:
     return header + b" " * (-len(header) % _ALIGNMENT)
 
 
-def _split(content: Buffer, header_length: int | None, side: Side, limits: Limits) -> tuple[Header, memoryview]:
-    view = memoryview(content)
-    check_body(len(view), limits)
-    if header_length is not None and not 0 <= header_length <= len(view):
-        raise invalid(f"The header {HEADER_LENGTH} says {header_length:,}, but the body has {len(view):,} bytes.")
-    end = len(view) if header_length is None else header_length
-    header = read_header(view[:end], side, limits)
-    if header.binary and header_length is None:
-        raise invalid(f"A tensor is said to be binary, but the header {HEADER_LENGTH} is absent.")
-    return header, view[end:]
+def _split(content: Buffer, header_length: int | None, side: Side, limits: Limits) -> tuple[Header, int]:
+    """What the JSON of a body says, and where it ends."""
+    size = len(content)
+    check_body(size, limits)
+    if header_length is None:
+        header = read_header(content, side, limits)
+        if header.binary:
+            raise invalid(f"A tensor is said to be binary, but the header {HEADER_LENGTH} is absent.")
+        return header, size
+    if not 0 <= header_length <= size:
+        raise invalid(f"The header {HEADER_LENGTH} says {header_length:,}, but the body has {size:,} bytes.")
+    return read_header(content[:header_length], side, limits), header_length

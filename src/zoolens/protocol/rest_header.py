@@ -47,9 +47,10 @@ class Header:
     deadline: float | None
     binary: bool  # whether any tensor lies behind the JSON
 
-    def read(self, rest: memoryview, limits: Limits) -> dict[str, Tensor]:
-        """The tensors; `rest` is what lies behind the JSON, and all of it must be used up."""
-        place, tensors = 0, {}
+    def read(self, body: Buffer, start: int, limits: Limits) -> dict[str, Tensor]:
+        """The tensors. All of what lies behind the JSON, which ends at `start`, must be used up."""
+        place, size, tensors = start, len(body), {}
+        view = memoryview(body)
         for described in self.tensors:
             layout = described.layout
             if described.size is None:
@@ -57,12 +58,12 @@ class Header:
                 tensors[layout.name] = tensor_from_json(layout.name, layout.datatype, layout.shape, data, limits)
                 continue
             end = place + described.size
-            if end > len(rest):
+            if end > size:
                 raise invalid(f"The body ends before the {described.size:,} bytes of tensor {layout.name!r} do.")
-            tensors[layout.name] = layout.read(rest[place:end], limits)
+            tensors[layout.name] = layout.read(view[place:end], limits)
             place = end
-        if place != len(rest):
-            raise invalid(f"The body has {len(rest) - place:,} bytes that belong to no tensor.")
+        if place != size:
+            raise invalid(f"The body has {size - place:,} bytes that belong to no tensor.")
         return tensors
 
 

@@ -24,7 +24,7 @@ from zoolens.protocol.limits import invalid
 from zoolens.serving.bodies import BodyReader, ClientLeft, Receive
 from zoolens.serving.call import traceparent
 from zoolens.serving.contract import DataPlane
-from zoolens.serving.http_inference import Answer, Head, Inference, error_answer, read_head
+from zoolens.serving.http_inference import Answer, Head, Inference, error_answer, http_answer, read_head
 from zoolens.serving.openapi import document
 from zoolens.serving.options import ServerOptions, check_access
 
@@ -137,7 +137,7 @@ async def _disconnected(receive: Receive) -> None:
 def _no_route(scope: Scope, error: HTTPException) -> Answer:
     sentence = f"There is nothing at {scope['path'][:200]!r} for {scope['method']}; /openapi.json lists what there is."
     fields = {"Content-Type": "application/json", **(error.headers or {})}
-    return Answer(error.status_code, fields, (json_text.dump({"error": sentence}),))
+    return http_answer(error.status_code, fields, json_text.dump({"error": sentence}))
 
 
 async def _send(send: Send, answer: Answer) -> None:

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final
 
 from zoolens.protocol import documents
-from zoolens.protocol.datatypes import Buffer
+from zoolens.protocol.datatypes import Buffer, to_bytes
 from zoolens.protocol.errors import Refusal, ServingError
 from zoolens.protocol.messages import InferRequest, InferResponse
 from zoolens.protocol.rest import (
@@ -36,6 +36,7 @@ INFER_PATH: Final = re.compile(r"/v2/models/(.+?)(?:/versions/([^/]+))?/infer", 
 _LENGTH_FIELD: Final = HEADER_LENGTH.lower()
 _DECODE_IN_THREAD: Final = 1 << 18  # bytes of JSON: milliseconds in which the event loop would answer nobody
 _ENCODE_IN_THREAD: Final = 1 << 14  # values that are written as JSON
+_KNOWN: Final = 512  # headers of answers that are kept
 _BUSY: Final = frozenset({Refusal.OVERLOADED, Refusal.UNAVAILABLE})
 _UNREAD: Final = frozenset({Refusal.TOO_LARGE, Refusal.TOO_SLOW, Refusal.UNAUTHENTICATED, Refusal.FORBIDDEN})
 _COMPRESSORS: Final[dict[str, Callable[[bytes], bytes]]] = {
@@ -70,16 +71,24 @@ def read_head(path: str, headers: Mapping[str, str]) -> Head | None:
     return Head(match[1], match[2] or "", length, caller(headers), encoding if encoding in _COMPRESSORS else "")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Answer:
-    """What goes back. `fields` are headers without the length; `parts` are sent one behind the other."""
+    """What goes back. `fields` are headers without the length; `parts` are sent one behind the other. `lines` are the
+    headers, with the length, as they are sent; `http_answer` makes them."""
 
     status: int
     fields: Mapping[str, str]
     parts: tuple[Buffer, ...]
+    lines: bytes
 
     def __len__(self) -> int:
         return sum(map(len, self.parts))
+
+
+def http_answer(status: int, fields: Mapping[str, str], *parts: Buffer) -> Answer:
+    length = sum(map(len, parts))
+    lines = "".join(f"{name}: {value}\r\n" for name, value in {**fields, "content-length": length}.items())
+    return Answer(status, fields, parts, lines.encode("latin-1"))
 
 
 Done = Callable[[Answer], object]
@@ -92,6 +101,7 @@ class Inference:
         self._plane, self._limits = plane, options.limits
         self._submit = plane.submit if isinstance(plane, CallbackPlane) else None
         self._tasks: set[asyncio.Task[None]] = set()
+        self._known: dict[tuple[object, ...], tuple[Mapping[str, str], bytes, Buffer]] = {}  # see `_binary_answer`
 
     async def answer(self, head: Head, content: Buffer) -> Answer:
         """The answer to a request whose body is here and unpacked. Whatever is wrong becomes an answer, too."""
@@ -127,10 +137,36 @@ class Inference:
             task.add_done_callback(self._tasks.discard)
         else:
             try:
-                answer = _encoded(encode_response(result, request, as_json), result, request)
+                if as_json or request.traceparent is not None or request.id:
+                    answer = _encoded(encode_response(result, request, as_json), result, request)
+                else:
+                    answer = self._binary_answer(result, request)
             except Exception as error:
                 answer = error_answer(error)
             done(answer)
+
+    def _binary_answer(self, response: InferResponse, request: InferRequest) -> Answer:
+        """An answer whose tensors all lie behind the JSON, to a request without an id and a trace. Its headers and its
+        JSON are the same in most answers of a model, and are then those of an answer before it."""
+        outputs, parameters = response.outputs, response.parameters
+        blobs = [to_bytes(tensor) for tensor in outputs.values()]
+        key = (
+            response.model,
+            response.version,
+            *parameters.items(),
+            *map(type, parameters.values()),  # True and 1 are equal, but written differently
+            *[(name, tensor.dtype, tensor.shape) for name, tensor in outputs.items()],
+            *map(len, blobs),
+        )
+        known = self._known.get(key)
+        if known is None:
+            answer = _encoded(encode_response(response, request, frozenset()), response, request)
+            if len(self._known) >= _KNOWN:
+                self._known.clear()
+            self._known[key] = answer.fields, answer.lines, answer.parts[0]
+            return answer
+        fields, lines, header = known
+        return Answer(200, fields, (header, *blobs), lines)
 
     def _request(self, head: Head, content: Buffer) -> InferRequest:
         if head.header_length == 0:
@@ -170,14 +206,14 @@ async def _answer(response: InferResponse, request: InferRequest, head: Head) ->
     if not head.encoding:
         return answer
     fields = {**answer.fields, "Content-Encoding": head.encoding}
-    return Answer(200, fields, (await asyncio.to_thread(_COMPRESSORS[head.encoding], body.content()),))
+    return http_answer(200, fields, await asyncio.to_thread(_COMPRESSORS[head.encoding], body.content()))
 
 
 def _encoded(body: Body, response: InferResponse, request: InferRequest) -> Answer:
     fields = {**body.headers, **answered_by(response.parameters)}
     if request.traceparent is not None:
         fields["traceparent"] = request.traceparent
-    return Answer(200, fields, body.parts)
+    return http_answer(200, fields, *body.parts)
 
 
 def error_answer(error: Exception) -> Answer:
@@ -190,4 +226,4 @@ def error_answer(error: Exception) -> Answer:
         fields["Connection"] = "close"
     if refused.refusal is Refusal.UNAUTHENTICATED:
         fields["WWW-Authenticate"] = "Bearer"
-    return Answer(refused.refusal.http, fields, (documents.error_body(refused),))
+    return http_answer(refused.refusal.http, fields, documents.error_body(refused))

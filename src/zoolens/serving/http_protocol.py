@@ -15,7 +15,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from typing import Any, Final
 
 import httptools
@@ -38,6 +38,7 @@ _END_OF_HEAD: Final = b"\r\n\r\n"
 _LARGE_BODY: Final = 1 << 17  # bytes that are still to come: it then pays to read them where they belong
 _KEPT: Final = 256
 _KEPT_BYTES: Final = 1024
+_CLOSING: Final = b"connection: close\r\n\r\n"
 _WRITE_TOGETHER: Final = 1 << 16  # parts of an answer that are joined before they are written
 _UNUSUAL: Final = frozenset({"content-encoding", "transfer-encoding", "expect", "upgrade"})
 
@@ -63,11 +64,6 @@ def _usual(url: bytes, fields: list[tuple[bytes, bytes]], keep_alive: bool) -> U
     return None if head is None else Usual(path, headers, head, int(length), keep_alive)
 
 
-@lru_cache(_KEPT)
-def _lines(fields: tuple[tuple[str, str], ...]) -> bytes:
-    return "".join(f"{name}: {value}\r\n" for name, value in fields).encode("latin-1")
-
-
 class _Ignored:
     """The event that uvicorn sets for a request of its own."""
 
@@ -78,19 +74,20 @@ class _Ignored:
 class Exchange:
     """One inference on its way: its body as it arrives, and what uvicorn asks of a request when a connection ends."""
 
+    # Attributes of the class are what most requests leave as it is: to set them for each would take longer.
     message_event = _Ignored()
+    response_complete = False
+    disconnected = False
+    task: asyncio.Task[None] | None = None
+    cancel: Callable[[], None] | None = None
+    _whole = b""
+    _view: memoryview | None = None
+    _start = _place = 0
 
-    def __init__(self, head: Head, size: int, held: Held) -> None:
-        self.head, self.held = head, held
-        self.keep_alive = True
-        self.response_complete = False
-        self.disconnected = False
-        self.missing = self._size = size
-        self.task: asyncio.Task[None] | None = None
-        self.cancel: Callable[[], None] | None = None
-        self._start = self._place = -head.offset % ALIGNMENT
-        self._whole = b""
-        self._view: memoryview | None = None
+    def __init__(self, usual: Usual, held: Held) -> None:
+        self.head, self.keep_alive = usual.head, usual.keep_alive
+        self.missing = self._size = usual.size
+        self.held = held
 
     @property
     def received(self) -> int:
@@ -99,15 +96,19 @@ class Exchange:
     def add(self, chunk: bytes | memoryview) -> None:
         """Take the next bytes of the body. One chunk that is all of it is kept as it is."""
         if isinstance(chunk, bytes) and len(chunk) == self._size:
-            self._whole = chunk
-            self.missing = 0
+            self.add_whole(chunk)
         elif chunk:
             self.room()[: len(chunk)] = chunk
             self.fill(len(chunk))
 
+    def add_whole(self, body: bytes) -> None:
+        self._whole = body
+        self.missing = 0
+
     def room(self) -> memoryview:
         """Where the rest of the body belongs."""
         if self._view is None:
+            self._start = self._place = -self.head.offset % ALIGNMENT
             self._view = np.empty(self._start + self._size, np.uint8).data
         return self._view[self._place :]
 
@@ -149,10 +150,11 @@ class BodyReceiver(asyncio.BufferedProtocol):
 
 class Connection(HttpToolsProtocol):
     """One connection. `application` and `heads`, what is known of heads by their bytes, are those of the server, which
-    makes a subclass."""
+    makes a subclass; so are `defaults`, uvicorn's headers for all answers, and the lines that they are."""
 
     application: Application
     heads: dict[bytes, Usual]
+    defaults: tuple[list[tuple[bytes, bytes]], bytes] = [], b""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
@@ -306,14 +308,12 @@ class Connection(HttpToolsProtocol):
             self._stop_clock()
             self._idle_since = None
             exchange = self._take(usual)
-            whole = len(data) - len(head) == usual.size
-            body = data[len(head) :] if whole else memoryview(data)[len(head) :]
-            if not self._add(exchange, body):
-                return
-            if whole:
+            if len(data) - len(head) < usual.size:
+                if self._add(exchange, memoryview(data)[len(head) :]):
+                    self._await_body()
+            elif self._count_held(exchange, usual.size):
+                exchange.add_whole(data[len(head) :])
                 self._begin(exchange)
-            else:
-                self._await_body()
 
     def _keep(self, head: bytes, usual: Usual) -> None:
         if len(self.heads) >= _KEPT:
@@ -390,8 +390,7 @@ class Connection(HttpToolsProtocol):
         return True
 
     def _take(self, usual: Usual) -> Exchange:
-        exchange = Exchange(usual.head, usual.size, Held(self.application.bodies))
-        exchange.keep_alive = usual.keep_alive
+        exchange = Exchange(usual, Held(self.application.bodies))
         self.cycle = self._exchange = exchange  # type: ignore[assignment]
         return exchange
 
@@ -500,18 +499,19 @@ class Connection(HttpToolsProtocol):
         if not self.transport.is_closing():
             self.on_response_complete()
 
+    def _default_lines(self) -> bytes:
+        """The headers that every answer has: the date, which changes once a second."""
+        headers = self.server_state.default_headers
+        if self.defaults[0] is not headers:
+            type(self).defaults = headers, b"".join(b"%b: %b\r\n" % header for header in headers)
+        return self.defaults[1]
+
     def _write(self, answer: Answer, *, keep_alive: bool) -> None:
-        lines = [STATUS_LINE[answer.status]]
-        for name, value in self.server_state.default_headers:
-            lines.append(b"%b: %b\r\n" % (name, value))
-        lines.append(_lines(tuple(answer.fields.items())))
-        if (not keep_alive or self._refused) and "Connection" not in answer.fields:
-            lines.append(b"connection: close\r\n")
-        size = len(answer)
-        lines.append(b"content-length: %d\r\n\r\n" % size)
-        if size > _WRITE_TOGETHER:
-            self.transport.writelines([b"".join(lines), *answer.parts])
+        closing = (not keep_alive or self._refused) and "Connection" not in answer.fields
+        head = (STATUS_LINE[answer.status], self._default_lines(), answer.lines, _CLOSING if closing else b"\r\n")
+        if len(answer) > _WRITE_TOGETHER:
+            self.transport.writelines([b"".join(head), *answer.parts])
         else:
-            self.transport.write(b"".join([*lines, *answer.parts]))
+            self.transport.write(b"".join((*head, *answer.parts)))
         if not keep_alive:
             self.transport.close()

@@ -10,7 +10,7 @@ from zoolens.protocol.messages import InferRequest, Tensor
 from zoolens.serving.ladder import Rung
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class BatchReport:
     """One batch that was answered. `rung` and `previous` are numbers on the endpoint's ladder: they differ where the
     policy has switched, and `reason` is its sentence. `answered_by` is the rung itself: the ladder may have been

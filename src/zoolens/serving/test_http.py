@@ -7,7 +7,9 @@ import gzip
 import http.client
 import json
 import random
+import select
 import socket
+import threading
 import time
 import zlib
 from urllib.parse import urlsplit
@@ -95,6 +97,31 @@ def test_of_an_answered_request_nothing_is_left_for_the_garbage_collector(server
         assert alive() <= before + 1
     finally:
         gc.enable()
+
+
+def test_an_answer_is_sent_before_it_is_counted(server):
+    """Whoever waits for it does not wait for statistics and observers, too."""
+    body = binary_body(X)
+    sent, seen = [], threading.Event()
+    with raw(server) as connection:
+
+        class Watcher:
+            def answered(self, report):
+                sent.append(bool(select.select([connection], [], [], 0)[0]))
+                seen.set()
+
+        observers = server.plane.endpoint("tiny").observers
+        watcher = Watcher()
+        observers.append(watcher)
+        try:
+            for _ in range(2):  # the second one has a head that is known
+                seen.clear()
+                connection.sendall(head_of("tiny", body) + body.content())
+                assert seen.wait(20)
+                assert next_answer(connection)[0] == 200
+        finally:
+            observers.remove(watcher)
+    assert sent == [True, True]
 
 
 @pytest.mark.parametrize(("encoding", "pack"), [("gzip", gzip.compress), ("deflate", zlib.compress)])

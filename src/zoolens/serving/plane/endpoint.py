@@ -266,7 +266,8 @@ class Endpoint:
             raise ServingError(Refusal.UNAVAILABLE, f"Model '{self.name}' is being unloaded.")
         signature = self.signature
         rows, key = signature.check(request)
-        if not self.queue:
+        queue, settings = self.queue, self.settings
+        if not queue:
             self._checked = signature
         model = self.reference.model
         if model is not None and model.unable is not None and self._given_signature is None:
@@ -275,11 +276,12 @@ class Endpoint:
         now = time.monotonic()
         self._rate = self._rate * exp(-(now - self._rate_at) / _RATE_SECONDS) + 1 / _RATE_SECONDS
         self._rate_at = now
-        check_room(self.name, self.queue, self.settings)
+        check_room(self.name, queue, settings)
         seconds = request.deadline
         deadline = NEVER if seconds is None else now + seconds
-        accepted = [self.rungs[place] for place in allowed]
-        check_time(self.name, rows, accepted, self.queue, self._flights, self.settings, now, deadline)
+        if seconds is not None or settings.objective is not None:
+            accepted = [self.rungs[place] for place in allowed]
+            check_time(self.name, rows, accepted, queue, self._flights, settings, now, deadline)
         pending = Pending(request, rows, key, allowed, arrived_ns, now, deadline, done)
         if seconds is not None:
             pending.timer = self._loop.call_later(seconds, self._expire, pending)
@@ -456,7 +458,7 @@ class Endpoint:
             pendings=batch,
             rows=rows,
             waiting=self.queue.requests + len(batch),
-            expected_end=now + (state.predict(rows) or 0.0),
+            started=now,
             started_ns=started_ns,
         )
         self._flights.start(flight, instance)
@@ -516,13 +518,9 @@ class Endpoint:
 
     def _answer(self, flight: Flight, outcome: Outcome, answers: Mapping[str, Tensor]) -> None:
         state, model = flight.state, flight.model
-        state.timing.add(flight.rows, outcome.seconds)
-        if state.place in self._all and self.rungs[state.place] is state:  # its ladder may have been replaced
-            try:
-                self.policy.served(state.place, flight.rows, outcome.seconds)
-            except Exception:  # of a plug-in: the answers are there all the same
-                log.exception("the policy %s failed", self.policy.name)
-        if self.queue:
+        others_wait = bool(self.queue)
+        if others_wait:
+            self._learn(flight, outcome)
             self._dispatch()  # the worker need not wait until all answers are written
         answered: list[Pending] = []
         answered_ns = time.perf_counter_ns()
@@ -549,7 +547,20 @@ class Endpoint:
                 continue
             answered.append(pending)
             pending.settle(InferResponse(request.model, self.version, outputs, request.id, told))
-        self._account(flight, outcome, answers, answered, answered_ns)  # the answers are on their way
+        # The answers are on their way.
+        if not others_wait:
+            self._learn(flight, outcome)
+        self._account(flight, outcome, answers, answered, answered_ns)
+
+    def _learn(self, flight: Flight, outcome: Outcome) -> None:
+        """Remember how long a batch took, for predictions and for the policy."""
+        state, seconds = flight.state, outcome.seconds
+        state.timing.add(flight.rows, seconds)
+        if state.place in self._all and self.rungs[state.place] is state:  # its ladder may have been replaced
+            try:
+                self.policy.served(state.place, flight.rows, seconds)
+            except Exception:  # of a plug-in: the answers are there all the same
+                log.exception("the policy %s failed", self.policy.name)
 
     def _account(
         self,

@@ -39,8 +39,13 @@ class Flight:
     pendings: list[Pending]
     rows: int
     waiting: int
-    expected_end: float  # on the monotonic clock
+    started: float  # on the monotonic clock
     started_ns: int
+
+    @property
+    def expected_end(self) -> float:
+        """When it will have ended, on the monotonic clock, as far as can be predicted."""
+        return self.started + (self.state.predict(self.rows) or 0.0)
 
     @property
     def parts(self) -> list[Mapping[str, Tensor]]:

@@ -26,7 +26,7 @@ FIRST_PAUSE: Final = 0.25  # seconds before the second restart in a row; doubled
 log = logging.getLogger("zoolens.serving")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Outcome:
     """What became of a batch: answers, or an error. `worker_lost`: the worker died or was killed over it."""
 

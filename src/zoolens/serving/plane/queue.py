@@ -30,8 +30,8 @@ class Pending:
     an error, or nobody waits for it any more."""
 
     __slots__ = (
-        "_done", "allowed", "alone", "arrived", "arrived_ns", "bytes", "converted", "deadline", "key", "request",
-        "rows", "settled", "timer", "waiting",
+        "_done", "allowed", "alone", "arrived", "arrived_ns", "converted", "deadline", "key", "request", "rows",
+        "settled", "timer", "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -55,7 +55,6 @@ class Pending:
         self._done = done
         self.settled = False
         self.alone = False
-        self.bytes = sum(array.nbytes for array in request.inputs.values())
         self.waiting = False
         self.timer: asyncio.TimerHandle | None = None
         self.converted: tuple[Adapter, Converting] | None = None
@@ -76,6 +75,11 @@ class Pending:
         let go at once, for as a circle they would stay until Python looks for circles, which takes minutes."""
         self.settled = True
         self._done = _nobody
+
+    @property
+    def bytes(self) -> int:
+        """Of its inputs."""
+        return sum(array.nbytes for array in self.request.inputs.values())
 
     @property
     def line_key(self) -> LineKey:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
 from zoolens.catalog.names import bare
 from zoolens.protocol.errors import Refusal, ServingError
@@ -13,6 +14,9 @@ from zoolens.serving.ladder import Rung
 from zoolens.serving.plane.model import OpenModel
 from zoolens.serving.plane.pool import Slot
 from zoolens.serving.plane.timing import Timing
+
+_PARAMETERS: Final = frozenset({"zoolens_model", "zoolens_min_equivalence"})  # by which clients choose among rungs
+_HEADERS: Final = frozenset(name.replace("_", "-") for name in _PARAMETERS)
 
 
 @dataclass
@@ -68,12 +72,10 @@ def accepted_rungs(
 ) -> frozenset[int]:
     """The rungs that a client accepts: everything that the policy may choose, unless it pins a model or sets a floor on
     equivalence. Rungs behind those of the policy are there for whoever names them."""
-    if not request.parameters and not request.headers:
+    if _PARAMETERS.isdisjoint(request.parameters) and _HEADERS.isdisjoint(request.headers):
         return everything
     pinned = _asked(request, "zoolens_model", "zoolens-model")
     floor = _asked(request, "zoolens_min_equivalence", "zoolens-min-equivalence")
-    if pinned is None and floor is None:
-        return everything
     if pinned is None:
         allowed = [state for state in rungs if state.place in everything]
     else:
