@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final
 
@@ -206,57 +206,75 @@ def _utc(moment: datetime) -> np.datetime64:
 
 @dataclass(frozen=True)
 class ModelActivity:
-    """The runs of the contents that go, or went, by one name. `recent`: how many runs were begun in each of the last
+    """The runs of the contents that go, or went, by one name. `recent`: how many runs were begun in each of several
     equal spans of time, the oldest first."""
 
     runs: int
+    failed: int
     last_run: str
     last_time: datetime
-    failed: int
+    last_dataset: str
+    last_runtime: str
+    datasets: frozenset[str]
+    runtimes: frozenset[str]
+    formats: frozenset[str]
     recent: tuple[int, ...]
 
 
-def model_activity(
-    index: RunIndex,
-    kinds: Sequence[RunKind] = (RunKind.EVALUATION,),
-    *,
-    until: datetime | None = None,
-    days: int = 180,
-    spans: int = 26,
-) -> dict[str, ModelActivity]:
-    """What was run of each model, by its name without version (zoo:name). Models without a run are absent. `recent`
-    covers the so many `days` before `until` (the end of today) in so many `spans`."""
-    end = until or datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
-    key = ("activity", *kinds, end, days, spans)
-    return index.derived(key, lambda columns: _activity(columns, tuple(kinds), end, days, spans))
+@dataclass(frozen=True)
+class Activity:
+    """What was run of every model that has a run, by its name (zoo:name@version); the spans of `ModelActivity.recent`
+    go from the first run of all until the last. A model with several names is there under each."""
+
+    models: Mapping[str, ModelActivity]
+    since: datetime | None = None
+    until: datetime | None = None
 
 
-def _activity(
-    columns: RunColumns, kinds: tuple[RunKind, ...], until: datetime, days: int, spans: int
-) -> dict[str, ModelActivity]:
+def model_activity(index: RunIndex, kinds: Sequence[RunKind] = (RunKind.EVALUATION,), spans: int = 16) -> Activity:
+    """What was run of every model. It is kept until the store changes."""
+    key = ("activity", *kinds, spans)
+    return index.derived(key, lambda columns: _activity(columns, tuple(kinds), spans))
+
+
+def _activity(columns: RunColumns, kinds: tuple[RunKind, ...], spans: int) -> Activity:
     chosen = np.flatnonzero(matching(columns, RunsWanted(kinds=kinds)))
+    if not len(chosen):
+        return Activity({})
     order = chosen[np.lexsort((chosen, columns.created[chosen], columns.model[chosen]))]
     codes, starts = np.unique(columns.model[order], return_index=True)
-    ends = [*starts.tolist(), len(order)][1:]
-    age = (_utc(until) - columns.created[order]) / np.timedelta64(1, "D")
-    span = np.floor(spans * (1 - age / days)).astype(np.int64)
-    recent = (age >= 0) & (span >= 0)
+    times = columns.created[order]
+    since, until = times.min(), times.max()
+    share = (times - since) / max(until - since, np.timedelta64(1, "us"))
     counted = np.zeros((len(columns.models), spans), np.int64)
-    np.add.at(counted, (columns.model[order][recent], np.minimum(span[recent], spans - 1)), 1)
+    np.add.at(counted, (columns.model[order], np.minimum((share * spans).astype(np.int64), spans - 1)), 1)
     failed = columns.state[order] == STATES.index(RunState.FAILED)
-    groups: dict[str, list[ModelActivity]] = {}
-    for code, start, stop in zip(codes.tolist(), starts.tolist(), ends, strict=True):
-        last = int(order[stop - 1])
+    of_name: dict[str, list[ModelActivity]] = {}
+    ends = [*starts.tolist(), len(order)][1:]
+    for code, start, end in zip(codes.tolist(), starts.tolist(), ends, strict=True):
+        model, places, last = columns.models[code], order[start:end], int(order[end - 1])
         activity = ModelActivity(
-            runs=stop - start,
+            runs=end - start,
+            failed=int(np.count_nonzero(failed[start:end])),
             last_run=columns.ids[last],
-            last_time=columns.created[last].item().replace(tzinfo=UTC),
-            failed=int(np.count_nonzero(failed[start:stop])),
+            last_time=_datetime(columns.created[last]),
+            last_dataset=columns.datasets[columns.dataset[last]].name,
+            last_runtime=columns.stacks[columns.stack[last]].name,
+            datasets=frozenset(columns.datasets[data].name for data in set(columns.dataset[places].tolist())),
+            runtimes=frozenset(columns.stacks[stack].name for stack in set(columns.stack[places].tolist())),
+            formats=frozenset((model.format,)),
             recent=tuple(counted[code].tolist()),
         )
-        for name in dict.fromkeys(name.rpartition("@")[0] or name for name in columns.models[code].names):
-            groups.setdefault(name, []).append(activity)
-    return {name: _together(activities) for name, activities in groups.items()}
+        for name in model.names:
+            of_name.setdefault(name, []).append(activity)
+    together = {name: _together(activities) for name, activities in of_name.items()}
+    return Activity(together, _datetime(since), _datetime(until))
+
+
+def _datetime(moment: np.datetime64) -> datetime:
+    at = moment.item()
+    assert isinstance(at, datetime)  # it is, of a time in microseconds
+    return at.replace(tzinfo=UTC)
 
 
 def _together(activities: Sequence[ModelActivity]) -> ModelActivity:
@@ -268,6 +286,9 @@ def _together(activities: Sequence[ModelActivity]) -> ModelActivity:
         last,
         runs=sum(activity.runs for activity in activities),
         failed=sum(activity.failed for activity in activities),
+        datasets=frozenset().union(*(activity.datasets for activity in activities)),
+        runtimes=frozenset().union(*(activity.runtimes for activity in activities)),
+        formats=frozenset().union(*(activity.formats for activity in activities)),
         recent=tuple(map(sum, zip(*(activity.recent for activity in activities), strict=True))),
     )
 
@@ -293,7 +314,7 @@ def history(index: RunIndex, wanted: RunsWanted, metric: str, scope: str = "") -
     return [
         MeasuredPoint(
             run=columns.ids[place],
-            created=columns.created[place].item().replace(tzinfo=UTC),
+            created=_datetime(columns.created[place]),
             dataset=columns.datasets[columns.dataset[place]].name,
             runtime=columns.stacks[columns.stack[place]].name,
             stack=columns.stacks[columns.stack[place]].fingerprint,

@@ -57,17 +57,18 @@ STATES: Final = tuple(RunState)
 @dataclass(frozen=True)
 class Subject:
     """A model, a dataset or a stack that runs are about. `name`: the one to show, which no other dataset has. `names`:
-    every name that it goes by. A stack is named by its runtime."""
+    every name that it goes by. A stack is named by its runtime. `format`: of a model's file."""
 
     fingerprint: str
     name: str
     names: tuple[str, ...]
     searched: str  # all of them, one a line, without regard to case
+    format: str = ""
 
 
-def _subject(fingerprint: str, name: str, names: Iterable[str]) -> Subject:
+def _subject(fingerprint: str, name: str, names: Iterable[str], file_format: str = "") -> Subject:
     every_name = tuple(dict.fromkeys(names))
-    return Subject(fingerprint, name, every_name, "\n".join(every_name).casefold())
+    return Subject(fingerprint, name, every_name, "\n".join(every_name).casefold(), file_format)
 
 
 @dataclass(frozen=True)
@@ -255,10 +256,11 @@ def _subjects(connection: Connection, name: str) -> tuple[Subject, ...]:
         connection, select(aliases.c.fingerprint, aliases.c.name).where(aliases.c.kind == name).order_by(aliases.c.name)
     ):
         names.setdefault(key, []).append(alias)
-    table, column = (models, models.c.ref) if name == "model" else (datasets, datasets.c.name)
-    rows = _tuples(connection, select(table.c.fingerprint, column))
-    listed = [_subject(key, shown, [shown, *names.get(key, ())]) for key, shown in rows]
-    return tuple(_told_apart(listed) if name == "dataset" else listed)
+    if name == "model":
+        rows = _tuples(connection, select(models.c.fingerprint, models.c.ref, models.c.format))
+        return tuple(_subject(key, shown, [shown, *names.get(key, ())], form) for key, shown, form in rows)
+    rows = _tuples(connection, select(datasets.c.fingerprint, datasets.c.name))
+    return tuple(_told_apart([_subject(key, shown, [shown, *names.get(key, ())]) for key, shown in rows]))
 
 
 def _told_apart(listed: Sequence[Subject]) -> Iterator[Subject]:

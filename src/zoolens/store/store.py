@@ -42,7 +42,6 @@ from zoolens.store.records import (
 )
 from zoolens.store.state import NEWEST, Newest
 from zoolens.store.studies import StudyRecord, TrialRecord
-from zoolens.store.summaries import RunSummary, load_summaries
 from zoolens.store.target import Target, refuse_missing, resolve
 from zoolens.store.values import storable
 
@@ -174,10 +173,6 @@ class Store(Database):
             some = wanted[start : start + RUNS_AT_ONCE]
             runs += self.read(lambda connection, some=some: queries.load_runs(connection, ids=some))  # type: ignore[misc]
         return runs
-
-    def run_summaries(self, ids: Collection[str] | None = None) -> list[RunSummary]:
-        """What the runs of these ids, or all runs of every kind, are about, oldest first."""
-        return self.read(lambda connection: load_summaries(connection, ids))
 
     def model_names(self) -> list[tuple[str, str]]:
         """Every name that a model was given, with the fingerprint of its content."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, timedelta
 
 from zoolens.store.browsing import (
     FigureOrder,
@@ -120,12 +120,22 @@ class BrowsingContract:
         runs = [_add(store, "zoo:a@1", 0.5), _add(store, "zoo:a@2", 0.4, data=dataset_record("letters"), error="no")]
         runs += [_add(store, "zoo:a@1", 0.8, runtime="torch"), _add(store, "zoo:b@1", kind=RunKind.TRIAL)]
         index = RunIndex(store)
-        [(name, activity)] = model_activity(index, days=10, spans=5).items()
-        assert (name, activity.runs, activity.failed, activity.last_run) == ("zoo:a", 3, 1, runs[2].id)
-        assert (activity.last_time, activity.recent) == (runs[2].created, (0, 0, 0, 0, 3))
-        later = model_activity(index, until=datetime.now(UTC) + timedelta(days=5), days=10, spans=5)
-        assert later["zoo:a"].recent == (0, 0, 3, 0, 0)
-        assert model_activity(index, until=datetime.now(UTC) + timedelta(days=50), days=10)["zoo:a"].runs == 3
+        activity = model_activity(index, spans=5)
+        assert (activity.since, activity.until) == (runs[0].created, runs[2].created)
+        assert set(activity.models) == {"zoo:a@1", "zoo:a@2"}
+        first, second = activity.models["zoo:a@1"], activity.models["zoo:a@2"]
+        assert (first.runs, first.failed, first.last_run, first.last_time) == (2, 0, runs[2].id, runs[2].created)
+        assert (first.last_dataset, first.last_runtime) == ("digits", "torch")
+        assert (first.runtimes, first.datasets) == (frozenset({"onnxruntime", "torch"}), frozenset({"digits"}))
+        assert first.formats == frozenset({"onnx"})
+        assert (first.recent[0], first.recent[-1], sum(first.recent)) == (1, 1, 2)
+        assert (second.runs, second.failed, sum(second.recent)) == (1, 1, 1)
+        renamed = model_record("zoo:a@2", "zoo:a@1")  # the content of the first by the second's name
+        store.begin_run(renamed, dataset_record("letters"), stack_record())
+        assert {name: known.runs for name, known in model_activity(index).models.items()} == {
+            "zoo:a@1": 3,
+            "zoo:a@2": 4,
+        }
         of_model = RunsWanted(models=("zoo:a",))
         assert best_runs(index, of_model, "top1") == {
             "digits": [(runs[2].id, 0.8), (runs[0].id, 0.5)],
@@ -149,5 +159,5 @@ class BrowsingContract:
     def test_an_empty_store_has_an_empty_page(self, store: Store) -> None:
         index = RunIndex(store)
         assert page_of_runs(index, RunsWanted(text="abc"), FigureOrder("top1")).total == 0
-        assert model_activity(index) == {}
+        assert not model_activity(index).models
         assert not count_facets(index).datasets

@@ -2,30 +2,58 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
+from zoolens.comparisons.answer_pages import AnswerReader
+from zoolens.errors import ZoolensError
+from zoolens.store.browsing import model_activity
+from zoolens.store.run_columns import RunIndex
+from zoolens.store.scopes import batch_scope
 from zoolens.store.store import Store, open_store
 from zoolens.ui.model_index import ModelIndex
-from zoolens.ui.run_table import RunTable
 from zoolens.ui.settings import Settings
 from zoolens.ui.zoo_listing import ZooListing
+
+log = logging.getLogger("zoolens.ui")
+
+SORTED_BY: Final = (("top1", ""), ("latency_p50", batch_scope(1)))  # what lists of runs are sorted by most often
 
 
 @dataclass(frozen=True)
 class Context:
-    """Threads share it. `runs.runs()` and `models.models()` look up what changed by themselves."""
+    """Threads share it. `runs` (see `store.browsing`) and `models.models()` look up what changed by themselves;
+    `answers` reads what runs answered, input by input, and keeps the last few."""
 
     settings: Settings
     store: Store
-    runs: RunTable
+    runs: RunIndex
     models: ModelIndex
+    answers: AnswerReader
 
 
 @contextmanager
 def open_context(settings: Settings) -> Iterator[Context]:
-    """Open the store, and begin to list the zoos."""
+    """Open the store, and begin to list the zoos and to read what lists of runs are sorted by."""
     with open_store(settings.store, must_exist=True) as store, ZooListing() as zoos:
-        table = RunTable(store)
-        yield Context(settings, store, table, ModelIndex(table, zoos))
+        index = RunIndex(store)
+        reading = threading.Thread(target=_read_ahead, args=(index,), name="runs")
+        reading.start()
+        try:
+            yield Context(settings, store, index, ModelIndex(index, zoos), AnswerReader(store))
+        finally:
+            reading.join()
+
+
+def _read_ahead(index: RunIndex) -> None:
+    """Read what the first pages ask for while the browser starts: of very many runs it takes seconds."""
+    try:
+        model_activity(index)
+        for metric, scope in SORTED_BY:
+            index.figures(index.columns(), metric, scope)
+    except ZoolensError:
+        log.debug("Runs could not be read ahead: the page that asks for them will say why.", exc_info=True)

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from zoolens.measure.classorder import judged_right
 from zoolens.present.figures import provenance_mark, with_interval
-from zoolens.store.records import Observation, Provenance
+from zoolens.store.records import Observation, Provenance, Run
+from zoolens.store.scopes import Dimension, parse_scope
+from zoolens.store.store import Store
 from zoolens.ui.endpoint import Answer, Shown
+
+LISTED: Final = ("top1", "latency_p50")  # the figures that lists of runs show
 
 
 class Figure(Answer):
@@ -41,3 +49,27 @@ def figure_of(observation: Observation) -> Figure:
         interval=both,
         reason=str(observation.details.get("reason") or ""),
     )
+
+
+def listed_figures(
+    store: Store, runs: Sequence[Run], metrics: Sequence[str] = LISTED
+) -> Mapping[str, Sequence[Observation]]:
+    """What lists show of these runs, by run, without the figures that were made in a wrong order of classes."""
+    stored = store.observations_by_run([run.id for run in runs], metrics=metrics)
+    return {run.id: judged_right(run, stored.get(run.id, ())) for run in runs}
+
+
+def figure_named(observations: Iterable[Observation], metric: str, scope: str | None = None) -> Figure | None:
+    """The figure of a metric in a scope. Without one, it is that of the whole run, or else that of the smallest batch
+    with interference removed: never of a single class or a raw timing."""
+    own = [observation for observation in observations if observation.metric == metric]
+    if scope is not None:
+        return next((figure_of(observation) for observation in own if observation.scope == scope), None)
+    fitting = [observation for observation in own if _stands_for_run(observation.scope)]
+    least = min(fitting, key=lambda observation: (len(observation.scope), observation.scope), default=None)
+    return None if least is None else figure_of(least)
+
+
+def _stands_for_run(scope: str) -> bool:
+    parsed = parse_scope(scope)
+    return not parsed.raw and (scope == "" or parsed.dimension is Dimension.BATCH)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from zoolens.catalog.names import bare, parse
-from zoolens.store.records import RunKind
-from zoolens.store.summaries import RunSummary
-from zoolens.ui.run_table import Runs, RunTable
+from zoolens.store.browsing import Activity, ModelActivity, model_activity
+from zoolens.store.run_columns import RunIndex
 from zoolens.ui.zoo_listing import Listed, ZooListing
 from zoolens.zoos.base import Entry
 from zoolens.zoos.listing import params_of
@@ -25,8 +22,8 @@ _SIZES: Final = ((1e6, "<1M"), (1e7, "1M-10M"), (1e8, "10M-100M"), (float("inf")
 @dataclass(frozen=True)
 class ModelRow:
     """One name of a model, `ref` being zoo:name@version. `activity`: how many runs there were in each of 16 equal
-    stretches of time from the store's first run until its last. `latest`: the newest run. `listed`: a zoo of this
-    machine has it; otherwise only the store knows it. `text` is what a search looks through."""
+    stretches of time from the store's first run until its last. `latest`: what was run of it, and when last. `listed`:
+    a zoo of this machine has it; otherwise only the store knows it. `text` is what a search looks through."""
 
     ref: str
     zoo: str
@@ -42,7 +39,7 @@ class ModelRow:
     claimed_top1: float | None = None
     description: str = ""
     runs: int = 0
-    latest: RunSummary | None = None
+    latest: ModelActivity | None = None
     runtimes: tuple[str, ...] = ()
     datasets: tuple[str, ...] = ()
     activity: tuple[int, ...] = ()
@@ -58,62 +55,47 @@ class ModelRow:
 
 @dataclass(frozen=True, eq=False)
 class Models:
-    """All rows in the order of their names, and when the sparklines begin and end."""
+    """All rows in the order of their names, and what they were made of."""
 
-    version: tuple[int, int]
+    activity: Activity
+    listed: Listed
     rows: Sequence[ModelRow]
-    since: datetime | None = None
-    until: datetime | None = None
-    notes: Sequence[str] = ()
-    complete: bool = False
+    searches: dict[Any, Any] = field(default_factory=dict)  # what was found in them lately
 
 
 @dataclass
 class ModelIndex:
     """`models()` is made anew when the store or the listing of the zoos has changed; threads may share it."""
 
-    table: RunTable
+    index: RunIndex
     zoos: ZooListing
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _models: Models = field(default_factory=lambda: Models((-1, -1), ()))
+    _models: Models | None = None
 
     def models(self) -> Models:
-        runs, listed = self.table.runs(), self.zoos.listed
+        activity, listed = model_activity(self.index, spans=BARS), self.zoos.listed
         with self._lock:
-            if self._models.version != (runs.version, listed.version):
-                self._models = build(runs, listed)
-            return self._models
+            known = self._models
+            if known is None or known.activity is not activity or known.listed is not listed:
+                self._models = known = build(activity, listed)
+            return known
 
 
-def build(runs: Runs, listed: Listed) -> Models:
+def build(activity: Activity, listed: Listed) -> Models:
     """The rows of everything that is listed or was measured."""
-    measured = [run for run in runs.ordered if run.kind is RunKind.EVALUATION]
-    times = [run.created for run in measured]
-    since, until = (min(times), max(times)) if times else (None, None)
-    by_name = _by_name(measured, runs.names)
     entries = {entry.full_ref: entry for entry in listed.entries}
-    rows = [_row(ref, entry, by_name.get(ref, ()), since, until) for ref, entry in entries.items()]
-    rows += [_row(ref, None, own, since, until) for ref, own in by_name.items() if ref not in entries]
+    rows = [_row(ref, entry, activity.models.get(ref)) for ref, entry in entries.items()]
+    rows += [_row(ref, None, measured) for ref, measured in activity.models.items() if ref not in entries]
     rows.sort(key=lambda row: (row.ref.lower(), row.ref))
-    return Models((runs.version, listed.version), rows, since, until, listed.notes, listed.complete)
+    return Models(activity, listed, rows)
 
 
-def _by_name(measured: Iterable[RunSummary], names: Mapping[str, frozenset[str]]) -> dict[str, list[RunSummary]]:
-    """Evaluations by every name that their model's content has."""
-    by_name: dict[str, list[RunSummary]] = {}
-    for run in measured:
-        for name in names.get(run.model) or (run.ref,):
-            by_name.setdefault(name, []).append(run)
-    return by_name
-
-
-def _row(
-    ref: str, entry: Entry | None, runs: Sequence[RunSummary], since: datetime | None, until: datetime | None
-) -> ModelRow:
+def _row(ref: str, entry: Entry | None, measured: ModelActivity | None) -> ModelRow:
     reference = parse(ref)
     manifest = entry.manifest if entry is not None else None
-    formats = [asset.format for asset in manifest.assets] if manifest else [run.format for run in runs]
-    runtimes, datasets = (sorted({getattr(run, name) for run in runs}) for name in ("runtime", "dataset_name"))
+    own = measured.formats if measured is not None else ()
+    formats = [asset.format for asset in manifest.assets] if manifest else sorted(own)
+    runtimes, datasets = (sorted(measured.runtimes), sorted(measured.datasets)) if measured is not None else ([], [])
     licence = (manifest.license if manifest else None) or UNKNOWN
     description = manifest.description if manifest else ""
     return ModelRow(
@@ -130,11 +112,11 @@ def _row(
         bytes=_bytes(entry) if entry else None,
         claimed_top1=manifest.claimed("top1") if manifest else None,
         description=description,
-        runs=len(runs),
-        latest=max(runs) if runs else None,
+        runs=measured.runs if measured is not None else 0,
+        latest=measured,
         runtimes=tuple(runtimes),
         datasets=tuple(datasets),
-        activity=_activity(runs, since, until),
+        activity=measured.recent if measured is not None else (),
         text="\n".join((ref, description[:2000], licence, *formats, *runtimes, *datasets)).lower(),
     )
 
@@ -146,11 +128,3 @@ def _bytes(entry: Entry) -> int | None:
         if None not in sizes:
             return sum(size for size in sizes if size is not None)
     return None
-
-
-def _activity(runs: Sequence[RunSummary], since: datetime | None, until: datetime | None) -> tuple[int, ...]:
-    if not runs or since is None or until is None:
-        return ()
-    span = (until - since).total_seconds() or 1.0
-    places = Counter(min(BARS - 1, int(BARS * (run.created - since).total_seconds() / span)) for run in runs)
-    return tuple(places.get(place, 0) for place in range(BARS))

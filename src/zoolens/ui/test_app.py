@@ -86,8 +86,7 @@ def test_models_without_a_value_are_sorted_last_both_ways(home, client):
         assert params == sorted(params, reverse=sort.startswith("-"))
 
 
-def test_what_is_measured_while_the_server_runs_is_seen(home, client, monkeypatch):
-    monkeypatch.setattr("zoolens.ui.run_table._REST", 0)
+def test_what_is_measured_while_the_server_runs_is_seen(home, client):
     ask = client()
     assert ask.get(f"{PREFIX}/models?measured=yes").json()["total"] == 0
     measured(home, "demo:lenet-jax@1.0.0")

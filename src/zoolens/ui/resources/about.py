@@ -6,7 +6,7 @@ from pathlib import PurePath
 from typing import Final
 
 from zoolens import __version__
-from zoolens.store.records import RunKind
+from zoolens.store.browsing import page_of_runs
 from zoolens.ui.context import Context
 from zoolens.ui.endpoint import Answer, Endpoint, Query, Shown
 
@@ -24,7 +24,7 @@ class About(Answer):
 
 
 def about(context: Context, _: AboutQuery) -> About:
-    runs = sum(run.kind is RunKind.EVALUATION for run in context.runs.runs().ordered)
+    runs = page_of_runs(context.runs, limit=0).total
     return About(version=__version__, store=PurePath(context.store.name).name, runs=runs)
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from functools import lru_cache
 from typing import Any, Final, Literal
 
 from pydantic import Field
@@ -14,14 +13,15 @@ from zoolens.present.figures import count, figure
 from zoolens.store.records import Observation
 from zoolens.ui.context import Context
 from zoolens.ui.endpoint import Answer, Endpoint, Paged, Shown
-from zoolens.ui.figures import Figure, figure_of
+from zoolens.ui.facets import Facet, facet_of
+from zoolens.ui.figures import Figure, figure_named, listed_figures
 from zoolens.ui.model_index import ModelRow, Models
 
 Sort = Literal[
     "best", "ref", "-ref", "runs", "-runs", "params", "-params", "bytes", "-bytes", "claimed_top1", "-claimed_top1",
     "latest", "-latest",
 ]  # fmt: skip
-_SHOWN_VALUES: Final = 200  # of a facet
+_SEARCHES_KEPT: Final = 32  # for the next page of the same search
 _LONGEST_SEARCH: Final = 200
 
 
@@ -78,18 +78,6 @@ class ModelItem(Answer):
     latest: LatestRun | None
 
 
-class FacetValue(Answer):
-    """How many models have this value, counted among those that fit all other facets and the search."""
-
-    value: Shown
-    count: int
-
-
-class Facet(Answer):
-    name: str
-    values: list[FacetValue]
-
-
 class ModelPage(Answer):
     """`total` models fit, of `all` there are. `complete`: every zoo was listed; otherwise ask again. `notes`: what
     could not be listed, and why."""
@@ -118,7 +106,7 @@ _SORTS: Final[dict[str, Callable[[ModelRow], Any]]] = {
     "params": lambda row: row.params,
     "bytes": lambda row: row.bytes,
     "claimed_top1": lambda row: row.claimed_top1,
-    "latest": lambda row: row.latest.created if row.latest else None,
+    "latest": lambda row: row.latest.last_time if row.latest else None,
 }
 
 
@@ -126,19 +114,18 @@ def models(context: Context, query: ModelsQuery) -> ModelPage:
     known = context.models.models()
     fitting, facets = _search(known, _key(query))
     rows = _sorted(fitting, query.sort)[query.offset : query.offset + query.limit]
-    figures = context.store.observations_by_run(
-        [row.latest.id for row in rows if row.latest], metrics=("top1", "latency_p50")
-    )
+    latest = context.store.runs_of([row.latest.last_run for row in rows if row.latest])
+    figures = listed_figures(context.store, latest)
     return ModelPage(
         total=len(fitting),
         all=len(known.rows),
         offset=query.offset,
         rows=[_item(row, figures) for row in rows],
         facets=facets,
-        since=known.since,
-        until=known.until,
-        complete=known.complete,
-        notes=list(known.notes),
+        since=known.activity.since,
+        until=known.activity.until,
+        complete=known.listed.complete,
+        notes=list(known.listed.notes),
     )
 
 
@@ -150,9 +137,17 @@ def _key(query: ModelsQuery) -> tuple[tuple[str, ...], Chosen]:
     return tuple(query.q.lower().split()), chosen
 
 
-@lru_cache(64)  # the next page of the same search; `Models` is another object after every change
 def _search(known: Models, key: tuple[tuple[str, ...], Chosen]) -> tuple[list[ModelRow], list[Facet]]:
-    words, chosen = key
+    """The rows that fit and the counts of facets, kept as long as the models are the same."""
+    if key not in known.searches:
+        while len(known.searches) >= _SEARCHES_KEPT:
+            known.searches.pop(next(iter(known.searches)), None)
+        known.searches[key] = _found(known, *key)
+    found: tuple[list[ModelRow], list[Facet]] = known.searches[key]
+    return found
+
+
+def _found(known: Models, words: tuple[str, ...], chosen: Chosen) -> tuple[list[ModelRow], list[Facet]]:
     counts: dict[str, Counter[str]] = {name: Counter() for name in _FACETS}
     fitting: list[ModelRow] = []
     for row in known.rows:
@@ -167,14 +162,7 @@ def _search(known: Models, key: tuple[tuple[str, ...], Chosen]) -> tuple[list[Mo
             counts[missed[0]].update(_FACETS[missed[0]](row))
     if words:  # those whose names have the words come first
         fitting.sort(key=lambda row: not all(word in row.ref.lower() for word in words))
-    return fitting, [_facet(name, counts[name], dict(chosen).get(name, ())) for name in _FACETS]
-
-
-def _facet(name: str, counts: Counter[str], chosen: Collection[str]) -> Facet:
-    """The most frequent values, and those that are chosen whether or not anything has them."""
-    shown = dict(counts.most_common(_SHOWN_VALUES)) | {value: counts.get(value, 0) for value in chosen}
-    ordered = sorted(shown.items(), key=lambda item: (-item[1], item[0]))
-    return Facet(name=name, values=[FacetValue(value=value, count=number) for value, number in ordered])
+    return fitting, [facet_of(name, counts[name], dict(chosen).get(name, ())) for name in _FACETS]
 
 
 def _sorted(rows: list[ModelRow], sort: Sort) -> list[ModelRow]:
@@ -189,13 +177,13 @@ def _sorted(rows: list[ModelRow], sort: Sort) -> list[ModelRow]:
     return sorted(known, key=value, reverse=sort.startswith("-")) + unknown
 
 
-def _item(row: ModelRow, figures: dict[str, list[Observation]]) -> ModelItem:
+def _item(row: ModelRow, figures: Mapping[str, Sequence[Observation]]) -> ModelItem:
     latest = None
     if row.latest is not None:
-        run, own = row.latest, figures.get(row.latest.id, ())
+        run, own = row.latest, figures.get(row.latest.last_run, ())
         latest = LatestRun(
-            id=run.id, created=run.created, dataset=run.dataset_name, runtime=run.runtime,
-            top1=_figure(own, "top1"), latency_p50=_figure(own, "latency_p50"),
+            id=run.last_run, created=run.last_time, dataset=run.last_dataset, runtime=run.last_runtime,
+            top1=figure_named(own, "top1"), latency_p50=figure_named(own, "latency_p50"),
         )  # fmt: skip
     return ModelItem(
         ref=row.ref, zoo=row.zoo, name=row.name, version=row.version, listed=row.listed, task=row.task,
@@ -205,13 +193,6 @@ def _item(row: ModelRow, figures: dict[str, list[Observation]]) -> ModelItem:
         description=row.description, runs=row.runs, runtimes=list(row.runtimes),
         datasets=list(row.datasets), activity=list(row.activity), latest=latest,
     )  # fmt: skip
-
-
-def _figure(observations: Iterable[Observation], metric: str) -> Figure | None:
-    """The whole of a dataset, or a single input at a time: never one class, a raw timing or a larger batch."""
-    fitting = (one for one in observations if one.metric == metric and one.scope in ("", "batch=1"))
-    observation = next(fitting, None)
-    return None if observation is None else figure_of(observation)
 
 
 ENDPOINTS: Final = (
