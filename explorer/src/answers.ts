@@ -12,7 +12,7 @@ export interface Facet {
   values: (FacetValue)[];
 }
 
-/** How many models have this value, counted among those that fit all other facets and the search. */
+/** How many rows have this value, counted among those that fit all other facets and the search. */
 export interface FacetValue {
   value: string;
   count: number;
