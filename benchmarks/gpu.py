@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parent.parent
-LIMITS = {"facts": 40, "torch": 150, "trace": 70, "diverge": 100, "eval": 80, "jax": 150}  # seconds
+LIMITS = {"facts": 40, "torch": 150, "trace": 70, "roofline": 90, "diverge": 100, "eval": 80, "jax": 150}  # seconds
 BATCHES = (1, 8, 32, 128, 256)
 STAGES = ((3, 64), (4, 128), (6, 256), (3, 512))  # blocks and width of each stage of ResNet-50
 
@@ -389,6 +389,39 @@ def trace(chosen: argparse.Namespace) -> None:
     zoolens("trace", str(manifest), *shared, "--level", "library", "--trust", *out)
 
 
+def roofline(chosen: argparse.Namespace) -> None:
+    """The peaks of the device beside a plain loop of products and copies, and ResNet-50 against them."""
+    attempt(lambda: zoolens("machine", "peaks", "--device", chosen.device))
+    attempt(lambda: plain_loops(chosen))
+    _, manifest = torch_network(chosen)
+    out = ["--html", str(chosen.out / "roofline.html")] if chosen.out else []
+    if chosen.out:
+        chosen.out.mkdir(parents=True, exist_ok=True)
+    shared = ["-r", "torch", "--batch", "32", "--repeats", "20", "--seconds", "5", "--device", chosen.device]
+    zoolens("trace", str(manifest), *shared, "--trust", "--roofline", *out)
+
+
+def plain_loops(chosen: argparse.Namespace) -> None:
+    """What somebody would write who does not know zoolens: a loop, with the device synchronised around it."""
+    import torch
+
+    def seconds(call: Callable[[], Any], times: int) -> float:
+        call()
+        torch.cuda.synchronize(chosen.device)
+        began = time.perf_counter()
+        for _ in range(times):
+            call()
+        torch.cuda.synchronize(chosen.device)
+        return (time.perf_counter() - began) / times
+
+    for kind in (torch.float64, torch.float32, torch.bfloat16, torch.float16):
+        x = torch.randn(8192, 8192, device=chosen.device).to(kind)
+        print(f"plain loop, {kind}: {2 * 8192**3 / seconds(lambda x=x: x @ x, 20) / 1e12:.1f} TFLOP/s", flush=True)
+    source = torch.ones(1 << 30, dtype=torch.uint8, device=chosen.device)
+    target = torch.empty_like(source)
+    print(f"plain loop, copy: {2 * (1 << 30) / seconds(lambda: target.copy_(source), 20) / 1e9:.0f} GB/s", flush=True)
+
+
 def own_profiles(chosen: argparse.Namespace) -> None:
     """Layers and kernels of each mode, without the command."""
     import numpy as np
@@ -442,6 +475,7 @@ SECTIONS = {
     "jax": jax_times,
     "eval": evaluation,
     "trace": trace,
+    "roofline": roofline,
     "diverge": divergence,
 }
 

@@ -23,18 +23,19 @@ def command() -> None:
 
 @command.command()
 @click.option("--threads", type=click.IntRange(1), default=None, help="Threads; default: one for each core.")
+@click.option("--device", default="cpu", show_default=True, help="cpu, cuda or cuda:N.")
 @click.option("--fresh", is_flag=True, help="Measure again, although it is known.")
 @store_option("makes")
 @json_option
 @wide_option
-def peaks(threads: int | None, fresh: bool, store: str | None, as_json: bool) -> None:
+def peaks(threads: int | None, device: str, fresh: bool, store: str | None, as_json: bool) -> None:
     """Measure operations per second in each precision and bytes per second from caches and memory, once.
 
     It takes half a minute and wants the machine for itself.
     """
     from zoolens.tracing.roofline.peaks import machine_peaks
 
-    measured = machine_peaks(threads=threads, fresh=fresh, store=store)
+    measured = machine_peaks(threads=threads, device=device, fresh=fresh, store=store)
     if as_json:
         echo_json(_data(measured))
     else:
@@ -45,6 +46,7 @@ def _data(peaks: Peaks) -> dict[str, Any]:
     return {
         "run": peaks.run,
         "cpu": peaks.cpu,
+        "device": peaks.device,
         "threads": peaks.threads,
         "flops_per_second": dict(peaks.flops),
         "measured_by": dict(peaks.by),
@@ -55,7 +57,7 @@ def _data(peaks: Peaks) -> dict[str, Any]:
 
 
 def _print(peaks: Peaks) -> None:
-    click.echo(f"{peaks.cpu}, {peaks.threads} threads (run {peaks.run[:8]})")
+    click.echo(f"{peaks.title} (run {peaks.run[:8]})")
     rows = [
         [precision, f"{speed / 1e9:,.1f} GFLOP/s", peaks.by[precision], _mark(peaks, precision)]
         for precision, speed in sorted(peaks.flops.items(), key=lambda item: -item[1])

@@ -107,6 +107,10 @@ class Trace:
         return f"{version} ({', '.join(notes)})" if notes else version
 
     @property
+    def device(self) -> str:
+        return str(self.run.stack.identity.get("options", {}).get("device", "cpu"))
+
+    @property
     def threads(self) -> int | None:
         """How many threads the runtime was given or says that it uses; None: not known."""
         options = self.run.stack.identity.get("options", {})

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from zoolens.errors import ZoolensError
 from zoolens.graph.cost import cost
 from zoolens.graph.model import Node
 from zoolens.graph.vocabulary import VIEWS
+from zoolens.measure.lock import accelerator_identity
 from zoolens.present.figures import NOTHING, figure
 from zoolens.store.records import fingerprint
 from zoolens.store.store import Store
@@ -33,7 +34,7 @@ from zoolens.tracing.spans import Level
 from zoolens.tracing.stored import SUMS_UP, Trace
 
 WIDTHS: Final[Mapping[str, int]] = {
-    "float64": 8, "float32": 4, "bfloat16": 2, "float16": 2, "int8": 1, "uint8": 1,
+    "float64": 8, "float32": 4, "tf32": 4, "bfloat16": 2, "float16": 2, "int8": 1, "uint8": 1,
 }  # fmt: skip
 _NOT_MOVED: Final = VIEWS | {"input", "parameter", "constant"}
 
@@ -102,14 +103,9 @@ def roofline(trace: Trace, *, store: Store | str | Path | None = None, peaks: Pe
         raise ZoolensError(
             f"The trace of {trace.title} has no layers.", hint=reason or "Trace it again with --level layer."
         )
-    options = trace.run.stack.identity.get("options", {})
-    if options.get("device", "cpu") != "cpu":
-        raise ZoolensError(
-            f"The trace of {trace.title} was made on {options['device']}: peaks are only measured of the CPU so far."
-        )
     if peaks is None:
         _check_machine(trace)
-    known = peaks or machine_peaks(threads=trace.threads, store=store)
+    known = peaks or _peaks(trace, store)
     traced = traced_graph(trace)
     counted = _Counted(traced, trace.batch)
     bandwidth = known.bytes_per_second(counted.working_set)
@@ -137,10 +133,18 @@ def roofline(trace: Trace, *, store: Store | str | Path | None = None, peaks: Pe
     )
 
 
+def _peaks(trace: Trace, store: Store | str | Path | None) -> Peaks:
+    on_cpu = trace.device == "cpu"
+    return machine_peaks(threads=trace.threads if on_cpu else None, device=trace.device, store=store)
+
+
 def _check_machine(trace: Trace) -> None:
     machine = describe_machine()
-    here = {"cpu": machine.cpu, "flags": fingerprint(machine.flags)[:12], "cores": machine.cores}
+    here: dict[str, Any] = {"cpu": machine.cpu, "flags": fingerprint(machine.flags)[:12], "cores": machine.cores}
     there = trace.run.stack.identity.get("machine", {})
+    if trace.device != "cpu":
+        here = {"name": accelerator_identity(trace.device).get("name")}
+        there = trace.run.stack.identity.get("accelerator", {})
     if any(there.get(name) != value for name, value in here.items()):
         raise ZoolensError(
             f"The trace of {trace.title} was made on another machine, whose peaks are not known here.",
@@ -228,12 +232,13 @@ class _Counted:
 def sentences(found: Roofline) -> Iterator[str]:
     trace, share = found.trace, found.efficiency
     words = NOTHING if share is None else f"{100 * share:.1f} %"
+    device = "this machine" if found.peaks.device == "cpu" else found.peaks.cpu
     yield (
-        f"At its peaks this machine takes {figure(found.best, 's')} for a batch of {trace.batch}. {trace.runtime} "
+        f"At its peaks {device} takes {figure(found.best, 's')} for a batch of {trace.batch}. {trace.runtime} "
         f"takes {figure(found.measured, 's')}: it runs at {words} of what is possible."
     )
     yield (
-        f"Weights and activations have {figure(found.working_set, 'B')}, which this machine moves at "
+        f"Weights and activations have {figure(found.working_set, 'B')}, which {device} moves at "
         f"{found.bandwidth / 1e9:,.1f} GB/s."
     )
     beyond = [layer for layer in found.layers if (layer.efficiency or 0) > 1.05]

@@ -37,7 +37,7 @@ def roofline_chart(found: Roofline) -> Chart:
     layers = [*(_roof(found, name, peak, low, high, x, y) for name, peak in peaks.items()), *_points(points, x, y)]
     title = heading(
         f"Roofline of {found.trace.run.ref} in {found.trace.runtime}, batch {found.trace.batch}",
-        f"{found.peaks.threads} threads; the larger a point, the longer the layer takes",
+        f"{found.peaks.title}; the larger a point, the longer the layer takes",
     )
     spec: Spec = {"layer": [part for group in layers for part in (group if isinstance(group, list) else [group])]}
     name = f"roofline-{found.trace.run.id[:8]}"

@@ -1,7 +1,8 @@
 """Measures the peaks of this machine; run as a program of its own, since libraries fix their threads when they load.
 
 It prints JSON: operations per second of matrix products by precision and library, and bytes per second of copies by the
-size of what is copied. The best of several repetitions counts: a peak is what the machine can do undisturbed.
+size of what is copied. The best of several repetitions counts: a peak is what the machine can do undisturbed. Its
+argument is the number of threads, or the name of a CUDA device.
 """
 
 from __future__ import annotations
@@ -30,6 +31,14 @@ ROUND_BYTES: Final = 1 << 26  # that one call copies at least
 def measure(threads: int) -> dict[str, Any]:
     copies = list(_copies(threads))  # first: processes are forked while only numpy is loaded
     return {"threads": threads, "gemm": list(_gemms(threads)), "copy": copies}
+
+
+def measure_device(device: str) -> dict[str, Any]:
+    from zoolens.runtimes import torchdevicepeaks
+
+    about = torchdevicepeaks.describe(device)
+    copies = list(torchdevicepeaks.copies(device))
+    return {**about, "gemm": list(torchdevicepeaks.products(device)), "copy": copies}
 
 
 def _gemms(threads: int) -> Iterator[dict[str, Any]]:
@@ -138,4 +147,5 @@ def shortest(repeated: Repeating) -> tuple[float, bool]:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(f"{json.dumps(measure(int(sys.argv[1])))}\n")
+    wanted = sys.argv[1]
+    sys.stdout.write(f"{json.dumps(measure(int(wanted)) if wanted.isdigit() else measure_device(wanted))}\n")

@@ -8,18 +8,21 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
 from zoolens.engine.machine import available_cores, describe_machine
 from zoolens.errors import ZoolensError
+from zoolens.measure.lock import accelerator_identity
 from zoolens.plugins import installed_version
 from zoolens.runtimes.base import Options, Runtime
+from zoolens.runtimes.devices import device_kind
 from zoolens.runtimes.isolated import open_isolated
 from zoolens.runtimes.naming import runtime_named
 from zoolens.runtimes.noise import made_up_feeds
@@ -56,14 +59,20 @@ class Peaks:
     second, read and written together, by the bytes that are moved about. `missing`: precisions that could not be
     measured, and why. `by`: the library that was quickest."""
 
-    cpu: str
-    threads: int
+    cpu: str  # or the name of the device that is no CPU
+    threads: int | None  # None on a device
     flops: Mapping[str, float]
     bandwidth: Mapping[int, float]
     by: Mapping[str, str] = field(default_factory=dict)
     missing: Mapping[str, str] = field(default_factory=dict)
     disturbed: tuple[str, ...] = ()  # figures of which no undisturbed repetition was had
     run: str = ""
+    device: str = "cpu"
+
+    @property
+    def title(self) -> str:
+        """What was measured: the processor and the number of threads, or the device."""
+        return f"{self.cpu}, {self.threads} threads" if self.device == "cpu" else f"{self.cpu} ({self.device})"
 
     def bytes_per_second(self, working_set: int) -> float:
         """The bandwidth for data of this size: that of the smallest measured size which holds them."""
@@ -72,10 +81,45 @@ class Peaks:
         return self.bandwidth[size]
 
 
-def machine_peaks(*, threads: int | None = None, fresh: bool = False, store: Store | str | Path | None = None) -> Peaks:
-    """The peaks of this machine with so many threads (default: one for each core), from the store or measured now,
-    which takes some ten seconds and wants the machine for itself."""
-    count = threads or available_cores()
+def machine_peaks(
+    *,
+    threads: int | None = None,
+    device: str = "cpu",
+    fresh: bool = False,
+    store: Store | str | Path | None = None,
+) -> Peaks:
+    """The peaks of this machine with so many threads (default: one for each core), or of a CUDA device; from the store
+    or measured now, which takes half a minute and wants the machine for itself."""
+    if device_kind(device) not in ("cpu", "cuda"):
+        raise ZoolensError(f"The peaks of {device} cannot be measured.", hint="Write cpu, cuda or cuda:N.")
+    if device != "cpu" and threads is not None:
+        raise ZoolensError(f"Threads do not count on {device}.", hint="Leave --threads out.")
+    count = (threads or available_cores()) if device == "cpu" else None
+    subject = _processor(count) if count is not None else _accelerator(device)
+    model = ModelRecord(fingerprint(["machine", *subject.about]), f"machine:{subject.name}", "machine", {})
+    stack = StackRecord(fingerprint(["machine", subject.identity]), "machine:peaks", subject.identity, subject.identity)
+    with borrowed_store(store) as opened:
+        begin = opened.begin_attempt if fresh else opened.begin_run
+        run = begin(model, _DATASET, stack, kind=RunKind.MACHINE)
+        if not fresh:
+            run = _newest(opened, run.id, stack.fingerprint)
+        if STAGE not in opened.stages(run.id):
+            measured = _measured(device if count is None else str(count), count)
+            measured["gemm"] += _products_in_runtimes(count) if count is not None else []
+            opened.finish_stage(run.id, STAGE, list(_observations(measured)))
+        return replace(_read(opened.observations(run.id), subject.name, count, run.id), device=device)
+
+
+@dataclass(frozen=True)
+class _Subject:
+    """What is measured. `about`: what makes it another one; `identity`: what else the figures depend on."""
+
+    name: str
+    about: tuple[Any, ...]
+    identity: Mapping[str, Any]
+
+
+def _processor(threads: int) -> _Subject:
     machine = describe_machine()
     identity = {
         "protocol": PROTOCOL,
@@ -83,21 +127,22 @@ def machine_peaks(*, threads: int | None = None, fresh: bool = False, store: Sto
         "flags": fingerprint(machine.flags)[:12],
         "cores": machine.cores,
         "memory": machine.memory_bytes,
-        "threads": count,
+        "threads": threads,
         "packages": {name: installed_version(name) for name in ("numpy", "torch", "onnxruntime", "openvino")},
     }
-    model = ModelRecord(fingerprint(["machine", machine.cpu, machine.flags]), f"machine:{machine.cpu}", "machine", {})
-    stack = StackRecord(fingerprint(["machine", identity]), "machine:peaks", identity, identity)
-    with borrowed_store(store) as opened:
-        begin = opened.begin_attempt if fresh else opened.begin_run
-        run = begin(model, _DATASET, stack, kind=RunKind.MACHINE)
-        if not fresh:
-            run = _newest(opened, run.id, stack.fingerprint)
-        if STAGE not in opened.stages(run.id):
-            measured = _measured(count)
-            measured["gemm"] += _products_in_runtimes(count)
-            opened.finish_stage(run.id, STAGE, list(_observations(measured)))
-        return _read(opened.observations(run.id), machine.cpu, count, run.id)
+    return _Subject(machine.cpu, (machine.cpu, machine.flags), identity)
+
+
+def _accelerator(device: str) -> _Subject:
+    accelerator = accelerator_identity(device)
+    identity = {
+        "protocol": PROTOCOL,
+        "accelerator": accelerator,
+        "device": device,
+        "packages": {"torch": installed_version("torch")},
+    }
+    name = str(accelerator.get("name") or device)
+    return _Subject(name, (name,), identity)
 
 
 def _newest(store: Store, run_id: str, stack: str) -> Any:
@@ -107,16 +152,17 @@ def _newest(store: Store, run_id: str, stack: str) -> Any:
     return done[0] if done else store.run(run_id)
 
 
-def _measured(threads: int) -> dict[str, Any]:
-    environment = {**os.environ, **dict.fromkeys(_VARIABLES, str(threads))}
-    command = [sys.executable, "-m", "zoolens.tracing.roofline.peak_process", str(threads)]
+def _measured(wanted: str, threads: int | None) -> dict[str, Any]:
+    environment = {**os.environ, **({} if threads is None else dict.fromkeys(_VARIABLES, str(threads)))}
+    command = [sys.executable, "-m", "zoolens.tracing.roofline.peak_process", wanted]
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=True)
         measured: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
-        words = getattr(error, "stderr", None) or str(error)
+        words = (getattr(error, "stderr", None) or str(error)).strip().splitlines()[-1]
+        reason = re.sub(r"^[\w.]+(Error|Exception|Ability): ", "", words)  # what Python puts before the sentence
         raise ZoolensError(
-            f"The peaks of this machine could not be measured: {words.strip().splitlines()[-1]}"
+            f"The peaks of {wanted if threads is None else 'this machine'} could not be measured: {reason}"
         ) from error
     return measured
 
@@ -181,7 +227,7 @@ def _marked(row: Mapping[str, Any]) -> dict[str, Any]:
     return {**({} if row["clean"] else {DISTURBED: True}), **({CONVERTED: True} if row.get(CONVERTED) else {})}
 
 
-def _read(observations: list[Observation], cpu: str, threads: int, run: str) -> Peaks:
+def _read(observations: list[Observation], cpu: str, threads: int | None, run: str) -> Peaks:
     flops = [row for row in observations if row.metric == FLOPS]
     copies = [row for row in observations if row.metric == BANDWIDTH and row.value is not None]
     return Peaks(

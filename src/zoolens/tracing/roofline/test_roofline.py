@@ -11,7 +11,7 @@ from zoolens.tracing.operators import TracedGraph
 from zoolens.tracing.roofline import attained
 from zoolens.tracing.roofline.attained import roofline, sentences
 from zoolens.tracing.roofline.chart import roofline_as_data, roofline_chart, roofline_table
-from zoolens.tracing.roofline.peaks import Peaks, _observations, _read
+from zoolens.tracing.roofline.peaks import Peaks, _observations, _read, machine_peaks
 from zoolens.tracing.spans import Level, SpanColumns, add_profiles
 from zoolens.tracing.test_comparison import A
 from zoolens.tracing.tracecontext import new_context
@@ -174,3 +174,35 @@ def test_a_precision_that_is_not_told_is_called_assumed():
     assert [layer.assumed for layer in found.layers] == [False, True]
     assert "does not tell the precision of 1 layers" in " ".join(sentences(found))
     assert {row[-1] for row in roofline_table(found).rows} == {"float32", "float32 (assumed)"}
+
+
+def test_a_trace_of_a_gpu_is_held_against_the_peaks_of_the_gpu():
+    operator = OperatorTime("f", "Conv", 100_000, 0, nodes=("Conv_0",), precision="tf32", device="cuda")
+    peaks = replace(PEAKS, cpu="NVIDIA H200", threads=None, device="cuda", flops={"float32": 50e9, "tf32": 400e9})
+    found = roofline(traced(operator), peaks=peaks)
+    (layer,) = found.layers
+    assert (layer.precision, layer.assumed) == ("tf32", False)
+    assert layer.best == pytest.approx(max(layer.flops / 400e9, layer.moved_bytes / found.bandwidth))
+    assert "At its peaks NVIDIA H200 takes" in " ".join(sentences(found))
+    assert "NVIDIA H200 (cuda)" in roofline_chart(found).spec["title"]["subtitle"]
+
+
+def test_a_trace_of_another_gpu_is_refused(monkeypatch):
+    monkeypatch.setattr(attained, "accelerator_identity", lambda _: {"name": "NVIDIA H200"})
+    made = traced(OperatorTime("f", "Conv", 100_000, 0, nodes=("Conv_0",)))
+    identity = {"options": {"device": "cuda"}, "accelerator": {"name": "NVIDIA A100"}}
+    stack = replace(made.run.stack, identity=identity)
+    with pytest.raises(ZoolensError, match="made on another machine"):
+        roofline(replace(made, run=replace(made.run, stack=stack)))
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"device": "tpu"}, "peaks of tpu cannot be measured"),
+        ({"device": "cuda", "threads": 2}, "Threads do not count"),
+    ],
+)
+def test_peaks_that_make_no_sense_are_refused(asked, words, tmp_path):
+    with pytest.raises(ZoolensError, match=words):
+        machine_peaks(**asked, store=tmp_path / "store.sqlite")
