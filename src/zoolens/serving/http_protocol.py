@@ -305,7 +305,8 @@ class Connection(HttpToolsProtocol):
                     self._keep(head, usual)
             self._await_body()
         elif not self.transport.is_closing():
-            self._stop_clock()
+            if self._clock is not None:
+                self._stop_clock()
             self._idle_since = None
             exchange = self._take(usual)
             if len(data) - len(head) < usual.size:
@@ -430,7 +431,8 @@ class Connection(HttpToolsProtocol):
         return True
 
     def _begin(self, exchange: Exchange) -> None:
-        self._stop_clock()
+        if self._clock is not None:
+            self._stop_clock()
         exchange.cancel = self.application.inference.begin(
             exchange.head, exchange.content, partial(self._answered, exchange)
         )

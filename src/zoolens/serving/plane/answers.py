@@ -57,9 +57,7 @@ def row_problem(flight: Flight, answers: Mapping[str, Tensor]) -> str | None:
 def selected(
     request: InferRequest, outputs: Mapping[str, Tensor], labels: Mapping[str, Labels], batched: bool
 ) -> Mapping[str, Tensor]:
-    """The outputs that a request asks for, as tensors or as their largest values."""
-    if not request.outputs:
-        return outputs
+    """The outputs that a request names, as tensors or as their largest values."""
     chosen: Tensors = {}
     for wanted in request.outputs:
         array = outputs[wanted.name]

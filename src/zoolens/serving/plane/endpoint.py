@@ -110,7 +110,7 @@ class Endpoint:
         """What clients may send. A ServingError while no model has said so yet."""
         if self._given_signature is not None:
             return self._given_signature
-        signature = self.reference.signature
+        signature = self.rungs[0].slot.signature
         if signature is None:
             raise self.unavailable()
         return signature
@@ -267,16 +267,17 @@ class Endpoint:
         signature = self.signature
         rows, key = signature.check(request)
         queue, settings = self.queue, self.settings
-        if not queue:
+        if not queue.requests:
             self._checked = signature
-        model = self.reference.model
+        model = self.rungs[0].slot.model
         if model is not None and model.unable is not None and self._given_signature is None:
             raise ServingError(Refusal.INVALID, f"Model '{self.name}' cannot be asked here. {model.unable}")
         allowed = self._allowed(request)
         now = time.monotonic()
         self._rate = self._rate * exp(-(now - self._rate_at) / _RATE_SECONDS) + 1 / _RATE_SECONDS
         self._rate_at = now
-        check_room(self.name, queue, settings)
+        if queue.requests:
+            check_room(self.name, queue, settings)
         seconds = request.deadline
         deadline = NEVER if seconds is None else now + seconds
         if seconds is not None or settings.objective is not None:
@@ -318,7 +319,9 @@ class Endpoint:
 
     def _dispatch(self) -> None:
         """Start batches while there are requests, and something that can run them."""
-        if self.queue and self._checked is not self.signature:  # the model was loaded again
+        if not self.queue:
+            return
+        if self._checked is not self.signature:  # the model was loaded again
             self._check_again()
         while self.queue and len(self._flights) < self.settings.concurrency:
             now = time.monotonic()
@@ -336,7 +339,12 @@ class Endpoint:
     def _started_at_once(self, pending: Pending) -> bool:
         """The short way of a lone request to the only rung: as `_dispatch` would do it, in half the time."""
         settings = self.settings
-        if len(self.rungs) > 1 or self.queue or len(self._flights) >= settings.concurrency or settings.max_delay:
+        if (
+            len(self.rungs) > 1
+            or self.queue.requests
+            or settings.max_delay
+            or len(self._flights) >= settings.concurrency
+        ):
             return False
         state = self.rungs[0]
         model = state.slot.model
@@ -465,7 +473,7 @@ class Endpoint:
 
     def _convert_next(self) -> None:
         """While batches run, begin to convert the inputs of as many requests as will probably be in the next one."""
-        if not self.queue or not self._converts or (latest := self._flights.latest) is None:
+        if not self._converts or not self.queue or (latest := self._flights.latest) is None:
             return
         for line in self.queue.lines()[:1]:
             for pending in islice(line, len(latest.pendings)):
@@ -518,7 +526,7 @@ class Endpoint:
 
     def _answer(self, flight: Flight, outcome: Outcome, answers: Mapping[str, Tensor]) -> None:
         state, model = flight.state, flight.model
-        others_wait = bool(self.queue)
+        others_wait = self.queue.requests > 0
         if others_wait:
             self._learn(flight, outcome)
             self._dispatch()  # the worker need not wait until all answers are written
@@ -540,7 +548,7 @@ class Endpoint:
             if nans and (own_nans := count_nans(own)):
                 told = {**parameters, "zoolens_nan_outputs": own_nans}
             try:
-                outputs = selected(request, own, labels, self.signature.batched)
+                outputs = selected(request, own, labels, self.signature.batched) if request.outputs else own
             except Exception as error:  # of this request alone
                 log.exception("an answer of %s cannot be delivered", self.name)
                 self._fail_unforeseen([pending], error)

@@ -87,8 +87,11 @@ class Flights:
             self._landed(flight, outcome)
 
         try:
-            converted = [pending.converted for pending in flight.pendings] if flight.state.adapter is not None else ()
-            self.run(instance, flight.state, flight.parts, done, converted)
+            if flight.state.adapter is None:
+                instance.run(flight.parts, done)
+            else:
+                converted = [pending.converted for pending in flight.pendings]
+                self.run(instance, flight.state, flight.parts, done, converted)
         except Exception:
             self._running.pop(number, None)
             raise
