@@ -53,7 +53,7 @@ def test_models_in_a_row_stand_below_one_request(recorded):
 
 
 def test_words_tables_data_and_page_tell_of_every_step(recorded):
-    assert [row[0].split("└ ")[-1] for row in steps_table(recorded).rows] == [
+    assert [row[0].lstrip("└─ ") for row in steps_table(recorded).rows] == [
         "photo service", "request", "detector", "cut out", "classifier",
     ]  # fmt: skip
     assert recording_as_data(recorded)["recording"]["steps"][0]["times"] == 3
@@ -69,7 +69,7 @@ def test_the_command_line_shows_and_exports_a_recording(recorded, store, tmp_pat
     chrome = tmp_path / "trace.json"
     result = CliRunner().invoke(cli, ["trace", "show", recorded.run.id[:8], "--chrome", str(chrome)])
     assert result.exit_code == 0, result.output
-    assert "└ classifier" in result.output
+    assert "└── classifier" in result.output
     assert '"detector"' in chrome.read_text()
 
 

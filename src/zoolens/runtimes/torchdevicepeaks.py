@@ -99,6 +99,7 @@ def _shortest(call: Callable[[], Any], device: str) -> float:
     import torch
 
     with torch.cuda.device(device):
+        torch.cuda.synchronize()  # what the call works on was made on another stream
         stream = torch.cuda.Stream()
         with torch.cuda.stream(stream):
             for _ in range(3):  # libraries choose their kernels and allocate what they need

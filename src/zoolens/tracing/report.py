@@ -20,8 +20,8 @@ LONGEST: Final = 46  # characters of a layer's name
 
 
 def indent(depth: int) -> str:
-    """What stands before the name of something below something else. Pages would drop plain spaces."""
-    return "\N{NO-BREAK SPACE}\N{NO-BREAK SPACE}" * depth + "└ " if depth else ""
+    """What stands before the name of something below something else. Pages drop spaces at the beginning."""
+    return f"└{'──' * (depth - 1)} " if depth else ""
 
 
 def timing_words(timing: Timing | None) -> str:

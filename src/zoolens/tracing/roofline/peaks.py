@@ -72,7 +72,10 @@ class Peaks:
     @property
     def title(self) -> str:
         """What was measured: the processor and the number of threads, or the device."""
-        return f"{self.cpu}, {self.threads} threads" if self.device == "cpu" else f"{self.cpu} ({self.device})"
+        if self.device != "cpu":
+            return f"{self.cpu} ({self.device})"
+        name = "This processor, which does not tell its name" if self.cpu == "unknown" else self.cpu
+        return f"{name}, {self.threads} threads"
 
     def bytes_per_second(self, working_set: int) -> float:
         """The bandwidth for data of this size: that of the smallest measured size which holds them."""
