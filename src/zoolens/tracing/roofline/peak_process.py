@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
 from zoolens.runtimes.interference import clean_samples
 from zoolens.runtimes.repeating import Repeater, Repeating
@@ -26,6 +27,8 @@ MOST_CALLS: Final = 20_000
 ROUNDS: Final = 4  # that are tried until a call is undisturbed
 COPY_SIZES: Final = tuple(1 << power for power in (16, 18, 20, 22, 24, 26, 28))  # bytes of source and target together
 ROUND_BYTES: Final = 1 << 26  # that one call copies at least
+ROWS: Final = 64  # copies that one call of numpy makes, of data that fit a cache
+LINE: Final = 8  # numbers in a line of a cache
 
 
 def measure(threads: int) -> dict[str, Any]:
@@ -102,24 +105,30 @@ def _copies(processes: int) -> Iterator[Mapping[str, Any]]:
 def _copy_here(processes: int, meet: Any, answers: Any) -> None:
     """One process's share: a rate for each size, from the shortest of repeated copies. What calling numpy takes, which
     is as long as copying some kilobytes, is measured with nearly nothing and taken off."""
-    idle, _ = _shortest(_copying(8, 1000))
+    calls = 16 * ROWS
+    idle, _ = _shortest(_copying(8, calls))
     rates = []
     for size in COPY_SIZES:
         numbers = size // processes // 16
         rounds = math.ceil(ROUND_BYTES / (numbers * 16))
+        rounds = math.ceil(rounds / ROWS) * ROWS if rounds > ROWS else rounds
         copy = _copying(numbers, rounds)
         meet.wait()
         seconds, clean = _shortest(copy)
         meet.wait()
-        rates.append((rounds * numbers * 16 / max(seconds - idle * rounds / 1000, 1e-9), clean))
+        rates.append((rounds * numbers * 16 / max(seconds - idle * rounds / calls, 1e-9), clean))
     answers.put(rates)
 
 
 def _copying(numbers: int, rounds: int) -> Callable[[], None]:
-    source, target = np.ones(numbers), np.zeros(numbers)
+    """Copy so many numbers so many times. One call of numpy copies a row again and again, each time to a place one line
+    of the cache further on, because calling it takes as long as copying some kilobytes."""
+    rows = min(rounds, ROWS)
+    room = np.zeros(numbers + rows * LINE)
+    source, target = np.ones((1, numbers)), as_strided(room, (rows, numbers), (8 * LINE, 8))
 
     def copy() -> None:
-        for _ in range(rounds):
+        for _ in range(rounds // rows):
             np.copyto(target, source)
 
     return copy
