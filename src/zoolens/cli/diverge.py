@@ -45,6 +45,13 @@ def command(a: str, b: str, **chosen: Any) -> None:
     an id, a prefix of one, 'last' or 'last~1'. Each cause is proved by changing the suspect and computing again; what
     cannot be proved is said to be suspected only.
     """
+    try:
+        _diverge(a, b, chosen)
+    except KeyboardInterrupt as interrupt:
+        raise type(interrupt)("A comparison keeps nothing until it is finished, so it begins anew.") from None
+
+
+def _diverge(a: str, b: str, chosen: dict[str, Any]) -> None:
     from zoolens.cli.bars import Bars
     from zoolens.divergence.diverging import diverge
     from zoolens.divergence.gates import parse_divergence_gate

@@ -65,8 +65,10 @@ def diverge(
     bytes for the tensors that are compared at a time (the models themselves come on top).
     """
     watcher = progress or Silent()
-    jobs, spec, chosen, notes = _jobs((a, b), data, (limit, seed), store, allow_code, watcher)
+    jobs, spec, chosen, runs = _jobs((a, b), data, (limit, seed), store, allow_code, watcher)
+    notes = [note for place, run in runs.items() if (note := _other_stack("AB"[place], run, jobs[place]))]
     with closing(open_dataset(spec, limit=chosen[0], seed=chosen[1])) as dataset:
+        notes += _other_data(runs, dataset, (data, limit, seed))
         found = diverge_jobs(jobs[0], jobs[1], dataset, examined=examined, memory=memory, progress=watcher)
     return replace(found, notes=(*notes, *found.notes))
 
@@ -96,8 +98,8 @@ def _jobs(
     store: Store | str | Path | None,
     allow_code: bool,
     progress: Progress,
-) -> tuple[list[Job], str, tuple[int | None, int | None], list[str]]:
-    """The jobs of both sides, the data they run on (named, or those of a stored run), and what to say of the runs."""
+) -> tuple[list[Job], str, tuple[int | None, int | None], dict[int, Run]]:
+    """The jobs of both sides, the data they run on (named, or those of a stored run), and the runs by place."""
     runs: dict[int, Run] = {}
     if any(is_run(name) and not Path(name).exists() for name in names):
         with borrowed_store(store, must_exist=True) as opened:
@@ -112,9 +114,8 @@ def _jobs(
         else job_named(parse_side(name), allow_code=allow_code, progress=progress)
         for place, name in enumerate(names)
     ]
-    notes = [note for place, run in runs.items() if (note := _other_stack("AB"[place], run, jobs[place]))]
     if data is not None:
-        return jobs, data, chosen, notes
+        return jobs, data, chosen, runs
     origins = [run.origin for run in runs.values() if run.origin.get("data")]
     if not origins:
         raise ZoolensError("No data are named.", hint="Add --data; only stored runs bring their data along.")
@@ -122,7 +123,15 @@ def _jobs(
         raise ZoolensError("The two runs were made on different data.", hint="Name the data with --data.")
     origin = origins[0]
     own = (chosen[0] or origin["limit"], chosen[1] if chosen[1] is not None else origin["seed"])
-    return jobs, origin["data"], own, notes
+    return jobs, origin["data"], own, runs
+
+
+def _other_data(runs: Mapping[int, Run], dataset: Dataset, asked: tuple[object, ...]) -> list[str]:
+    """What is to be said where data that a stored run brought along have changed since."""
+    changed = [
+        run for run in runs.values() if asked == (None, None, None) and run.dataset.fingerprint != dataset.fingerprint()
+    ]
+    return [f"The data have changed since run {run.id[:8]} was made: the comparison is of today's." for run in changed]
 
 
 def _other_stack(label: str, run: Run, job: Job) -> str | None:

@@ -30,6 +30,7 @@ from zoolens.runtimes.base import Effective, Options, TensorSpec
 from zoolens.runtimes.naming import parse_runtime
 from zoolens.runtimes.observing import CapturePoint
 from zoolens.store.records import Run
+from zoolens.zoos.base import Entry
 
 _OPTION: Final = re.compile(r"(\w+)=([^,=]+)")
 _OPTIONS: Final = ("precision", "threads", "mode", "device", "env")  # env comes last: it may hold commas
@@ -81,10 +82,27 @@ def job_named(name: SideName, *, allow_code: bool = False, progress: Progress | 
         options=name.options,
         allow_code=allow_code,
     )
-    jobs, skipped = plan_jobs([find(name.model)], wanted, progress)
+    jobs, skipped = plan_jobs([_found(name.model)], wanted, progress)
     if not jobs:
         raise ModelError(" ".join(passed.reason for passed in skipped) or f"{name.model} cannot be run here.")
     return min(jobs, key=lambda job: len(job.runtime.formats))
+
+
+def _found(model: str) -> Entry:
+    """The model of this name. What stands behind its last "@" was taken for a version, since no runtime is called so:
+    where there is no such version either, a runtime was meant."""
+    try:
+        return find(model)
+    except ZoolensError as error:
+        name, at, rest = model.rpartition("@")
+        if not at or rest[:1].isdigit():
+            raise
+        entry = find(name)  # says what is wrong with the name, where that is it
+        known = ", ".join(plugins.names(plugins.RUNTIMES))
+        raise ZoolensError(
+            f"There is no runtime {parse_runtime(rest)[0]!r}, and {entry.ref} has no version {rest!r}.",
+            hint=f"Runtimes are {known}.",
+        ) from error
 
 
 def job_stored(run: Run, *, allow_code: bool = False) -> Job:
