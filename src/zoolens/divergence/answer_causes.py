@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
@@ -38,7 +39,6 @@ def causes_from_answers(a: Side, b: Side, examined: Sequence[Examined], floor: f
     worst = examined[0]
     values = [comparable(side, answer, kind) for side, answer in zip((a, b), worst.answers, strict=True)]
     before = deviation_of_finite(values[1], values[0]).error
-    causes: list[Cause] = []
     fed = _same_feeds(a, b, worst)
     if fed is not None:
         after = deviation_of_finite(comparable(b, b.answer(fed), kind), values[0]).error
@@ -46,15 +46,19 @@ def causes_from_answers(a: Side, b: Side, examined: Sequence[Examined], floor: f
         lines = manifest_lines(a, b)
         if proof.holds:
             words = "The two are fed other input tensors"
-            causes.append(
-                Cause(Kind.PREPROCESSING, f"{words}; the manifests differ in {lines}" if lines else words, proof=proof)
-            )
-            return causes
+            words += f"; the manifests differ in {lines}" if lines else ""
+            return [Cause(Kind.PREPROCESSING, words, proof=proof)]
     for place, side in enumerate((a, b)):
         forced = _answers_in_float32(side, worst.feeds[place], kind, values[1 - place], before, floor)
         if forced is not None and forced.holds:
             words = f"{side.label} computes in {side.precision}"
-            return [*causes, Cause(Kind.PRECISION, words, side.label, proof=forced)]
+            return [Cause(Kind.PRECISION, words, side.label, proof=forced)]
+        if forced is not None and math.isinf(before) and math.isfinite(forced.after):
+            words = (
+                f"{side.label} computes in {side.precision}, where its numbers are not finite; told to compute in "
+                f"float32, they are. What is left then, {number(forced.after)}, is not explained"
+            )
+            return [Cause(Kind.PRECISION, words, side.label, seen=True)]
     if a.foreign or b.foreign:
         words = "The two are networks of different structure: their tensors have other shapes"
         return [Cause(Kind.STRUCTURE, words, withdrawn=("their parts do not fit into each other",))]

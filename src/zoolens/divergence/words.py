@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any, Final
 
+from zoolens.divergence.answers import Answer
 from zoolens.divergence.causes import Cause, Kind, number
 from zoolens.divergence.inspection import NOISY_RUNS, Layer, SideLayer
 from zoolens.divergence.result import Divergence, LayerFacts, SideFacts
@@ -41,6 +42,8 @@ def headline(divergence: Divergence) -> str:
     differ = "The two differ by more than rounding"
     if not divergence.measured_floor:
         differ = f"The two are {number(divergence.relative_error)} apart, more than rounding is assumed to do"
+    if math.isinf(divergence.relative_error):
+        differ = "Only one of the two gives finite numbers"
     if not proved:
         return f"{differ} ({count}), and no cause is proved."
     kinds = " and ".join(dict.fromkeys(cause.kind.value for cause in proved))
@@ -86,11 +89,17 @@ def _on_answers(divergence: Divergence) -> Iterator[str]:
     if (accuracy := answers.accuracy) is not None:
         yield f"A answers {100 * accuracy[0]:.2f} % rightly, B {100 * accuracy[1]:.2f} %."
     for row in answers.flipped[:_SHOWN]:
-        truth = f", truth {row.label}" if row.label >= 0 else ""
-        classes = f"A says {_class(row.a)}, B says {_class(row.b)}"
-        yield f"  {row.name}: {classes if answers.discrete else f'off by {number(row.deviation.error)}'}{truth}"
+        yield f"  {row.name}: {_flip(row, answers.discrete)}"
     if len(answers.flipped) > _SHOWN:
         yield f"  and {len(answers.flipped) - _SHOWN:,} more"
+
+
+def _flip(row: Answer, discrete: bool) -> str:
+    if not discrete:
+        finite = math.isfinite(row.deviation.error)
+        return f"off by {number(row.deviation.error)}" if finite else f"{row.not_finite} answers with no finite numbers"
+    truth = f", truth {row.label}" if row.label >= 0 else ""
+    return f"A says {_class(row.a)}, B says {_class(row.b)}{truth}"
 
 
 def _class(answered: int) -> str:
