@@ -19,7 +19,7 @@ ORDER = [
     "torchvision_shim", "engine", "manifests", "store", "present", "zoos", "protocol", "runtimes",
     "catalog", "datasets", "preprocess", "tasks", "graph", "measure", "comparisons",
     "tracing", "twins", "divergence", "audit", "crosstrain",
-    "index", "queries", "serving", "load", "ui", "contrib", "cli", "testing",
+    "index", "queries", "serving", "load", "notebook", "ui", "contrib", "cli", "testing",
 ]  # fmt: skip
 
 # Framework -> the only modules that may import it; the makers of test models in `testing` may import any.

@@ -35,6 +35,7 @@ _PUBLIC = {  # where each lies; behind a colon the name it has there, where that
     "prepare": "zoolens.queries.api",
     "serve": "zoolens.serving.api",
     "run_load": "zoolens.load.api",
+    "show": "zoolens.notebook.showing",
     "trusting": "zoolens.engine.sandbox",
     "running_on": "zoolens.engine.executors.base",
     "Store": "zoolens.store.store",

@@ -13,6 +13,10 @@ _LEAST: Final = 1e-9  # drawn in the place of 0 on a logarithmic scale
 
 
 def html(divergence: Divergence) -> str:
+    return page_html(divergence_page(divergence))
+
+
+def divergence_page(divergence: Divergence) -> Page:
     answers = divergence.answers
     tiles = (
         Tile(f"{len(answers.flipped):,}", f"of {len(answers.rows):,} answers differ"),
@@ -25,15 +29,13 @@ def html(divergence: Divergence) -> str:
         sections.append(
             Section("Layer by layer", (FLOOR_IN_WORDS,), charts=(growth_chart(divergence),), tables=(("", layers),))
         )
-    return page_html(
-        Page(
-            f"{divergence.a.title} and {divergence.b.title}",
-            f"{len(answers.rows):,} inputs of {divergence.data}",
-            headline(divergence),
-            not divergence.differs,
-            tiles,
-            tuple(sections),
-        )
+    return Page(
+        f"{divergence.a.title} and {divergence.b.title}",
+        f"{len(answers.rows):,} inputs of {divergence.data}",
+        headline(divergence),
+        not divergence.differs,
+        tiles,
+        tuple(sections),
     )
 
 

@@ -92,6 +92,11 @@ def render(
     )
 
 
+def fragment(template: str, **view: Any) -> str:
+    """A piece of HTML from a template, for who puts it into a page of their own."""
+    return _environment().get_template(template).render(**view)
+
+
 def settings_words(value: Any, depth: int = 0) -> str:
     """Settings in words, without those that are not set. Deep ones are cut, since they come from files of others."""
     if depth > _DEEPEST:

@@ -30,16 +30,20 @@ def traces_page(
     traces: Sequence[tuple[Trace, Spans]], further: Sequence[Section] = (), roofs: Sequence[Roofline] = ()
 ) -> str:
     """The page of some traces as HTML. `further`: sections in front, such as a comparison."""
+    return page_html(page_of_traces(traces, further, roofs))
+
+
+def page_of_traces(
+    traces: Sequence[tuple[Trace, Spans]], further: Sequence[Section] = (), roofs: Sequence[Roofline] = ()
+) -> Page:
     models = ", ".join(dict.fromkeys(trace.run.ref for trace, _ in traces))
     sections = [section for trace, spans in traces for section in _sections(trace, spans)]
-    return page_html(
-        Page(
-            f"Trace of {models}",
-            "The times of each level come from calls in which nothing deeper was observed.",
-            tiles=tuple(tile for trace, _ in traces for tile in _tiles(trace)),
-            sections=(*further, *sections, *map(_roof_section, roofs)),
-            facts={f"run {trace.run.id[:8]}": _facts(trace) for trace, _ in traces},
-        )
+    return Page(
+        f"Trace of {models}",
+        "The times of each level come from calls in which nothing deeper was observed.",
+        tiles=tuple(tile for trace, _ in traces for tile in _tiles(trace)),
+        sections=(*further, *sections, *map(_roof_section, roofs)),
+        facts={f"run {trace.run.id[:8]}": _facts(trace) for trace, _ in traces},
     )
 
 
@@ -54,13 +58,16 @@ def _roof_section(roof: Roofline) -> Section:
 
 def comparison_page(comparison: TraceComparison, traces: Sequence[tuple[Trace, Spans]]) -> str:
     """Both traces, with what differs between them in front."""
+    return traces_page(traces, [comparison_section(comparison)])
+
+
+def comparison_section(comparison: TraceComparison) -> Section:
     first, *rest = comparison_sentences(comparison)
-    section = Section(
+    return Section(
         "What makes the difference",
         paragraphs=(first, *rest),
         tables=(("", comparison_table(comparison, None)),),
     )
-    return traces_page(traces, [section])
 
 
 def recording_page(recorded: Recorded) -> str:

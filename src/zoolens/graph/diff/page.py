@@ -17,14 +17,16 @@ _DIFFERENCES: Final = (
 
 
 def html(diff: Diff) -> str:
+    return page_html(diff_page(diff))
+
+
+def diff_page(diff: Diff) -> Page:
     tables = [_figures(diff)] if diff.same else [_figures(diff), _differences(diff)]
-    return page_html(
-        Page(
-            " and ".join(diff.names),
-            verdict=diff.headline,
-            good=diff.same,
-            sections=(Section(tables=tuple(("", table) for table in tables), drawing=svg(diff, legend=False)),),
-        )
+    return Page(
+        " and ".join(diff.names),
+        verdict=diff.headline,
+        good=diff.same,
+        sections=(Section(tables=tuple(("", table) for table in tables), drawing=svg(diff, legend=False)),),
     )
 
 

@@ -275,10 +275,11 @@ def sessions(store: Store, service: str | None = None, limit: int | None = None)
     if service is not None and not runs:
         known = {run.ref.removeprefix(_REF) for run in store.runs(kind=RunKind.SERVING)}
         raise UnknownName("service that was served", service, known)
-    return [_session(store, run) for run in runs[:limit]]
+    return [session_of(store, run) for run in runs[:limit]]
 
 
-def _session(store: Store, run: Run) -> Session:
+def session_of(store: Store, run: Run) -> Session:
+    """The session that a run of a service holds."""
     return Session(
         service=run.ref.removeprefix(_REF),
         run=run,

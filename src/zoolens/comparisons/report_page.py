@@ -1,0 +1,114 @@
+"""Two runs as a page: what changed and whether that is more than noise, figures, flipped inputs, environment, cause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from zoolens.comparisons.compare import Answers, Report
+from zoolens.comparisons.report_charts import figures_chart, flips_chart
+from zoolens.present.figures import p_value, percent, stack_label, with_interval
+from zoolens.present.pages import Page, Section, Tile
+from zoolens.present.tables import Column, Table
+
+MOST_FLIPS: Final = 20
+MOST_CLASSES: Final = 10
+_UNSURE: Final = 0.05  # p above which a change is called not significant
+_FIGURES: Final = (
+    Column("metric", "key"), Column("scope"), Column("A", "number"), Column("B", "number"), Column("B vs A", "number"),
+)  # fmt: skip
+_FLIPS: Final = (
+    Column("input"), Column("label", "number"), Column("A says", "number"), Column("so sure", "percent"),
+    Column("B says", "number"), Column("as sure", "percent"),
+)  # fmt: skip
+_CLASSES: Final = (
+    Column("class"), Column("inputs", "number"), Column("A right", "percent"), Column("B right", "percent"),
+    Column("p", "p"),
+)  # fmt: skip
+
+
+def report_page(report: Report) -> Page:
+    """What `zoolens.compare` found."""
+    answers = report.answers
+    same = report.a.id == report.b.id
+    verdict = "A and B are the same run." if same else _verdict(answers)
+    settled = answers is None or answers.agreement == 1 or same
+    return Page(
+        f"{report.a.ref} and {report.b.ref}",
+        f"A: {stack_label(report.a)}, run {report.a.id[:8]}. B: {stack_label(report.b)}, run {report.b.id[:8]}. "
+        f"{report.a.inputs:,} inputs of {report.a.dataset.name}.",
+        verdict,
+        settled,
+        tuple(_tiles(answers)),
+        tuple(_sections(report)),
+    )
+
+
+def _verdict(answers: Answers | None) -> str:
+    if answers is None:
+        return ""
+    if answers.agreement == 1:
+        return f"Both answer all {answers.n:,} inputs alike."
+    apart = f"{percent(1 - answers.agreement)} of {answers.n:,} inputs are answered differently"
+    if not answers.labelled:
+        return f"{apart}; the data have no labels, so that nobody knows which answers are right."
+    low, high = answers.difference
+    change = f"{100 * answers.top1_change:+.2f} points [{100 * low:+.2f}, {100 * high:+.2f}]".replace("-", "−")
+    clear = "not significant" if answers.p_value > _UNSURE else "significant"
+    test = f"exact McNemar p = {p_value(answers.p_value)}, {clear} at {100 * _UNSURE:g} %"
+    return f"{apart}; top-1 of B less that of A is {change} ({test})."
+
+
+def _tiles(answers: Answers | None) -> Iterator[Tile]:
+    if answers is None:
+        return
+    yield Tile(percent(answers.agreement), "same answer")
+    if answers.identical_outputs is not None:
+        yield Tile(percent(answers.identical_outputs, 1), "bit-equal outputs")
+    if answers.labelled:
+        yield Tile(f"{answers.only_a:,}", "only A is right")
+        yield Tile(f"{answers.only_b:,}", "only B is right")
+
+
+def _sections(report: Report) -> Iterator[Section]:
+    answers = report.answers
+    if report.cause:
+        yield Section("Likely cause", paragraphs=(report.cause,))
+    chart = figures_chart(report)
+    yield Section("Figures", charts=(chart,) if chart else (), tables=(("", _figures(report)),))
+    if answers is not None and answers.disagreements:
+        flips = flips_chart(report)
+        told = f"The {MOST_FLIPS} that both were surest about" if len(answers.disagreements) > MOST_FLIPS else ""
+        yield Section("Different answers", charts=(flips,) if flips else (), tables=((told, _flips(answers)),))
+    if answers is not None and answers.classes:
+        yield Section("Classes that change most", ("Each p is for itself.",), tables=(("", _class_changes(answers)),))
+    for change in report.vectors:
+        distance = "" if change.median_distance is None else f", median distance {change.median_distance:.2g}"
+        yield Section(change.output, (f"{change.task}: same answer {percent(change.agreement)}{distance}.",))
+    if report.environment:
+        items = tuple(f"{item.what}: {item.a} → {item.b}" for item in report.environment)
+        yield Section("Environment", items=items)
+
+
+def _figures(report: Report) -> Table:
+    rows = []
+    for each in report.figures:
+        if each.metric != "recall" and each.change is not None:
+            words = f"{100 * each.change:+.2f} pt" if each.unit == "fraction" else f"{100 * each.change:+.1f} %"
+            rows.append(
+                (each.metric, each.scope, with_interval(each.a), with_interval(each.b), words.replace("-", "−"))
+            )
+    return Table("figures", _FIGURES, tuple(rows))
+
+
+def _flips(answers: Answers) -> Table:
+    rows = [
+        (flip.input, flip.label if flip.label >= 0 else None, flip.answer_a, flip.score_a, flip.answer_b, flip.score_b)
+        for flip in answers.disagreements[:MOST_FLIPS]
+    ]
+    return Table("flips", _FLIPS, tuple(rows))
+
+
+def _class_changes(answers: Answers) -> Table:
+    rows = [(each.name, each.n, each.recall_a, each.recall_b, each.p_value) for each in answers.classes[:MOST_CLASSES]]
+    return Table("classes", _CLASSES, tuple(rows))
