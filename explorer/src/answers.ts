@@ -18,6 +18,17 @@ export interface FacetValue {
   count: number;
 }
 
+/** One fact about what a run was measured with. */
+export interface Fact {
+  name: string;
+  value: string;
+}
+
+export interface FailedStage {
+  stage: string;
+  error: string;
+}
+
 /** `words` is the value with its unit, and marks where it is a claim or was disturbed; `interval` is the value with the interval in the same unit. `value` is null where it could not be had, and `reason` says why. */
 export interface Figure {
   metric: string;
@@ -81,11 +92,130 @@ export interface ModelPage {
   notes: (string)[];
 }
 
+/** `details`: what else is known of it, in words. */
+export interface ObservationItem {
+  stage: string;
+  figure: Figure;
+  details: (Fact)[];
+}
+
+/** `metrics`: how many observations there are of each. */
+export interface ObservationPage {
+  total: number;
+  offset: number;
+  rows: (ObservationItem)[];
+  metrics: (FacetValue)[];
+}
+
+/** What one run answered. `answer` is the number of the class; null where it answers no classes. `right`: null where nobody knows. */
+export interface PredictedAnswer {
+  words: string;
+  answer: number | null;
+  score: number | null;
+  right: boolean | null;
+}
+
+/** One input. `truth` is the name of its class, empty where the data do not say; `label_score` is the probability that the run gave to it. `agreement`: with the other run, between 0 and 1. */
+export interface PredictionItem {
+  index: number;
+  input: string;
+  label: number | null;
+  truth: string;
+  ours: PredictedAnswer;
+  theirs: PredictedAnswer | null;
+  label_score: number | null;
+  agreement: number | null;
+}
+
+/** `total` inputs are listed, of `inputs` that were answered; `unknown` of them stand last, because what they are sorted by is not known. */
+export interface PredictionPage {
+  run: string;
+  other: string;
+  total: number;
+  inputs: number;
+  offset: number;
+  unknown: number;
+  rows: (PredictionItem)[];
+}
+
 /** Where a number comes from; never absent, never guessed. */
 export type Provenance = "measured" | "estimated" | "claimed" | "unavailable";
+
+/** `figures` are those of the whole run and of each batch size; those of single classes, of epochs and the like are further observations, of which there are `observations` in all. `environment` is what can change an answer or a time, `resolved` what only the open model knew. `answered`: it has predictions. */
+export interface RunDetail {
+  run: RunItem;
+  model_fingerprint: string;
+  data_fingerprint: string;
+  precision: string;
+  stages: (StageItem)[];
+  figures: (Figure)[];
+  observations: number;
+  environment: (Fact)[];
+  resolved: (Fact)[];
+  answered: boolean;
+}
+
+/** One run. `stack`: runtime, version and what sets the stack apart. `sorted_by`: the figure that the list is sorted by. `note`: why figures are left out. */
+export interface RunItem {
+  id: string;
+  created: string;
+  kind: RunKind;
+  state: RunState;
+  model: string;
+  format: string;
+  dataset: string;
+  inputs: number;
+  runtime: string;
+  stack: string;
+  attempt: number;
+  failed: (FailedStage)[];
+  top1: Figure | null;
+  latency_p50: Figure | null;
+  sorted_by: Figure | null;
+  note: string;
+}
+
+/** Which kind of facts a run holds. Only evaluations are listed unless another kind is asked for. */
+export type RunKind = "evaluation" | "trial" | "training" | "structure" | "claim" | "operator" | "load" | "labels" | "serving" | "trace" | "machine" | "study" | "other";
+
+/** `total` runs fit. `lacking` of them do not have the figure that they are sorted by. */
+export interface RunList {
+  total: number;
+  offset: number;
+  lacking: number;
+  rows: (RunItem)[];
+  facets: (Facet)[];
+}
+
+/** How far a run came, as far as the store can tell: which stages were still to come is not stored. */
+export type RunState = "measured" | "failed" | "begun";
+
+/** What runs can be sorted by; `value` goes into `sort`. */
+export interface SortChoice {
+  value: string;
+  metric: string;
+  scope: string;
+}
+
+/** The metrics of the store and their scopes, but for those of single classes, single epochs and pairs of runs. */
+export interface SortableFigures {
+  rows: (SortChoice)[];
+}
+
+export interface StageItem {
+  stage: string;
+  done: boolean;
+  error: string;
+  updated: string;
+}
 
 /** What a GET of each path answers. */
 export interface Answers {
   "/about": About;
   "/models": ModelPage;
+  "/runs": RunList;
+  "/runs/{run}": RunDetail;
+  "/runs/{run}/observations": ObservationPage;
+  "/runs/{run}/predictions": PredictionPage;
+  "/figures": SortableFigures;
 }

@@ -2,6 +2,7 @@
 import type { ComponentType } from "preact";
 import { ApiPage } from "./api";
 import { ModelsPage } from "./models";
+import { RunsPage } from "./runs";
 
 export interface Page {
   /** The first part of the address: "models" is at #/models. What follows is given to the page as `rest`. */
@@ -20,5 +21,6 @@ export interface PageProps {
 
 export const PAGES: Page[] = [
   { path: "models", title: "Models", link: "Models", component: ModelsPage },
+  { path: "runs", title: "Runs", link: "Runs", component: RunsPage },
   { path: "api", title: "API", link: "API", component: ApiPage },
 ];

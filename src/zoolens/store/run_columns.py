@@ -264,12 +264,14 @@ def _subjects(connection: Connection, name: str) -> tuple[Subject, ...]:
 
 
 def _told_apart(listed: Sequence[Subject]) -> Iterator[Subject]:
-    """Datasets that share their name are called name#fingerprint, as everywhere."""
+    """Datasets with names by which they can be found: those that share theirs are called name#fingerprint."""
     seen: dict[str, int] = {}
     for subject in listed:
         seen[subject.name] = seen.get(subject.name, 0) + 1
     for subject in listed:
-        if seen[subject.name] > 1:
+        if not subject.name.isprintable() or "*" in subject.name or "?" in subject.name:
+            yield replace(subject, name=subject.fingerprint[:12])  # which names it wherever it is written again
+        elif seen[subject.name] > 1:
             yield replace(subject, name=full_name(DatasetRecord(subject.fingerprint, subject.name, 0)))
         else:
             yield subject

@@ -8,7 +8,7 @@ from typing import Final
 
 from zoolens.ui.endpoint import Endpoint
 
-RESOURCES: Final = ("about", "models")
+RESOURCES: Final = ("about", "models", "runs")
 
 
 @cache

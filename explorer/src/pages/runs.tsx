@@ -1,0 +1,237 @@
+// All runs of the store: search, facets, a stretch of time, and sorted by any figure.
+import type { RunItem } from "../answers";
+import { useAnswer } from "../api";
+import { FigureCell, Moment } from "../components/figure";
+import { Facets, type FacetNames, SearchBox } from "../components/filters";
+import { PageLink } from "../components/link";
+import { EmptyState, ErrorState, Loading } from "../components/states";
+import { type Column, Pager, Table, useColumns } from "../components/table";
+import { setQuery, useRoute } from "../router";
+
+const LIMIT = 50;
+const NEWEST = "-created";
+const USUAL = ["created", "top1", "latency_p50@batch=1"]; // which columns of their own show
+const STATES: Record<string, string> = { measured: "Measured", failed: "A stage failed", begun: "Nothing finished yet" };
+const FACETS: FacetNames = {
+  titles: { state: "State", runtime: "Runtime", dataset: "Data", kind: "Kind" },
+  label: (facet, value) => (facet === "state" ? (STATES[value] ?? value) : value || "not told"),
+};
+
+export function RunsPage() {
+  const { query } = useRoute();
+  const offset = Number(query.get("offset") ?? 0) || 0;
+  const sort = query.get("sort") ?? NEWEST;
+  const chosen = (facet: string) => query.getAll(facet);
+  const facets = Object.fromEntries(Object.keys(FACETS.titles).map((name) => [name, chosen(name)]));
+  const model = query.getAll("model");
+  const since = query.get("since") ?? "";
+  const until = query.get("until") ?? "";
+  const { answer, error, loading, again } = useAnswer("/runs", {
+    ...facets,
+    model,
+    q: query.get("q") ?? "",
+    since: since ? moment(since) : undefined,
+    until: until ? moment(until, 1) : undefined,
+    sort,
+    offset,
+    limit: LIMIT,
+  });
+  const sorts = useAnswer("/figures").answer?.rows ?? [];
+  const by = sort.replace(/^-/, "");
+  const [columns, chooser] = useColumns(COLUMNS(USUAL.includes(by) ? "" : by));
+  const filtered = Boolean(query.get("q") || since || until || model.length) || Object.values(facets).some((one) => one.length);
+  return (
+    <>
+      <h1>Runs</h1>
+      <div class="bar">
+        <SearchBox
+          label="Search runs"
+          hint="Search by model, data, runtime or id …"
+          value={query.get("q") ?? ""}
+          onSearch={(value) => setQuery({ q: value, offset: "" }, true)}
+        />
+        <Sorting sort={sort} choices={sorts.map((one) => one.value)} />
+        {chooser}
+        {filtered && (
+          <button
+            type="button"
+            onClick={() => setQuery({ q: "", offset: "", model: "", since: "", until: "", ...empty(facets) })}
+          >
+            Clear filters
+          </button>
+        )}
+      </div>
+      {error && <ErrorState error={error} again={again} />}
+      {!answer && !error && <Loading what="Reading the store" />}
+      {answer && (
+        <div class="split">
+          <aside aria-label="Filters">
+            <Days since={since} until={until} />
+            <Facets
+              facets={answer.facets}
+              names={FACETS}
+              chosen={chosen}
+              onChoose={(facet, values) => setQuery({ [facet]: values, offset: "" })}
+            />
+          </aside>
+          <section aria-label="Runs">
+            <p class="found" role="status">
+              {found(answer.total, facets.kind ?? [])}
+              {model.length > 0 && (
+                <>
+                  {" Of "}
+                  <bdi>{model.join(", ")}</bdi>.
+                </>
+              )}
+              {answer.lacking > 0 && ` ${answer.lacking.toLocaleString("en")} without this figure come last.`}
+            </p>
+            {answer.rows.length ? (
+              <Table
+                label="Runs"
+                columns={columns}
+                rows={answer.rows}
+                rowKey={(row) => row.id}
+                sort={sort}
+                onSort={(next) => setQuery({ sort: next === NEWEST ? "" : next, offset: "" })}
+                busy={loading}
+              />
+            ) : filtered || facets.kind?.length ? (
+              <EmptyState title="No run fits.">Take away a filter, or a word of the search.</EmptyState>
+            ) : (
+              <EmptyState title="No evaluations yet.">
+                Run <code>zoolens eval MODEL --data DATA</code>, or <code>zoolens demo</code>.
+              </EmptyState>
+            )}
+            <Pager
+              offset={offset}
+              limit={LIMIT}
+              total={answer.total}
+              onOffset={(next) => setQuery({ offset: next ? String(next) : "" })}
+            />
+          </section>
+        </div>
+      )}
+    </>
+  );
+}
+
+function found(total: number, kinds: string[]): string {
+  const what = kinds.length && kinds.join() !== "evaluation" ? "run" : "evaluation";
+  return `${total.toLocaleString("en")} ${what}${total === 1 ? "" : "s"}.`;
+}
+
+/** A day of the reader's calendar as a moment; `later` so many days after. */
+function moment(day: string, later = 0): string | undefined {
+  const [year = 0, month = 1, date = 1] = day.split("-").map(Number);
+  const at = new Date(year, month - 1, date + later);
+  return Number.isNaN(at.getTime()) ? undefined : at.toISOString();
+}
+
+function empty(facets: Record<string, string[]>): Record<string, string> {
+  return Object.fromEntries(Object.keys(facets).map((name) => [name, ""]));
+}
+
+function Days({ since, until }: { since: string; until: string }) {
+  return (
+    <fieldset class="days">
+      <legend>Begun</legend>
+      <label>
+        from
+        <input type="date" value={since} onChange={(event) => setQuery({ since: event.currentTarget.value, offset: "" })} />
+      </label>
+      <label>
+        to
+        <input type="date" value={until} onChange={(event) => setQuery({ until: event.currentTarget.value, offset: "" })} />
+      </label>
+    </fieldset>
+  );
+}
+
+/** Sorting by figures that have no column of their own. */
+function Sorting({ sort, choices }: { sort: string; choices: string[] }) {
+  const by = sort.replace(/^-/, "");
+  const listed = choices.includes(by) || by === "created" ? choices : [by, ...choices];
+  return (
+    <label class="sorting">
+      Sort by{" "}
+      <select value={by} onChange={(event) => setQuery({ sort: first(event.currentTarget.value), offset: "" })}>
+        <option value="created">time</option>
+        {listed.map((value) => (
+          <option value={value}>{value.replace("@", ", ")}</option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+/** What is best or newest first: times, sizes and errors are best when they are small. */
+function first(by: string): string {
+  if (by === "created") return "";
+  return /^(latency|roundtrip|cold|ece|brier|nll|file_size|parameters|memory|energy)/.test(by) ? by : `-${by}`;
+}
+
+const COLUMNS = (by: string): Column<RunItem>[] => [
+  {
+    key: "model",
+    title: "Model",
+    cell: (row) => (
+      <span class="name">
+        <PageLink page="model" rest={row.model}>
+          <bdi>{row.model}</bdi>
+        </PageLink>
+        {row.kind !== "evaluation" && <span class="mark">{row.kind}</span>}
+        {row.state === "begun" && <span class="mark">nothing finished yet</span>}
+        {row.failed.map((failure) => (
+          <span class="failure">
+            <bdi>{failure.stage}</bdi> failed: <bdi>{failure.error}</bdi>
+          </span>
+        ))}
+        {row.note && <span class="failure">{row.note}</span>}
+      </span>
+    ),
+  },
+  {
+    key: "run",
+    title: "Run",
+    cell: (row) => (
+      <PageLink page="run" rest={row.id}>
+        <code class="id">{row.id.slice(0, 8)}</code>
+        {row.attempt > 0 && ` #${row.attempt}`}
+      </PageLink>
+    ),
+  },
+  { key: "when", title: "Begun", sort: "created", descending: true, cell: (row) => <Moment at={row.created} /> },
+  { key: "data", title: "Data", cell: (row) => <bdi class="wide">{row.dataset}</bdi> },
+  { key: "stack", title: "Stack", cell: (row) => <bdi class="wide">{row.stack}</bdi> },
+  ...(by
+    ? [
+        {
+          key: "sorted",
+          title: by.replace("@", ", "),
+          sort: by,
+          number: true,
+          help: "The figure that the list is sorted by",
+          cell: (row: RunItem) => <FigureCell figure={row.sorted_by} />,
+        },
+      ]
+    : []),
+  {
+    key: "top1",
+    title: "Top-1",
+    sort: "top1",
+    descending: true,
+    number: true,
+    help: "On the run's own data, with its 95 % interval",
+    cell: (row) => <FigureCell figure={row.top1} />,
+  },
+  {
+    key: "latency",
+    title: "p50",
+    sort: "latency_p50@batch=1",
+    number: true,
+    help: "Median latency of the smallest batch; sorted by that of single inputs",
+    cell: (row) => <FigureCell figure={row.latency_p50} />,
+  },
+  { key: "inputs", title: "Inputs", number: true, cell: (row) => row.inputs.toLocaleString("en"), extra: true },
+  { key: "format", title: "Format", cell: (row) => <bdi>{row.format}</bdi>, extra: true },
+];
