@@ -358,7 +358,8 @@ def _print(trace: Trace, top: int) -> None:
     console = make_console()
     when = f"run {trace.run.id[:8]} of {trace.run.created:%Y-%m-%d %H:%M} UTC"
     console.print(f"[bold]{plain(trace.title)}[/], batch {trace.batch}, {plain(trace.inputs)} ({when})")
-    _print_table(levels_table(trace))
+    if (levels := levels_table(trace)).rows:
+        _print_table(levels)
     if trace.layers:
         click.echo()
         _print_table(layers_table(trace, top))

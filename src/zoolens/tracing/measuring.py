@@ -127,9 +127,11 @@ def trace_pipeline(
     for _ in range(3):
         usual = request(0, [])
     watched = [subject.session.process_id] if isinstance(subject.session, IsolatedSession) else []
-    repeats = _affordable(settings, usual)
+    repeats, until = _affordable(settings, usual), time.perf_counter() + settings.seconds
     for repeat in range(2 * repeats):
         pair, second = divmod(repeat, 2)
+        if not second and pair >= FEWEST and time.perf_counter() > until:
+            break
         steps: list[Span] | None = [] if second != pair % 2 else None
         (call,) = observed_calls(partial(request, pair * batch, steps), 1, also=watched)
         (undisturbed,) = _clean([call])

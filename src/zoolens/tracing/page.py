@@ -119,5 +119,6 @@ def _facts(trace: Trace) -> dict[str, Any]:
         "runtime": trace.stack,
         "inputs": trace.inputs,
         "batch": trace.batch,
+        "machine": trace.run.stack.identity.get("machine", {}),
         "when": f"{trace.run.created:%Y-%m-%d %H:%M} UTC",
     }

@@ -178,8 +178,9 @@ def sentences(trace: Trace) -> Iterator[str]:
                 f"{figure(before.median, 's')} when the model was timed, and {figure(beside.median, 's')} beside the "
                 "profiled calls."
             )
-    for level, reason in trace.missing.items():
-        yield f"No level {level}: {reason}"
+    for reason in dict.fromkeys(trace.missing.values()):
+        levels = [level for level, why in trace.missing.items() if why == reason]
+        yield f"No level{'' if len(levels) == 1 else 's'} {', '.join(levels)}: {reason}"
 
 
 def _all_timings(trace: Trace) -> Iterator[tuple[str, Timing]]:
@@ -227,6 +228,10 @@ def trace_as_data(trace: Trace) -> dict[str, Any]:
         "precision": trace.run.precision,
         "batch": trace.batch,
         "inputs": trace.inputs,
+        "threads": trace.threads,
+        "device": trace.device,
+        "machine": trace.run.stack.identity.get("machine"),
+        "when": trace.run.created.isoformat(),
         "request": _data(trace.request),
         "steps": [{"name": step.name, "in_worker": step.inside, **step.timing.as_data} for step in trace.steps],
         "predict": _data(trace.model),

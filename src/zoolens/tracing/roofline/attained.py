@@ -71,7 +71,8 @@ class RoofLayer:
 
     @property
     def efficiency(self) -> float | None:
-        return self.best / self.seconds if self.seconds else None
+        """The best time as a share of the measured one; None where nothing has to be done."""
+        return self.best / self.seconds if self.seconds and self.best else None
 
 
 @dataclass(frozen=True)
