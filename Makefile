@@ -34,8 +34,9 @@ ui: explorer/node_modules/.package-lock.json
 	$(BIN)/python -m scripts.make_ui_types
 	cd explorer && npm run --silent build
 
+# Not `npm ci`, which wants the compiler's packages for every platform in the lock file: an index may lack some of them.
 explorer/node_modules/.package-lock.json: explorer/package-lock.json
-	cd explorer && npm ci --silent --no-audit --no-fund && touch node_modules/.package-lock.json
+	cd explorer && npm install --silent --no-save --no-audit --no-fund && touch node_modules/.package-lock.json
 
 ## test-exports: the corpus of exports alone; what was exported before is kept in .export-corpus
 test-exports: $(VENV)/.ready

@@ -7,6 +7,31 @@ export interface About {
   runs: number;
 }
 
+export interface AuditJob {
+  zoos?: (string)[];
+  architectures?: (string)[];
+}
+
+export interface CompareJob {
+  a: string;
+  b: string;
+}
+
+export interface DivergeJob {
+  a: string;
+  b: string;
+  data?: string | null;
+  limit?: number | null;
+}
+
+export interface EvaluateJob {
+  models: (string)[];
+  data?: string;
+  runtimes?: (string)[];
+  limit?: number | null;
+  fresh?: boolean;
+}
+
 export interface Facet {
   name: string;
   values: (FacetValue)[];
@@ -43,6 +68,38 @@ export interface Figure {
   interval: string;
   reason: string;
 }
+
+/** One job. `runs`: the ids of runs that it made or met. `error`: why it failed, in the words of the command. `code`: the exit status of the command; null if it was never started or lost. */
+export interface Job {
+  id: string;
+  kind: string;
+  title: string;
+  command: string;
+  state: JobState;
+  created: string;
+  ended: string | null;
+  code: number | null;
+  error: string;
+  runs: (string)[];
+}
+
+export interface JobList {
+  total: number;
+  rows: (Job)[];
+}
+
+/** What a running job does: `done` of `total` steps of a stage, and the last message. `total` is null where nobody knows it. */
+export interface JobProgress {
+  title: string;
+  stage: string;
+  done: number;
+  total: number | null;
+  unit: string;
+  message: string;
+}
+
+/** How far a job is. */
+export type JobState = "queued" | "running" | "done" | "failed" | "cancelled";
 
 /** The newest evaluation of a model, and what it found. */
 export interface LatestRun {
@@ -141,6 +198,10 @@ export interface PredictionPage {
 /** Where a number comes from; never absent, never guessed. */
 export type Provenance = "measured" | "estimated" | "claimed" | "unavailable";
 
+export interface QueryJob {
+  text: string;
+}
+
 /** `figures` are those of the whole run and of each batch size; those of single classes, of epochs and the like are further observations, of which there are `observations` in all. `environment` is what can change an answer or a time, `resolved` what only the open model knew. `answered`: it has predictions. */
 export interface RunDetail {
   run: RunItem;
@@ -209,6 +270,12 @@ export interface StageItem {
   updated: string;
 }
 
+export interface TraceJob {
+  model: string;
+  runtimes?: (string)[];
+  batch?: number;
+}
+
 /** What a GET of each path answers. */
 export interface Answers {
   "/about": About;
@@ -218,4 +285,6 @@ export interface Answers {
   "/runs/{run}/observations": ObservationPage;
   "/runs/{run}/predictions": PredictionPage;
   "/figures": SortableFigures;
+  "/jobs": JobList;
+  "/jobs/{id}": Job;
 }

@@ -1,6 +1,7 @@
 // The pages of the explorer. To add one, write a file beside this one and put it into the list.
 import type { ComponentType } from "preact";
 import { ApiPage } from "./api";
+import { JobsPage } from "./jobs";
 import { ModelsPage } from "./models";
 import { RunsPage } from "./runs";
 
@@ -22,5 +23,6 @@ export interface PageProps {
 export const PAGES: Page[] = [
   { path: "models", title: "Models", link: "Models", component: ModelsPage },
   { path: "runs", title: "Runs", link: "Runs", component: RunsPage },
+  { path: "jobs", title: "Jobs", link: "Jobs", component: JobsPage },
   { path: "api", title: "API", link: "API", component: ApiPage },
 ];

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from zoolens.present.figures import figure
 from zoolens.present.streams import open_console
+from zoolens.progress import watcher
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -43,6 +44,7 @@ class Bars:
         self._lines, self._remaining = lines, remaining
         self._title, self._unit, self._done, self._total = "", "", 0, 0
         self._task: Any = None
+        self._watcher = watcher()
 
     @cached_property
     def _console(self) -> Console:
@@ -86,12 +88,14 @@ class Bars:
         from rich.markup import escape
 
         self.end()
+        self._watcher.begin(title, stage, total, unit)
         self._title, self._unit, self._done, self._total = f"{title}: {stage}", unit, 0, total or 0
         self._task = self.drawing.add_task(escape(self._title), total=total, amount=self._amount(), note="")
         self._tell(0)
 
     def advance(self, steps: int) -> None:
         self._done += steps
+        self._watcher.advance(steps)
         self._tell(self._done - steps)
         if self._task is not None:
             self.drawing.update(self._task, advance=steps, amount=self._amount())
@@ -115,6 +119,9 @@ class Bars:
         self.show(escape(text))
 
     def show(self, markup: str) -> None:
+        from rich.text import Text
+
+        self._watcher.say(Text.from_markup(markup).plain)
         self._console.print(markup, highlight=False, soft_wrap=True)
 
     def _amount(self) -> str:

@@ -22,7 +22,7 @@ from zoolens.present.streams import guard_streams
 # section of --help -> command -> one line of help; the module of a command is zoolens.cli.<name>
 SECTIONS: Final[dict[str, dict[str, str]]] = {
     "See": {
-        "ui": "Open the explorer: everything in the store and the zoos, in a browser.",
+        "ui": "See what the store and the zoos have, in a browser.",
     },
     "Models": {
         "models": "List the models of every zoo on this machine.",

@@ -21,11 +21,24 @@ if TYPE_CHECKING:
     type=click.Path(dir_okay=False, path_type=Path),
     help="File with the token that a browser must bring. Or set ZOOLENS_UI_TOKEN.",
 )
+@click.option(
+    "--allow",
+    "allowed",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder whose models and data jobs may use. Repeatable.",
+)
 @click.option("--no-browser", is_flag=True, help="Say where the explorer is, and open no browser.")
 @store_option("reads")
 @click.pass_context
 def command(
-    ctx: click.Context, port: int, host: str, token_file: Path | None, no_browser: bool, store: str | None
+    ctx: click.Context,
+    port: int,
+    host: str,
+    token_file: Path | None,
+    allowed: tuple[Path, ...],
+    no_browser: bool,
+    store: str | None,
 ) -> None:
     """Open the explorer: models, runs and everything else that the store has, in a browser.
 
@@ -39,7 +52,8 @@ def command(
     from zoolens.ui.settings import TOKEN_VARIABLE, Settings
 
     token = read_token(token_file, TOKEN_VARIABLE)
-    run(_serve(Settings(store=store, host=host, port=port, token=token), browser=not no_browser))
+    settings = Settings(store=store, host=host, port=port, token=token, allowed=allowed)
+    run(_serve(settings, browser=not no_browser))
     click.echo("Stopped.")
 
 

@@ -109,7 +109,7 @@ def _answering(context: Context, endpoint: Endpoint) -> Callable[[Request], Awai
             content = await _body(request, endpoint.upload_bytes or context.settings.body_bytes)
             query = _query(endpoint, request, content, lists)
             if endpoint.stream:
-                return _stream(endpoint.call(context, query))
+                return await _stream(endpoint.call(context, query))
             more = () if endpoint.upload_bytes is None else (content,)
             result = await run_in_threadpool(endpoint.call, context, query, *more)
         except ClientDisconnect:
@@ -196,13 +196,22 @@ def _file(file: File) -> Response:
     return Response(file.content, headers=headers, media_type=file.media_type)
 
 
-def _stream(events: AsyncIterator[Event]) -> Response:
+async def _stream(events: AsyncIterator[Event]) -> Response:
+    """The answer begins with the first event, so that what cannot be followed is an error like any other."""
+    first = await anext(events, None)
+
     async def lines() -> AsyncIterator[str]:
+        if first is not None:
+            yield _lines(first)
         async for event in events:
-            mark = f"id: {event.id}\n" if event.id else ""
-            yield f"{mark}event: {event.name}\ndata: {event.data.model_dump_json()}\n\n"
+            yield _lines(event)
 
     return StreamingResponse(lines(), headers={"Cache-Control": "no-store"}, media_type="text/event-stream")
+
+
+def _lines(event: Event) -> str:
+    mark = f"id: {event.id}\n" if event.id else ""
+    return f"{mark}event: {event.name}\ndata: {event.data.model_dump_json()}\n\n"
 
 
 def _error(error: ZoolensError) -> Response:

@@ -15,6 +15,7 @@ from zoolens.store.browsing import model_activity
 from zoolens.store.run_columns import RunIndex
 from zoolens.store.scopes import batch_scope
 from zoolens.store.store import Store, open_store
+from zoolens.ui.jobs.board import JobBoard
 from zoolens.ui.model_index import ModelIndex
 from zoolens.ui.settings import Settings
 from zoolens.ui.zoo_listing import ZooListing
@@ -34,17 +35,18 @@ class Context:
     runs: RunIndex
     models: ModelIndex
     answers: AnswerReader
+    jobs: JobBoard
 
 
 @contextmanager
 def open_context(settings: Settings) -> Iterator[Context]:
     """Open the store, and begin to list the zoos and to read what lists of runs are sorted by."""
-    with open_store(settings.store, must_exist=True) as store, ZooListing() as zoos:
+    with open_store(settings.store, must_exist=True) as store, ZooListing() as zoos, JobBoard(settings) as jobs:
         index = RunIndex(store)
         reading = threading.Thread(target=_read_ahead, args=(index,), name="runs")
         reading.start()
         try:
-            yield Context(settings, store, index, ModelIndex(index, zoos), AnswerReader(store))
+            yield Context(settings, store, index, ModelIndex(index, zoos), AnswerReader(store), jobs)
         finally:
             reading.join()
 

@@ -8,7 +8,12 @@ from typing import Final
 
 from zoolens.ui.endpoint import Endpoint
 
-RESOURCES: Final = ("about", "models", "runs")
+RESOURCES: Final = (
+    "about",
+    "models",
+    "runs",
+    "jobs",
+)  # fmt: skip
 
 
 @cache

@@ -1,0 +1,174 @@
+"""What kinds of jobs there are: each is what a command does, with the parameters that a browser may choose."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from zoolens.ui.endpoint import Query
+from zoolens.ui.jobs.permissions import check_data, check_model, check_runtime, check_subject
+
+MOST_MODELS = 50
+_Name = str
+
+
+class JobParameters(Query):
+    """Of one kind of job. `name` is that of its command."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+
+    def check(self, allowed: Sequence[Path]) -> None:
+        """Refuse what a job may not use; `allowed` are folders whose files it may read."""
+        raise NotImplementedError
+
+    def arguments(self) -> list[str]:
+        """What stands behind `zoolens` on the command line. Values never begin an argument of their own before "--"."""
+        raise NotImplementedError
+
+    @property
+    def title(self) -> str:
+        """What is being done, in a few words."""
+        raise NotImplementedError
+
+
+class EvaluateJob(JobParameters):
+    name = "evaluate"
+    summary = "Measure models on data"
+
+    models: list[_Name] = Field(min_length=1, max_length=MOST_MODELS)
+    data: str = "demo"
+    runtimes: list[str] = Field([], max_length=20, description="None: every runtime that can open the model.")
+    limit: int | None = Field(None, ge=1, description="Use this many inputs.")
+    fresh: bool = Field(False, description="Measure all again, as a new run.")
+
+    def check(self, allowed: Sequence[Path]) -> None:
+        for model in self.models:
+            check_model(model, allowed)
+        for runtime in self.runtimes:
+            check_runtime(runtime)
+        check_data(self.data, allowed)
+
+    def arguments(self) -> list[str]:
+        chosen = [f"--runtime={runtime}" for runtime in self.runtimes]
+        chosen += [f"--limit={self.limit}"] if self.limit else []
+        chosen += ["--fresh"] if self.fresh else []
+        return ["eval", f"--data={self.data}", *chosen, "--json", "--", *self.models]
+
+    @property
+    def title(self) -> str:
+        return f"Evaluate {_few(self.models)} on {self.data}"
+
+
+class AuditJob(JobParameters):
+    name = "audit"
+    summary = "Audit the models of zoos"
+
+    zoos: list[str] = Field([], max_length=20, description="None: all.")
+    architectures: list[str] = Field([], max_length=50, description="Such as resnet50 or 'vgg*'; none: all.")
+
+    def check(self, allowed: Sequence[Path]) -> None:
+        for zoo in self.zoos:
+            check_model(f"{zoo}:all", allowed)
+
+    def arguments(self) -> list[str]:
+        zoos = [f"--zoo={zoo}" for zoo in self.zoos]
+        return ["audit", *zoos, *(f"--arch={name}" for name in self.architectures), "--json"]
+
+    @property
+    def title(self) -> str:
+        return f"Audit {_few(self.architectures) or 'all architectures'} of {_few(self.zoos) or 'all zoos'}"
+
+
+class CompareJob(JobParameters):
+    name = "compare"
+    summary = "Compare two runs or models input by input"
+
+    a: str
+    b: str
+
+    def check(self, allowed: Sequence[Path]) -> None:
+        check_subject(self.a, allowed)
+        check_subject(self.b, allowed)
+
+    def arguments(self) -> list[str]:
+        return ["compare", "--json", "--", self.a, self.b]
+
+    @property
+    def title(self) -> str:
+        return f"Compare {self.a} and {self.b}"
+
+
+class TraceJob(JobParameters):
+    name = "trace"
+    summary = "Say where the time of a model goes"
+
+    model: str
+    runtimes: list[str] = Field([], max_length=20, description="None: every runtime that can open the model.")
+    batch: int = Field(1, ge=1, le=1024)
+
+    def check(self, allowed: Sequence[Path]) -> None:
+        check_model(self.model, allowed)
+        for runtime in self.runtimes:
+            check_runtime(runtime)
+
+    def arguments(self) -> list[str]:
+        runtimes = [f"--runtime={runtime}" for runtime in self.runtimes]
+        return ["trace", "run", *runtimes, f"--batch={self.batch}", "--json", "--", self.model]
+
+    @property
+    def title(self) -> str:
+        return f"Trace {self.model}"
+
+
+class DivergeJob(JobParameters):
+    name = "diverge"
+    summary = "Say at which layer two stacks part, and why"
+
+    a: str = Field(description="MODEL@RUNTIME, or a stored run.")
+    b: str
+    data: str | None = Field(None, description="None: that of the stored runs.")
+    limit: int | None = Field(None, ge=1)
+
+    def check(self, allowed: Sequence[Path]) -> None:
+        check_subject(self.a, allowed)
+        check_subject(self.b, allowed)
+        if self.data is not None:
+            check_data(self.data, allowed)
+
+    def arguments(self) -> list[str]:
+        data = [f"--data={self.data}"] if self.data is not None else []
+        limit = [f"--limit={self.limit}"] if self.limit else []
+        return ["diverge", *data, *limit, "--json", "--", self.a, self.b]
+
+    @property
+    def title(self) -> str:
+        return f"Diverge {self.a} and {self.b}"
+
+
+class QueryJob(JobParameters):
+    name = "query"
+    summary = "Find a model that answers like another within a budget"
+
+    text: str = Field(min_length=1, max_length=10_000)
+
+    def check(self, allowed: Sequence[Path]) -> None:
+        """The query language names models and data of the store, and no files."""
+
+    def arguments(self) -> list[str]:
+        return ["query", "--json", "--", self.text]
+
+    @property
+    def title(self) -> str:
+        return f"Query {self.text[:200]}"
+
+
+KINDS: tuple[type[JobParameters], ...] = (EvaluateJob, AuditJob, CompareJob, TraceJob, DivergeJob, QueryJob)
+JobName = Literal["evaluate", "audit", "compare", "trace", "diverge", "query"]
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

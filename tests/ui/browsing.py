@@ -1,0 +1,145 @@
+"""A server of the explorer in this process, and a browser window that notices what goes wrong in it."""
+
+import asyncio
+import json
+import os
+import threading
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+SCREENS = {"wide": (1280, 900), "narrow": (400, 800)}
+SCHEMES = ("light", "dark")
+SERIOUS = ("serious", "critical")
+PATIENCE = 20_000  # milliseconds
+
+
+@contextmanager
+def at_home(home):
+    """All of zoolens in this process looks into this home, and sees only the zoos that need no framework."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ZOOLENS_HOME", str(home))
+        patch.delenv("ZOOLENS_STORE", raising=False)
+        patch.delenv("ZOOLENS_ZOO_PATH", raising=False)
+        yield
+
+
+@contextmanager
+def serving(settings):
+    """A server of the explorer in a thread of this process; gives its address."""
+    from zoolens.ui.server import running
+
+    loop = asyncio.new_event_loop()
+    ready, address, failure = threading.Event(), [], []
+    end = asyncio.Event()
+
+    async def main():
+        try:
+            async with running(settings) as url:
+                address.append(url)
+                ready.set()
+                await end.wait()
+        except BaseException as error:
+            failure.append(error)
+            raise
+        finally:
+            ready.set()
+
+    thread = threading.Thread(target=lambda: loop.run_until_complete(main()), daemon=True)
+    thread.start()
+    try:
+        assert ready.wait(60)
+        if failure:
+            raise failure[0]
+        yield address[0]
+    finally:
+        loop.call_soon_threadsafe(end.set)
+        thread.join(30)
+        loop.close()
+
+
+class Visitor:
+    """One browser window, and what went wrong in it."""
+
+    def __init__(self, browser, url, **options):
+        self.url, self.problems, self.outside = url, [], []
+        options = {"viewport": dict(zip(("width", "height"), SCREENS["wide"], strict=True)), **options}
+        self.window = browser.new_context(**options)
+        self.page = self.window.new_page()
+        self.page.set_default_timeout(PATIENCE)
+        self.page.on("console", lambda message: self._hear(message))
+        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
+        self.page.on("request", lambda request: self._watch(request.url))
+
+    def _hear(self, message):
+        if message.type in ("error", "warning"):
+            self.problems.append(message.text)
+
+    def _watch(self, url):
+        parts = urlsplit(url)
+        if parts.scheme not in ("data", "blob") and parts.netloc != urlsplit(self.url).netloc:
+            self.outside.append(url)
+
+    def visit(self, view="", expect=None):
+        """Open a view such as "#/models?q=lenet" anew and wait for `expect`, a text of it; gives the page."""
+        self.page.goto("about:blank")
+        self.page.goto(self.url + view)
+        self.page.wait_for_selector("main h1, main .state")
+        if expect is not None:
+            self.page.get_by_text(expect).first.wait_for()
+        self.page.locator("main .loading").wait_for(state="detached")
+        self.check()
+        return self.page
+
+    def check(self):
+        """No error was written to the console, and nothing was asked of anybody else."""
+        assert not self.problems, self.problems
+        assert not self.outside, self.outside
+
+    def text(self):
+        """What a person reads on the page."""
+        return self.page.inner_text("main")
+
+    def close(self):
+        self.window.close()
+
+
+EVERYTHING_BUT_CONTRAST = (
+    "axe.run(document, {resultTypes: ['violations'], rules: {'color-contrast': {enabled: false}}})"
+)
+# Contrast takes seconds for hundreds of elements, and most of them look alike: one of each look is enough.
+CONTRAST = """(() => {
+  const looks = new Map();
+  for (const element of document.querySelectorAll("body *")) {
+    if (![...element.childNodes].some((child) => child.nodeType === 3 && child.data.trim())) continue;
+    const chain = [];
+    for (let up = element; up && chain.length < 8; up = up.parentElement) chain.push(up.tagName, up.className);
+    const style = getComputedStyle(element);
+    const look = [...chain, style.color, style.backgroundColor, style.fontSize, style.opacity].join("|");
+    if (!looks.has(look)) looks.set(look, element);
+  }
+  return axe.run({ include: [...looks.values()] }, { resultTypes: ["violations"], runOnly: ["color-contrast"] });
+})()"""
+
+
+def axe_script():
+    package = pytest.importorskip("axe_playwright_python", reason="AXE ABSENT: accessibility was not looked at")
+    return Path(package.__file__).parent / "axe.min.js"
+
+
+def assert_accessible(page, look, where):
+    serious = [
+        f"{one['id']}: {one['help']}: {json.dumps([node['html'][:200] for node in one['nodes'][:3]])}"
+        for one in page.evaluate(look)["violations"]
+        if one["impact"] in SERIOUS
+    ]
+    assert not serious, f"{where}: {serious}"
+
+
+def keep_picture(page, name):
+    """Where ZOOLENS_UI_PICTURES names a folder, a picture of the page is kept there, to be looked at."""
+    if folder := os.environ.get("ZOOLENS_UI_PICTURES"):
+        safe = "".join(sign if sign.isalnum() else "-" for sign in name).strip("-")
+        page.screenshot(path=Path(folder) / f"{safe}.png")
