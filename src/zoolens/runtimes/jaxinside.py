@@ -32,6 +32,7 @@ _TYPES: Final = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "
 # Operations that arrange numbers of constants or repeat what was there before.
 _NOTHING_COMPUTED: Final = frozenset({"stablehlo.constant", "stablehlo.iota", "func.return", "stablehlo.custom_call"})
 _NO_TIME: Final = frozenset({"constant", "parameter", "bitcast", "tuple", "get-tuple-element"})
+_HOLDERS: Final = frozenset({"while", "conditional", "call"})  # instructions that run others
 _LOCATION: Final = re.compile(r'^loc\((?:callsite\()?"([^"]+)"')
 
 
@@ -202,8 +203,7 @@ def _within(events: list[_Event], mark: int, observed: ObservedCall) -> list[_Ev
 def _operators(events: list[_Event], instructions: dict[str, Instruction], *, kernels: bool) -> Iterator[OperatorTime]:
     """Instructions as layers. On a GPU one may take several kernels, which are the library's level."""
     if all(event.device == "cpu" for event in events):  # one instruction is one event there
-        for name, event in _numbered(events):
-            yield _layer(name, [event], instructions)
+        yield from _nested(events, instructions)
         return
     place = 0
     for name, own in _by_instruction(events):
@@ -223,6 +223,20 @@ def _operators(events: list[_Event], instructions: dict[str, Instruction], *, ke
                 )
             place += len(own)
         place += 1
+
+
+def _nested(events: list[_Event], instructions: dict[str, Instruction]) -> Iterator[OperatorTime]:
+    """Instructions on a CPU. Loops, branches and calls last as long as what they run, which stands below them."""
+    running: list[tuple[int, int]] = []  # place and end of those that hold others, the innermost last
+    in_order = sorted(events, key=lambda event: (event.start, -event.duration))
+    for place, (name, event) in enumerate(_numbered(in_order)):
+        end = event.start + event.duration
+        while running and running[-1][1] < end - event.duration // 100:  # ends are told by another thread
+            running.pop()
+        layer = _layer(name, [event], instructions)
+        yield replace(layer, parent=running[-1][0]) if running else layer
+        if layer.kind in _HOLDERS:
+            running.append((place, end))
 
 
 def _numbered(events: list[_Event]) -> Iterator[tuple[str, _Event]]:

@@ -163,17 +163,21 @@ class LiteRtSession(Session):
     def _operators(self, events: Sequence[Event]) -> tuple[OperatorTime, ...]:
         labels = tensor_labels(self._graph)
         seen: Counter[str] = Counter()
-        operators = []
+        operators: list[OperatorTime] = []
+        caller: int | None = None  # the last operator of the main graph that LiteRT ran itself
         for event, place in zip(events, file_operators(self._graph, events), strict=True):
             computed = None if place is None else self._graph.operators[place]
             node = None if computed is None else labels[computed.outputs[0]]
             name = node or event.tag
             seen[name] += 1
+            if not event.delegated and not event.inner:
+                caller = len(operators)
             operators.append(
                 OperatorTime(
                     name if seen[name] == 1 else f"{name} #{seen[name]}",
                     event.tag.partition(" (")[0],
                     event.nanoseconds,
+                    parent=caller if event.inner else None,
                     nodes=(node,) if node else (),
                     kernel=f"XNNPACK {event.tag}" if event.delegated else "built-in kernel",
                     precision=_precision(event.tag) if event.delegated else None,

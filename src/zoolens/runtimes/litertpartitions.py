@@ -79,12 +79,15 @@ def _partitions(graph: TfliteGraph, own: set[int]) -> list[list[int]]:
 
 
 def _runs(events: Sequence[Event]) -> list[list[int]]:
-    """Places of XNNPACK's events, for each time that LiteRT called it: their numbers begin again at zero."""
+    """Places of XNNPACK's events in the main graph, for each time that LiteRT called it: their numbers begin again at
+    zero."""
     runs: list[list[int]] = []
     for place, event in enumerate(events):
-        if event.delegated and event.index == 0:
+        if not event.delegated or event.inner:
+            continue
+        if event.index == 0:
             runs.append([])
-        if event.delegated and runs:
+        if runs:
             runs[-1].append(place)
     return runs
 

@@ -65,12 +65,14 @@ class _Layout(ctypes.Structure):
 @dataclass(frozen=True)
 class Event:
     """An operator that ran. `delegated`: by XNNPACK, and `index` is its place in a partition; otherwise its place in
-    the file's main graph, or None where it belongs to another one."""
+    the file's main graph, or None where it belongs to another one. `inner`: it belongs to another graph than the main
+    one, which an operator before it runs, such as the body of a loop."""
 
     tag: str
     nanoseconds: int
     delegated: bool
     index: int | None
+    inner: bool = False
 
 
 class Input(NamedTuple):
@@ -282,5 +284,6 @@ class ProfiledModel:
 
 def _operator(event: Any) -> Event:
     delegated = event.kind == _DELEGATED
-    index = int(event.index) if delegated or event.subgraph == 0 else None
-    return Event((event.tag or b"").decode(errors="replace"), int(event.elapsed_us) * 1000, delegated, index)
+    inner = event.subgraph != 0
+    index = int(event.index) if delegated or not inner else None
+    return Event((event.tag or b"").decode(errors="replace"), int(event.elapsed_us) * 1000, delegated, index, inner)

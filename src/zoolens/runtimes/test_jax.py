@@ -172,3 +172,18 @@ def test_an_instruction_lasts_until_its_end_is_told():
         ("convolution", 1100, 405),
         ("fusion", 1600, 40),
     ]
+
+
+def test_what_a_loop_runs_stands_below_it(tmp_path):
+    weights = np.full((64, 64), 0.01, np.float32)
+
+    def loop(values):
+        return jax.lax.fori_loop(0, 3, lambda _, rows: jax.numpy.tanh(rows @ weights), values)
+
+    with Jax().open(_export(tmp_path / "loop.jax", loop, (256, 64))) as session:
+        (profile,) = session.profile({session.inputs[0].name: np.ones((256, 64), np.float32)})
+    (place,) = (place for place, operator in enumerate(profile.operators) if operator.kind == "while")
+    inside = [operator for operator in profile.operators if operator.parent == place]
+    assert len(inside) >= 3
+    outermost = [operator for operator in profile.operators if operator.parent is None]
+    assert sum(operator.duration for operator in outermost) <= 1.05 * profile.duration

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from zoolens.runtimes.litertpartitions import file_operators
 from zoolens.runtimes.litertprofiler import Event
 from zoolens.runtimes.tflitefile import TfliteGraph, TfliteOperator
 
-CONVOLUTION, RESHAPE, ADD, CUSTOM = 3, 22, 0, 32
+CONVOLUTION, RESHAPE, ADD, CUSTOM, WHILE = 3, 22, 0, 32, 119
 
 
 def graph(*operators):
@@ -55,3 +57,11 @@ def test_where_counts_differ_nothing_is_claimed():
     assert file_operators(file, [*events, *events]) == [None] * 4
     subgraph = [Event("ADD", 1000, False, None)]
     assert file_operators(file, subgraph) == [None]
+
+
+def test_what_a_loop_runs_is_no_partition_of_the_main_graph():
+    convolution = "Convolution (NHWC, F32) IGEMM"
+    body = [replace(event, inner=True) for event in xnnpack(convolution)]
+    file = graph((CONVOLUTION, [0], [1]), (WHILE, [1], [2]), (CONVOLUTION, [2], [3]))
+    events = [*xnnpack(convolution), Event("WHILE", 1000, False, 1), *body, *body, *xnnpack(convolution)]
+    assert file_operators(file, events) == [0, 1, None, None, 2]

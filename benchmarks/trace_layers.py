@@ -1,6 +1,6 @@
 """Where the time of one network goes in seven runtimes: do the layers that a framework tells sum to the model's time?
 
-    python benchmarks/trace.py [--batch 8] [--threads 1] [--runtime litert]… [--level layer] [--repeats 30]
+    python benchmarks/trace_layers.py [--batch 8] [--threads 1] [--runtime litert]… [--level layer] [--repeats 30]
 
 One network, with seeded weights, is written as ONNX, TFLite, TorchScript, a frozen TensorFlow graph and an exported
 JAX program: five convolutions with ReLU, the mean over all pixels and a dense layer, on gray images of 64 × 64. It is
