@@ -134,9 +134,9 @@ def history_chart(history: History) -> Chart:
         f" at {history.scope.replace('=', ' ')}" if history.scope else ""
     )
     title = f"{what[:1].upper()}{what[1:]} over time"
-    when = {"title": None, "labelAngle": 0, "labelOverlap": "greedy", "labelSeparation": 8, "tickCount": 6}
+    when = {"title": "UTC", "labelAngle": 0, "labelOverlap": "greedy", "labelSeparation": 8, "tickCount": 6}
     x = {
-        "field": "when", "type": "temporal", "scale": {"nice": False, "padding": 20},
+        "field": "when", "type": "temporal", "scale": {"type": "utc", "nice": False, "padding": 20},
         "axis": {**when, "format": _time_format(history.points)},
     }  # fmt: skip
     ends = [end for row in rows for end in (row["value"], row["low"], row["high"]) if end is not None] or [0.0, 1.0]
@@ -189,7 +189,7 @@ def _words(history: History, point: HistoryPoint) -> str:
     if point.low is not None and point.high is not None:
         interval = f" [{figure(point.low, history.unit)}, {figure(point.high, history.unit)}]"
     busy = ", on a busy machine" if point.disturbed else ""
-    when = f"{point.created:%Y-%m-%d %H:%M}"
+    when = f"{point.created:%Y-%m-%d %H:%M} UTC"
     return f"{point.run[:8]}: {figure(point.value, history.unit)}{interval}{busy}, {point.stack}, {when}"
 
 

@@ -22,7 +22,7 @@ CELL: Final = 34
 NUMBERED: Final = 20  # classes of a matrix whose cells have room for numbers
 LONGEST: Final = 26  # characters of a class's name
 DEEP: Final = 0.55  # share from which on a cell is so dark that its number is white
-_RIGHT, _WRONG = ("#e3edfb", "#1f6feb"), ("#fdeee0", "#c2410c")
+_RIGHT, _WRONG = SERIES[0], "#c2410c"
 _NAMES: Final = 320  # pixels for what stands left of a bar
 
 
@@ -157,7 +157,8 @@ def _matrix_chart(confusion: Confusion) -> Chart:
     rect = {"type": "rect", "width": {"band": 0.96}, "height": {"band": 0.96}}
     layers = [_cells(place, rect, right=True), _cells(place, rect, right=False)]
     if len(names) <= NUMBERED:
-        white = {"condition": {"test": f"datum.share > {DEEP}", "value": "#fff"}, "value": "#1b1f24"}
+        deep = f"datum.share > (datum.right ? {DEEP} : {DEEP / 2})"
+        white = {"condition": {"test": deep, "value": "#fff"}, "value": INK}
         text = {"type": "text", "fontSize": 11, "tooltip": None}
         layers.append({"mark": text, "encoding": {**place, "text": {"field": "count"}, "color": white}})
     title = "Labels and answers"
@@ -167,21 +168,20 @@ def _matrix_chart(confusion: Confusion) -> Chart:
         "height": side,
         "data": values(cells),
         "layer": layers,
-        "resolve": {"scale": {"color": "independent"}},
+        "resolve": {"scale": {"opacity": "independent"}},
         "config": {"view": {"fill": None}, "axis": {"grid": False, "labelColor": INK}},
     }
     return Chart("confusion", f"Confusion matrix of {len(names)} classes", spec)
 
 
 def _cells(place: Spec, rect: Spec, *, right: bool) -> Spec:
-    colours = _RIGHT if right else _WRONG
-    scale = {"domain": [0, 1 if right else 0.5], "range": list(colours), "clamp": True, "interpolate": "rgb"}
+    scale = {"domain": [0, 1 if right else 0.5], "range": [0.12, 1], "clamp": True}
     return {
         "transform": [{"filter": "datum.right" if right else "!datum.right"}],
-        "mark": rect,
+        "mark": {**rect, "color": _RIGHT if right else _WRONG},
         "encoding": {
             **place,
-            "color": {"field": "share", "type": "quantitative", "scale": scale, "legend": None},
+            "opacity": {"field": "share", "type": "quantitative", "scale": scale, "legend": None},
             "tooltip": {"field": "words", "type": "nominal"},
         },
     }

@@ -25,7 +25,9 @@ def shareable(text: object, longest: int = LONGEST) -> str:
 
 def clean(text: object, longest: int = LONGEST) -> str:
     """The text as one line without control characters that ends after `longest` characters."""
-    printable = "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in str(text))
+    printable = str(text)
+    if not printable.isprintable():
+        printable = "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in printable)
     return printable if len(printable) <= longest else printable[: longest - 1] + "…"
 
 

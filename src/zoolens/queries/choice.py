@@ -23,7 +23,7 @@ from zoolens.queries.metrics import ACCURACY, ResolvedMetric, resolved_metric
 from zoolens.queries.wording import predicate_words
 from zoolens.statistics.pareto import clearly_beaten, front
 
-MOST_POINTS: Final = 3000  # of a picture; those that matter are always among them
+MOST_POINTS: Final = 2000  # of a picture; those that matter are always among them
 _HIGHER_IS_BETTER: Final = frozenset({
     "top1", "top5", "recall", "throughput", "roundtrip_throughput", "clean_share", "equivalence", "equivalence_lower",
     "accuracy_lower",
@@ -317,7 +317,7 @@ class _Points:
     def notes(self) -> Iterator[str]:
         missing = len(self._index) - len(self.placed)
         if missing:
-            yield f"{missing:,} of {len(self._index):,} rows lack one of the two figures and have no point."
+            yield f"Without one of the two figures, and so without a point: {missing:,} of {len(self._index):,} rows."
         if len(self.placed) > MOST_POINTS:
             yield f"A sample of {MOST_POINTS:,} of {len(self.placed):,} rows is drawn; the front is of all of them."
         guessed = int((~self._measured[self.placed]).sum())
@@ -327,9 +327,9 @@ class _Points:
                 "They are no part of the front."
             )
         processors = self._index.rows.attribute("cpu")
-        used = {processors[int(row)] for row in self.placed[self._measured[self.placed]]} - {None}
-        if len(used) > 1:
-            yield f"Times were measured on {len(used)} different processors and compare these too."
+        used = np.unique(processors.codes[self.placed[self._measured[self.placed]]])
+        if np.count_nonzero(used >= 0) > 1:
+            yield f"Times were measured on {np.count_nonzero(used >= 0)} different processors and compare these too."
 
 
 def _known(value: float) -> float | None:

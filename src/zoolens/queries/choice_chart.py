@@ -24,13 +24,14 @@ from zoolens.present.charts import (
     series,
     values,
 )
-from zoolens.present.labels import fitting_labels, label_mark
+from zoolens.present.labels import LONGEST, fitting_labels, label_mark
 from zoolens.queries.choice import Choice, Point, Respect, Standing
 from zoolens.queries.wording import amount
 
 WIDTH: Final = 720
 HEIGHT: Final = 420
 LABELLED: Final = 9
+MANY: Final = 300  # points, from which on they are small and only those that matter have intervals
 MOST_RUNTIMES: Final = 5  # with a colour of their own
 _COLOURS: Final = {
     Standing.ANSWER: SERIES[0], Standing.FITS: "#7fb0f5", Standing.NEAR_MISS: SERIES[1],
@@ -56,7 +57,9 @@ def choice_chart(choice: Choice) -> Chart:
     layers = [
         *_limits(choice, axes),
         *_front(drawn, axes),
-        *_intervals(drawn, axes, names, colours),
+        *_intervals(
+            drawn if len(drawn) <= MANY else [point for point in drawn if _matters(point)], axes, names, colours
+        ),
         _circles(drawn, axes, choice.size, names, colours),
         *_labels(drawn, axes),
     ]
@@ -122,7 +125,9 @@ class _Axes:
 
     def _position(self, name: str, respect: Respect, low: float, high: float) -> Spec:
         if _logarithmic(respect):
-            return quantity(name, low, high, axis(respect.title, values=logarithmic_ticks(low, high)), type="log")
+            ticks = logarithmic_ticks(low, high)
+            shown: Spec = {"values": ticks} if len(ticks) > 2 else {"tickCount": 5}
+            return quantity(name, low, high, axis(respect.title, **shown), type="log")
         return quantity(name, low, high, axis(respect.title, tickCount=6))
 
     def pixels(self, point: Point) -> tuple[float, float]:
@@ -258,6 +263,7 @@ def _circles(
             "scale": _colour(names, colours)["scale"],
             "legend": None,
         },
+        "strokeWidth": {"condition": {"test": "datum.front_with_size || !datum.measured", "value": 1.6}, "value": 0.5},
         "tooltip": [
             {"field": "name", "type": "nominal", "title": "model"},
             {"field": "runtime", "type": "nominal"},
@@ -273,7 +279,7 @@ def _circles(
         encoding["size"] = {
             "field": "size",
             "type": "quantitative",
-            "scale": {**scale, "range": [45, 380]},
+            "scale": {**scale, "range": [45, 380] if len(rows) <= MANY else [12, 90]},
             "legend": None,
         }
     return {
@@ -283,7 +289,7 @@ def _circles(
             {"name": "picked", "select": {"type": "point", "fields": ["key"]}},
         ],
         "data": values(rows),
-        "mark": {"type": "point", "shape": "circle", "filled": True, "size": 90, "strokeWidth": 1.6},
+        "mark": {"type": "point", "shape": "circle", "filled": True, "size": 90 if len(rows) <= MANY else 30},
         "encoding": encoding,
     }
 
@@ -331,7 +337,7 @@ def _labels(points: Sequence[Point], axes: _Axes) -> list[Spec]:
     named = sorted((point for point in ranked.values() if _importance(point) < len(_IMPORTANT)), key=_importance)
     refs = {id(point) for point in named}
     labels = fitting_labels(
-        [(*axes.pixels(point), point.ref.partition("@")[0]) for point in named],
+        [(*axes.pixels(point), _short(point.ref)) for point in named],
         WIDTH,
         LABELLED,
         [axes.pixels(point) for point in points if id(point) not in refs],
@@ -345,6 +351,16 @@ def _labels(points: Sequence[Point], axes: _Axes) -> list[Spec]:
                 {"data": values(rows), "mark": mark, "encoding": {**axes.encoding, "text": {"field": "text"}}}
             )
     return layers
+
+
+def _short(ref: str) -> str:
+    """A name without its version; a long one without its folders too, since names often differ at their end."""
+    name = ref.partition("@")[0]
+    return name if len(name) <= LONGEST else name.rpartition("/")[2]
+
+
+def _matters(point: Point) -> bool:
+    return _importance(point) < len(_IMPORTANT)
 
 
 _IMPORTANT: Final = (Standing.REFERENCE, Standing.ANSWER, Standing.NEAR_MISS)

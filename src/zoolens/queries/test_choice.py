@@ -81,7 +81,7 @@ def test_what_has_no_point_is_said():
     not_a_number = row("nan", 2, float("nan"))
     choice = index_choice(Index([row("whole", 1, 0.8), incomplete, not_a_number]))
     assert [point.key for point in choice.points] == ["run-whole"]
-    assert "2 of 3 rows lack one of the two figures" in choice.notes[0]
+    assert choice.notes[0].endswith("without a point: 2 of 3 rows.")
     choice_chart(choice)
 
 
@@ -110,7 +110,7 @@ def test_of_very_many_rows_a_sample_is_drawn_that_has_the_front():
     choice = index_choice(Index([*many, row("best", 0.5, 0.95)]))
     assert len(choice.points) == MOST_POINTS
     assert points(choice)["best"].front
-    assert "A sample of 3,000 of 3,501 rows" in choice.notes[0]
+    assert "A sample of 2,000 of 2,501 rows" in choice.notes[0]
 
 
 def test_an_answer_shows_who_fits_and_what_was_asked(index):

@@ -15,13 +15,12 @@ def front(costs: Floats) -> NDArray[np.bool_]:
     known = np.flatnonzero(~np.isnan(costs).any(axis=1))
     if not len(known):
         return on_front
-    order = known[np.lexsort(costs[known].T[::-1])]  # who beats a row stands before it
-    kept = np.empty((0, costs.shape[1]))
-    for row in order:
-        nowhere_worse = (kept <= costs[row]).all(axis=1)
-        if not (nowhere_worse & (kept < costs[row]).any(axis=1)).any():
-            on_front[row] = True
-            kept = np.vstack([kept, costs[row]])
+    left = known[np.lexsort(costs[known].T[::-1])]  # who beats a row stands before it
+    while len(left):
+        best, others = costs[left[0]], costs[left]  # nobody is left that could beat the first
+        on_front[left[0]] = True
+        beaten = (best <= others).all(axis=1) & (best < others).any(axis=1)
+        left = left[~beaten][1:]
     return on_front
 
 

@@ -77,9 +77,9 @@ class Findings:
         return sum(figure.apart for figure in self.pairs.values())
 
 
-def gather(study: Study, *, flags: Sequence[Flag] | None = None, seed: int = 0) -> Findings:
+def gather(study: Study, *, flags: Sequence[Flag] | None = None, seed: int = 0, deep: bool = True) -> Findings:
     """Compute all figures of a report. `flags`: collapsed sides from `analysis.collapsed.flag`; None: look for them in
-    the answers that the trials have."""
+    the answers that the trials have. `deep`: also what takes seconds, which is information and dependence."""
     columns = {name: study.column(name) for name in study.hyperparameters}
     log = logarithmic(columns, study)
     troubles: dict[str, str] = {}
@@ -101,8 +101,8 @@ def gather(study: Study, *, flags: Sequence[Flag] | None = None, seed: int = 0) 
         delta,
         Counter(side.status for side in sides),
         tuple(flag(study) if flags is None else flags),
-        _information(columns, [delta, *accuracies.values()], seed, troubles),
-        _dependence(columns, log, delta, seed, troubles),
+        _information(columns, [delta, *accuracies.values()], seed, troubles) if deep else (),
+        _dependence(columns, log, delta, seed, troubles) if deep else None,
         troubles,
     )
 
