@@ -6,9 +6,13 @@ The slowest files come first, so that two processes (`make test`) end at the sam
 JAX keeps what it compiled for all processes of a run: most tests train the same few networks. It compiles them without
 most optimisations, since each is used for a few steps only.
 
+Python looks for cycles less often: what frameworks and thousands of collected tests make lives to the end, and to
+search it at every 700 objects took a twentieth of the time of the tests that run in these processes.
+
 Ctrl-C is not ignored, whatever the shell that started us does (one behind `&` or `trap '' INT`): processes that a test
 starts and interrupts would inherit that."""
 
+import gc
 import os
 import signal
 import tempfile
@@ -25,6 +29,8 @@ settings.load_profile("fixed")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+gc.set_threshold(10_000)
 
 SLOWEST = (
     "src/zoolens/crosstrain/training/trainers/test_keras.py",
@@ -60,6 +66,11 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(items):
     places = {Path(__file__).parent / name: place for place, name in enumerate(SLOWEST)}
     items.sort(key=lambda item: places.get(item.path, len(places)))
+
+
+def pytest_collection_finish():
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="module")

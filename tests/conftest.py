@@ -46,7 +46,10 @@ def zoolens(home, command_server):
 
 @pytest.fixture(scope="session")
 def demo_home(tmp_path_factory):
-    """A home in which `zoolens demo` has run, once for all processes of this test run. Copy it before you write."""
+    """A home in which `zoolens demo` has run, once for all processes of this test run. Copy it before you write.
+
+    Its models are trusted, which spares 24 sandboxed processes; tests/test_evaluate.py evaluates one of them both ways.
+    """
     pytest.importorskip("onnxruntime")
     pytest.importorskip("ai_edge_litert")
     worker = os.environ.get("PYTEST_XDIST_WORKER")
@@ -57,7 +60,7 @@ def demo_home(tmp_path_factory):
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (folder / "printed").exists():
             environment = {**os.environ, "ZOOLENS_HOME": str(folder / "home")}
-            command = [sys.executable, "-m", "zoolens", "demo"]
+            command = [sys.executable, "-m", "zoolens", "demo", "--trust"]
             done = subprocess.run(command, env=environment, capture_output=True, text=True)
             assert done.returncode == 0, done.stderr
             (folder / "printed").write_text(done.stdout)

@@ -4,6 +4,7 @@ import ast
 import importlib
 import subprocess
 import sys
+from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import cache
 from importlib.util import find_spec
@@ -16,7 +17,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "zoolens"
 # Each may import only from those before it.
 ORDER = [
     "errors", "consent", "paths", "untrusted", "plugins", "progress", "statistics", "numerics",
-    "torchvision_shim", "engine", "manifests", "store", "present", "zoos", "protocol", "runtimes",
+    "standins", "torchvision_shim", "engine", "manifests", "store", "present", "zoos", "protocol", "runtimes",
     "catalog", "datasets", "preprocess", "tasks", "graph", "measure", "comparisons",
     "tracing", "twins", "divergence", "audit", "crosstrain",
     "index", "queries", "serving", "load", "notebook", "ui", "contrib", "cli", "testing",
@@ -83,30 +84,50 @@ FRAMEWORKS = {
 }
 
 
+@cache
 def sources():
     return [path for path in sorted(PACKAGE.rglob("*.py")) if not path.name.startswith(("test_", "conftest"))]
 
 
-@cache
-def parsed(path):
-    return ast.parse(path.read_text())
+@dataclass(frozen=True)
+class Import:
+    """One statement's import of a module. `names`: what `from module import` names, none for `import module`.
+    `at_top`: at module level. `for_types`: under `if TYPE_CHECKING`, so that it is never executed."""
+
+    module: str
+    names: tuple[str, ...]
+    at_top: bool
+    for_types: bool
 
 
 @cache
+def statements(path):
+    """All imports of a file. The tree itself is not kept: those of all files are millions of objects."""
+    tree = ast.parse(path.read_text())
+    nodes = list(ast.walk(tree))
+    top = {id(node) for node in tree.body}
+    guards = [node for node in nodes if isinstance(node, ast.If) and _is_for_types(node)]
+    typing = {id(inner) for guard in guards for inner in ast.walk(guard)}
+    found = []
+    for node in nodes:
+        place = id(node) in top, id(node) in typing
+        if isinstance(node, ast.Import):
+            found += [Import(alias.name, (), *place) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            found.append(Import(node.module, tuple(alias.name for alias in node.names), *place))
+    return found
+
+
+def _is_for_types(node):
+    return isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+
+
 def imports(path):
     """(module, is at module level) for every import of a file."""
-    return tuple(_imports(parsed(path)))
-
-
-def _imports(tree):
-    top = {id(node) for node in tree.body}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            yield from ((alias.name, id(node) in top) for alias in node.names)
-        elif isinstance(node, ast.ImportFrom) and node.module:
-            yield node.module, id(node) in top
-            if node.module == "zoolens":
-                yield from ((f"zoolens.{alias.name}", id(node) in top) for alias in node.names)
+    for found in statements(path):
+        yield found.module, found.at_top
+        if found.module == "zoolens":
+            yield from ((f"zoolens.{name}", found.at_top) for name in found.names)
 
 
 def room(module):
@@ -184,20 +205,12 @@ def module_name(path):
 
 def inner_imports(path, names):
     """(module of ours, is at module level) for every import that is executed: not those for type checkers."""
-    tree = parsed(path)
-    top = {id(node) for node in tree.body}
-    guards = [node for node in ast.walk(tree) if isinstance(node, ast.If) and _is_for_types(node)]
-    typing = {id(inner) for guard in guards for inner in ast.walk(guard)}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("zoolens") and id(node) not in typing:
-            base = node.module.removeprefix("zoolens").removeprefix(".")
-            for alias in node.names:
-                inner = f"{base}.{alias.name}".removeprefix(".")
-                yield inner if inner in names else base, id(node) in top
-
-
-def _is_for_types(node):
-    return isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING"
+    for found in statements(path):
+        if found.names and found.module.startswith("zoolens") and not found.for_types:
+            base = found.module.removeprefix("zoolens").removeprefix(".")
+            for name in found.names:
+                inner = f"{base}.{name}".removeprefix(".")
+                yield inner if inner in names else base, found.at_top
 
 
 def cycles(graph):
@@ -262,7 +275,8 @@ def test_workers_need_numpy_alone(imported):
 
 
 def test_files_that_begin_first_are_there():
-    (chosen,) = (node for node in parsed(PACKAGE.parents[1] / "conftest.py").body if _assigns(node, "SLOWEST"))
+    tree = ast.parse((PACKAGE.parents[1] / "conftest.py").read_text())
+    (chosen,) = (node for node in tree.body if _assigns(node, "SLOWEST"))
     for name in ast.literal_eval(chosen.value):
         assert (PACKAGE.parents[1] / name).exists(), f"{name} is in SLOWEST of conftest.py"
 
