@@ -38,7 +38,7 @@ class TimmZoo(Zoo):
     extra: ClassVar[str | None] = "timm"
 
     def entries(self, search: str | None = None) -> Iterator[Entry]:
-        import_torchvision()  # timm imports it, and it may need help
+        import_torchvision(with_compiler=False)  # timm imports it, and it may need help
         import timm
 
         tagged = timm.list_models(pretrained=True)

@@ -49,7 +49,7 @@ class TorchvisionZoo(Zoo):
         return "with detectors and segmenters"  # listings that were kept before these were listed are not used
 
     def entries(self, search: str | None = None) -> Iterator[Entry]:
-        models = import_torchvision().models
+        models = import_torchvision(with_compiler=False).models
         for module, kind in ((models, ""), (models.detection, "detection"), (models.segmentation, "segmentation")):
             for architecture in models.list_models(module=module):
                 choices = models.get_model_weights(architecture)

@@ -28,7 +28,7 @@ class TransformersZoo(Zoo):
 
     def entries(self, search: str | None = None) -> Iterator[Entry]:
         with suppress(ImportError):
-            import_torchvision()  # transformers imports it where it is installed, and it may need help
+            import_torchvision(with_compiler=False)  # transformers imports it where it is installed
         from transformers import CONFIG_MAPPING
         from transformers.models.auto import modeling_auto
 

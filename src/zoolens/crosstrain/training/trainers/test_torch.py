@@ -1,5 +1,6 @@
 """The torch trainer against arithmetic done by hand and against torch's own layers used directly."""
 
+import json
 import os
 import platform
 import subprocess
@@ -283,23 +284,47 @@ def test_sgd_with_momentum_is_torchs(tmp_path):
     assert "second/dense1.kernel" not in one
 
 
-def test_out_of_memory_is_a_result():
-    """In a process that may take 700 MB more than it has, a batch whose layers want a gigabyte."""
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory):
+    """What a process says that does nothing but train: the outcome of a batch whose layers want a gigabyte where only
+    700 MB are left; the losses of a small job; whether torch's compiler was imported by then, also by torchvision; and
+    whether functions of optimizers are still marked as if the compiler knew of them."""
     code = (
-        "import resource, sys, numpy as np, psutil, torch\n"
-        "from zoolens.crosstrain.training.trainers.test_torch import Torch, TrainData, job, striped\n"
+        "import json, resource, sys, numpy as np, psutil, torch\n"
         "from pathlib import Path\n"
+        "from zoolens.crosstrain.training.trainers.test_torch import Torch, TrainData, job, striped, train\n"
+        "from zoolens.crosstrain.training.trainers.torch_building import import_torchvision\n"
+        "from zoolens.crosstrain.training.trainers.torch_optimizers import without_compiler\n"
         "torch.set_num_threads(1)\n"
         "images, labels = striped(20_000)\n"
         "data = TrainData(images, labels, images[:9], labels[:9], 3)\n"
         "told = job(Path('.'), architecture='resnet8', batch_size=20_000, epochs=1)\n"
         "limit = psutil.Process().memory_info().vms + (700 << 20)\n"
-        "resource.setrlimit(resource.RLIMIT_AS, (limit, limit))\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))\n"
         "outcome = Torch().train(told, data, None, print).outcome\n"
-        "print(outcome.status, outcome.message)\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))\n"
+        "losses = [epoch.loss for epoch in train(job(Path(sys.argv[1]))).outcome.epochs]\n"
+        "with without_compiler():\n"
+        "    import_torchvision(with_compiler=False)\n"
+        "imported = 'torch._dynamo' in sys.modules\n"
+        "marked = '__dynamo_disable' in vars(torch.optim.Optimizer.zero_grad.__wrapped__)\n"
+        "print(json.dumps([outcome.status, outcome.message, losses, imported, marked]))\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
-    assert done.stdout.splitlines()[-1] == "out-of-memory The memory of cpu is not enough.", done.stderr
+    command = [sys.executable, "-c", code, str(tmp_path_factory.mktemp("alone"))]
+    done = subprocess.run(command, env=os.environ | Torch.variables, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def test_out_of_memory_is_a_result(alone):
+    assert alone[:2] == ["out-of-memory", "The memory of cpu is not enough."]
+
+
+def test_nothing_imports_the_compiler_where_nothing_is_compiled(alone, tmp_path):
+    losses, imported, marked = alone[2:]
+    assert losses == [epoch.loss for epoch in train(job(tmp_path)).outcome.epochs]
+    assert not imported
+    assert not marked
 
 
 def test_settings_of_the_process_are_put_back(tmp_path):

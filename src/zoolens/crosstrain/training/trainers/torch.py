@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -29,7 +30,12 @@ from zoolens.crosstrain.training.trainers.torch_building import (
 )
 from zoolens.crosstrain.training.trainers.torch_capture import CaptureLoop
 from zoolens.crosstrain.training.trainers.torch_loops import Loop, Machine, arithmetic, explained_compilation, make_loop
-from zoolens.crosstrain.training.trainers.torch_optimizers import make_optimizer, optimizer_semantics
+from zoolens.crosstrain.training.trainers.torch_optimizers import (
+    ALONE,
+    make_optimizer,
+    optimizer_semantics,
+    without_compiler,
+)
 from zoolens.crosstrain.training.trainers.torch_semantics import read_semantics
 from zoolens.errors import ConstraintError, MissingDependency, ModelError
 
@@ -43,6 +49,7 @@ class Torch(Trainer):
     summary: ClassVar = "PyTorch, eager or compiled"
     distributions: ClassVar = ("torch", "torchvision")
     extra: ClassVar = "torch"
+    variables: ClassVar[Mapping[str, str]] = {ALONE: "1"}
     default_place: ClassVar = 1
     common_networks: ClassVar = True
     captures: ClassVar = True
@@ -62,7 +69,11 @@ class Torch(Trainer):
         _check(torch, job)
         training = Training(job, data, report)
         device, recipe = job.device, job.recipe
-        with arithmetic(torch, recipe.precision, device, job.threads), explained_compilation(torch, job.loop, device):
+        with (
+            arithmetic(torch, recipe.precision, device, job.threads),
+            without_compiler() if job.loop == "eager" else nullcontext(),
+            explained_compilation(torch, job.loop, device),
+        ):
             try:
                 training.run(weights)
             except (MemoryError, RuntimeError) as error:

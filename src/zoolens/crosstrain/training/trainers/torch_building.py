@@ -98,7 +98,7 @@ def build_shipped(architecture: str, input_shape: tuple[int, ...], classes: int)
             hint="Use another dataset, or mode: aligned.",
         )
     try:
-        torchvision = import_torchvision()
+        torchvision = import_torchvision(with_compiler=False)
     except ImportError as error:
         raise MissingDependency(f"{architecture} as its library ships it", "torchvision", "torchvision") from error
     return torchvision.models.get_model(architecture, weights=None, num_classes=classes)
