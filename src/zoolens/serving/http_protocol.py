@@ -13,20 +13,19 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
+from collections.abc import Coroutine
 from functools import partial
 from typing import Any, Final
 
 import httptools
-import numpy as np
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from zoolens.protocol.errors import Refusal, ServingError
 from zoolens.protocol.limits import check_body
-from zoolens.serving.bodies import ALIGNMENT, Held
+from zoolens.serving.bodies import Held
 from zoolens.serving.http import Application
-from zoolens.serving.http_inference import Answer, Head, error_answer, read_head
+from zoolens.serving.http_exchange import Exchange, Usual, usual_request
+from zoolens.serving.http_inference import Answer, error_answer
 from zoolens.serving.options import check_access
 
 log = logging.getLogger("zoolens.serving")
@@ -40,86 +39,6 @@ _KEPT: Final = 256
 _KEPT_BYTES: Final = 1024
 _CLOSING: Final = b"connection: close\r\n\r\n"
 _WRITE_TOGETHER: Final = 1 << 16  # parts of an answer that are joined before they are written
-_UNUSUAL: Final = frozenset({"content-encoding", "transfer-encoding", "expect", "upgrade"})
-
-
-@dataclass(frozen=True)
-class Usual:
-    """A request to infer whose body is as long as declared, and neither compressed nor in chunks."""
-
-    path: str
-    headers: Mapping[str, str]
-    head: Head
-    size: int
-    keep_alive: bool
-
-
-def _usual(url: bytes, fields: list[tuple[bytes, bytes]], keep_alive: bool) -> Usual | None:
-    path = url.decode("latin-1")
-    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in fields}
-    length = headers.get("content-length", "")
-    if "%" in path or not length.isdecimal() or not _UNUSUAL.isdisjoint(headers):
-        return None
-    head = read_head(path, headers)
-    return None if head is None else Usual(path, headers, head, int(length), keep_alive)
-
-
-class _Ignored:
-    """The event that uvicorn sets for a request of its own."""
-
-    def set(self) -> None:
-        pass
-
-
-class Exchange:
-    """One inference on its way: its body as it arrives, and what uvicorn asks of a request when a connection ends."""
-
-    # Attributes of the class are what most requests leave as it is: to set them for each would take longer.
-    message_event = _Ignored()
-    response_complete = False
-    disconnected = False
-    task: asyncio.Task[None] | None = None
-    cancel: Callable[[], None] | None = None
-    _whole = b""
-    _view: memoryview | None = None
-    _start = _place = 0
-
-    def __init__(self, usual: Usual, held: Held) -> None:
-        self.head, self.keep_alive = usual.head, usual.keep_alive
-        self.missing = self._size = usual.size
-        self.held = held
-
-    @property
-    def received(self) -> int:
-        return self._size - self.missing
-
-    def add(self, chunk: bytes | memoryview) -> None:
-        """Take the next bytes of the body. One chunk that is all of it is kept as it is."""
-        if isinstance(chunk, bytes) and len(chunk) == self._size:
-            self.add_whole(chunk)
-        elif chunk:
-            self.room()[: len(chunk)] = chunk
-            self.fill(len(chunk))
-
-    def add_whole(self, body: bytes) -> None:
-        self._whole = body
-        self.missing = 0
-
-    def room(self) -> memoryview:
-        """Where the rest of the body belongs."""
-        if self._view is None:
-            self._start = self._place = -self.head.offset % ALIGNMENT
-            self._view = np.empty(self._start + self._size, np.uint8).data
-        return self._view[self._place :]
-
-    def fill(self, size: int) -> None:
-        """Say how many bytes were put where there was room."""
-        self._place += size
-        self.missing -= size
-
-    @property
-    def content(self) -> bytes | memoryview:
-        return self._whole if self._view is None else self._view[self._start :]
 
 
 class BodyReceiver(asyncio.BufferedProtocol):
@@ -375,7 +294,7 @@ class Connection(HttpToolsProtocol):
         """Whether this is an inference without anything unusual, which goes the short way; or is refused here."""
         keep_alive = self.parser.get_http_version() != "1.0" and self.parser.should_keep_alive()
         try:
-            usual = _usual(self.url, self.headers, keep_alive)
+            usual = usual_request(self.url, self.headers, keep_alive)
         except ServingError:
             return False  # for the long way to say
         if usual is None:

@@ -1,10 +1,9 @@
-"""From a batch's outputs to the answers of its requests, and to the reports of observers."""
+"""From a batch's outputs to the answers of its requests."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -13,11 +12,8 @@ from zoolens.errors import ZoolensError
 from zoolens.protocol.errors import Refusal, ServingError
 from zoolens.protocol.messages import InferRequest, Tensor
 from zoolens.runtimes.base import Tensors
-from zoolens.serving.observer import BatchReport
 from zoolens.serving.plane.classification import Labels, largest
-from zoolens.serving.plane.flights import Flight, joined
-from zoolens.serving.plane.instance import Outcome
-from zoolens.serving.plane.queue import Pending
+from zoolens.serving.plane.flights import Flight
 
 _SMALL: Final = 64  # values
 
@@ -66,36 +62,6 @@ def selected(
             array = largest(array, wanted.classes, names, batched)
         chosen[wanted.name] = array
     return chosen
-
-
-def batch_report(
-    endpoint: str, flight: Flight, outcome: Outcome, answers: Mapping[str, Tensor], answered: Sequence[Pending]
-) -> BatchReport:
-    """What observers are told: of the requests that were answered, not of those that came too late or whose client has
-    gone."""
-    outputs = answers
-    if len(answered) < len(flight.pendings):
-        ends = list(accumulate(pending.rows for pending in flight.pendings))
-        places = [place for place, pending in enumerate(flight.pendings) if pending in answered]
-        parts = [
-            rows_of(answers, ends[place] - flight.pendings[place].rows, flight.pendings[place].rows) for place in places
-        ]
-        outputs = joined(parts)
-    return BatchReport(
-        endpoint=endpoint,
-        rung=flight.state.place,
-        previous=flight.previous,
-        reason=flight.reason,
-        requests=[pending.request for pending in answered],
-        rows=[pending.rows for pending in answered],
-        inputs=joined([pending.request.inputs for pending in answered]),
-        outputs=outputs,
-        waited=[(flight.started_ns - pending.arrived_ns) / 1e9 for pending in answered],
-        seconds=outcome.seconds,
-        waiting=flight.waiting,
-        answered_by=flight.state.rung,
-        free=flight.free,
-    )
 
 
 def failure(name: str, error: ZoolensError, worker_lost: bool) -> ServingError:

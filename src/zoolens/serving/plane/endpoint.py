@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from math import exp
 from typing import Final
 
 from zoolens.errors import ZoolensError, first_line
@@ -19,12 +18,12 @@ from zoolens.protocol.errors import Refusal, ServingError
 from zoolens.protocol.messages import InferRequest, InferResponse, Tensor
 from zoolens.serving.adapters import Adapter
 from zoolens.serving.ladder import Ladder, Rung
-from zoolens.serving.observer import BatchReport, Observer
+from zoolens.serving.observer import Observer
+from zoolens.serving.plane.accounting import Accounts
 from zoolens.serving.plane.admission import check_room, check_time
-from zoolens.serving.plane.answers import batch_report, count_nans, failure, row_problem, rows_of, selected
+from zoolens.serving.plane.answers import count_nans, failure, row_problem, rows_of, selected
 from zoolens.serving.plane.batches import first_requests, form_batch, may_grow, time_left
 from zoolens.serving.plane.classification import Labels
-from zoolens.serving.plane.counters import Counters
 from zoolens.serving.plane.flights import Flight, Flights, answer_for_observer
 from zoolens.serving.plane.instance import Instance, Outcome
 from zoolens.serving.plane.model import OpenModel
@@ -33,11 +32,10 @@ from zoolens.serving.plane.queue import NEVER, Done, Line, Pending, RequestQueue
 from zoolens.serving.plane.rungs import RungState, accepted_rungs
 from zoolens.serving.plane.settings import EndpointSettings
 from zoolens.serving.plane.signature import Signature
-from zoolens.serving.plane.timing import Timing
+from zoolens.serving.plane.timing import ArrivalRate, Timing
 from zoolens.serving.plane.traces import Traces
 from zoolens.serving.policies.base import Choice, Policy, Situation
 
-_RATE_SECONDS: Final = 1.0  # over which the rate of arrivals is averaged
 _ONLY: Final = Choice(0, "There is no other model.")
 
 log = logging.getLogger("zoolens.serving")
@@ -79,8 +77,8 @@ class Endpoint:
         self.settings = settings
         self.service = service
         self.config = dict(config or {})
-        self.observers = list(observers)
-        self.counters = Counters()
+        self._accounts = accounts = Accounts(name, version, observers, traces)
+        self.counters, self.observers = accounts.counters, accounts.observers
         self.queue = RequestQueue()
         self.current = 0
         self.closed = False
@@ -88,13 +86,11 @@ class Endpoint:
         self._given_signature = signature
         self._route = route
         self._labels = labels
-        self._traces = traces
         self._loop = asyncio.get_running_loop()
         self._checked: Signature | None = None  # that the requests which wait were held against
         self._flights = Flights(pool.converters, self._landed)
         self._delay_timer: asyncio.TimerHandle | None = None
-        self._rate = 0.0
-        self._rate_at = time.monotonic()
+        self._arrivals = ArrivalRate()
         self._drained: asyncio.Event | None = None
         self.rungs: list[RungState] = []
         self._set_ladder(ladder, policy, slots, adapters, extra)
@@ -136,7 +132,7 @@ class Endpoint:
     @property
     def arrival_rate(self) -> float:
         """Requests per second, averaged over about the last second."""
-        return self._rate * exp(-(time.monotonic() - self._rate_at) / _RATE_SECONDS)
+        return self._arrivals.at(time.monotonic())
 
     def unavailable(self) -> ServingError:
         problem = next((problem for state in self.rungs if (problem := state.slot.problem) is not None), None)
@@ -227,7 +223,7 @@ class Endpoint:
         try:
             pending = self._accept(request, arrived_ns, done)
         except ServingError as error:
-            self.refused(request, error, arrived_ns)
+            self._accounts.refused(request, error, arrived_ns)
             raise
         if not self._started_at_once(pending):
             self.queue.add(pending)
@@ -240,7 +236,7 @@ class Endpoint:
             pending.forget()
             self._drop(pending)
             gone = ServingError(Refusal.CANCELLED, "The client has gone.")
-            self.refused(pending.request, gone, pending.arrived_ns)
+            self._accounts.refused(pending.request, gone, pending.arrived_ns)
 
     async def answer_in_background(self, place: int, inputs: Mapping[str, Tensor]) -> Mapping[str, Tensor] | None:
         """Let a rung answer a batch for somebody who only watches. None: it would delay real requests, ask again later.
@@ -251,15 +247,6 @@ class Endpoint:
         if self.queue or self._flights or instance is None:
             return None
         return await answer_for_observer(self._flights, instance, state, inputs)
-
-    def refused(self, request: InferRequest, error: ServingError, arrived_ns: int) -> None:
-        """Count a request that gets no answer."""
-        self.counters.failed(time.perf_counter_ns() - arrived_ns, error.refusal)
-        for observer in self.observers:
-            try:
-                observer.refused(self.name, request, str(error))
-            except Exception:
-                log.exception("an observer of %s failed", self.name)
 
     def _accept(self, request: InferRequest, arrived_ns: int, done: Done) -> Pending:
         if self.closed:
@@ -274,8 +261,7 @@ class Endpoint:
             raise ServingError(Refusal.INVALID, f"Model '{self.name}' cannot be asked here. {model.unable}")
         allowed = self._allowed(request)
         now = time.monotonic()
-        self._rate = self._rate * exp(-(now - self._rate_at) / _RATE_SECONDS) + 1 / _RATE_SECONDS
-        self._rate_at = now
+        self._arrivals.add(now)
         if queue.requests:
             check_room(self.name, queue, settings)
         seconds = request.deadline
@@ -308,7 +294,7 @@ class Endpoint:
         self._drop(pending)
         if not pending.settled:
             pending.settle(error)
-            self.refused(pending.request, error, pending.arrived_ns)
+            self._accounts.refused(pending.request, error, pending.arrived_ns)
 
     def _expire(self, pending: Pending) -> None:
         where = "it waited" if pending.waiting else "it was being answered"
@@ -558,7 +544,7 @@ class Endpoint:
         # The answers are on their way.
         if not others_wait:
             self._learn(flight, outcome)
-        self._account(flight, outcome, answers, answered, answered_ns)
+        self._accounts.answered(flight, outcome, answers, answered, answered_ns)
 
     def _learn(self, flight: Flight, outcome: Outcome) -> None:
         """Remember how long a batch took, for predictions and for the policy."""
@@ -569,36 +555,6 @@ class Endpoint:
                 self.policy.served(state.place, flight.rows, seconds)
             except Exception:  # of a plug-in: the answers are there all the same
                 log.exception("the policy %s failed", self.policy.name)
-
-    def _account(
-        self,
-        flight: Flight,
-        outcome: Outcome,
-        answers: Mapping[str, Tensor],
-        answered: Sequence[Pending],
-        answered_ns: int,
-    ) -> None:
-        """Count a batch and those of its requests that were answered, and tell the observers."""
-        counters, traces = self.counters, self._traces
-        parts = outcome.input_ns, outcome.infer_ns, outcome.output_ns
-        counters.executed(flight.rows, *parts)
-        flight.state.requests += len(answered)
-        for pending in answered:
-            queue_ns = flight.started_ns - pending.arrived_ns
-            counters.succeeded(pending.rows, answered_ns - pending.arrived_ns, queue_ns, *parts)
-            if traces is not None and traces.active:
-                request = pending.request
-                traces.record(self.name, self.version, request, pending.arrived_ns, flight.started_ns, parts)
-        if self.observers and answered:
-            report = batch_report(self.name, flight, outcome, answers, answered)
-            for observer in self.observers:
-                self._tell(observer, report)
-
-    def _tell(self, observer: Observer, report: BatchReport) -> None:
-        try:
-            observer.answered(report)
-        except Exception:
-            log.exception("an observer of %s failed", self.name)
 
     # --- the end
 

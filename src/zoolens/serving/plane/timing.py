@@ -1,13 +1,33 @@
-"""How long a model takes for a batch: first what was measured beforehand, then what is seen while serving."""
+"""How long a model takes for a batch: first what was measured beforehand, then what is seen while serving. And how
+often requests come."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
+from math import exp
 from typing import Final
 
 from zoolens.serving.ladder import Profile
 
 _WEIGHT: Final = 0.2  # of the newest time
+_RATE_SECONDS: Final = 1.0  # over which the rate of arrivals is averaged
+
+
+class ArrivalRate:
+    """Requests per second, averaged over about the last second. Times are on the monotonic clock."""
+
+    def __init__(self) -> None:
+        self._rate = 0.0
+        self._since = time.monotonic()
+
+    def add(self, now: float) -> None:
+        """Count a request that arrives now."""
+        self._rate = self._rate * exp(-(now - self._since) / _RATE_SECONDS) + 1 / _RATE_SECONDS
+        self._since = now
+
+    def at(self, now: float) -> float:
+        return self._rate * exp(-(now - self._since) / _RATE_SECONDS)
 
 
 class Timing:
