@@ -83,6 +83,8 @@ def diverge_jobs(
     progress: Progress | None = None,
 ) -> Divergence:
     """The same for two jobs on an open dataset."""
+    if not len(dataset):
+        raise ZoolensError(f"{dataset.name} has no inputs to compare answers on.", hint="Name other data.")
     with ExitStack() as stack:
         sides = []
         for label, job in zip("AB", (a, b), strict=True):

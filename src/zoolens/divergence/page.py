@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 from zoolens.divergence.result import Divergence
@@ -33,7 +34,7 @@ def divergence_page(divergence: Divergence) -> Page:
         f"{divergence.a.title} and {divergence.b.title}",
         f"{len(answers.rows):,} inputs of {divergence.data}",
         headline(divergence),
-        not divergence.differs,
+        divergence.agrees,
         tiles,
         tuple(sections),
     )
@@ -53,7 +54,7 @@ def growth_chart(divergence: Divergence) -> Chart:
         rows += [
             {"place": place, "layer": fact.label, "series": name, "error": max(error, _LEAST)}
             for name, error in zip(names, figures, strict=True)
-            if error is not None
+            if error is not None and math.isfinite(error)
         ]
     spec: Spec = {
         "title": heading("How the difference grows", "relative, layer after layer in order of computation"),

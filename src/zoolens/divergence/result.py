@@ -68,6 +68,11 @@ class Divergence:
         return not self.differs and self.floor >= 1 and self.relative_error > 0
 
     @property
+    def agrees(self) -> bool:
+        """Whether it is known that the two agree in finite numbers, down to rounding."""
+        return not self.differs and not self.blind and not self.random and not self.answers.not_finite
+
+    @property
     def random(self) -> bool:
         """Whether a side gives another answer to the same input each time."""
         return any(cause.kind is Kind.RANDOM for cause in self.causes)

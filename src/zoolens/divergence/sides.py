@@ -190,9 +190,7 @@ class Side:
         """Every output for one sample by name, as it comes from the runtime. Samples are given one at a time, since the
         answers of some models depend on what else is in the batch."""
         answered = self.subject.session.predict(self.batched(feeds))
-        batch = self.subject.fixed_batch or 1
-        return {name: array if np.ndim(array) == 0 or len(array) != batch else array[:1] for name, array in
-                answered.items()}  # fmt: skip
+        return {name: self._first_sample(array) for name, array in answered.items()}
 
     def answer(self, feeds: Feeds) -> Array:
         """The watched output for one sample, as it comes from the runtime."""
@@ -204,7 +202,12 @@ class Side:
         names = tuple(dict.fromkeys(observed.point.name for observed in wanted.values()))
         captured = self.subject.session.capture(self.batched(feeds), names)
         values = {node: observed.value(captured.tensors[observed.point.name]) for node, observed in wanted.items()}
-        return values, np.asarray(captured.outputs[self.watched.name])[:1]
+        return values, self._first_sample(captured.outputs[self.watched.name])
+
+    def _first_sample(self, output: Array) -> Array:
+        """What belongs to the first sample; an output that does not grow with the batch is taken whole."""
+        array = np.asarray(output)
+        return array[:1] if array.ndim and len(array) == (self.subject.fixed_batch or 1) else array
 
     def is_stored(self, feeds: Feeds, node: str) -> bool:
         """Whether a point gives integers."""
@@ -322,7 +325,7 @@ def with_borrowed_graph(side: Side, other: Side, index: int, memory: int) -> Sid
     assert other.graph is not None
     try:
         points = side.subject.session.capture_points()
-        shown, left_out = _captured_within(side, side.feeds(index), points, memory)
+        shown, left_out = captured_within(side, side.feeds(index), points, memory)
         found = in_order(other.graph, points, shown, other.real_inputs(other.feeds(index)))
     except (UnsupportedAbility, NotImplementedError):
         return replace(side, notes=(*side.notes, _cannot_capture(side)))
@@ -348,7 +351,7 @@ def with_borrowed_graph(side: Side, other: Side, index: int, memory: int) -> Sid
     return replace(side, graph=other.graph, raw=other.raw, borrowed=True, points=found, notes=(*side.notes, note))
 
 
-def _captured_within(
+def captured_within(
     side: Side, feeds: Feeds, points: Sequence[CapturePoint], memory: int
 ) -> tuple[dict[str, Array], int]:
     """What a few points at a time show, until the budget is spent; and how many points were left out."""

@@ -1,6 +1,7 @@
 """Faults that were put there must be found, with their layer and a proof; where there are none, nothing may be."""
 
 import json
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -8,12 +9,14 @@ import pytest
 from zoolens.catalog.lookup import find
 from zoolens.datasets.opening import open_dataset
 from zoolens.divergence.causes import Kind
+from zoolens.divergence.conftest import PlainRuntime, PlainSession
 from zoolens.divergence.diverging import diverge, diverge_jobs
 from zoolens.divergence.gates import parse_divergence_gate
 from zoolens.divergence.page import html
-from zoolens.divergence.sides import SideName, parse_side
+from zoolens.divergence.sides import SideName, captured_within, open_side, parse_side
 from zoolens.divergence.words import as_data, headline, lines, table
 from zoolens.errors import ZoolensError
+from zoolens.measure.jobs import Job
 from zoolens.numerics.rounding import rounded
 from zoolens.runtimes.base import Options
 from zoolens.testing.damaged_onnx import damaged_copies, reexports
@@ -171,3 +174,37 @@ def test_sides_are_parsed():
 def test_data_must_be_named():
     with pytest.raises(ZoolensError, match="No data are named"):
         diverge(MODEL, MODEL)
+
+
+def test_a_runtime_that_shows_nothing_inside_is_named_with_those_that_do(entry, data, plain_job, tmp_path):
+    """Its files are compared all the same."""
+
+    class Closed(PlainRuntime):
+        name = "closed"
+        cannot: ClassVar = {"capture": "it does not show what is inside"}
+
+        def compile(self, loaded, model, options):
+            session = super().compile(loaded, model, options)
+            session.capture_points = super(PlainSession, session).capture_points
+            return session
+
+    damage = next(iter(damaged_copies(entry, tmp_path, seed=3)))
+    job = plain_job(damage.entry)
+    divergence = diverge_jobs(
+        plain_job(entry), Job(job.entry, job.asset, Closed(), job.options), data, examined=1
+    )  # fmt: skip
+    (note,) = [note for note in divergence.notes if note.startswith("B:")]
+    assert "closed does not show the tensors inside a model" in note
+    assert "onnxruntime" in note
+    assert divergence.b.layers == 0
+    assert only(divergence).proved
+
+
+def test_tensors_of_unknown_size_are_read_until_the_budget_is_spent(entry, data, plain_job):
+    side = open_side("A", plain_job(entry), data)
+    points = side.subject.session.capture_points()
+    every, none_left = captured_within(side, side.feeds(0), points, 1 << 30)
+    assert (len(every), none_left) == (len(points), 0)
+    some, left = captured_within(side, side.feeds(0), points, 1)
+    assert 0 < len(some) < len(points)
+    assert len(some) + left == len(points)

@@ -1,6 +1,7 @@
 """Models on which a comparison is easily wrong and looks right: not finite, random, with several outputs, of whole
 numbers, with a softmax on one side only."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from zoolens.divergence.causes import Kind
 from zoolens.divergence.diverging import diverge_jobs
 from zoolens.divergence.gates import parse_divergence_gate
 from zoolens.divergence.inspection import Layer, SideLayer, worst_layer
+from zoolens.divergence.page import html
 from zoolens.divergence.words import as_data, headline, lines
 from zoolens.numerics.deviation import Deviation
 from zoolens.testing.damaged_onnx import KINDS, damaged_copies, with_file
@@ -79,7 +81,8 @@ def test_numbers_that_are_not_finite_on_one_side_are_a_difference_and_not_roundi
     assert any("root (sqrt) is the first place with numbers that are not finite" in note for note in divergence.notes)
     assert any("finite on one side only" in line for line in lines(divergence))
     assert any("B says no number" in line for line in lines(divergence))
-    as_data(divergence)
+    json.dumps(as_data(divergence), allow_nan=False)
+    assert "Infinity" not in html(divergence)
 
 
 def test_numbers_that_the_file_makes_infinite_on_both_sides_are_named_and_agree(network, data, plain_job):
@@ -91,6 +94,7 @@ def test_numbers_that_the_file_makes_infinite_on_both_sides_are_named_and_agree(
     assert not any("Observing" in note for note in divergence.notes)
     assert parse_divergence_gate("not_finite > 0").verdict(divergence)[0]
     assert divergence.answers.accuracy == (0.0, 0.0)
+    assert not divergence.agrees
 
 
 def test_masks_of_minus_infinity_are_no_fault_and_hide_none(network, data, plain_job):
@@ -148,6 +152,7 @@ def test_the_same_file_twice_is_equal(network, data, plain_job):
     plain = network("plain")
     divergence = diverge_jobs(plain_job(plain), plain_job(plain), data)
     assert headline(divergence) == "The two are equal: all layers and answers that were compared hold the same numbers."
+    assert divergence.agrees
 
 
 def test_logits_and_probabilities_of_the_same_weights_are_compared_as_scores(network, data, plain_job):

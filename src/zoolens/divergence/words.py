@@ -183,6 +183,7 @@ def as_data(divergence: Divergence) -> dict[str, Any]:
         "b": _side(divergence.b),
         "data": divergence.data,
         "differs": divergence.differs,
+        "agrees": divergence.agrees,
         "verdict": headline(divergence),
         "answers": {
             "inputs": len(answers.rows),
