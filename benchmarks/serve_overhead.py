@@ -4,9 +4,9 @@
 
 Batch 1, one request at a time. Rounds of the ways take turns, so that other load on the machine hits all alike; the
 overhead of a round is the difference of its percentiles, and the median over the rounds counts. Before its turn a way
-is called for `--settle` seconds that do not count. Without that a turn would also measure the turn before it: the
-threads of the model in this process keep all cores busy, and of such a machine Linux remembers for some 50 ms that no
-core is free, puts client, server and worker on the same one, and each request takes 0.1 ms longer. In "REST" and "gRPC"
+is called for `--settle` seconds that do not count. Without that a turn would also measure the turn before it: the model
+in this process keeps all cores busy, and the first requests after it take some 0.1 ms longer than all others, probably
+because client, server and worker are put on one core until the machine has calmed down. In "REST" and "gRPC"
 requests are bytes before they are sent and answers stay bytes, because what a client computes is not the server's;
 REST is then asked over a plain socket, gRPC by Python's own client. "REST, arrays" is what a program sees that has
 numpy arrays before and after, over `http.client` of the standard library. "bare gRPC" is a server of Python's gRPC
