@@ -41,7 +41,8 @@ class Tile:
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page: words first, then charts, a drawing, tables and links to files beside the page."""
+    """A part of a page: words first, then charts, tables, a drawing and links to files beside the page. `pointing`:
+    what the drawing tells who points at it, which a picture of it does not."""
 
     title: str = ""
     paragraphs: tuple[str, ...] = ()
@@ -51,6 +52,7 @@ class Section:
     drawing: str = ""  # SVG that we wrote
     tables: tuple[tuple[str, Table], ...] = ()  # heading (may be empty), table
     files: tuple[str, ...] = ()
+    pointing: str = ""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,8 @@ from zoolens.tracing.timeline import timeline
 if TYPE_CHECKING:
     import pyarrow as pa
 
-_POINT: Final = "Point at a bar for its times. Of dashed bars only the duration was measured, and not the start."
+_POINT: Final = "Point at a bar for its times."
+_DASHED: Final = "Of dashed bars only the duration was measured, and not the start."
 Spans = Mapping[Level, "pa.Table"]
 
 
@@ -79,7 +80,7 @@ def recording_page(recorded: Recorded) -> str:
             "Each step with all its repetitions, and a timeline of the request whose time is the median one.",
             sections=(
                 Section("Steps", paragraphs=tuple(step_sentences(recorded)), tables=(("", steps_table(recorded)),)),
-                Section("Timeline of one request", paragraphs=(_POINT,), drawing=drawing),
+                Section("Timeline of one request", paragraphs=(_DASHED,), pointing=_POINT, drawing=drawing),
             ),
             facts={f"run {recorded.run.id[:8]}": {"when": f"{recorded.run.created:%Y-%m-%d %H:%M} UTC"}},
         )
@@ -106,7 +107,8 @@ def _sections(trace: Trace, spans: Spans) -> Iterator[Section]:
         if drawing:
             yield Section(
                 f"Timeline of {trace.runtime}: {level}",
-                paragraphs=(_POINT,),
+                paragraphs=(_DASHED,),
+                pointing=_POINT,
                 drawing=drawing,
             )
     if trace.layers:
