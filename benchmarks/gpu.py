@@ -5,8 +5,9 @@
     python benchmarks/gpu.py --device cpu --small      # tries the script itself where there is no GPU
     python benchmarks/gpu.py --wheels .gpu-deps        # with packages that are not installed, from wheels in a folder
 
-Sections: facts, torch, jax, eval (SampLeNet on CIFAR-10, where the assets are), trace, diverge. Each runs in a process
-of its own within a time limit, so that one that fails costs no other. Tables are printed; --out keeps them as JSON.
+Sections: facts, torch, jax, eval (SampLeNet on CIFAR-10, where the assets are), trace, roofline, diverge. Each runs in
+a process of its own within a time limit, so that one that fails costs no other. Tables are printed; --out keeps them as
+JSON.
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ from zoolens.tracing.stored import SUMS_UP, Trace
 WIDTHS: Final[Mapping[str, int]] = {
     "float64": 8, "float32": 4, "tf32": 4, "bfloat16": 2, "float16": 2, "int8": 1, "uint8": 1,
 }  # fmt: skip
+BEYOND: Final = 1.05  # efficiency from which on a layer is said to beat the peaks
 _NOT_MOVED: Final = VIEWS | {"input", "parameter", "constant"}
 
 
@@ -230,32 +231,44 @@ class _Counted:
         return node.name in self._graph.outputs or any(user.name not in inside for user in users)
 
 
+def _layers_words(count: int) -> str:
+    return f"{count} layer{'' if count == 1 else 's'}"
+
+
+def _are(count: int) -> str:
+    return "is" if count == 1 else "are"
+
+
 def sentences(found: Roofline) -> Iterator[str]:
     trace, share = found.trace, found.efficiency
     words = NOTHING if share is None else f"{100 * share:.1f} %"
     device = "this machine" if found.peaks.device == "cpu" else found.peaks.cpu
     yield (
-        f"At its peaks {device} takes {figure(found.best, 's')} for a batch of {trace.batch}. {trace.runtime} "
+        f"At the measured peaks {device} takes {figure(found.best, 's')} for a batch of {trace.batch}. {trace.runtime} "
         f"takes {figure(found.measured, 's')}: it runs at {words} of what is possible."
     )
     yield (
         f"Weights and activations have {figure(found.working_set, 'B')}, which {device} moves at "
         f"{found.bandwidth / 1e9:,.1f} GB/s."
     )
-    beyond = [layer for layer in found.layers if (layer.efficiency or 0) > 1.05]
+    beyond = [layer for layer in found.layers if (layer.efficiency or 0) > BEYOND]
     if beyond:
+        share = sum(layer.seconds for layer in beyond) / sum(layer.seconds for layer in found.layers)
         yield (
-            f"{len(beyond)} layers are quicker than the peaks allow: their kernels need fewer operations than are "
-            "counted (Winograd), their data were in a nearer cache, or the peaks were measured on a busy machine."
+            f"{_layers_words(len(beyond))} with {100 * share:.0f} % of the layers' time {_are(len(beyond))} quicker "
+            "than these peaks allow, so that the best time is too long and the share too high. Either the kernels need "
+            "fewer operations than are counted (Winograd), or data were in a nearer cache, or the peaks are too low: "
+            "which of it is not known."
         )
     if (trace.covered or 0) > 1 + SUMS_UP:
         yield "The times of layers hold a share of the profiler's, so that their efficiencies are too low."
     if assumed := sum(layer.assumed for layer in found.layers):
-        yield f"{trace.runtime} does not tell the precision of {assumed} layers: they are held against float32."
+        words = _layers_words(assumed)
+        yield f"{trace.runtime} does not tell the precision of {words}, which {_are(assumed)} held against float32."
     if found.uncounted:
         seconds = sum(layer.timing.median for layer in found.uncounted)
-        words = f"{len(found.uncounted)} layers of {figure(seconds, 's')}"
-        yield f"{words} compute no known operator of the graph and are not counted."
+        words = f"{_layers_words(len(found.uncounted))} of {figure(seconds, 's')}"
+        yield f"{words} of which no operator of the graph is known {_are(len(found.uncounted))} not counted."
     if found.unknown:
         yield f"Not counted, because their cost is not known: {', '.join(found.unknown)}."
     if found.peaks.disturbed:

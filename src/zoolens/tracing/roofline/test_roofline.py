@@ -105,8 +105,8 @@ def test_layers_that_are_no_operators_and_layers_beyond_the_peaks_are_said():
     )
     found = roofline(traced(*operators), peaks=PEAKS)
     words = " ".join(sentences(found))
-    assert "1 layers are quicker than the peaks allow" in words
-    assert "1 layers of 0.50 µs compute no known operator of the graph" in words
+    assert "1 layer with 100 % of the layers' time is quicker than these peaks allow" in words
+    assert "1 layer of 0.50 µs of which no operator of the graph is known is not counted" in words
 
 
 def test_bandwidth_is_that_of_where_the_model_fits():
@@ -172,7 +172,7 @@ def test_a_precision_that_is_not_told_is_called_assumed():
     silent = OperatorTime("g", "Relu", 100_000, 100_000, nodes=("Relu_0",), precision="float32+int8")
     found = roofline(traced(told, silent), peaks=PEAKS)
     assert [layer.assumed for layer in found.layers] == [False, True]
-    assert "does not tell the precision of 1 layers" in " ".join(sentences(found))
+    assert "does not tell the precision of 1 layer," in " ".join(sentences(found))
     assert {row[-1] for row in roofline_table(found).rows} == {"float32", "float32 (assumed)"}
 
 
@@ -183,7 +183,7 @@ def test_a_trace_of_a_gpu_is_held_against_the_peaks_of_the_gpu():
     (layer,) = found.layers
     assert (layer.precision, layer.assumed) == ("tf32", False)
     assert layer.best == pytest.approx(max(layer.flops / 400e9, layer.moved_bytes / found.bandwidth))
-    assert "At its peaks NVIDIA H200 takes" in " ".join(sentences(found))
+    assert "At the measured peaks NVIDIA H200 takes" in " ".join(sentences(found))
     assert "NVIDIA H200 (cuda)" in roofline_chart(found).spec["title"]["subtitle"]
 
 
