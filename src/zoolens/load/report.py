@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -111,7 +112,8 @@ def write_report(run: LoadRun, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     chart, drawn = latency_chart(run.exchanges, run.results), images.can_draw()
     written = [folder / INDEX, folder / "results.json", folder / "requests.csv"]
-    written[0].write_text(page_html(_page(run, chart, drawn)), encoding="utf-8", errors="replace")
+    page = replace(load_page(run, files=("requests.csv", "results.json")), pictures=drawn)
+    written[0].write_text(page_html(page), encoding="utf-8", errors="replace")
     written[1].write_text(json.dumps(run_as_data(run), indent=2, allow_nan=False), encoding="utf-8")
     _write_requests(run, written[2])
     if drawn:
@@ -126,7 +128,8 @@ def _write_requests(run: LoadRun, path: Path) -> None:
     pacsv.write_csv(run.exchanges.table(), path)
 
 
-def _page(run: LoadRun, chart: Any, drawn: bool) -> Page:
+def load_page(run: LoadRun, files: tuple[str, ...] = ()) -> Page:
+    """What `run_load` found. `files`: which lie beside the page."""
     results = run.results
     first, *rest = sentences(run)
     tables = [("Latency", percentiles_table(results)), ("What became of the requests", outcomes_table(results))]
@@ -143,9 +146,9 @@ def _page(run: LoadRun, chart: Any, drawn: bool) -> Page:
                 paragraphs=tuple(rest),
                 warnings=results.invalid,
                 items=results.notes,
-                charts=(chart,),
+                charts=(latency_chart(run.exchanges, results),),
                 tables=tuple(tables),
-                files=("requests.csv", "results.json"),
+                files=files,
             ),
         ),
         facts={
@@ -157,7 +160,6 @@ def _page(run: LoadRun, chart: Any, drawn: bool) -> Page:
             "latency": "from the intended time of each request to the end of its answer",
             "intervals": "95 %; the wider of order statistics and resampled stretches of the run",
         },
-        pictures=drawn,
     )
 
 

@@ -35,6 +35,7 @@ _SHOWN: Final = {
     "zoolens.divergence.result:Divergence": "_divergence",
     "zoolens.crosstrain.study.explanation.results:Explanation": "_explanation",
     "zoolens.serving.services.events:Session": "_session",
+    "zoolens.load.api:LoadRun": "_load",
     "zoolens.present.charts:Chart": "_chart",
     "zoolens.present.pages:Page": "_page",
 }
@@ -44,8 +45,8 @@ def show(result: Any, *, store: Store | str | Path | None = None) -> Shown:
     """A result of this package as a notebook shows it; elsewhere it prints as text.
 
     `result`: what `evaluate`, `compare`, `query`, `prepare`, `diff`, `cost`, `graph_of`, `trace`, `diverge`,
-    `agreement_matrix`, `build_index` and `crosstrain.explain` return, lists of outcomes or traces, a run of the store,
-    or the id of one, a prefix of it, "last" or "last~1". `store`: where runs are read from.
+    `agreement_matrix`, `build_index`, `run_load` and `crosstrain.explain` return, lists of outcomes or traces, a run
+    of the store, or the id of one, a prefix of it, "last" or "last~1". `store`: where runs are read from.
     """
     if isinstance(result, str):
         return Shown(_run_named(result, store))
@@ -210,6 +211,12 @@ def _session(session: Any, _: Any) -> Page:
     from zoolens.serving.services.session_chart import session_chart, session_course
 
     return Page(session.service, sections=(Section(charts=(session_chart(session_course(session)),)),))
+
+
+def _load(run: Any, _: Any) -> Page:
+    from zoolens.load.report import load_page
+
+    return load_page(run)
 
 
 def _chart(chart: Any, _: Any) -> Page:

@@ -10,6 +10,7 @@ from zoolens.comparisons.compare import compare_runs
 from zoolens.comparisons.conftest import class_columns, one_hot, write_run
 from zoolens.errors import ZoolensError
 from zoolens.graph.cost import Cost, LayerCost
+from zoolens.load.test_stored import run_of as load_run
 from zoolens.measure.plan import Outcome
 from zoolens.notebook import showing
 from zoolens.present.charts import Chart
@@ -112,6 +113,12 @@ def test_a_query_and_an_index(index):  # noqa: F811
     assert "Nothing fits." in repr(nothing)
     assert "[chart: What the nearest misses lack]" in repr(nothing)
     assert "rows of the index" in html(index)
+
+
+def test_a_run_under_load():
+    shown = repr(zoolens.show(load_run(shed=0.1)))
+    assert "100: requests without an answer" in shown
+    assert "[chart: Latency of every answer over time, and requests per second]" in shown
 
 
 def test_a_cost_and_a_chart():
