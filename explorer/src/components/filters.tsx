@@ -1,16 +1,24 @@
 // How a reader narrows what is shown: words, and facets with how many there are of each value.
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { Facet } from "../answers";
 
-const PAUSE = 120; // milliseconds after the last key before the search begins
+const PAUSE = 40; // milliseconds after the last key before the search begins
 
 export function SearchBox(props: { label: string; value: string; onSearch: (value: string) => void; hint?: string }) {
   const { label, value, onSearch, hint } = props;
   const [text, setText] = useState(value);
-  useEffect(() => setText(value), [value]);
+  const sent = useRef(value); // what comes back as `value`: letters typed meanwhile stay
   useEffect(() => {
-    if (text === value) return;
-    const timer = setTimeout(() => onSearch(text), PAUSE);
+    if (value === sent.current) return;
+    sent.current = value;
+    setText(value);
+  }, [value]);
+  useEffect(() => {
+    if (text === sent.current) return;
+    const timer = setTimeout(() => {
+      sent.current = text;
+      onSearch(text);
+    }, PAUSE);
     return () => clearTimeout(timer);
   }, [text]);
   return (

@@ -108,13 +108,14 @@ def page_of_runs(
 
 def count_facets(index: RunIndex, wanted: RunsWanted = RunsWanted()) -> Facets:  # noqa: B008 - frozen
     columns = index.columns()
+    masks = dict(_masks(columns, wanted))
+    by_stack = _counted(columns.stack, _all(columns, masks, but="runtimes"), len(columns.stacks))
     runtimes: dict[str, int] = {}
-    by_stack = _counted(columns.stack, matching(columns, replace(wanted, runtimes=())), len(columns.stacks))
     for stack, count in zip(columns.stacks, by_stack, strict=True):
         runtimes[stack.name] = runtimes.get(stack.name, 0) + count
-    by_data = _counted(columns.dataset, matching(columns, replace(wanted, datasets=())), len(columns.datasets))
-    by_kind = _counted(columns.kind, matching(columns, replace(wanted, kinds=())), len(KINDS))
-    by_state = _counted(columns.state, matching(columns, replace(wanted, states=())), len(STATES))
+    by_data = _counted(columns.dataset, _all(columns, masks, but="datasets"), len(columns.datasets))
+    by_kind = _counted(columns.kind, _all(columns, masks, but="kinds"), len(KINDS))
+    by_state = _counted(columns.state, _all(columns, masks, but="states"), len(STATES))
     names = [data.name for data in columns.datasets]
     return Facets(
         datasets=_largest_first(dict(zip(names, by_data, strict=True)), wanted.datasets),
@@ -139,25 +140,38 @@ def _largest_first(counts: Mapping[Any, int], chosen: Iterable[Any]) -> dict[Any
 
 def matching(columns: RunColumns, wanted: RunsWanted) -> Mask:
     """Which runs fit, by place."""
+    return _all(columns, dict(_masks(columns, wanted)))
+
+
+def _all(columns: RunColumns, masks: Mapping[str, Mask], but: str = "") -> Mask:
+    """Which runs fit every part of a filter, but for one."""
     mask = np.ones(len(columns), np.bool_)
-    for codes, subjects, patterns, kind in (
-        (columns.model, columns.models, wanted.models, "model"),
-        (columns.dataset, columns.datasets, wanted.datasets, "dataset"),
-        (columns.stack, columns.stacks, wanted.runtimes, "stack"),
+    for name, part in masks.items():
+        if name != but:
+            mask &= part
+    return mask
+
+
+def _masks(columns: RunColumns, wanted: RunsWanted) -> Iterator[tuple[str, Mask]]:
+    """For each part of a filter that is given, which runs fit it."""
+    for name, patterns, codes, subjects, kind in (
+        ("models", wanted.models, columns.model, columns.models, "model"),
+        ("datasets", wanted.datasets, columns.dataset, columns.datasets, "dataset"),
+        ("runtimes", wanted.runtimes, columns.stack, columns.stacks, "stack"),
     ):
         if patterns:
-            mask &= _flags(any(_fits(subject, pattern, kind) for pattern in patterns) for subject in subjects)[codes]
+            fitting = _flags(any(_fits(subject, pattern, kind) for pattern in patterns) for subject in subjects)
+            yield name, fitting[codes]
     if wanted.kinds:
-        mask &= np.isin(columns.kind, [KINDS.index(kind) for kind in wanted.kinds])
+        yield "kinds", np.isin(columns.kind, [KINDS.index(kind) for kind in wanted.kinds])
     if wanted.states:
-        mask &= np.isin(columns.state, [STATES.index(state) for state in wanted.states])
+        yield "states", np.isin(columns.state, [STATES.index(state) for state in wanted.states])
     if wanted.since is not None:
-        mask &= columns.created >= _utc(wanted.since)
+        yield "since", columns.created >= _utc(wanted.since)
     if wanted.until is not None:
-        mask &= columns.created < _utc(wanted.until)
+        yield "until", columns.created < _utc(wanted.until)
     for word in wanted.text.casefold().split():
-        mask &= _with_word(columns, word)
-    return mask
+        yield f"text {word}", _with_word(columns, word)
 
 
 def _with_word(columns: RunColumns, word: str) -> Mask:

@@ -176,70 +176,90 @@ class RunIndex:
 
 def _read_columns(connection: Connection, reading: int, newest: Newest, mark: int) -> RunColumns:
     rows = _tuples(connection, _RUNS.order_by(runs.c.seq))
+    with_stages = {run_id for (run_id,) in _tuples(connection, select(stages.c.run_id).distinct())}
+    # Not DISTINCT: SQLite would then walk through an index, and look up every row from there.
+    failed = {run_id for (run_id,) in _tuples(connection, select(stages.c.run_id).where(stages.c.state == FAILED))}
     ids = tuple(row[0] for row in rows)
     places = {run_id: place for place, run_id in enumerate(ids)}
-    with_stages = {run_id for (run_id,) in _tuples(connection, select(stages.c.run_id).distinct())}
-    failed = {run_id for (run_id,) in _tuples(connection, _FAILED)}
-    return _columns(connection, (reading, newest, mark), ids, places, _Values.of(rows, with_stages, failed))
+    subjects = _Subjects.of(connection)
+    values = _Values.of(rows, subjects, with_stages, failed)
+    return _columns((reading, newest, mark), ids, np.array(ids, "S16"), places, subjects, values)
 
 
 _RUNS: Final = select(runs.c.id, runs.c.model, runs.c.dataset, runs.c.stack, runs.c.kind, runs.c.created)
-_FAILED: Final = select(stages.c.run_id).where(stages.c.state == FAILED).distinct()
 
 
-@dataclass
+@dataclass(frozen=True)
+class _Subjects:
+    models: tuple[Subject, ...]
+    datasets: tuple[Subject, ...]
+    stacks: tuple[Subject, ...]
+
+    @classmethod
+    def of(cls, connection: Connection) -> _Subjects:
+        return cls(*(_subjects(connection, name) for name in ("model", "dataset", "stack")))
+
+
+@dataclass(frozen=True)
 class _Values:
-    """The columns of some runs before fingerprints are replaced by codes."""
+    """The columns of some runs, subjects as codes."""
 
-    model: list[str]
-    dataset: list[str]
-    stack: list[str]
+    model: Integers
+    dataset: Integers
+    stack: Integers
     kind: Integers
     state: Integers
     created: NDArray[np.datetime64]
 
     @classmethod
-    def of(cls, rows: Sequence[tuple[Any, ...]], with_stages: Collection[str], failed: Collection[str]) -> _Values:
+    def of(
+        cls,
+        rows: Sequence[tuple[Any, ...]],
+        subjects: _Subjects,
+        with_stages: Collection[str],
+        failed: Collection[str],
+    ) -> _Values:
         kinds = {kind.value: code for code, kind in enumerate(KINDS)}
         measured, broken, begun = map(STATES.index, (RunState.MEASURED, RunState.FAILED, RunState.BEGUN))
         states = [broken if row[0] in failed else measured if row[0] in with_stages else begun for row in rows]
         return cls(
-            model=[row[1] for row in rows],
-            dataset=[row[2] for row in rows],
-            stack=[row[3] for row in rows],
+            model=_codes(subjects.models, [row[1] for row in rows]),
+            dataset=_codes(subjects.datasets, [row[2] for row in rows]),
+            stack=_codes(subjects.stacks, [row[3] for row in rows]),
             kind=np.array([kinds[row[4]] for row in rows], np.int32),
             state=np.array(states, np.int32),
             created=_times([row[5] for row in rows]),
         )
 
 
+def _codes(subjects: Sequence[Subject], fingerprints: Iterable[str]) -> Integers:
+    code_of = {subject.fingerprint: code for code, subject in enumerate(subjects)}
+    return np.array([code_of[fingerprint] for fingerprint in fingerprints], np.int32)
+
+
 def _columns(
-    connection: Connection,
     version: tuple[int, Newest, int],
     ids: tuple[str, ...],
+    id_bytes: NDArray[np.bytes_],
     places: Mapping[str, int],
+    subjects: _Subjects,
     values: _Values,
 ) -> RunColumns:
-    subjects = {name: _subjects(connection, name) for name in ("model", "dataset", "stack")}
-    codes = {}
-    for name, fingerprints in (("model", values.model), ("dataset", values.dataset), ("stack", values.stack)):
-        code_of = {subject.fingerprint: code for code, subject in enumerate(subjects[name])}
-        codes[name] = np.array([code_of[fingerprint] for fingerprint in fingerprints], np.int32)
     return RunColumns(
         *version,
         ids=ids,
-        id_bytes=np.array(ids, "S16"),
+        id_bytes=id_bytes,
         places=places,
         created=values.created,
         by_time=_newest_first(values.created),
-        model=codes["model"],
-        dataset=codes["dataset"],
-        stack=codes["stack"],
+        model=values.model,
+        dataset=values.dataset,
+        stack=values.stack,
         kind=values.kind,
         state=values.state,
-        models=subjects["model"],
-        datasets=subjects["dataset"],
-        stacks=subjects["stack"],
+        models=subjects.models,
+        datasets=subjects.datasets,
+        stacks=subjects.stacks,
     )
 
 
@@ -298,10 +318,12 @@ def _updated(
     connection: Connection, known: RunColumns, newest: Newest, mark: int, changed: Collection[str]
 ) -> RunColumns:
     """The columns with these runs read again, and runs that are new behind the others."""
-    rows = [row for some in _some(changed) for row in _tuples(connection, _RUNS.where(runs.c.id.in_(some)))]
+    query = _RUNS.order_by(runs.c.seq)
+    rows = [row for some in _some(changed) for row in _tuples(connection, query.where(runs.c.id.in_(some)))]
     ids = [row[0] for row in rows]
     begun = [row for some in _some(ids) for row in _tuples(connection, _states_of(some))]
-    values = _Values.of(rows, {row[0] for row in begun}, {row[0] for row in begun if row[1] == FAILED})
+    subjects = _Subjects.of(connection)
+    values = _Values.of(rows, subjects, {row[0] for row in begun}, {row[0] for row in begun if row[1] == FAILED})
     new = [run_id for run_id in ids if run_id not in known.places]
     places = {**known.places, **{run_id: len(known) + place for place, run_id in enumerate(new)}}
     at = np.array([places[run_id] for run_id in ids], np.int64)
@@ -311,21 +333,19 @@ def _updated(
         column[at] = fresh
         return column
 
-    def fingerprints(subjects: Sequence[Subject], codes: Integers, fresh: Sequence[str]) -> list[str]:
-        column = [subjects[code].fingerprint for code in codes.tolist()] + [""] * len(new)
-        for place, fingerprint in zip(at.tolist(), fresh, strict=True):
-            column[place] = fingerprint
-        return column
+    def recoded(codes: Integers, before: Sequence[Subject], after: Sequence[Subject]) -> Integers:
+        return _codes(after, (subject.fingerprint for subject in before))[codes] if len(codes) else codes
 
     merged = _Values(
-        model=fingerprints(known.models, known.model, values.model),
-        dataset=fingerprints(known.datasets, known.dataset, values.dataset),
-        stack=fingerprints(known.stacks, known.stack, values.stack),
+        model=spread(recoded(known.model, known.models, subjects.models), values.model),
+        dataset=spread(recoded(known.dataset, known.datasets, subjects.datasets), values.dataset),
+        stack=spread(recoded(known.stack, known.stacks, subjects.stacks), values.stack),
         kind=spread(known.kind, values.kind),
         state=spread(known.state, values.state),
         created=spread(known.created, values.created),
     )
-    return _columns(connection, (known.reading, newest, mark), (*known.ids, *new), places, merged)
+    id_bytes = np.concatenate([known.id_bytes, np.array(new, "S16")])
+    return _columns((known.reading, newest, mark), (*known.ids, *new), id_bytes, places, subjects, merged)
 
 
 def _states_of(ids: Sequence[str]) -> Select[Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -60,7 +60,13 @@ class Models:
     activity: Activity
     listed: Listed
     rows: Sequence[ModelRow]
-    searches: dict[Any, Any] = field(default_factory=dict)  # what was found in them lately
+    _derived: dict[str, Any] = field(default_factory=dict)
+
+    def derived(self, name: str, compute: Callable[[], Any]) -> Any:
+        """What follows from the rows, computed once under this name and kept as long as the rows are."""
+        if name not in self._derived:
+            self._derived[name] = compute()
+        return self._derived[name]
 
 
 @dataclass

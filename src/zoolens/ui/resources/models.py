@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, Literal
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from zoolens.present.figures import count, figure
 from zoolens.store.records import Observation
 from zoolens.ui.context import Context
 from zoolens.ui.endpoint import Answer, Endpoint, Paged, Shown
-from zoolens.ui.facets import Facet, facet_of
+from zoolens.ui.facets import Facet, facet_column, faceted
 from zoolens.ui.figures import Figure, figure_named, listed_figures
 from zoolens.ui.model_index import ModelRow, Models
 
@@ -106,14 +107,15 @@ _SORTS: Final[dict[str, Callable[[ModelRow], Any]]] = {
     "params": lambda row: row.params,
     "bytes": lambda row: row.bytes,
     "claimed_top1": lambda row: row.claimed_top1,
-    "latest": lambda row: row.latest.last_time if row.latest else None,
+    "latest": lambda row: row.latest.last_time.timestamp() if row.latest else None,
 }
 
 
 def models(context: Context, query: ModelsQuery) -> ModelPage:
     known = context.models.models()
     fitting, facets = _search(known, _key(query))
-    rows = _sorted(fitting, query.sort)[query.offset : query.offset + query.limit]
+    places = _sorted(known, fitting, query.sort)[query.offset : query.offset + query.limit]
+    rows = [known.rows[place] for place in places.tolist()]
     latest = context.store.runs_of([row.latest.last_run for row in rows if row.latest])
     figures = listed_figures(context.store, latest)
     return ModelPage(
@@ -129,7 +131,9 @@ def models(context: Context, query: ModelsQuery) -> ModelPage:
     )
 
 
+Places = NDArray[np.int64]
 Chosen = tuple[tuple[str, frozenset[str]], ...]
+Found = tuple[Places, list[Facet]]
 
 
 def _key(query: ModelsQuery) -> tuple[tuple[str, ...], Chosen]:
@@ -137,44 +141,41 @@ def _key(query: ModelsQuery) -> tuple[tuple[str, ...], Chosen]:
     return tuple(query.q.lower().split()), chosen
 
 
-def _search(known: Models, key: tuple[tuple[str, ...], Chosen]) -> tuple[list[ModelRow], list[Facet]]:
-    """The rows that fit and the counts of facets, kept as long as the models are the same."""
-    if key not in known.searches:
-        while len(known.searches) >= _SEARCHES_KEPT:
-            known.searches.pop(next(iter(known.searches)), None)
-        known.searches[key] = _found(known, *key)
-    found: tuple[list[ModelRow], list[Facet]] = known.searches[key]
+def _search(known: Models, key: tuple[tuple[str, ...], Chosen]) -> Found:
+    """The places of the rows that fit, and the counts of facets; kept as long as the models are the same."""
+    searches = known.derived("searches", dict)
+    if key not in searches:
+        while len(searches) >= _SEARCHES_KEPT:
+            searches.pop(next(iter(searches)), None)
+        searches[key] = _found(known, *key)
+    found: Found = searches[key]
     return found
 
 
-def _found(known: Models, words: tuple[str, ...], chosen: Chosen) -> tuple[list[ModelRow], list[Facet]]:
-    counts: dict[str, Counter[str]] = {name: Counter() for name in _FACETS}
-    fitting: list[ModelRow] = []
-    for row in known.rows:
-        if not all(word in row.text for word in words):
-            continue
-        missed = [name for name, values in chosen if values.isdisjoint(_FACETS[name](row))]
-        if not missed:
-            fitting.append(row)
-            for name, counted in counts.items():
-                counted.update(_FACETS[name](row))
-        elif len(missed) == 1:
-            counts[missed[0]].update(_FACETS[missed[0]](row))
+def _found(known: Models, words: tuple[str, ...], chosen: Chosen) -> Found:
+    columns = known.derived("facets", lambda: {name: facet_column(map(of, known.rows)) for name, of in _FACETS.items()})
+    fitting = np.ones(len(known.rows), np.bool_)
+    for word in words:
+        fitting &= np.fromiter((word in row.text for row in known.rows), np.bool_, len(known.rows))
+    mask, facets = faceted(fitting, columns, dict(chosen))
+    places = np.flatnonzero(mask)
     if words:  # those whose names have the words come first
-        fitting.sort(key=lambda row: not all(word in row.ref.lower() for word in words))
-    return fitting, [facet_of(name, counts[name], dict(chosen).get(name, ())) for name in _FACETS]
+        named = [all(word in known.rows[place].ref.lower() for word in words) for place in places.tolist()]
+        places = places[np.argsort(~np.array(named, np.bool_), kind="stable")]
+    return places, facets
 
 
-def _sorted(rows: list[ModelRow], sort: Sort) -> list[ModelRow]:
+def _sorted(known: Models, places: Places, sort: Sort) -> Places:
     """Rows without a value come last, whichever way."""
     if sort == "best":
-        return rows
+        return places
     if sort in ("ref", "-ref"):
-        return sorted(rows, key=lambda row: row.ref.lower(), reverse=sort == "-ref")
-    value = _SORTS[sort.removeprefix("-")]
-    known = [row for row in rows if value(row) is not None]
-    unknown = [row for row in rows if value(row) is None]
-    return sorted(known, key=value, reverse=sort.startswith("-")) + unknown
+        ordered = np.sort(places)  # rows are in the order of their names
+        return ordered if sort == "ref" else ordered[::-1]
+    name = sort.removeprefix("-")
+    column = known.derived(name, lambda: np.array([_SORTS[name](row) for row in known.rows], np.float64))  # None: NaN
+    values = column[places]
+    return places[np.argsort(-values if sort.startswith("-") else values, kind="stable")]
 
 
 def _item(row: ModelRow, figures: Mapping[str, Sequence[Observation]]) -> ModelItem:
