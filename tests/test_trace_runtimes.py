@@ -1,51 +1,62 @@
-"""One small network in every runtime that can be profiled: layers, their sum, and what observing costs."""
+"""One network in every runtime that can be profiled: its layers, their sum, and what observing each level costs.
+
+The network is that of benchmarks/trace_layers.py, which takes some milliseconds, so that a profiler is not all that is
+timed.
+"""
+
+from pathlib import Path
 
 import pytest
 
-from zoolens.runtimes.isolated import open_isolated
+import zoolens
 from zoolens.runtimes.naming import runtime_named
-from zoolens.runtimes.noise import made_up_feeds
-from zoolens.testing import models
-from zoolens.tracing.layers import call_timing, flat, observed_calls_of
-from zoolens.tracing.measuring import TraceSettings, trace_operators, trace_system
+from zoolens.tracing.coverage import coverage_sentences
+from zoolens.tracing.layers import flat
 from zoolens.tracing.spans import Level
+from zoolens.tracing.stored import SUMS_UP, spans_of
 from zoolens.tracing.timeline import timeline
-from zoolens.tracing.tracecontext import new_context
 
 pytestmark = pytest.mark.slow
 
-SETTINGS = TraceSettings(repeats=10, seconds=2.0)
-NETWORKS = [
-    ("onnxruntime", models.onnx, "onnxruntime"),
-    ("openvino", models.onnx, "openvino"),
-    ("litert", models.tflite, "ai_edge_litert"),
-    ("opencv", models.onnx, "cv2"),
-    ("torch", models.torchscript, "torch"),
-    ("tensorflow", models.tf_savedmodel, "tensorflow"),
-    ("jax", models.jax_export, "jax"),
-]
+BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
+PACKAGES = {
+    "onnxruntime": "onnxruntime",
+    "openvino": "openvino",
+    "litert": "ai_edge_litert",
+    "opencv": "cv2",
+    "torch": "torch",
+    "tensorflow": "tensorflow",
+    "jax": "jax",
+}
+FUSED = {"jax": 1}  # XLA hands all convolutions of this network to one call of its library
 
 
-@pytest.mark.parametrize(("name", "maker", "package"), NETWORKS, ids=[network[0] for network in NETWORKS])
-def test_layers_of_one_network(tmp_path, name, maker, package):
-    pytest.importorskip(package)
+@pytest.fixture(scope="module")
+def network(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(BENCHMARKS))
+        import trace_layers
+
+        return trace_layers.write_network(tmp_path_factory.mktemp("network"))
+
+
+@pytest.mark.parametrize("name", PACKAGES)
+def test_layers_sum_to_the_model_or_the_rest_is_named(home, network, name):
+    pytest.importorskip(PACKAGES[name])
     runtime = runtime_named(name)
     if not runtime.can("profile"):
         pytest.skip(f"{name} cannot be profiled here: {runtime.cannot['profile']}")
-    with open_isolated(runtime, models.cached(maker, tmp_path)) as session:
-        feeds = made_up_feeds(session.inputs, 1)
-        table = trace_operators(session, feeds, Level.LAYER, SETTINGS, new_context())
-        system = trace_system(session, feeds, SETTINGS, new_context())
-    observed, alone = observed_calls_of(table, Level.LAYER), call_timing(table, Level.MODEL)
-    assert observed.layers
-    assert all(layer.timing.median >= 0 and layer.name for layer in flat(observed.layers))
-    assert observed.total.median > 0
-    assert observed.overlap or observed.total.median <= 1.1 * observed.calls.median
-    assert observed.calls.n >= 5
-    assert alone.median > 0
-    assert timeline(table, Level.LAYER).count("<rect") >= len(observed.layers)
-    assert call_timing(system, Level.SYSTEM).median > 0
-    print(
-        f"{name}: {len(observed.layers)} layers sum to {observed.total.median / alone.median:.0%} of the model, "
-        f"observing adds {observed.calls.median / alone.median - 1:+.0%}"
-    )
+    (trace,) = zoolens.trace(network, runtimes=name, level="system", batch=8, repeats=10, seconds=3.0)
+    told = list(coverage_sentences(trace))
+    print(f"{trace.stack}: {' '.join(told)}")
+    assert trace.covered is not None
+    assert abs(trace.covered - 1) <= SUMS_UP or len(told) > 1, "the rest is not named"
+    assert trace.layer.overlap or trace.layer.total.median <= 1.1 * trace.layer.calls.median
+    assert all(layer.timing.median >= 0 and layer.name for layer in flat(trace.layers))
+    assert len(trace.layers) >= FUSED.get(name, 7)  # five convolutions, the mean and the dense layer
+    observed = {overhead.level for overhead in trace.overheads}
+    able = {Level.LIBRARY} if runtime.can("kernels") else set()
+    assert observed == {Level.PIPELINE, Level.LAYER, Level.SYSTEM} | able
+    with zoolens.open_store() as store:
+        spans = spans_of(store, trace.run)[Level.LAYER]
+    assert timeline(spans, Level.LAYER).count("<rect") >= len(trace.layers)
