@@ -1,10 +1,14 @@
 import json
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from zoolens.cli.compare import command as compare
 from zoolens.cli.diverge import command
+from zoolens.comparisons.conftest import one_hot, write_run
 from zoolens.errors import GateFailed
+from zoolens.store.store import open_store
 
 MODEL = "demo:lenet-torch"
 
@@ -39,3 +43,16 @@ def test_an_unknown_runtime_is_not_called_a_version_only(runtime):
     wrong = invoke(f"demo:lenet-nowhere@{runtime}", MODEL)
     assert "lenet-nowhere" in str(wrong.exception)
     assert "runtime" not in str(wrong.exception)
+
+
+@pytest.mark.parametrize("flipped", [0, 3])
+def test_compare_points_to_it_where_one_model_answers_differently_in_two_runtimes(tmp_path, flipped):
+    labels = np.arange(20) % 10
+    answers = np.where(np.arange(20) < flipped, (labels + 1) % 10, labels)
+    path = tmp_path / "store.sqlite"
+    with open_store(path) as store:
+        a = write_run(store, "m", one_hot(labels), labels, runtime="one")
+        b = write_run(store, "m", one_hot(answers), labels, runtime="two")
+    result = CliRunner().invoke(compare, [a.id, b.id, "--store", str(path)])
+    assert result.exit_code == 0, result.output
+    assert (f"zoolens diverge {a.id[:8]} {b.id[:8]}" in result.stdout) is bool(flipped)

@@ -19,6 +19,7 @@ from zoolens.divergence.inspection import (
     floor_between,
     noisy,
     noisy_inputs,
+    same_evaluation,
 )
 from zoolens.divergence.sides import Feeds, Side
 from zoolens.graph.model import Array, Graph
@@ -67,17 +68,13 @@ class Exact:
 
     @classmethod
     def of(cls, a: Side, b: Side, examined: Examined, kind: Compared = "raw outputs") -> Exact:
-        sides = (a, b)
-        views = [examined.view(side, place) for place, side in enumerate(sides)]
-        outputs = [exact_output(view.graph, side.output, view.inputs) for side, view in zip(sides, views, strict=True)]
-        floors = [_floor(view, exact, noisy) for view, exact in zip(views, outputs, strict=True)]
-        files = [
-            _floor(view, exact, disturbed_weights) if grids_of(view.graph) else floor
-            for view, exact, floor in zip(views, outputs, floors, strict=True)
-        ]
+        views = examined.view(a, 0), examined.view(b, 1)
+        ours = _measured(views[0])
+        theirs = ours if same_evaluation(*views) and a.output == b.output else _measured(views[1])
+        outputs = ours[0], theirs[0]
         scores = None if kind == "raw outputs" else _in_scores(views, outputs)
         inputs = views[0].inputs, views[1].inputs
-        return cls(inputs, (outputs[0], outputs[1]), (floors[0], floors[1]), max(files), scores)
+        return cls(inputs, outputs, (ours[1], theirs[1]), max(ours[2], theirs[2]), scores)
 
     def floor_between(self, a: Side, b: Side) -> float:
         """What rounding may do to the difference of the two answers. Against a file that is quantised, one that is not
@@ -91,6 +88,13 @@ class Exact:
             deviation_of_finite(b.real_answer(examined.answers[1]), self.outputs[1]).error,
             self.floor_between(a, b),
         )
+
+
+def _measured(view: SideView) -> tuple[Array, float, float]:
+    """The exact output of a side, what rounding may do to it, and what weights that differ by rounding may do."""
+    exact = exact_output(view.graph, view.side.output, view.inputs)
+    floor = _floor(view, exact, noisy)
+    return exact, floor, _floor(view, exact, disturbed_weights) if grids_of(view.graph) else floor
 
 
 def _in_scores(views: Sequence[SideView], outputs: Sequence[Array]) -> tuple[float, float]:

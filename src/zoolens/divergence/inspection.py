@@ -216,12 +216,17 @@ class SideView:
         return 0.0 if grid is None else min(0.5 * grid.step / size, 0.999) if size else 0.999
 
 
+def same_evaluation(a: SideView, b: SideView) -> bool:
+    """Whether both sides have one graph and one input, so that what is computed exactly is the same."""
+    return a.graph is b.graph and all(np.array_equal(array, b.inputs[name]) for name, array in a.inputs.items())
+
+
 def inspect(a: SideView, b: SideView, pairs: Sequence[Pair], budget: int) -> Inspection:
     """Compare these values of two sides on one input. `budget`: bytes for the tensors that are compared."""
     views = (a, b)
     windows, skipped = windows_of(views, pairs, budget)
     kept = [pair for window in windows for pair in window]
-    same = a.graph is b.graph and all(np.array_equal(array, b.inputs[name]) for name, array in a.inputs.items())
+    same = same_evaluation(a, b)
     shown = [{pair.names[place] for pair in kept if view.shows(pair.names[place])} for place, view in enumerate(views)]
     ours = list(_walks(a, shown[0] | shown[1] if same else shown[0]))
     walks = [ours, ours if same else list(_walks(b, shown[1]))]
