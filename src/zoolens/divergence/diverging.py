@@ -18,6 +18,7 @@ from zoolens.divergence.causes import Cause, Kind, number
 from zoolens.divergence.examined import Exact, Examined
 from zoolens.divergence.file_causes import causes_of_files, not_finite_in_files
 from zoolens.divergence.inspection import Layer, inspect, worst_layer
+from zoolens.divergence.points import alike
 from zoolens.divergence.result import Divergence, LayerFacts, SideFacts, is_beyond
 from zoolens.divergence.runtime_causes import causes_of_runtime
 from zoolens.divergence.sides import (
@@ -215,8 +216,12 @@ def _with_points(a: Side, b: Side, graphs: Aligned, index: int) -> tuple[Side, S
     """Both sides with the tensors that they show, found in the graphs as they were aligned."""
     a, b = replace(a, graph=graphs.a), replace(b, graph=graphs.b)
     shared = graphs.a is graphs.b
-    a = a if a.borrowed else with_points(a, index)
-    b = b if b.borrowed else with_points(b, index)
+    known = None
+    owner = b if a.borrowed else a
+    if shared and a.raw is b.raw and owner.raw is not None:
+        known = alike(owner.raw, graphs.a, owner.real_inputs(owner.feeds(index)))
+    a = a if a.borrowed else with_points(a, index, known)
+    b = b if b.borrowed else with_points(b, index, known)
     if shared:  # one object, by which it is known that both have the same graph
         graph = b.graph if a.borrowed else a.graph
         a, b = replace(a, graph=graph), replace(b, graph=graph)

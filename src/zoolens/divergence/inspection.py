@@ -197,17 +197,19 @@ class SideView:
         return tuple(node.name for node in segment.nodes if node.op not in _TRIVIAL and node.name not in givers)
 
     def local(self, name: str, captured: Mapping[str, Array]) -> tuple[Deviation | None, float]:
-        """How far the layer is from what float64 makes of the side's own tensors, and what rounding may do there."""
+        """How far the layer is from what float64 makes of the side's own tensors, and what rounding may do there; that
+        is measured only where the layer is off by more than rounding may do anywhere."""
         given = {giver: captured[giver] if giver in captured else self.inputs[giver] for giver in self.givers(name)}
         if not given:
             return None, 0.0
         segment = starting_at(self.graph, given, (name,))
         exact = exact_value(segment, given, name)
-        floor = _SMALLEST_FLOOR
-        for seed in range(NOISY_RUNS):
+        off = deviation_of_finite(captured[name], exact)
+        floor = max(_SMALLEST_FLOOR, self._half_a_step(name, exact))
+        for seed in range(NOISY_RUNS) if off.error > floor else ():
             moved = exact_value(noisy(segment, seed), noisy_inputs(given, seed), name)
             floor = max(floor, FACTOR * deviation_of_finite(moved, exact).error)
-        return deviation_of_finite(captured[name], exact), max(floor, self._half_a_step(name, exact))
+        return off, floor
 
     def _half_a_step(self, name: str, exact: Array) -> float:
         """Integer kernels round in their own ways: a quantised value is right within half a step, on average."""

@@ -33,9 +33,11 @@ _SPOKEN: Final = {  # what frameworks call an operator, in lower case
     "conv": ("conv",), "dense": ("dense", "linear", "fc", "gemm", "matmul", "innerproduct", "fullyconnected"),
     "max_pool": ("maxpool", "pool"), "avg_pool": ("avgpool", "pool"), "relu": ("relu",), "batch_norm": ("bn", "batch"),
 }  # fmt: skip
-_SKIPPED: Final = ("parameter", "constant", "reshape", "flatten")
+_CONSTANT: Final = ("parameter", "constant")
+_SKIPPED: Final = (*_CONSTANT, "reshape", "flatten")
 
 Order = tuple[int, ...]
+Alike = dict[str, list[tuple[str, Order]]]  # by canonical node
 Marks = tuple[tuple[float, float, float], ...]  # for each input: two projections of a value, and its length
 
 
@@ -92,25 +94,23 @@ def observable(
     points: Sequence[CapturePoint],
     inputs: Mapping[str, Array],
     tensors: Mapping[str, Grid] | None = None,
+    known: Alike | None = None,
 ) -> Found:
-    """The nodes of the canonical graph whose values some point holds. `tensors`: grids of the file's tensors."""
+    """The nodes of the canonical graph whose values some point holds. `tensors`: grids of the file's tensors. `known`:
+    what `alike` has found for these two graphs already."""
     quantised = tensors or {}
     holders = _holders(raw, points)
     makers: Mapping[str, str] = raw.facts.get("tensors", {})
     gridded = {node: quantised[tensor] for tensor, node in makers.items() if tensor in quantised}
-    orders = {
-        name: tuple(_orders(raw.by_name[name], labels_of))
-        for name, labels_of in _labelled(raw, {*holders, *gridded} & raw.by_name.keys())
-    }
-    candidates = _candidates(raw, graph, inputs, orders)
+    candidates = known if known is not None else alike(raw, graph, inputs)
     found = Found({}, {})
     taken: set[str] = set()
     for node in graph.nodes:
-        alike = candidates.get(node.name, [])
-        grid = next((gridded[name] for name, _ in alike if name in gridded), None)
+        same = candidates.get(node.name, [])
+        grid = next((gridded[name] for name, _ in same if name in gridded), None)
         if grid is not None:
             found.grids[node.name] = grid
-        held = [(name, order) for name, order in alike if name in holders and name not in taken and node.op != "input"]
+        held = [(name, order) for name, order in same if name in holders and name not in taken and node.op != "input"]
         if held:
             name, order = min(held, key=lambda candidate: not holders[candidate[0]].kept)
             taken.add(name)
@@ -193,15 +193,12 @@ def _order(
     return order if nearness > 0.5 and len(order) == len(plain) else plain
 
 
-def _labelled(raw: Graph, names: set[str]) -> Iterator[tuple[str, str]]:
-    axes = labels(raw)
-    yield from ((name, axes.get(name, "")) for name in names)
-
-
-def _candidates(
-    raw: Graph, graph: Graph, inputs: Mapping[str, Array], orders: Mapping[str, tuple[Order, ...]]
-) -> dict[str, list[tuple[str, Order]]]:
+def alike(raw: Graph, graph: Graph, inputs: Mapping[str, Array]) -> Alike:
     """The raw nodes, each with an order of axes, that have the value of each canonical node."""
+    axes = labels(raw)
+    orders = {
+        node.name: tuple(_orders(node, axes.get(node.name, ""))) for node in raw.nodes if node.op not in _CONSTANT
+    }
     feeds = [inputs, _random(inputs, 1.0), _random(inputs, _LARGE)]
     moved = [{name: _in_file_order(raw, graph, name, value) for name, value in feed.items()} for feed in feeds]
     longest = max((prod(node.shape) for node in (*raw.nodes, *graph.nodes)), default=1)

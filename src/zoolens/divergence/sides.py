@@ -16,7 +16,7 @@ from zoolens.catalog.lookup import find
 from zoolens.comparisons.reproduce import job_of_run
 from zoolens.datasets.base import Dataset
 from zoolens.divergence.evaluation import with_grids
-from zoolens.divergence.points import Observed, in_order, observable
+from zoolens.divergence.points import Alike, Observed, in_order, observable
 from zoolens.divergence.quantisation import quantised_tensors
 from zoolens.errors import ModelError, UnsupportedAbility, ZoolensError
 from zoolens.graph.model import Array, Graph
@@ -296,9 +296,9 @@ def _same_files(a: Job, b: Job) -> bool:
     return all(path == b.paths[role] or digest(path) == digest(b.paths[role]) for role, path in a.paths.items())
 
 
-def with_points(side: Side, index: int) -> Side:
+def with_points(side: Side, index: int, known: Alike | None = None) -> Side:
     """The side with the tensors inside its model that can be read, and the grids of those that its file quantises,
-    both found in its graph."""
+    both found in its graph. `known`: which values of its two graphs are the same, where that was found already."""
     assert side.raw is not None
     assert side.graph is not None
     notes = side.notes
@@ -313,7 +313,7 @@ def with_points(side: Side, index: int) -> Side:
     tensors = quantised_tensors(side.job.asset.format, side.job.paths)
     if not points and not tensors:
         return replace(side, notes=notes)
-    found = observable(side.raw, side.graph, points, side.real_inputs(side.feeds(index)), tensors)
+    found = observable(side.raw, side.graph, points, side.real_inputs(side.feeds(index)), tensors, known)
     readable = replace(side, points=found.points, graph=with_grids(side.graph, found.grids), notes=notes)
     return _without_integers(readable, index) if tensors else readable
 
