@@ -37,6 +37,7 @@ MAKE = {
     "crosstrain submit",
     "load",
     "trace run",
+    "trace chain",
     "machine peaks",
 }
 

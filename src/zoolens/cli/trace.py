@@ -31,17 +31,24 @@ def _names(_: click.Context, __: click.Parameter, values: Sequence[str]) -> tupl
     return tuple(name.strip() for value in values for name in value.split(",") if name.strip())
 
 
-def _outputs(function: _Function) -> _Function:
+def _exports(function: _Function) -> _Function:
     """Options of commands that can write what they show."""
     for option in (
         click.option("--header", "headers", multiple=True, metavar="NAME:VALUE", help="HTTP header for --otlp."),
         click.option("--otlp", metavar="URL", help="Send the spans to an OpenTelemetry collector (http://host:4318)."),
         click.option("--chrome", type=OUT_FILE, help="Write trace events for Perfetto or chrome://tracing (JSON)."),
         click.option("--html", type=OUT_FILE, help="Write a page with the timeline and all layers."),
-        click.option("--roofline", is_flag=True, help="Hold each layer against what this machine can do at its best."),
     ):
         function = option(function)
     return function
+
+
+def _outputs(function: _Function) -> _Function:
+    """The same, and what more can be said of a model."""
+    roofline = click.option(
+        "--roofline", is_flag=True, help="Hold each layer against what this machine can do at its best."
+    )
+    return roofline(_exports(function))
 
 
 class _TraceGroup(click.Group):
@@ -165,6 +172,53 @@ def _fail(outcomes: Sequence[Outcome]) -> None:
             click.echo(f"{outcome.title}: {' '.join(outcome.errors)}", err=True)
     if failed:
         raise ZoolensError(f"{len(failed)} of {len(outcomes)} traces lack a level that was asked for; see above.")
+
+
+@command.command()
+@click.argument("models", metavar="MODEL...", nargs=-1, required=True)
+@click.option(
+    "--runtime", "-r", "runtimes", multiple=True, callback=_names, help="One runtime for all models, or one for each."
+)
+@click.option("--data", "-d", default=None, help="Dataset of the inputs of the first model; default: made-up inputs.")
+@click.option("--limit", type=click.IntRange(1), default=None, help="Use this many inputs of the data.")
+@click.option("--seed", type=int, default=None, help="Sample the inputs at random instead of taking the first.")
+@click.option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Inputs of one request.")
+@click.option("--repeats", type=click.IntRange(1), default=50, show_default=True, help="Requests.")
+@click.option("--seconds", type=click.FloatRange(0.1), default=10.0, show_default=True, help="Time limit.")
+@click.option("--device", default="cpu", show_default=True, help="Device to run on.")
+@click.option("--threads", type=click.IntRange(1), default=None, help="Threads inside each runtime.")
+@click.option("--allow-code", is_flag=True, help="Run Python code that manifests carry.")
+@_exports
+@click.option("--traceparent", default=None, help="W3C trace to continue; default: $TRACEPARENT, else a new one.")
+@store_option("makes", described="SQLite file or postgresql:// URL. Default: $ZOOLENS_STORE or your data folder.")
+@json_option
+@trust_option
+@wide_option
+def chain(models: Sequence[str], **chosen: Any) -> None:
+    """Trace several models in a row, as one pipeline.
+
+    The answers of each model are the inputs of the next: the output of the same name, or the first that fits. The
+    requests are kept as a recording, which `zoolens trace show` shows.
+    """
+    from zoolens.runtimes.base import Options
+    from zoolens.store.store import open_store
+    from zoolens.tracing.chain import ChainPlan, trace_chain
+    from zoolens.tracing.measuring import TraceSettings
+
+    plan = ChainPlan(
+        models,
+        chosen["data"],
+        chosen["limit"],
+        chosen["seed"],
+        chosen["runtimes"],
+        Options(chosen["threads"], chosen["device"]),
+        chosen["allow_code"],
+        chosen["batch"],
+        TraceSettings(chosen["repeats"], chosen["seconds"]),
+        chosen["traceparent"],
+    )
+    with open_store(chosen["store"]) as store:
+        _show_recording(trace_chain(plan, store=store), chosen, as_json=chosen["as_json"])
 
 
 @command.command()

@@ -52,14 +52,14 @@ class Subject:
 
     def predict(self, batch: Array) -> tuple[Array, ...]:
         """Raw answers of one batch, one array for each output."""
-        return self._checked(self.session.predict(self._named_inputs(batch)), batch)
+        return self._checked(self.session.predict(self.named_inputs(batch)), batch)
 
     def begin_predict(self, batches: Sequence[Array]) -> Callable[[], list[tuple[Array, ...]]]:
         """Hand batches to the model; what is given back waits for their answers. In our own process it waits here."""
-        finish = self.session.begin_predict([self._named_inputs(batch) for batch in batches])
+        finish = self.session.begin_predict([self.named_inputs(batch) for batch in batches])
         return lambda: [self._checked(answer, batch) for answer, batch in zip(finish(), batches, strict=True)]
 
-    def _named_inputs(self, batch: Array) -> dict[str, Array]:
+    def named_inputs(self, batch: Array) -> dict[str, Array]:
         """What is fed for a batch: of records, a field for each input."""
         if batch.dtype.names is None:
             return {self.input.name: batch}
@@ -99,7 +99,7 @@ class Subject:
         if self.has_several_inputs and self.fixed_batch not in (None, batch):
             raise ModelError(f"The model takes batches of {self.fixed_batch} only.")
         if not self.needs_made_up(dataset):
-            return self._named_inputs(self.inputs(dataset, batch))
+            return self.named_inputs(self.inputs(dataset, batch))
         if self.has_several_inputs:
             return made_up_feeds(self.session.inputs, batch)
         return made_up_feeds([_as_declared(self.input, self.job.manifest.inputs[0].shape)], batch)

@@ -16,6 +16,8 @@ _PUBLIC = {
     "recording": "recorder.recording",
     "traceparent": "recorder.traceparent",
     "traced": "sessions.traced",
+    "trace_chain": "chain.trace_chain",
+    "ChainPlan": "chain.ChainPlan",
     "load_recording": "recorded.load_recording",
 }
 

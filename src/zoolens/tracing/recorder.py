@@ -67,10 +67,10 @@ class Recording:
         columns = SpanColumns(self.context, USER)
         start, began = self._began
         root = Span(self.name, "recording", USER, start, ended - began)
-        columns.add(root, span_id=self.root)
+        columns.add(root, span_id=self.root, clean=None)  # whether others disturbed it is not known
         for name, kind, level, begun, duration, parent, thread, number, synthetic in list(self._rows):
             span = Span(name, kind, level, begun, duration, parent or self.root, synthetic=synthetic, thread=thread)
-            columns.add(span, span_id=number)
+            columns.add(span, span_id=number, clean=None)
         return pa.concat_tables([columns.table(), *self._adopted], promote_options="permissive")
 
 

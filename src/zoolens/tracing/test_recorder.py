@@ -27,6 +27,7 @@ def test_spans_nest_and_belong_to_the_trace_that_was_handed_over():
     assert {row["trace_id"] for row in rows.values()} == {"0af7651916cd43dd8448eb211c80319c"}
     assert handed_on == f"00-0af7651916cd43dd8448eb211c80319c-{rows['inner']['span_id']:016x}-01"
     assert rows["outer"]["duration"] >= rows["inner"]["duration"]
+    assert {row["clean"] for row in rows.values()} == {None}  # nobody watched whether others disturbed them
 
 
 def test_threads_hang_on_the_recording():
