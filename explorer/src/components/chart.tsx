@@ -10,6 +10,16 @@ interface View {
 }
 type Embed = (place: HTMLElement, spec: Spec, options: Spec) => Promise<{ view: View }>;
 
+// Our content security policy forbids code and styles that are made of text: `ast` is how vega does without the former.
+const OPTIONS = {
+  ast: true,
+  renderer: "svg",
+  actions: false,
+  mode: "vega-lite",
+  defaultStyle: false,
+  tooltip: { disableDefaultStyle: true },
+};
+
 let loading: Promise<Embed> | undefined;
 
 function vegaEmbed(): Promise<Embed> {
@@ -47,9 +57,7 @@ export function Chart({ spec, title, onPick, signals = [], onSignal }: ChartProp
     setError("");
     vegaEmbed()
       .then((embed) => {
-        // `ast` lets vega work without building code from text, which our content security policy forbids.
-        const options = { ast: true, renderer: "svg", actions: false, mode: "vega-lite", defaultStyle: false };
-        return gone || !place.current ? undefined : embed(place.current, JSON.parse(text) as Spec, options);
+        return gone || !place.current ? undefined : embed(place.current, JSON.parse(text) as Spec, OPTIONS);
       })
       .then((result) => {
         view = result?.view;

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 from typing import Final
 
 LONGEST: Final = 1000  # characters of a text on a page
+_AHEAD: Final = 20  # times as many are looked at: folders that are left out make a text shorter
 
 _SIGN: Final = r"[^\s/\\'\"`,;:()<>|]"
 _POSIX: Final = re.compile(rf"(?<![\w./\\~-])(?:file://)?(~?(?:/{_SIGN}+){{2,}}|~/{_SIGN}+)/?")
@@ -20,12 +21,12 @@ _ROOTS: Final = frozenset({  # first folders of absolute paths, on this machine 
 
 def shareable(text: object, longest: int = LONGEST) -> str:
     """A text as a page or a picture that is passed on may show it."""
-    return clean(without_folders(str(text)), longest)
+    return clean(without_folders(str(text)[: _AHEAD * longest]), longest)
 
 
 def clean(text: object, longest: int = LONGEST) -> str:
     """The text as one line without control characters that ends after `longest` characters."""
-    printable = str(text)
+    printable = str(text)[: longest + 1]  # strangers may write ten million characters
     if not printable.isprintable():
         printable = "".join(sign if sign.isprintable() else "\N{REPLACEMENT CHARACTER}" for sign in printable)
     return printable if len(printable) <= longest else printable[: longest - 1] + "…"

@@ -15,6 +15,7 @@ from zoolens.zoos.base import Entry
 from zoolens.zoos.listing import params_of
 
 BARS: Final = 16  # of a sparkline
+_SEARCHED: Final = 2000  # characters of each text that a search looks through
 UNKNOWN: Final = ""  # the value of a facet that a model does not tell
 _SIZES: Final = ((1e6, "<1M"), (1e7, "1M-10M"), (1e8, "10M-100M"), (float("inf"), ">100M"))
 
@@ -123,7 +124,9 @@ def _row(ref: str, entry: Entry | None, measured: ModelActivity | None) -> Model
         runtimes=tuple(runtimes),
         datasets=tuple(datasets),
         activity=measured.recent if measured is not None else (),
-        text="\n".join((ref, description[:2000], licence, *formats, *runtimes, *datasets)).lower(),
+        text="\n".join(
+            text[:_SEARCHED] for text in (ref, description, licence, *formats, *runtimes, *datasets)
+        ).lower(),
     )
 
 

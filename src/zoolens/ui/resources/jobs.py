@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Callable
 from datetime import datetime
 from typing import Any, Final
@@ -19,6 +20,7 @@ _LOOK: Final = 0.3  # seconds between two looks at a job that somebody follows
 _STEP: Final = 1 << 16  # bytes of progress that are read at a time
 _MOST_OUTPUT: Final = 64 << 20
 _MOST_RUNS: Final = 500
+_RUN: Final = re.compile(r"[0-9a-f]{16}")
 
 
 class JobQuery(Query):
@@ -176,7 +178,7 @@ def _runs(folder: JobFolder) -> list[str]:
         return []
     entries = printed if isinstance(printed, list) else [printed]
     runs = [entry.get("run") for entry in entries if isinstance(entry, dict)]
-    return list(dict.fromkeys(run for run in runs if isinstance(run, str) and len(run) <= 64))[:_MOST_RUNS]
+    return list(dict.fromkeys(run for run in runs if isinstance(run, str) and _RUN.fullmatch(run)))[:_MOST_RUNS]
 
 
 def _starting(kind: type[JobParameters]) -> Endpoint:

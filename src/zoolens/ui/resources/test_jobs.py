@@ -15,6 +15,8 @@ from zoolens.ui.endpoint import PREFIX
 from zoolens.ui.jobs.folder import make_job_folder
 from zoolens.ui.settings import Settings
 
+RUN = "0123456789abcdef"
+
 
 @pytest.fixture
 def ask(tmp_path, monkeypatch):
@@ -41,7 +43,7 @@ def finished():
         {"say": "✓ x in fake"},
     ]
     folder.progress_file.write_text("".join(json.dumps(line) + "\n" for line in lines) + '{"half')
-    folder.output_file.write_text(json.dumps([{"run": "1a2b"}, {"run": None}, {"run": "1a2b"}]))
+    folder.output_file.write_text(json.dumps([{"run": RUN}, {"run": None}, {"run": RUN}, {"run": "<b>"}]))
     folder.write_end(0)
     return folder
 
@@ -49,11 +51,11 @@ def finished():
 def test_a_job_is_told_with_its_runs_and_its_output(ask):
     folder = finished()
     job = ask.get(f"{PREFIX}/jobs/{folder.id}").json()
-    assert (job["state"], job["code"], job["runs"]) == ("done", 0, ["1a2b"])
+    assert (job["state"], job["code"], job["runs"]) == ("done", 0, [RUN])
     assert job["command"] == "zoolens eval x"
     assert ask.get(f"{PREFIX}/jobs").json()["rows"] == [job]
     output = ask.get(f"{PREFIX}/jobs/{folder.id}/output")
-    assert output.json()[0] == {"run": "1a2b"}
+    assert output.json()[0] == {"run": RUN}
     assert "attachment" in output.headers["content-disposition"]
 
 
