@@ -93,6 +93,8 @@ def read_lines(lines: list[str]) -> Iterator[Primitive]:
 
 def _primitive(before: list[str], behind: list[str]) -> Primitive | None:
     """`before`: the fields in front of "exec", of which one may be the time when it began, in milliseconds."""
+    if "graph" in before:  # a partition of its graph compiler, whose primitives have lines of their own
+        return None
     begun = next((value for value in map(_number, before[1:]) if value is not None), None)
     took = _number(behind[-1]) if len(behind) == _BEHIND else None
     if begun is None or took is None:
@@ -114,8 +116,8 @@ def _number(text: str) -> float | None:
 def _precision(memory: str, attributes: str) -> str | None:
     """The narrowest type of what is read: that is what is multiplied. A library that may round float32 to a shorter
     format for its products says so among the attributes."""
-    parts = [part.split(":") for part in memory.split()]
-    read = {part[1] for part in parts if len(part) > 1 and part[0].partition("_")[0] in ("src", "wei")}
+    parts = [part.replace("_", ":", 1).split(":") for part in memory.split()]  # src:f32, before version 3.5 src_f32
+    read = {part[1] for part in parts if len(part) > 1 and part[0] in ("src", "wei")}
     allowed = next((word.partition(":")[2] for word in attributes.split() if word.startswith("attr-fpmath:")), "")
     if read == {"f32"} and allowed.partition(":")[0] in _NARROWEST_FIRST:
         read = {allowed.partition(":")[0]}

@@ -32,6 +32,8 @@ def test_a_primitive_has_its_implementation_and_its_times():
 
 def test_lines_of_versions_before_the_format_had_a_number_are_read():
     old = CONVOLUTION.replace("onednn_verbose,v1,", "onednn_verbose,").replace("primitive,exec", "exec")
+    for tensor in ("src", "wei", "bia", "dst"):
+        old = old.replace(f"{tensor}:f32", f"{tensor}_f32")
     assert list(read_lines([old])) == list(read_lines([CONVOLUTION]))
 
 
@@ -41,7 +43,8 @@ def test_lines_of_versions_before_the_format_had_a_number_are_read():
         ("src:u8::blocked:a::f0 wei:s8::blocked:a::f0 dst:f32::blocked:a::f0", "", "int8"),
         ("src:bf16::blocked:a::f0 wei:bf16::blocked:a::f0 dst:f32::blocked:a::f0", "", "bfloat16"),
         ("src:f32::blocked:a::f0 wei:f32::blocked:a::f0 dst:f32::blocked:a::f0", "attr-fpmath:bf16", "bfloat16"),
-        ("src_f32::blocked:a::f0 dst", "", None),
+        ("src_bf16::blocked:acdb:f0 wei_bf16:p:blocked:ABcd16b:f0 dst_bf16::blocked:acdb:f0", "", "bfloat16"),
+        ("data_f32::blocked:a::f0 diff_undef::undef::", "", None),
         ("", "", None),
     ],
 )
@@ -64,6 +67,7 @@ def test_the_precision_is_that_of_what_is_multiplied(memory, attributes, precisi
         CONVOLUTION.replace("7.40015", "-1"),
         CONVOLUTION.replace("7.40015", "1e400"),
         CONVOLUTION.replace("onednn_verbose", "ONEDNN"),
+        CONVOLUTION.replace("primitive,exec", "graph,exec"),
         CONVOLUTION.replace("cpu,", "cpu," * 60),
     ],
 )
