@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -46,10 +46,19 @@ def causes_of_files(
             causes.append(replace(preprocessing(a, b, exact.inputs, graphs), proof=proof))
         if proof.holds:
             return causes
-    inputs = exact.inputs[0]
     target = swapped if causes else exact.outputs[1]
     others = [exacts[one.index] for one in examined[1:]] if not by_input and exact.scores is None else []
-    return [*causes, *_definitions(a, b, graphs, inputs, exact, target, others)]
+    definitions = _definitions(Exchange(a, b, graphs, exact, target, others))
+    return [*(_together(cause, definitions) for cause in causes), *definitions]
+
+
+def _together(preprocessing: Cause, definitions: Sequence[Cause]) -> Cause:
+    """The cause in the inputs where the files differ too: proved if both together remove the difference."""
+    proofs = [cause.proof for cause in definitions if cause.proof is not None]
+    if preprocessing.proof is None or not proofs or not all(proof.holds for proof in proofs):
+        return preprocessing
+    words = f"{preprocessing.proof.words}, and what the files say differently exchanged too"
+    return replace(preprocessing, proof=replace(preprocessing.proof, words=words, after=proofs[0].after))
 
 
 def not_finite_in_files(sides: Sequence[Side], examined: Sequence[Examined], exacts: Mapping[int, Exact]) -> list[str]:
@@ -60,8 +69,10 @@ def not_finite_in_files(sides: Sequence[Side], examined: Sequence[Examined], exa
             if side.borrowed or np.isfinite(exacts[one.index].outputs[place]).all():
                 continue
             assert side.graph is not None
-            inputs = exacts[one.index].inputs[place]
-            node = next(node for node, value in exact_values(side.graph, inputs) if not np.isfinite(value).all())
+            exact = exacts[one.index]
+            broken = np.isnan if np.isnan(exact.outputs[place]).any() else np.isinf  # infinities alone may be a mask
+            values = exact_values(side.graph, exact.inputs[place])
+            node = next(node for node, value in values if broken(value).any())
             where = "the input tensor itself" if node.op == "input" else label_of(side.graph, node.name)
             said.append(
                 f"{side.label}: exact arithmetic does not give finite numbers either: {where} is the first place with "
@@ -142,65 +153,74 @@ def _fit(one: Array, other: Array) -> str | None:
     return f" (B = A {listed} by channel)"
 
 
-def _definitions(
-    a: Side,
-    b: Side,
-    graphs: Aligned,
-    inputs: Mapping[str, Array],
-    exact: Exact,
-    target: Array,
-    others: Sequence[Exact],
-) -> list[Cause]:
-    before = apart(target, exact.outputs[0])
-    every = [
-        difference
-        for difference in differences(graphs, inputs)
-        if difference.kind in _UNPAIRED or difference.effect > EQUAL
-    ]
-    if not every:
-        return [
-            Cause(Kind.UNEXPLAINED, "The exact answers of the two files differ, but nothing in the files was found to")
-        ]
+@dataclass(frozen=True)
+class Exchange:
+    """What places of A's file as B has them do to its exact answer. `inputs`: those of A on the worst input, `target`:
+    what B's file answers to them. `others`: further examined inputs."""
 
-    def with_places(chosen: list[Difference], fed: Mapping[str, Array] = inputs) -> Array | None:
+    a: Side
+    b: Side
+    graphs: Aligned
+    exact: Exact
+    target: Array
+    others: Sequence[Exact]
+
+    @property
+    def inputs(self) -> Mapping[str, Array]:
+        return self.exact.inputs[0]
+
+    def answer(self, chosen: list[Difference], inputs: Mapping[str, Array]) -> Array | None:
         """The exact answer of A's file with these places as B has them; None where that has no meaning."""
-        changed = transplanted(graphs, chosen)
+        changed = transplanted(self.graphs, chosen)
         if changed is None:
             return None
-        names = dict(zip(graphs.a.outputs, changed.outputs, strict=True))
+        names = dict(zip(self.graphs.a.outputs, changed.outputs, strict=True))
         try:
-            return exact_output(changed, names.get(a.output, a.output), fed)
+            return exact_output(changed, names.get(self.a.output, self.a.output), inputs)
         except ZoolensError:
             return None
 
-    def proof_by(chosen: list[Difference]) -> Proof:
+    def proof(self, chosen: list[Difference]) -> Proof:
         """What is left of the difference with these places taken over. Where the outputs are of different kinds, such
         as logits and probabilities, scores may show it too."""
-        answer = with_places(chosen)
-        words = _taken_over(chosen)
-        after = math.inf if answer is None else apart(answer, target)
-        proof = Proof(words, before, after, exact.file_floor)
+        answer, exact = self.answer(chosen, self.inputs), self.exact
+        what = "this one place" if len(chosen) == 1 else f"all {len(chosen)} places"
+        words = f"A's file with {what} as in B, computed exactly, against B's file"
+        after = math.inf if answer is None else apart(answer, self.target)
+        proof = Proof(words, apart(self.target, exact.outputs[0]), after, exact.file_floor)
         if answer is None or proof.holds or exact.scores is None:
             return proof
-        left = apart(scores_of(b, target), scores_of(a, answer))
+        left = apart(scores_of(self.b, self.target), scores_of(self.a, answer))
         in_scores = Proof(f"{words} (scores)", exact.scores[0], left, exact.scores[1])
         return in_scores if in_scores.holds else proof
 
-    def holds_elsewhere(difference: Difference) -> bool:
+    def holds_elsewhere(self, difference: Difference) -> bool:
         """Whether the difference alone explains the other examined inputs too."""
-        answers = [(with_places([difference], other.inputs[0]), other) for other in others]
+        answers = [(self.answer([difference], other.inputs[0]), other) for other in self.others]
         return all(
             answer is not None and apart(answer, other.outputs[1]) <= other.file_floor for answer, other in answers
         )
 
+
+def _definitions(exchange: Exchange) -> list[Cause]:
+    """What the files say differently: one place that explains all, or what all places together are."""
+    graphs = exchange.graphs
+    every = [
+        difference
+        for difference in differences(graphs, exchange.inputs)
+        if difference.kind in _UNPAIRED or difference.effect > EQUAL
+    ]
+    if not every:
+        words = "The exact answers of the two files differ, but nothing in the files was found to"
+        return [Cause(Kind.UNEXPLAINED, words)]
     for difference in every[:_LISTED]:
-        proof = proof_by([difference])
-        if proof.holds and holds_elsewhere(difference):
+        proof = exchange.proof([difference])
+        if proof.holds and exchange.holds_elsewhere(difference):
             return [_definition(graphs, difference, proof, _also(graphs, every, difference))]
-    proof = proof_by(every)
+    proof = exchange.proof(every)
     kinds = {difference.kind for difference in every}
     if "quantisation" in kinds and kinds <= {"quantisation", "weights"}:
-        return [_quantised(graphs, every, proof, with_places, exact.outputs[0])]
+        return [_quantised(exchange, every, proof)]
     learned = sum(bool(graphs.a.by_name[pair.a].parameters) for pair in graphs.pairs)
     if kinds == {"weights"} and (len(every) > _LISTED or 2 < len(every) == learned):
         return [_other_weights(graphs, every, learned, proof)]
@@ -227,11 +247,6 @@ def _place_of(graphs: Aligned, difference: Difference) -> tuple[Graph, str]:
     return graph, name
 
 
-def _taken_over(chosen: Sequence[Difference]) -> str:
-    what = "this one place" if len(chosen) == 1 else f"all {len(chosen)} places"
-    return f"A's file with {what} as in B, computed exactly, against B's file"
-
-
 def _definition(graphs: Aligned, difference: Difference, proof: Proof, also: str = "") -> Cause:
     graph, name = _place_of(graphs, difference)
     label = label_of(graph, name)
@@ -239,18 +254,13 @@ def _definition(graphs: Aligned, difference: Difference, proof: Proof, also: str
     return Cause(kind, f"The files differ in {label}: {difference.words}{also}", None, name, label, proof)
 
 
-def _quantised(
-    graphs: Aligned,
-    every: list[Difference],
-    proof: Proof,
-    with_places: Callable[[list[Difference]], Array | None],
-    real: Array,
-) -> Cause:
+def _quantised(exchange: Exchange, every: list[Difference], proof: Proof) -> Cause:
     """Quantised against real: which layers cost most, by restoring them one at a time; of many, those that move their
     own value most."""
+    graphs, real = exchange.graphs, exchange.exact.outputs[0]
     costs: list[tuple[float, str]] = []
     for difference in sorted(every, key=lambda difference: -difference.effect)[:_RESTORED]:
-        answer = with_places([other for other in every if other is not difference])
+        answer = exchange.answer([other for other in every if other is not difference], exchange.inputs)
         if answer is not None and difference.a is not None:
             costs.append((proof.before - apart(answer, real), difference.a))
     costs.sort(key=lambda cost: -cost[0])

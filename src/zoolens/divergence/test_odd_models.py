@@ -17,7 +17,7 @@ from zoolens.divergence.inspection import Layer, SideLayer, worst_layer
 from zoolens.divergence.page import html
 from zoolens.divergence.words import as_data, headline, lines
 from zoolens.numerics.deviation import Deviation
-from zoolens.testing.damaged_onnx import KINDS, damaged_copies, with_file
+from zoolens.testing.damaged_onnx import KINDS, damaged_copies, with_file, wrong_resize
 
 onnx = pytest.importorskip("onnx")
 helper = pytest.importorskip("onnx.helper")
@@ -255,3 +255,13 @@ def test_each_deviation_of_a_layer_is_that_of_its_own_worst_input():
     assert worst.a.local.error == 1e-2
     assert worst.beyond
     assert worst.faulty == ("A",)
+
+
+def test_another_input_and_other_weights_are_proved_together(network, data, plain_job):
+    changed = network("both", w2=1.1 * weights(10, 16))
+    resized = wrong_resize(changed)
+    divergence = diverge_jobs(plain_job(network("plain")), plain_job(resized), data)
+    assert [(cause.kind, cause.proved) for cause in divergence.causes] == [
+        (Kind.PREPROCESSING, True), (Kind.WEIGHTS, True)
+    ]  # fmt: skip
+    assert "the cause is preprocessing and weights." in headline(divergence)
