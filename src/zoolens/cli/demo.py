@@ -14,6 +14,7 @@ from zoolens.cli.stores import store_option
 from zoolens.errors import ZoolensError
 
 _NEXT = (
+    ("ui", "all of it in a browser: the explorer"),
     ("runs", "what was measured, kept in your store"),
     ("compare {a} {b}", "two runtimes, one model, input by input"),
     ("runs show {a}", "everything about one run, and the stack it ran in"),

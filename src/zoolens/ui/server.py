@@ -23,7 +23,7 @@ def check_installed() -> None:
         try:
             import_module(package)
         except ImportError as error:
-            raise MissingDependency("zoolens ui", package, "serve") from error
+            raise MissingDependency("zoolens ui", package, "ui") from error
 
 
 @asynccontextmanager
