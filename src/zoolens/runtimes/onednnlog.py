@@ -116,7 +116,7 @@ def _number(text: str) -> float | None:
 def _precision(memory: str, attributes: str) -> str | None:
     """The narrowest type of what is read: that is what is multiplied. A library that may round float32 to a shorter
     format for its products says so among the attributes."""
-    parts = [part.replace("_", ":", 1).split(":") for part in memory.split()]  # src:f32, before version 3.5 src_f32
+    parts = [part.replace("_", ":", 1).split(":") for part in memory.split()]  # src:f32; older versions write src_f32
     read = {part[1] for part in parts if len(part) > 1 and part[0] in ("src", "wei")}
     allowed = next((word.partition(":")[2] for word in attributes.split() if word.startswith("attr-fpmath:")), "")
     if read == {"f32"} and allowed.partition(":")[0] in _NARROWEST_FIRST:
