@@ -1,6 +1,7 @@
 """Several models in a row as one pipeline, from the command line."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -45,7 +46,8 @@ def chain(*words):
 def test_each_request_goes_through_all_models(home, halves):
     result = chain(*halves, "--json")
     assert result.exit_code == 0, result.output
-    recording = json.loads(result.stdout)["recording"]
+    document = json.loads(result.stdout)
+    recording = document["recording"]
     (request,) = recording["steps"]
     assert request["times"] == 6
     assert [(step["name"].split(" ")[0], step["level"]) for step in request["steps"]] == [
@@ -54,6 +56,7 @@ def test_each_request_goes_through_all_models(home, halves):
         ("postprocess", "user"),
     ]
     assert sum(step["share"] for step in request["steps"]) <= 1
+    assert document["disturbances_known"] == Path("/proc/self/schedstat").exists()
     shown = CliRunner().invoke(cli, ["trace", "show", "last"])
     assert "head" in shown.output
 

@@ -1,7 +1,8 @@
 """Several models in a row as one pipeline: the answers of each are the inputs of the next.
 
 Every request is recorded step by step, as an application records its own code: decode, preprocess, a prediction of each
-model, postprocess. A model whose inputs the answers before it do not fit is refused before anything runs.
+model, postprocess. Each request is judged as latency samples are: did its threads, or those of the workers, wait for a
+core? A model whose inputs the answers before it do not fit is refused before anything runs.
 """
 
 from __future__ import annotations
@@ -24,8 +25,10 @@ from zoolens.measure.job_runner import open_data
 from zoolens.measure.jobs import Job, plan_jobs
 from zoolens.measure.subject import Subject, judge_main_output, prepare_subject
 from zoolens.runtimes.base import Options, Session, TensorSpec, shape_text
+from zoolens.runtimes.calls import observed_calls
+from zoolens.runtimes.isolated import IsolatedSession
 from zoolens.store.store import Store, borrowed_store
-from zoolens.tracing.measuring import FEWEST, TraceSettings
+from zoolens.tracing.measuring import FEWEST, TraceSettings, judged_clean
 from zoolens.tracing.recorded import Recorded, load_recording
 from zoolens.tracing.recorder import recording, span
 from zoolens.tracing.sessions import traced
@@ -62,14 +65,16 @@ def trace_chain(plan: ChainPlan, *, store: Store | str | Path | None = None) -> 
         chain = _Chain(jobs, sessions, dataset.decoded_with(jobs[0].manifest.inputs[0].decoder), plan.batch)
         for _ in range(3):
             chain.answer(0)
+        workers = [session.process_id for session in sessions if isinstance(session, IsolatedSession)]
         name = " → ".join(dict.fromkeys(job.entry.ref for job in jobs))
         with recording(name, store=kept, traceparent=plan.traceparent) as record:
             until = time.perf_counter() + plan.settings.seconds
             for repeat in range(plan.settings.repeats):
                 if repeat >= FEWEST and time.perf_counter() > until:
                     break
-                with span("request", "request"):
-                    chain.answer(repeat * plan.batch)
+                (call,) = observed_calls(lambda repeat=repeat: chain.request(repeat * plan.batch), 1, also=workers)  # type: ignore[misc]
+                (undisturbed,) = judged_clean([call])
+                record.judge(chain.last_request, undisturbed)
         assert record.run is not None  # as it was stored
         return load_recording(kept.run(record.run), store=kept)
 
@@ -100,6 +105,7 @@ def _job(model: str, runtime: str | None, plan: ChainPlan) -> Job:
 class _Chain:
     def __init__(self, jobs: Sequence[Job], sessions: Sequence[Session], dataset: Dataset, batch: int) -> None:
         self._dataset, self._batch = dataset, batch
+        self.last_request = 0  # the number of its span
         self._first: Subject = prepare_subject(jobs[0], sessions[0], dataset)
         self._given = self._first.feeds(dataset, batch) if self._first.needs_made_up(dataset) else None
         self._read = judge_main_output(jobs[-1], sessions[-1], dataset)
@@ -107,6 +113,12 @@ class _Chain:
         self._models = [traced(session, name) for session, name in zip(sessions, names, strict=True)]
         pairs = zip(sessions, sessions[1:], names, names[1:], strict=False)
         self._links = [links(before.outputs, after.inputs, *titles) for before, after, *titles in pairs]
+
+    def request(self, first: int) -> None:
+        """One request that is recorded."""
+        with span("request", "request") as step:
+            self.last_request = step.number or 0
+            self.answer(first)
 
     def answer(self, first: int) -> None:
         """One request, with the inputs from this place of the data on."""

@@ -297,6 +297,7 @@ def comparison_as_data(comparison: TraceComparison) -> dict[str, Any]:
         "predict": _row_data(comparison.call),
         "differences": [_row_data(row) for row in comparison.differences],
         "rest_seconds": comparison.rest,
+        "explained": comparison.explained,
         "notes": list(sentences(comparison)),
     }
 

@@ -72,7 +72,7 @@ def trace_operators(
     usual = _add_unobserved(plain, session, feeds, half)
     repeats = _affordable(settings, usual)
     profiles = _profiles(session, feeds, repeats, settings.seconds, kernels=level is Level.LIBRARY)
-    add_profiles(columns, profiles, _clean(profiles))
+    add_profiles(columns, profiles, judged_clean(profiles))
     _add_unobserved(plain, session, feeds, half, warm=True)
     return _joined(plain, columns)
 
@@ -87,7 +87,7 @@ def _profiles(session: Session, feeds: Feeds, repeats: int, seconds: float, *, k
     each = (time.perf_counter() - began) / max(len(profiles), 1)
     for _ in range(ROUNDS):
         wanted = min(repeats, int((seconds - (time.perf_counter() - began)) / max(each, 1e-9)))
-        enough = sum(judged is not False for judged in _clean(profiles)) >= min(ENOUGH_CLEAN, repeats)
+        enough = sum(judged is not False for judged in judged_clean(profiles)) >= min(ENOUGH_CLEAN, repeats)
         if wanted < 1 or (enough and len(profiles) >= repeats):
             break
         more = wanted if len(profiles) >= repeats else min(wanted, repeats - len(profiles))
@@ -103,7 +103,7 @@ def trace_system(session: Session, feeds: Feeds, settings: TraceSettings, contex
     half = TraceSettings(max(settings.repeats // 2, FEWEST), settings.seconds / 4)
     usual = _add_unobserved(plain, session, feeds, half)
     calls = _observed_predictions(session, feeds, _affordable(settings, usual))
-    clean = _clean(calls)
+    clean = judged_clean(calls)
     for repeat, (call, undisturbed) in enumerate(zip(calls, clean, strict=True)):
         columns.add(_call(call.start, call.duration), repeat=repeat, clean=undisturbed)
     _add_unobserved(plain, session, feeds, half, warm=True)
@@ -134,7 +134,7 @@ def trace_pipeline(
             break
         steps: list[Span] | None = [] if second != pair % 2 else None
         (call,) = observed_calls(partial(request, pair * batch, steps), 1, also=watched)
-        (undisturbed,) = _clean([call])
+        (undisturbed,) = judged_clean([call])
         target = plain if steps is None else columns
         whole = Span("request", "request", Level.PIPELINE, call.start, call.duration)
         parent = target.add(whole, repeat=pair, clean=undisturbed)
@@ -245,7 +245,7 @@ def _observed_predictions(session: Session, feeds: Feeds, repeats: int) -> list[
     return observed_calls(lambda: session.predict(feeds), repeats)
 
 
-def _clean(calls: Sequence[Profile | ObservedCall]) -> list[bool | None]:
+def judged_clean(calls: Sequence[Profile | ObservedCall]) -> list[bool | None]:
     """Which calls no other process disturbed; None where the kernel does not tell."""
     waited = np.array([call.delay or 0 for call in calls], np.int64)
     clean = clean_samples(np.array([call.duration for call in calls], np.int64), Waiting(waited, waited))

@@ -47,6 +47,7 @@ class Recorded:
     step: RecordedStep
     adopted: int
     spans: pa.Table
+    judged: bool = False  # of every step it is known whether other processes disturbed it
 
     @property
     def title(self) -> str:
@@ -68,7 +69,8 @@ def load_recording(run: Run | str, *, store: Store | str | Path | None = None) -
     for row in sorted(rows, key=lambda row: row["time"]):
         if row is not root:  # a caller that had not ended when the recording did is not there
             below.setdefault(row["parent"] if row["parent"] in known else root["span_id"], []).append(row)
-    return Recorded(named, _step([root], None, below), len(table) - len(rows), table)
+    judged = len(rows) > 1 and all(row["clean"] is not None for row in rows if row is not root)
+    return Recorded(named, _step([root], None, below), len(table) - len(rows), table, judged)
 
 
 def _step(
@@ -84,7 +86,7 @@ def _step(
         rows[0]["kind"],
         rows[0]["level"],
         len(rows),
-        timing(seconds, np.ones(len(seconds), bool)),
+        timing(seconds, np.array([row["clean"] is not False for row in rows], bool)),
         total,
         total / caller if caller else None,
         tuple(_step(group, total, below) for group in groups.values()),
@@ -112,7 +114,13 @@ def _rows(step: RecordedStep, depth: int) -> Iterator[tuple[Any, ...]]:
 
 
 def sentences(recorded: Recorded) -> Iterator[str]:
-    yield "Whether other processes disturbed a step is not known: all of them count."
+    if not recorded.judged:
+        yield "Whether other processes disturbed a step is not known: all of them count."
+    if disturbed := list(dict.fromkeys(step.name for step in _outermost_disturbed(recorded.step))):
+        yield (
+            f"Other processes disturbed all but a few repetitions ({', '.join(disturbed)}): these figures are of all "
+            "repetitions."
+        )
     if _crowded(recorded.step):
         yield "Shares of more than 100 % are of steps that ran at the same time, in several threads or tasks."
     if recorded.adopted:
@@ -120,6 +128,15 @@ def sentences(recorded: Recorded) -> Iterator[str]:
             f"The recording also holds {recorded.adopted:,} spans of models that were traced meanwhile; these traces "
             "are runs of their own."
         )
+
+
+def _outermost_disturbed(step: RecordedStep) -> Iterator[RecordedStep]:
+    """Steps of which too few repetitions were undisturbed; what is below them was disturbed with them."""
+    if step.timing.disturbed:
+        yield step
+        return
+    for inner in step.steps:
+        yield from _outermost_disturbed(inner)
 
 
 def _crowded(step: RecordedStep) -> bool:
@@ -131,6 +148,7 @@ def recording_as_data(recorded: Recorded) -> dict[str, Any]:
         "run": recorded.run.id,
         "recording": _data(recorded.step),
         "adopted_spans": recorded.adopted,
+        "disturbances_known": recorded.judged,
         "notes": list(sentences(recorded)),
     }
 

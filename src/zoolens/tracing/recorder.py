@@ -16,7 +16,7 @@ import platform
 import random
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar, Token
 from pathlib import Path
@@ -48,6 +48,12 @@ class Recording:
         self._ended: int | None = None
         self._rows: list[_Row] = []
         self._adopted: list[pa.Table] = []
+        self._judged: dict[int, bool | None] = {}
+
+    def judge(self, number: int, clean: bool | None) -> None:
+        """Say whether other processes left a span alone, and with it all below it; None is not known, as of all whom
+        nobody watched."""
+        self._judged[number] = clean
 
     def add(self, row: _Row) -> None:
         self._rows.append(row)  # which is safe in several threads at once
@@ -68,10 +74,20 @@ class Recording:
         start, began = self._began
         root = Span(self.name, "recording", USER, start, ended - began)
         columns.add(root, span_id=self.root, clean=None)  # whether others disturbed it is not known
-        for name, kind, level, begun, duration, parent, thread, number, synthetic in list(self._rows):
+        rows = list(self._rows)
+        judged = self._judged_spans(rows)
+        for name, kind, level, begun, duration, parent, thread, number, synthetic in rows:
             span = Span(name, kind, level, begun, duration, parent or self.root, synthetic=synthetic, thread=thread)
-            columns.add(span, span_id=number, clean=None)
+            columns.add(span, span_id=number, clean=judged.get(number))
         return pa.concat_tables([columns.table(), *self._adopted], promote_options="permissive")
+
+    def _judged_spans(self, rows: Sequence[_Row]) -> dict[int, bool | None]:
+        """What is known of each span: its own judgement, else that of who called it."""
+        judged = dict(self._judged)
+        for *_, parent, _, number, _ in sorted(rows, key=lambda row: row[3]):  # whoever calls begins first
+            if number not in judged and parent in judged:
+                judged[number] = judged[parent]
+        return judged
 
 
 _active: list[Recording] = []
@@ -107,6 +123,11 @@ class _OpenSpan:
             (self._name, self._kind, self._level, self._start, duration, self._parent, thread, self._number, False)
         )
         self._recording = None
+
+    @property
+    def number(self) -> int | None:
+        """The number of the span, while it is open and recorded."""
+        return self._number if self._recording is not None else None
 
     def add_part(self, name: str, kind: str, seconds: float) -> None:
         """Say, before the span ends, that a part of it took so long somewhere else. When it began is not known: it is

@@ -72,3 +72,18 @@ def test_a_recording_ends_with_its_block_and_not_when_its_spans_are_read():
         pass
     (first,), (second,) = (current.table().to_pylist() for _ in range(2))
     assert first["duration"] == second["duration"]
+
+
+def test_what_is_known_of_a_span_holds_for_all_below_it():
+    with recording("app", keep=False) as current:
+        with span("watched") as watched:
+            number = watched.number
+            with span("inner"):
+                pass
+        with span("other"):
+            pass
+        current.judge(number, False)
+    rows = by_name(current.table())
+    assert {name: rows[name]["clean"] for name in rows} == {
+        "app": None, "watched": False, "inner": False, "other": None,
+    }  # fmt: skip
