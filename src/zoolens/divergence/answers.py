@@ -12,7 +12,7 @@ from zoolens.datasets.base import UNLABELLED, Dataset
 from zoolens.divergence.sides import Side, real_output
 from zoolens.errors import ModelError
 from zoolens.graph.model import Array
-from zoolens.numerics.deviation import Deviation, deviation_of_finite
+from zoolens.numerics.deviation import Deviation, Why, deviation_of_finite
 from zoolens.progress import Progress, Silent
 from zoolens.runtimes.base import TensorSpec
 from zoolens.tasks.base import TOLERANCE, task_named
@@ -45,6 +45,7 @@ class OtherOutput:
     b: TensorSpec
     error: float = 0.0
     relative_error: float = 0.0
+    why: Why = "value"  # with an infinite error: what cannot be compared
     worst: int = 0
 
     @property
@@ -182,11 +183,10 @@ def _farther(other: OtherOutput, index: int, outputs: Sequence[Mapping[str, Arra
         moved, error = Deviation(0.0 if same else 1.0), 0.0 if same else 1.0
     else:
         moved, error = _distance(real_output(two, other.b), real_output(one, other.a))
-    if moved.error > other.relative_error or error > other.error:
-        worst = index if moved.error > other.relative_error else other.worst
-        relative = max(moved.error, other.relative_error)
-        return replace(other, error=max(error, other.error), relative_error=relative, worst=worst)
-    return other
+    largest = replace(other, error=max(error, other.error))
+    if moved.error <= other.relative_error:
+        return largest
+    return replace(largest, relative_error=moved.error, why=moved.why, worst=index)
 
 
 def comparable(side: Side, answer: Array, kind: Compared) -> Array:

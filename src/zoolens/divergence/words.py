@@ -43,7 +43,8 @@ def headline(divergence: Divergence) -> str:
     if not divergence.measured_floor:
         differ = f"The two are {number(divergence.relative_error)} apart, more than rounding is assumed to do"
     if math.isinf(divergence.relative_error):
-        differ = "Only one of the two gives finite numbers"
+        shapes = divergence.output is not None and divergence.output.why == "shape"
+        differ = "The two give outputs of other shapes" if shapes else "Only one of the two gives finite numbers"
     if not proved:
         return f"{differ} ({count}), and no cause is proved."
     kinds = " and ".join(dict.fromkeys(cause.kind.value for cause in proved))
@@ -81,9 +82,10 @@ def _on_answers(divergence: Divergence) -> Iterator[str]:
     yield f"{flipped}; {answers.compared} {sizes}."
     for other in sorted(answers.others, key=lambda output: -output.relative_error)[:_SHOWN]:
         floor = f", {_floor(divergence)}" if divergence.output == other else ""
-        yield (
-            f"Output {other.name}: differs by up to {other.error:.2g} ({number(other.relative_error)} relative{floor})."
-        )
+        sizes = f"differs by up to {other.error:.2g} ({number(other.relative_error)} relative{floor})"
+        if other.why != "value":
+            sizes = "has other shapes" if other.why == "shape" else "is finite on one side only"
+        yield f"Output {other.name}: {sizes}."
     if len(answers.others) > _SHOWN:
         yield f"{len(answers.others) - _SHOWN} more outputs differ by no more than these."
     if (accuracy := answers.accuracy) is not None:
@@ -117,7 +119,7 @@ def _on_layers(divergence: Divergence) -> Iterator[str]:
         return
     both = sum(fact.layer.between is not None for fact in divergence.layers)
     count = f"{both} layers that both sides show and {len(divergence.layers) - both} that one shows, on "
-    count += f"{len(divergence.examined)} inputs"
+    count += "1 input" if len(divergence.examined) == 1 else f"{len(divergence.examined)} inputs"
     if divergence.first is None:
         yield f"No layer is beyond the floor of rounding ({count})."
     else:
