@@ -57,7 +57,9 @@ def growth_chart(divergence: Divergence) -> Chart:
             if error is not None and math.isfinite(error)
         ]
     spec: Spec = {
-        "title": heading("How the difference grows", f"relative, layer after layer in order of computation; 0 is drawn at {_LEAST:g}"),
+        "title": heading(
+            "How the difference grows", f"relative, layer after layer as computed; 0 is drawn at {_LEAST:g}"
+        ),
         "data": values(rows),
         "width": 720,
         "height": 280,
