@@ -37,8 +37,12 @@ _FIRST_ROWS: Final = """() => new Promise((shown) => {
     ? requestAnimationFrame(() => shown(performance.now())) : requestAnimationFrame(look);
   look();
 })"""
-_SEEN: Final = """() => document.querySelector(".ag-center-cols-container, main tbody")?.innerText.slice(0, 2000)
-  + (document.querySelector(".found")?.innerText ?? "") + document.querySelectorAll(".ag-row, tbody tr").length"""
+# Texts, not what is rendered: to ask for that makes the browser lay out the page once more.
+_SEEN: Final = """() => {
+  const places = ["main tbody tr", ".found", ".ag-center-cols-container .ag-row", ".ag-pinned-left-cols-container"];
+  const texts = places.map((place) => document.querySelector(place)?.textContent);
+  return texts.join("|") + document.querySelectorAll(".ag-row, tbody tr").length;
+}"""
 _CHANGED: Final = f"""([before, began]) => new Promise((shown) => {{
   const seen = {_SEEN};
   const look = () => !document.querySelector("[aria-busy=true]") && seen() !== before

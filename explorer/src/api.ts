@@ -1,5 +1,5 @@
 // The client of the JSON API. Answers are typed by the path that is asked; the types come from the server's code.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Answers } from "./answers";
 
 export type Parameters = Record<string, string | number | boolean | string[] | undefined | null>;
@@ -100,7 +100,8 @@ export function useAnswer<Path extends keyof Answers>(path: Path | null, paramet
   const key = path === null ? "" : JSON.stringify([path, parameters, count]);
   const latest = useRef(key);
   latest.current = key;
-  useEffect(() => {
+  // In a layout effect, so that the question is on its way before the page is painted.
+  useLayoutEffect(() => {
     if (path === null) return;
     const controller = new AbortController();
     get(path, parameters, controller.signal)

@@ -1,6 +1,6 @@
 // Tables: sorting by their heads, columns that the reader chooses, and only the visible rows of long ones.
 import type { ComponentChildren } from "preact";
-import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { useQueryState } from "../router";
 
 export interface Column<Row> {
@@ -55,6 +55,18 @@ export function Table<Row>(props: TableProps<Row>) {
         <td colSpan={columns.length} height={count * height} class="space" />
       </tr>
     );
+  // Rows that are the same are the same objects: a page that only waits for others compares none of their cells.
+  const body = useMemo(
+    () =>
+      rows.slice(first, last).map((row, place) => (
+        <tr key={rowKey(row)} data-row aria-rowindex={virtual ? first + place + 2 : undefined}>
+          {columns.map((column) => (
+            <td class={column.number ? "number" : undefined}>{column.cell(row)}</td>
+          ))}
+        </tr>
+      )),
+    [rows, columns, first, last, virtual],
+  );
   return (
     <div
       class={virtual ? "table frame" : "table"}
@@ -75,13 +87,7 @@ export function Table<Row>(props: TableProps<Row>) {
         </thead>
         <tbody>
           {space(first)}
-          {rows.slice(first, last).map((row, place) => (
-            <tr key={rowKey(row)} data-row aria-rowindex={virtual ? first + place + 2 : undefined}>
-              {columns.map((column) => (
-                <td class={column.number ? "number" : undefined}>{column.cell(row)}</td>
-              ))}
-            </tr>
-          ))}
+          {body}
           {space(rows.length - last)}
         </tbody>
       </table>
@@ -137,7 +143,11 @@ export function useColumns<Row>(columns: Column<Row>[]): [Column<Row>[], Compone
       </fieldset>
     </details>
   );
-  return [columns.filter((column) => column.key === fixed || chosen.has(column.key)), control];
+  const shown = useMemo(
+    () => columns.filter((column) => column.key === fixed || chosen.has(column.key)),
+    [columns, value],
+  );
+  return [shown, control];
 }
 
 /** Which rows of how many are shown, and the way to the others. */

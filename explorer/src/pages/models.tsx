@@ -1,5 +1,5 @@
 // All models of all zoos and of the store: search, facets, columns that one chooses.
-import { useEffect } from "preact/hooks";
+import { useEffect, useMemo } from "preact/hooks";
 import type { ModelItem, ModelPage } from "../answers";
 import { useAnswer } from "../api";
 import { FigureCell, Moment, Sparkline } from "../components/figure";
@@ -9,7 +9,7 @@ import { EmptyState, ErrorState, Loading, Notes } from "../components/states";
 import { type Column, Pager, Table, useColumns } from "../components/table";
 import { setQuery, useRoute } from "../router";
 
-const LIMIT = 50;
+const LIMIT = 30; // two screens; more take longer to lay out than to find
 const LISTING_AGAIN = 1500; // milliseconds until the next look while zoos are still being listed
 const FACETS: FacetNames = {
   titles: { measured: "Measured here", zoo: "Zoo", task: "Task", format: "Format", size: "Parameters", licence: "Licence" },
@@ -38,7 +38,7 @@ export function ModelsPage() {
     const timer = setTimeout(again, LISTING_AGAIN);
     return () => clearTimeout(timer);
   }, [answer]);
-  const [columns, chooser] = useColumns(COLUMNS(answer));
+  const [columns, chooser] = useColumns(useMemo(() => COLUMNS(answer), [answer]));
   const filtered = Boolean(query.get("q")) || Object.values(facets).some((values) => values.length);
   return (
     <>

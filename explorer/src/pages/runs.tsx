@@ -1,4 +1,5 @@
 // All runs of the store: search, facets, a stretch of time, and sorted by any figure.
+import { useMemo } from "preact/hooks";
 import type { RunItem } from "../answers";
 import { useAnswer } from "../api";
 import { FigureCell, Moment } from "../components/figure";
@@ -8,7 +9,7 @@ import { EmptyState, ErrorState, Loading } from "../components/states";
 import { type Column, Pager, Table, useColumns } from "../components/table";
 import { setQuery, useRoute } from "../router";
 
-const LIMIT = 50;
+const LIMIT = 30; // two screens; more take longer to lay out than to find
 const NEWEST = "-created";
 const USUAL = ["created", "top1", "latency_p50@batch=1"]; // which columns of their own show
 const STATES: Record<string, string> = { measured: "Measured", failed: "A stage failed", begun: "Nothing finished yet" };
@@ -38,7 +39,8 @@ export function RunsPage() {
   });
   const sorts = useAnswer("/figures").answer?.rows ?? [];
   const by = sort.replace(/^-/, "");
-  const [columns, chooser] = useColumns(COLUMNS(USUAL.includes(by) ? "" : by));
+  const own = USUAL.includes(by) ? "" : by;
+  const [columns, chooser] = useColumns(useMemo(() => COLUMNS(own), [own]));
   const filtered = Boolean(query.get("q") || since || until || model.length) || Object.values(facets).some((one) => one.length);
   return (
     <>
