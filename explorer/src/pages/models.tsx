@@ -196,7 +196,11 @@ const COLUMNS = (answer?: ModelPage): Column<ModelItem>[] => [
     cell: (row) =>
       row.runs > 0 && (
         <span class="runs">
-          <span class="number">{row.runs.toLocaleString("en")}</span>
+          <span class="number">
+            <PageLink page="runs" query={{ model: row.ref }}>
+              {row.runs.toLocaleString("en")}
+            </PageLink>
+          </span>
           <Sparkline values={row.activity} label={activity(row, answer)} />
         </span>
       ),

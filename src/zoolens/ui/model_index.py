@@ -13,6 +13,7 @@ from zoolens.store.run_columns import RunIndex
 from zoolens.ui.zoo_listing import Listed, ZooListing
 from zoolens.zoos.base import Entry
 from zoolens.zoos.listing import params_of
+from zoolens.zoos.undescribed import weights_of
 
 BARS: Final = 16  # of a sparkline
 _SEARCHED: Final = 2000  # characters of each text that a search looks through
@@ -34,7 +35,6 @@ class ModelRow:
     task: str = UNKNOWN
     formats: tuple[str, ...] = ()
     licence: str = UNKNOWN
-    weights: str = UNKNOWN
     params: float | None = None
     bytes: int | None = None
     claimed_top1: float | None = None
@@ -45,6 +45,15 @@ class ModelRow:
     datasets: tuple[str, ...] = ()
     activity: tuple[int, ...] = ()
     text: str = ""
+    entry: Entry | None = None
+
+    @property
+    def weights(self) -> str:
+        """Whether the weights are on this machine, looked up now: they may have been fetched since the listing."""
+        if self.entry is None:
+            return UNKNOWN
+        manifest = self.entry.manifest
+        return (weights_of(manifest, self.entry.folder) if manifest.assets else self.entry.weights).value
 
     @property
     def size(self) -> str:
@@ -114,7 +123,6 @@ def _row(ref: str, entry: Entry | None, measured: ModelActivity | None) -> Model
         task=manifest.task if manifest and entry and entry.described else UNKNOWN,
         formats=tuple(dict.fromkeys(formats)),
         licence=licence,
-        weights=entry.weights.value if entry else UNKNOWN,
         params=params_of(manifest) if manifest else None,
         bytes=_bytes(entry) if entry else None,
         claimed_top1=manifest.claimed("top1") if manifest else None,
@@ -124,6 +132,7 @@ def _row(ref: str, entry: Entry | None, measured: ModelActivity | None) -> Model
         runtimes=tuple(runtimes),
         datasets=tuple(datasets),
         activity=measured.recent if measured is not None else (),
+        entry=entry,
         text="\n".join(
             text[:_SEARCHED] for text in (ref, description, licence, *formats, *runtimes, *datasets)
         ).lower(),
