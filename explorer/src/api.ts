@@ -84,6 +84,12 @@ export async function send<Answer>(method: "POST" | "DELETE", path: string, body
   return (await read(response)) as Answer;
 }
 
+/** Send the bytes of a file, and what is asked of it as the query. */
+export async function upload<Answer>(path: string, parameters: Parameters, content: Blob): Promise<Answer> {
+  const response = await fetch(resourceUrl(path, parameters), { method: "POST", body: content });
+  return (await read(response)) as Answer;
+}
+
 export interface Asked<Answer> {
   /** The last answer; the one before stays until the next is here. */
   answer?: Answer;

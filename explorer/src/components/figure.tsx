@@ -47,12 +47,13 @@ export function Sparkline({ values, label }: { values: number[]; label: string }
 
 const DAY = new Intl.DateTimeFormat("en-CA"); // to make one for each moment takes longer than everything else in a row
 const TIME = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
+const TIME_WITH_SECONDS = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
 
 /** A moment as people say it; the exact one is its tooltip. */
-export function Moment({ at }: { at: string }) {
+export function Moment({ at, seconds }: { at: string; seconds?: boolean }) {
   const date = new Date(at);
   const day = DAY.format(date);
-  const time = TIME.format(date);
+  const time = (seconds ? TIME_WITH_SECONDS : TIME).format(date);
   return (
     <time dateTime={at} title={date.toISOString()}>
       {day} {time}

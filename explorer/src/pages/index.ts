@@ -2,8 +2,10 @@
 import type { ComponentType } from "preact";
 import { ApiPage } from "./api";
 import { JobsPage } from "./jobs";
+import { LivePage } from "./live";
 import { ModelsPage } from "./models";
 import { RunsPage } from "./runs";
+import { ServicesPage } from "./services";
 
 export interface Page {
   /** The first part of the address: "models" is at #/models. What follows is given to the page as `rest`. */
@@ -23,6 +25,8 @@ export interface PageProps {
 export const PAGES: Page[] = [
   { path: "models", title: "Models", link: "Models", component: ModelsPage },
   { path: "runs", title: "Runs", link: "Runs", component: RunsPage },
+  { path: "services", title: "Services", link: "Services", component: ServicesPage },
+  { path: "live", title: "Live", link: "Live", component: LivePage },
   { path: "jobs", title: "Jobs", link: "Jobs", component: JobsPage },
   { path: "api", title: "API", link: "API", component: ApiPage },
 ];

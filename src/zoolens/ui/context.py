@@ -16,6 +16,7 @@ from zoolens.store.run_columns import RunIndex
 from zoolens.store.scopes import batch_scope
 from zoolens.store.store import Store, open_store
 from zoolens.ui.jobs.board import JobBoard
+from zoolens.ui.live import LiveModels
 from zoolens.ui.model_index import ModelIndex
 from zoolens.ui.settings import Settings
 from zoolens.ui.zoo_listing import ZooListing
@@ -28,7 +29,7 @@ SORTED_BY: Final = (("top1", ""), ("latency_p50", batch_scope(1)))  # what lists
 @dataclass(frozen=True)
 class Context:
     """Threads share it. `runs` (see `store.browsing`) and `models.models()` look up what changed by themselves;
-    `answers` reads what runs answered, input by input, and keeps the last few."""
+    `answers` reads what runs answered, input by input, and keeps the last few; `live` keeps models open."""
 
     settings: Settings
     store: Store
@@ -36,17 +37,23 @@ class Context:
     models: ModelIndex
     answers: AnswerReader
     jobs: JobBoard
+    live: LiveModels
 
 
 @contextmanager
 def open_context(settings: Settings) -> Iterator[Context]:
     """Open the store, and begin to list the zoos and to read what lists of runs are sorted by."""
-    with open_store(settings.store, must_exist=True) as store, ZooListing() as zoos, JobBoard(settings) as jobs:
+    with (
+        open_store(settings.store, must_exist=True) as store,
+        ZooListing() as zoos,
+        JobBoard(settings) as jobs,
+        LiveModels() as live,
+    ):
         index = RunIndex(store)
         reading = threading.Thread(target=_read_ahead, args=(index,), name="runs")
         reading.start()
         try:
-            yield Context(settings, store, index, ModelIndex(index, zoos), AnswerReader(store), jobs)
+            yield Context(settings, store, index, ModelIndex(index, zoos), AnswerReader(store), jobs, live)
         finally:
             reading.join()
 

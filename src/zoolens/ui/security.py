@@ -22,7 +22,7 @@ _SAFE: Final = frozenset({"GET", "HEAD"})
 _SCHEME: Final = "bearer "
 
 POLICY: Final = "; ".join((
-    "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self' data:", "connect-src 'self'",
+    "default-src 'none'", "script-src 'self'", "style-src 'self'", "img-src 'self' data: blob:", "connect-src 'self'",
     "font-src 'self'", "base-uri 'none'", "form-action 'self'", "frame-ancestors 'none'",
 ))  # fmt: skip
 HEADERS: Final[Mapping[str, str]] = {

@@ -13,6 +13,8 @@ RESOURCES: Final = (
     "models",
     "runs",
     "jobs",
+    "services",
+    "live",
 )  # fmt: skip
 
 

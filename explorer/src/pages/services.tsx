@@ -1,0 +1,127 @@
+// Services: which were served when, who answered, how they switched and why; kept up to date while one is being served.
+import { useEffect } from "preact/hooks";
+import type { ServiceDetail, ServiceEvent, ServiceSession } from "../answers";
+import { useAnswer } from "../api";
+import { Chart } from "../components/chart";
+import { Moment, Tile } from "../components/figure";
+import { EmptyState, ErrorState, Loading } from "../components/states";
+import { type Column, Pager, Table } from "../components/table";
+import { address, setQuery, useRoute } from "../router";
+
+const LIMIT = 20;
+const AGAIN = 2500; // milliseconds: a server writes every two seconds at first
+const STATES: Record<ServiceSession["state"], string> = {
+  active: "Answers now",
+  silent: "Silent: idle, or ended without a word",
+  stopped: "Stopped",
+};
+
+export function ServicesPage({ rest }: { rest: string }) {
+  return rest ? <Session session={rest} /> : <Sessions />;
+}
+
+function Sessions() {
+  const { query } = useRoute();
+  const offset = Number(query.get("offset") ?? 0) || 0;
+  const { answer, error, again } = useAnswer("/services", { offset, limit: LIMIT });
+  useAgain(Boolean(answer?.rows.some((row) => row.state === "active")), again, answer);
+  return (
+    <>
+      <h1>Services</h1>
+      {error && <ErrorState error={error} again={again} />}
+      {!answer && !error && <Loading />}
+      {answer?.total === 0 && (
+        <EmptyState title="No service was served yet.">
+          <code>zoolens serve service.yaml</code> serves one that switches between equivalent models.
+        </EmptyState>
+      )}
+      {answer && answer.rows.length > 0 && (
+        <Table label="Sessions of services" columns={COLUMNS} rows={answer.rows} rowKey={(row) => row.session} />
+      )}
+      {answer && (
+        <Pager offset={offset} limit={LIMIT} total={answer.total} onOffset={(next) => setQuery({ offset: next ? String(next) : "" })} />
+      )}
+    </>
+  );
+}
+
+const COLUMNS: Column<ServiceSession>[] = [
+  {
+    key: "service",
+    title: "Service",
+    cell: (row) => (
+      <a href={address(`services/${row.session}`)}>
+        <bdi>{row.service}</bdi>
+      </a>
+    ),
+  },
+  { key: "begun", title: "Begun", cell: (row) => <Moment at={row.begun} /> },
+  { key: "state", title: "State", cell: (row) => STATES[row.state] },
+  { key: "answering", title: "Answered at last", cell: (row) => <bdi>{row.answering || "–"}</bdi> },
+  { key: "requests", title: "Requests", number: true, cell: (row) => row.requests.toLocaleString("en") },
+  { key: "switches", title: "Switches", number: true, cell: (row) => row.switches.toLocaleString("en") },
+  { key: "in_time", title: "In time", number: true, cell: (row) => row.in_time || "–" },
+];
+
+function Session({ session }: { session: string }) {
+  const { answer, error, again } = useAnswer("/services/{session}", { session });
+  useAgain(answer?.summary.state === "active", again, answer);
+  if (error && !answer) return <ErrorState error={error} again={again} />;
+  if (!answer) return <Loading />;
+  const { summary } = answer;
+  return (
+    <>
+      <p>
+        <a href={address("services")}>All services</a>
+      </p>
+      <h1>
+        <bdi>{summary.service}</bdi>
+      </h1>
+      <div class="tiles" role="status">
+        <Tile figure={STATES[summary.state]} title="state" kind={summary.state === "active" ? "good" : ""} />
+        <Tile figure={summary.answering || "–"} title={summary.state === "active" ? "answers now" : "answered at last"} />
+        <Tile figure={summary.requests.toLocaleString("en")} title="requests" />
+        <Tile figure={summary.switches.toLocaleString("en")} title="switches" />
+        {summary.in_time && <Tile figure={summary.in_time} title="answered in time" />}
+      </div>
+      <ul>
+        {answer.sentences.map((sentence) => (
+          <li>
+            <bdi>{sentence}</bdi>
+          </li>
+        ))}
+      </ul>
+      <Chart spec={answer.chart} title={answer.chart_title} />
+      <Events answer={answer} />
+    </>
+  );
+}
+
+function Events({ answer }: { answer: ServiceDetail }) {
+  const columns: Column<ServiceEvent>[] = [
+    { key: "time", title: "Time", cell: (row) => <Moment at={row.time} seconds /> },
+    { key: "kind", title: "Event", cell: (row) => row.kind },
+    { key: "words", title: "What", cell: (row) => <bdi>{row.words}</bdi> },
+    { key: "waiting", title: "Queue", number: true, cell: (row) => row.waiting },
+  ];
+  return (
+    <>
+      <h2>Events</h2>
+      {answer.events.length < answer.all_events && (
+        <p class="dim">
+          The newest {answer.events.length} of {answer.all_events.toLocaleString("en")}.
+        </p>
+      )}
+      <Table label="Events" columns={columns} rows={answer.events} rowKey={(row) => row.time + row.kind + row.words} />
+    </>
+  );
+}
+
+/** Look again after a while, as long as something may change. */
+function useAgain(active: boolean, again: () => void, answer: unknown): void {
+  useEffect(() => {
+    if (!active) return;
+    const timer = setTimeout(again, AGAIN);
+    return () => clearTimeout(timer);
+  }, [active, answer]);
+}

@@ -1,0 +1,129 @@
+"""/services: what happened while services were served, read from the store, also while they are being served."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
+
+from pydantic import Field
+
+from zoolens.present.charts import themed
+from zoolens.serving.services.events import EventKind, Session, session_of
+from zoolens.serving.services.session_chart import session_chart, session_course
+from zoolens.serving.services.session_words import event_words, session_sentences
+from zoolens.store.records import RunKind
+from zoolens.ui.context import Context
+from zoolens.ui.endpoint import Answer, Endpoint, NotFound, Paged, Query, Shown
+
+_ACTIVE: Final = 90.0  # seconds; a busy server writes at least every minute
+_MOST_EVENTS: Final = 500
+_SECOND: Final = 1_000_000_000  # nanoseconds
+
+State = Literal["active", "silent", "stopped"]
+
+
+class ServicesQuery(Paged):
+    limit: int = Field(20, ge=1, le=100)
+
+
+class ServiceQuery(Query):
+    session: str = Field(pattern="^[0-9a-f]{16}$", description="The id of a session's run.")
+
+
+class ServiceSession(Answer):
+    """One time that a service was served. `state`: stopped, active (something was recorded within 90 seconds), or
+    silent: it has no requests, or it ended without a word. `answering`: the model that answered at last."""
+
+    session: str
+    service: Shown
+    begun: datetime
+    last: datetime
+    state: State
+    answering: Shown
+    requests: int
+    switches: int
+    in_time: str
+
+
+class ServiceList(Answer):
+    total: int
+    rows: list[ServiceSession]
+
+
+class ServiceEvent(Answer):
+    time: datetime
+    kind: str
+    words: Shown
+    waiting: int
+
+
+class ServiceDetail(Answer):
+    """A session with its sentences, its chart (Vega-Lite) and its newest events, of `all_events`."""
+
+    summary: ServiceSession
+    sentences: list[Shown]
+    chart_title: Shown
+    chart: dict[str, Any]
+    events: list[ServiceEvent]
+    all_events: int
+
+
+def services(context: Context, query: ServicesQuery) -> ServiceList:
+    ids = context.store.run_ids(kind=RunKind.SERVING)
+    runs = context.store.runs_of(ids[query.offset : query.offset + query.limit])
+    return ServiceList(total=len(ids), rows=[_summary(session_of(context.store, run)) for run in runs])
+
+
+def service(context: Context, query: ServiceQuery) -> ServiceDetail:
+    runs = context.store.runs_of([query.session])
+    if not runs or runs[0].kind is not RunKind.SERVING:
+        raise NotFound(f"There is no session {query.session} of a service.")
+    session = session_of(context.store, runs[0])
+    chart = session_chart(session_course(session))
+    return ServiceDetail(
+        summary=_summary(session),
+        sentences=session_sentences(session),
+        chart_title=chart.title,
+        chart=themed(chart),
+        events=[
+            ServiceEvent(time=_moment(event.time), kind=event.kind, words=event_words(event), waiting=event.waiting)
+            for event in session.events[: -_MOST_EVENTS - 1 : -1]
+        ],
+        all_events=len(session.events),
+    )
+
+
+def _summary(session: Session) -> ServiceSession:
+    times = [row.time for rows in (session.events, session.answers, session.objectives) for row in rows]
+    last = max(times, default=int(session.run.created.timestamp() * _SECOND))
+    answering = [event.model for event in session.events if event.model]
+    kept = session.kept
+    timed = kept.requests + kept.refused if kept else 0
+    return ServiceSession(
+        session=session.run.id,
+        service=session.service,
+        begun=session.run.created,
+        last=_moment(last),
+        state=_state(session, last),
+        answering=answering[-1] if answering else "",
+        requests=sum(session.answered.values()),
+        switches=sum(event.kind is EventKind.SWITCH for event in session.events),
+        in_time=f"{kept.within / timed:.2%} within {kept.bound * 1e3:.4g} ms" if kept and timed else "",
+    )
+
+
+def _state(session: Session, last: int) -> State:
+    if any(event.kind is EventKind.STOP for event in session.events):
+        return "stopped"
+    return "active" if time.time() - last / _SECOND < _ACTIVE else "silent"
+
+
+def _moment(nanoseconds: int) -> datetime:
+    return datetime.fromtimestamp(nanoseconds / _SECOND, UTC)
+
+
+ENDPOINTS: Final = (
+    Endpoint("/services", "Times that services were served, newest first", ServicesQuery, ServiceList, services),
+    Endpoint("/services/{session}", "One session: events, answers, chart", ServiceQuery, ServiceDetail, service),
+)

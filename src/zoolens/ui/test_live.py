@@ -1,0 +1,77 @@
+"""One image through models: decoded apart, answered as the manifest says, refused where it is none."""
+
+import io
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from zoolens.datasets.opening import open_dataset
+from zoolens.errors import DatasetError, ZoolensError
+from zoolens.ui.live import LiveModels
+
+pytest.importorskip("ai_edge_litert")
+
+
+def encoded(pixels, kind="PNG"):
+    stream = io.BytesIO()
+    Image.fromarray(pixels).save(stream, kind)
+    return stream.getvalue()
+
+
+@pytest.fixture(scope="module")
+def live():
+    with LiveModels() as made:
+        yield made
+
+
+def test_images_are_decoded_as_datasets_do(live):
+    grey = np.arange(784, dtype=np.uint8).reshape(28, 28)
+    colour = np.random.default_rng(0).integers(0, 256, (5, 7, 3), np.uint8)
+    assert (live.decode(encoded(grey))[:, :, 0] == grey).all()
+    assert (live.decode(encoded(colour)) == colour).all()
+
+
+def test_what_is_no_image_is_refused_and_the_next_one_is_decoded(live):
+    for content in (b"x", b"<svg onload=alert(1)>", encoded(np.zeros((4, 4), np.uint8))[:40], b"\x89PNG\r\n\x1a\n"):
+        with pytest.raises(DatasetError):
+            live.decode(content)
+    bomb = encoded(np.zeros((1, 1), np.uint8), "BMP")
+    bomb = bomb[:18] + (60_000).to_bytes(4, "little") * 2 + bomb[26:]
+    with pytest.raises(DatasetError, match="more than the"):
+        live.decode(bomb)
+    assert live.decode(encoded(np.zeros((2, 3), np.uint8))).shape == (2, 3, 1)
+
+
+def test_a_model_answers_as_it_does_in_an_evaluation(live, tmp_path, monkeypatch):
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path))
+    dataset = open_dataset("demo", limit=20)
+    right = 0
+    for index in range(20):
+        sample = dataset.read(index)
+        answer = live.answer("demo:lenet-torch", "litert", live.decode(encoded(sample.value[:, :, 0])), 3)
+        assert answer.opened == (index == 0)
+        assert len(answer.classes) == 3
+        assert answer.classes[0].probability >= answer.classes[1].probability
+        right += answer.classes[0].index == sample.label
+    dataset.close()
+    assert right >= 14  # 88 % of all
+    assert answer.runtime.startswith("litert ")
+    assert sum(one.probability for one in answer.classes) <= 1.001
+
+
+def test_the_model_that_was_not_used_for_longest_is_closed(monkeypatch, tmp_path):
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path))
+    monkeypatch.setattr("zoolens.ui.live.MOST_OPEN", 1)
+    pixels = np.zeros((28, 28, 1), np.uint8)
+    with LiveModels() as live:
+        assert live.answer("demo:lenet-int8", "litert", pixels, 1).opened
+        assert live.answer("demo:mlp-small", "litert", pixels, 1).opened
+        assert not live.answer("demo:mlp-small", "litert", pixels, 1).opened
+        assert live.answer("demo:lenet-int8", "litert", pixels, 1).opened
+
+
+def test_a_model_that_is_none_is_a_sentence(live, tmp_path, monkeypatch):
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path))
+    with pytest.raises(ZoolensError, match="There is no model named"):
+        live.answer("demo:nosuch", None, np.zeros((2, 2, 1), np.uint8), 1)

@@ -1,0 +1,76 @@
+"""Services that were served, and one that is being served."""
+
+import time
+
+import pytest
+
+pytest.importorskip("playwright")
+from browsing import Visitor, at_home, serving
+from playwright.sync_api import expect
+
+
+@pytest.fixture(scope="module")
+def service_explorer(tmp_path_factory, listed_zoos):
+    from zoolens import open_store
+    from zoolens.serving.services.definition import Service
+    from zoolens.serving.services.events import Answered, Event, EventKind, EventLog, Kept
+    from zoolens.ui.settings import Settings
+
+    second = 10**9
+    now = time.time_ns()
+    with at_home(tmp_path_factory.mktemp("services")):
+        open_store().close()
+        for name, ends in (("digits", True), ("clothes", False)):
+            log = EventLog(None, {name: Service.model_construct(reference="demo:lenet-wide")})
+            entries = [
+                Event(EventKind.START, "It begins.", model="demo:lenet-wide", time=now - 20 * second),
+                Answered("demo:lenet-wide", "litert", 900, 900, time=now - 10 * second),
+                Event(
+                    EventKind.SWITCH, "the queue is long", "demo:lenet-int8", "demo:lenet-wide", 40, now - 9 * second
+                ),
+                Answered("demo:lenet-int8", "litert", 100, 100, time=now - second),
+                Kept(1000, 990, 0, 0.02, 95.0, time=now - second),
+            ]
+            entries += [Event(EventKind.STOP, "It ends.", time=now)] if ends else []
+            for entry in entries:
+                log.record(name, entry)
+            log.close()
+        with serving(Settings()) as url:
+            yield url
+
+
+@pytest.fixture
+def watcher(chromium, service_explorer):
+    made = Visitor(chromium, service_explorer)
+    yield made
+    made.check()
+    made.close()
+
+
+def test_sessions_are_listed_with_their_state(watcher):
+    page = watcher.visit("#/services", expect="digits")
+    assert "Stopped" in page.get_by_role("row").filter(has_text="digits").inner_text()
+    running = page.get_by_role("row").filter(has_text="clothes").inner_text()
+    assert "Answers now" in running
+    assert "demo:lenet-int8" in running
+    assert "1,000" in running
+    assert "99.00% within 20 ms" in running
+
+
+def test_a_session_tells_who_answered_and_why_it_switched(watcher):
+    page = watcher.visit("#/services", expect="digits")
+    page.get_by_role("link", name="digits").click()
+    expect(page.get_by_role("heading", name="digits")).to_be_visible()
+    words = page.locator("main")
+    expect(words).to_contain_text("900 of 1,000 requests were answered by demo:lenet-wide in litert.")
+    expect(words).to_contain_text("the objective of 95 % was kept")
+    expect(words).to_contain_text("demo:lenet-wide → demo:lenet-int8: the queue is long")
+    page.locator("main svg.marks").wait_for()
+
+
+def test_no_service_is_said(visitor):
+    visitor.visit("#/services", expect="No service was served yet.")
+
+
+def test_everybody_can_read_it(look_everywhere, service_explorer):
+    look_everywhere("#/services", expect="digits", url=service_explorer)
