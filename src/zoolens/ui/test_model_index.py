@@ -1,13 +1,12 @@
-from zoolens.manifests.schema import Asset, AssetFile, Input, Manifest
 from zoolens.store.browsing import Activity
 from zoolens.ui.model_index import build
 from zoolens.ui.zoo_listing import Listed
 from zoolens.zoos.base import Entry, Weights
+from zoolens.zoos.undescribed import undescribed
 
 
 def test_weights_that_arrive_after_the_listing_are_seen(tmp_path):
-    asset = Asset(format="onnx", files=(AssetFile(location="net.onnx"),))
-    manifest = Manifest(name="net", inputs=(Input(modality="array", shape=(None, 8)),), assets=(asset,))
+    manifest = undescribed("net", "onnx", {"model": "net.onnx"})
     (row,) = build(Activity({}), Listed(entries=[Entry("folder", manifest, Weights.ABSENT, tmp_path)])).rows
     assert row.weights == "structure only"
     (tmp_path / "net.onnx").write_bytes(b"onnx")
