@@ -16,6 +16,7 @@ import numpy as np
 from zoolens.errors import ZoolensError
 from zoolens.graph.diff.alignment import Alignment, align
 from zoolens.graph.model import Graph, Node
+from zoolens.tracing.families import family
 from zoolens.tracing.layers import Layer, timing
 from zoolens.tracing.operators import LEAVES, traced_graph
 from zoolens.tracing.report import merged_layers
@@ -133,11 +134,12 @@ class JoinedNames:
 
 
 def _by_kind(a: Sequence[Layer], b: Sequence[Layer], reason: str) -> AlignedLayers:
-    """All layers of one kind of operator beside those of the other side. Kinds are called as the frameworks do."""
+    """All layers of one kind of operator beside those of the other side. Each framework has its own names for kinds:
+    families of operators have one name for both."""
     kinds: dict[str, tuple[list[Layer], list[Layer]]] = defaultdict(lambda: ([], []))
     for place, side in enumerate((a, b)):
         for layer in side:
-            kinds[layer.kind][place].append(layer)
+            kinds[family(layer.kind)][place].append(layer)
     groups = [Group((kind,), (kind,), tuple(from_a), tuple(from_b)) for kind, (from_a, from_b) in kinds.items()]
     return AlignedLayers(tuple(groups), (), (), "kind", reason)
 

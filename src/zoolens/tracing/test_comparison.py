@@ -114,6 +114,15 @@ def test_a_runtime_that_does_not_name_operators_is_compared_by_kind_and_that_is_
     assert comparison_as_data(comparison)["matched_by"] == "kind"
 
 
+def test_kinds_of_two_frameworks_meet_in_their_family():
+    ours = trace("a", op("x", 300, kind="FusedConv"), op("y", 20, kind="Gemm"))
+    names = (("p", "aten::_convolution"), ("q", "aten::mm"), ("r", "fusion"))
+    theirs = trace("b", *(op(name, 900, kind=kind) for name, kind in names))
+    data = comparison_as_data(compare_traces(ours, theirs))
+    pairs = {row["name"]: (row["a"] is not None, row["b"] is not None) for row in data["differences"]}
+    assert pairs == {"convolution": (True, True), "matrix product": (True, True), "fusion": (False, True)}
+
+
 def test_a_trace_without_layers_is_refused_in_a_sentence():
     with pytest.raises(ZoolensError, match="has no layers"):
         compare_traces(A, Trace(A.run, 1, "", model=A.model))
