@@ -12,9 +12,65 @@ export interface AuditJob {
   architectures?: (string)[];
 }
 
+/** `problem`: why the query was not answered; what is shown then is the whole index. `explanation`: what EXPLAIN says. `metrics`: what rows can be compared by. */
+export interface ChoiceAnswer {
+  query: string;
+  problem: Problem | null;
+  verdict: string;
+  notes: (string)[];
+  dataset: string;
+  inputs: number;
+  rows: number;
+  x: ShownRespect | null;
+  y: ShownRespect | null;
+  size: ShownRespect | null;
+  metrics: (string)[];
+  title: string;
+  chart: Record<string, unknown>;
+  funnel: Record<string, unknown> | null;
+  misses: Record<string, unknown> | null;
+  explanation: (string)[];
+}
+
+/** One row of the index. `run`: its id in the store, or "" where it was never run. */
+export interface ChosenRow {
+  key: string;
+  ref: string;
+  run: string;
+  runtime: string;
+  standing: string;
+  x: string;
+  y: string;
+  size: string;
+  equal: string;
+  front: boolean;
+  front_with_size: boolean;
+  beaten: boolean;
+  measured: boolean;
+  why_not: string;
+}
+
+export interface ChosenRows {
+  total: number;
+  offset: number;
+  rows: (ChosenRow)[];
+}
+
 export interface CompareJob {
   a: string;
   b: string;
+}
+
+/** `text` takes the place of q[start:end]. */
+export interface CompletionItem {
+  text: string;
+  kind: string;
+  start: number;
+  end: number;
+}
+
+export interface CompletionList {
+  items: (CompletionItem)[];
 }
 
 export interface DivergeJob {
@@ -111,29 +167,6 @@ export interface LatestRun {
   latency_p50: Figure | null;
 }
 
-/** `label` is the name of the class, or its number where the manifest names none. */
-export interface LiveClass {
-  label: string;
-  probability: number;
-  words: string;
-}
-
-export interface LiveQuery {
-  model: string;
-  runtime?: string;
-  most?: number;
-}
-
-/** What a classifier says of an image. `took` is the time of this one call, with the way to the model's process: it measures nothing. */
-export interface LiveResult {
-  model: string;
-  runtime: string;
-  classes: (LiveClass)[];
-  took: string;
-  opened: boolean;
-  image: string;
-}
-
 /** One model. `listed`: a zoo of this machine has it; otherwise only the store knows it. `params`, `bytes` and `claimed_top1` are what its source says. `activity`: runs in equal stretches of time from `since` until `until`. */
 export interface ModelItem {
   ref: string;
@@ -218,6 +251,14 @@ export interface PredictionPage {
   rows: (PredictionItem)[];
 }
 
+/** What is wrong with a query; q[start:end] is the part that is meant. */
+export interface Problem {
+  message: string;
+  hint: string;
+  start: number;
+  end: number;
+}
+
 /** Where a number comes from; never absent, never guessed. */
 export type Provenance = "measured" | "estimated" | "claimed" | "unavailable";
 
@@ -274,39 +315,11 @@ export interface RunList {
 /** How far a run came, as far as the store can tell: which stages were still to come is not stored. */
 export type RunState = "measured" | "failed" | "begun";
 
-/** A session with its sentences, its chart (Vega-Lite) and its newest events, of `all_events`. */
-export interface ServiceDetail {
-  summary: ServiceSession;
-  sentences: (string)[];
-  chart_title: string;
-  chart: Record<string, unknown>;
-  events: (ServiceEvent)[];
-  all_events: number;
-}
-
-export interface ServiceEvent {
-  time: string;
-  kind: string;
-  words: string;
-  waiting: number;
-}
-
-export interface ServiceList {
-  total: number;
-  rows: (ServiceSession)[];
-}
-
-/** One time that a service was served. `state`: stopped, active (something was recorded within 90 seconds), or silent: it has no requests, or it ended without a word. `answering`: the model that answered at last. */
-export interface ServiceSession {
-  session: string;
-  service: string;
-  begun: string;
-  last: string;
-  state: "active" | "silent" | "stopped";
-  answering: string;
-  requests: number;
-  switches: number;
-  in_time: string;
+/** A metric that rows are compared by. A shown figure times `factor` is in the store's unit. */
+export interface ShownRespect {
+  metric: string;
+  title: string;
+  factor: number;
 }
 
 /** What runs can be sorted by; `value` goes into `sort`. */
@@ -343,8 +356,9 @@ export interface Answers {
   "/runs/{run}/observations": ObservationPage;
   "/runs/{run}/predictions": PredictionPage;
   "/figures": SortableFigures;
+  "/choose": ChoiceAnswer;
+  "/choose/rows": ChosenRows;
+  "/choose/completions": CompletionList;
   "/jobs": JobList;
   "/jobs/{id}": Job;
-  "/services": ServiceList;
-  "/services/{session}": ServiceDetail;
 }

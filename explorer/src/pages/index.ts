@@ -1,6 +1,7 @@
 // The pages of the explorer. To add one, write a file beside this one and put it into the list.
 import type { ComponentType } from "preact";
 import { ApiPage } from "./api";
+import { ChoosePage } from "./choose";
 import { JobsPage } from "./jobs";
 import { LivePage } from "./live";
 import { ModelsPage } from "./models";
@@ -24,6 +25,7 @@ export interface PageProps {
 
 export const PAGES: Page[] = [
   { path: "models", title: "Models", link: "Models", component: ModelsPage },
+  { path: "choose", title: "Choose", link: "Choose", component: ChoosePage },
   { path: "runs", title: "Runs", link: "Runs", component: RunsPage },
   { path: "services", title: "Services", link: "Services", component: ServicesPage },
   { path: "live", title: "Live", link: "Live", component: LivePage },

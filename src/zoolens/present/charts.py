@@ -131,7 +131,12 @@ def quantity(field: str, low: float, high: float, axis: Spec | None, **scale: An
     return {
         "field": field,
         "type": "quantitative",
-        "scale": {"domain": [low, high], "nice": False, "zero": False, **scale},
+        "scale": {
+            "domain": [low, high],
+            "nice": False,
+            **({} if scale.get("type") == "log" else {"zero": False}),
+            **scale,
+        },
         "axis": axis,
     }
 

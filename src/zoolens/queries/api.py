@@ -109,9 +109,9 @@ def _views(asked: Query, store: Target, progress: Progress | None) -> tuple[View
                 "BOUND", f"BOUND {other!r} needs the store, and an index was given.", hint="Give the store instead."
             )
         return _view(store), None
-    index = _index(asked, store, task)
+    index = index_for(asked, store, task)
     if _fill_structures(asked, index, store, progress):
-        index = _index(asked, store, task)
+        index = index_for(asked, store, task)
     return _view(index), None if other is None else _view(_built(store, other, task))
 
 
@@ -143,7 +143,7 @@ def _built(store: Store | str | Path | None, data: str | None, task: str) -> Ind
         raise ClauseError(data or "", error.message, hint=error.hint) from error
 
 
-def _index(asked: Query, store: Store | str | Path | None, task: str) -> Index:
+def index_for(asked: Query, store: Store | str | Path | None, task: str) -> Index:
     """Over the data that DATA names; else over what most models were measured on, unless the reference was not."""
     index = _built(store, asked.data, task)
     if asked.data is not None or asked.reference is None:

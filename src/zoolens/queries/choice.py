@@ -134,17 +134,31 @@ def _respect_data(respect: Respect) -> dict[str, Any]:
 
 
 def index_choice(
-    index: Index, *, x: str = "latency", y: str = "accuracy", size: str | None = "size", batch: int = 1
+    index: Index,
+    *,
+    x: str = "latency",
+    y: str = "accuracy",
+    size: str | None = "size",
+    batch: int = 1,
+    most: int | None = MOST_POINTS,
 ) -> Choice:
-    """All rows of an index, by any two of their figures, and a third as the size of their points."""
+    """All rows of an index, by any two of their figures, and a third as the size of their points. `most`: so many
+    points at most; None: all."""
 
     def resolve(name: str) -> ResolvedMetric:
         return resolved_metric(name, index.rows.figures.units, batch)
 
-    return _choice(index, (x, y, size), resolve, lambda metric: index.columns.values(metric.column))
+    return _choice(index, (x, y, size), resolve, lambda metric: index.columns.values(metric.column), most=most)
 
 
-def answer_choice(answer: Answer, *, x: str = "latency", y: str = "accuracy", size: str | None = "size") -> Choice:
+def answer_choice(
+    answer: Answer,
+    *,
+    x: str = "latency",
+    y: str = "accuracy",
+    size: str | None = "size",
+    most: int | None = MOST_POINTS,
+) -> Choice:
     """All rows of the index that a query was asked of, with what it chose; figures relative to its reference too."""
     plan = answer.plan
     limits: dict[str, tuple[tuple[float, str], ...]] = {}
@@ -160,6 +174,7 @@ def answer_choice(answer: Answer, *, x: str = "latency", y: str = "accuracy", si
         _standings(answer),
         _reasons(answer),
         answer.query,
+        most,
     )
 
 
@@ -190,6 +205,7 @@ def _choice(
     standings: Sequence[Standing] | None = None,
     reasons: Mapping[str, str] | None = None,
     query: str = "",
+    most: int | None = MOST_POINTS,
 ) -> Choice:
     notes: list[str] = []
     resolved: list[ResolvedMetric | None] = []
@@ -208,8 +224,8 @@ def _choice(
     placed = 0
     if resolved[0] is not None and resolved[1] is not None:
         table = _Points(index, resolved, figures, standings or [Standing.INDEXED] * len(index), reasons or {})
-        points, placed = table.drawn(), len(table.placed)
-        notes += table.notes()
+        points, placed = table.drawn(most), len(table.placed)
+        notes += table.notes(most)
     across, up, sized = respects
     return Choice(
         points=tuple(points),
@@ -279,16 +295,16 @@ class _Points:
             low_high.append((np.where(judged, low, np.nan), np.where(judged, high, np.nan)))
         self._beaten = clearly_beaten(*low_high)
 
-    def drawn(self) -> list[Point]:
+    def drawn(self, most: int | None) -> list[Point]:
         """All placed rows, or of very many those that matter and a sample of the others; those that matter last, so
         that they are drawn on top."""
         matter = self._front | self._front_with_size
         matter |= np.array([standing not in (Standing.LEFT_OUT, Standing.INDEXED) for standing in self._standings])
         kept, others = self.placed[matter[self.placed]], self.placed[~matter[self.placed]]
-        room = max(MOST_POINTS - len(kept), 0)
-        if len(others) > room:
+        room = max((most or 0) - len(kept), 0)
+        if most is not None and len(others) > room:
             others = np.sort(np.random.default_rng(0).choice(others, room, replace=False))
-        return [self._point(int(row)) for row in (*others, *kept[-MOST_POINTS:])]
+        return [self._point(int(row)) for row in (*others, *(kept if most is None else kept[-most:]))]
 
     def _point(self, place: int) -> Point:
         rows = self._index.rows
@@ -314,12 +330,12 @@ class _Points:
             why_not=self._reasons.get(str(key), ""),
         )
 
-    def notes(self) -> Iterator[str]:
+    def notes(self, most: int | None) -> Iterator[str]:
         missing = len(self._index) - len(self.placed)
         if missing:
             yield f"Without one of the two figures, and so without a point: {missing:,} of {len(self._index):,} rows."
-        if len(self.placed) > MOST_POINTS:
-            yield f"A sample of {MOST_POINTS:,} of {len(self.placed):,} rows is drawn; the front is of all of them."
+        if most is not None and len(self.placed) > most:
+            yield f"A sample of {most:,} of {len(self.placed):,} rows is drawn; the front is of all of them."
         guessed = int((~self._measured[self.placed]).sum())
         if guessed:
             yield (

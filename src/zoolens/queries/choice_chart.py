@@ -260,8 +260,7 @@ def _circles(
             "condition": {"test": "datum.front_with_size", "value": INK},
             "field": "group",
             "type": "nominal",
-            "scale": _colour(names, colours)["scale"],
-            "legend": None,
+            **{part: _colour(names, colours)[part] for part in ("scale", "legend")},
         },
         "strokeWidth": {"condition": {"test": "datum.front_with_size || !datum.measured", "value": 1.6}, "value": 0.5},
         "tooltip": [

@@ -12,6 +12,7 @@ RESOURCES: Final = (
     "about",
     "models",
     "runs",
+    "choose",
     "jobs",
     "services",
     "live",

@@ -1,0 +1,269 @@
+// Which model to take: accuracy, latency and size of all of them, the query language over them, and why others do not fit.
+import { useMemo, useRef } from "preact/hooks";
+import type { ChoiceAnswer, ChosenRow } from "../answers";
+import { useAnswer } from "../api";
+import { Chart, type Spec } from "../components/chart";
+import { PageLink } from "../components/link";
+import { QueryInput } from "../components/queryinput";
+import { EmptyState, ErrorState, Loading, Notes } from "../components/states";
+import { type Column, Pager, Table, useColumns } from "../components/table";
+import { type Tab, Tabs } from "../components/tabs";
+import { address, setQuery, useRoute } from "../router";
+
+const LIMIT = 25;
+const SETTLED = 250; // milliseconds after the last move of the brush
+const BRUSH = ["x_low", "x_high", "y_low", "y_high"] as const;
+const NONE = "none"; // in the address: points are all of one size
+const NO_BRUSH = Object.fromEntries(BRUSH.map((name) => [name, ""]));
+
+export function ChoosePage() {
+  const { query } = useRoute();
+  const q = query.get("q") ?? "";
+  const sized = query.get("size") ?? "size";
+  const axes = { x: query.get("x") ?? "latency", y: query.get("y") ?? "accuracy", size: sized === NONE ? "" : sized };
+  const { answer, error, loading, again } = useAnswer("/choose", { q, ...axes });
+  return (
+    <>
+      <h1>Choose</h1>
+      <QueryInput
+        value={q}
+        problem={answer?.problem ?? null}
+        onAsk={(value) => setQuery({ q: value.trim(), offset: "", ...NO_BRUSH })}
+      />
+      {!q && <Examples />}
+      {error && <ErrorState error={error} again={again} />}
+      {!answer && !error && <Loading what="Reading what was measured" />}
+      {answer && (answer.rows ? <Found answer={answer} q={q} axes={axes} busy={loading} /> : <Nothing />)}
+    </>
+  );
+}
+
+function Nothing() {
+  return (
+    <EmptyState title="Nothing was measured yet.">
+      <p>
+        Evaluate models with <code>zoolens eval</code>, or try <code>zoolens demo</code>.
+      </p>
+    </EmptyState>
+  );
+}
+
+const EXAMPLES = [
+  ["the most accurate that are small", "ON size <= 1 MB ORDER BY accuracy DESC"],
+  ["the quickest with enough accuracy", "ON accuracy >= 80% ORDER BY latency"],
+  ["all that answer within a millisecond", "ON latency <= 1 ms ORDER BY accuracy DESC LIMIT 50"],
+] as const;
+
+function Examples() {
+  return (
+    <p class="examples">
+      Try{" "}
+      {EXAMPLES.map(([words, text], place) => (
+        <>
+          {place > 0 && ", "}
+          <a href={address("choose", { q: text })}>{words}</a>
+        </>
+      ))}
+      .
+    </p>
+  );
+}
+
+interface FoundProps {
+  answer: ChoiceAnswer;
+  q: string;
+  axes: { x: string; y: string; size: string };
+  busy: boolean;
+}
+
+function Found({ answer, q, axes, busy }: FoundProps) {
+  const { query } = useRoute();
+  const timer = useRef<number | undefined>(undefined);
+  const brushed = BRUSH.some((name) => query.get(name));
+  // The rectangle of the address is drawn once; afterwards the chart has the one that the reader draws.
+  const spec = useMemo(() => withBrush(answer, query), [answer]);
+  const brush = (_: string, value: unknown) => {
+    window.clearTimeout(timer.current);
+    timer.current = window.setTimeout(() => setQuery({ ...rectangle(answer, value), offset: "" }, true), SETTLED);
+  };
+  const tabs: Tab[] = [
+    { key: "models", title: "Models", content: () => <Rows answer={answer} q={q} axes={axes} brushed={brushed} /> },
+  ];
+  if (answer.funnel) tabs.push({ key: "why", title: "Why", content: () => <Why answer={answer} /> });
+  return (
+    <>
+      {answer.verdict && (
+        <p class="verdict" role="status">
+          <bdi>{answer.verdict}</bdi>
+        </p>
+      )}
+      <p class="found">
+        {answer.rows.toLocaleString("en")} rows, each a model in a runtime; accuracy on {answer.inputs.toLocaleString("en")} inputs of{" "}
+        <bdi>{answer.dataset}</bdi>.
+      </p>
+      <div class="bar">
+        <Axis name="x" title="Across" value={axes.x} metrics={answer.metrics} />
+        <Axis name="y" title="Upwards" value={axes.y} metrics={answer.metrics} />
+        <Axis name="size" title="Size of points" value={axes.size || NONE} metrics={answer.metrics} none />
+        {brushed && (
+          <button type="button" onClick={() => setQuery({ offset: "", ...NO_BRUSH })}>
+            Take all again
+          </button>
+        )}
+      </div>
+      <div aria-busy={busy}>
+        <Chart spec={spec} title={answer.title} signals={answer.x && answer.y ? ["brush"] : []} onSignal={brush} />
+      </div>
+      <p class="dim">Draw a rectangle in the chart to see only the models in it.</p>
+      <Tabs tabs={tabs} label="Answer" />
+      <Notes title="What to know about this picture" notes={answer.notes} />
+    </>
+  );
+}
+
+interface AxisProps {
+  name: "x" | "y" | "size";
+  title: string;
+  value: string;
+  metrics: string[];
+  none?: boolean;
+}
+
+function Axis({ name, title, value, metrics, none }: AxisProps) {
+  const known = metrics.includes(value) || value === NONE ? metrics : [value, ...metrics];
+  return (
+    <label class="axis">
+      {title}{" "}
+      <select value={value} onChange={(event) => setQuery({ [name]: event.currentTarget.value, offset: "", ...NO_BRUSH })}>
+        {none && <option value={NONE}>nothing</option>}
+        {known.map((metric) => (
+          <option value={metric}>{metric}</option>
+        ))}
+      </select>
+    </label>
+  );
+}
+
+/** A rectangle of the chart as parameters of the address, in the store's units. */
+function rectangle(answer: ChoiceAnswer, value: unknown): Record<string, string> {
+  const ranges = (value ?? {}) as { x?: [number, number]; y?: [number, number] };
+  const changes: Record<string, string> = { ...NO_BRUSH };
+  for (const name of ["x", "y"] as const) {
+    const range = ranges[name];
+    const factor = answer[name]?.factor;
+    if (!range || factor === undefined) continue;
+    changes[`${name}_low`] = String(Math.min(...range) * factor);
+    changes[`${name}_high`] = String(Math.max(...range) * factor);
+  }
+  return changes;
+}
+
+function withBrush(answer: ChoiceAnswer, query: URLSearchParams): Spec {
+  const numbers = BRUSH.map((name) => Number(query.get(name) || NaN));
+  const [xLow, xHigh, yLow, yHigh] = numbers as [number, number, number, number];
+  if (numbers.some((value) => !Number.isFinite(value)) || !answer.x || !answer.y) return answer.chart;
+  const value = {
+    x: [xLow / answer.x.factor, xHigh / answer.x.factor],
+    y: [yLow / answer.y.factor, yHigh / answer.y.factor],
+  };
+  const spec = structuredClone(answer.chart) as { layer?: { params?: { name: string; value?: unknown }[] }[] };
+  for (const layer of spec.layer ?? []) {
+    const own = layer.params?.find((param) => param.name === "brush");
+    if (own) own.value = value;
+  }
+  return spec as Spec;
+}
+
+interface RowsProps {
+  answer: ChoiceAnswer;
+  q: string;
+  axes: { x: string; y: string; size: string };
+  brushed: boolean;
+}
+
+function Rows({ answer, q, axes, brushed }: RowsProps) {
+  const { query } = useRoute();
+  const offset = Number(query.get("offset") ?? 0) || 0;
+  const sort = query.get("sort") ?? "best";
+  const limits = Object.fromEntries(BRUSH.map((name) => [name, query.get(name) ?? undefined]));
+  const asked = useAnswer("/choose/rows", { q, ...axes, ...limits, sort, offset, limit: LIMIT });
+  const [columns, chooser] = useColumns(COLUMNS(answer));
+  const rows = asked.answer;
+  if (asked.error) return <ErrorState error={asked.error} again={asked.again} />;
+  if (!rows) return <Loading what="Reading the models" />;
+  return (
+    <>
+      <div class="bar">
+        <p class="found" role="status">
+          {rows.total.toLocaleString("en")} {rows.total === 1 ? "row" : "rows"}
+          {brushed && " in the rectangle"}.
+        </p>
+        {chooser}
+      </div>
+      {rows.rows.length ? (
+        <Table
+          label="Models"
+          columns={columns}
+          rows={rows.rows}
+          rowKey={(row) => row.key}
+          sort={sort}
+          onSort={(next) => setQuery({ sort: next, offset: "" })}
+          busy={asked.loading}
+        />
+      ) : (
+        <EmptyState title="No model is in the rectangle." />
+      )}
+      <Pager offset={offset} limit={LIMIT} total={rows.total} onOffset={(next) => setQuery({ offset: next ? String(next) : "" })} />
+    </>
+  );
+}
+
+const COLUMNS = (answer: ChoiceAnswer): Column<ChosenRow>[] => [
+  {
+    key: "ref",
+    title: "Model",
+    sort: "ref",
+    cell: (row) => (
+      <span class="name">
+        <PageLink page="model" rest={row.ref}>
+          <bdi>{row.ref}</bdi>
+        </PageLink>
+        {row.standing && <span class="mark">{row.standing}</span>}
+        {row.front && <span class="mark">front</span>}
+        {!row.measured && <span class="mark">not measured</span>}
+      </span>
+    ),
+  },
+  {
+    key: "runtime",
+    title: "Runtime",
+    cell: (row) =>
+      row.run ? (
+        <PageLink page="run" rest={row.run}>
+          <bdi>{row.runtime}</bdi>
+        </PageLink>
+      ) : (
+        <span class="dim">never run here</span>
+      ),
+  },
+  ...(answer.funnel ? [{ key: "equal", title: "Equal answers", number: true, cell: (row: ChosenRow) => row.equal || "–" }] : []),
+  { key: "y", title: answer.y?.metric ?? "y", sort: "y", descending: true, number: true, cell: (row) => row.y },
+  { key: "x", title: answer.x?.metric ?? "x", sort: "x", number: true, cell: (row) => row.x },
+  ...(answer.size ? [{ key: "size", title: answer.size.metric, sort: "size", number: true, cell: (row: ChosenRow) => row.size }] : []),
+  ...(answer.misses ? [{ key: "why", title: "Why not", cell: (row: ChosenRow) => <bdi class="prose">{row.why_not}</bdi> }] : []),
+];
+
+function Why({ answer }: { answer: ChoiceAnswer }) {
+  return (
+    <>
+      {answer.funnel && <Chart spec={answer.funnel as Spec} title="Rows left after each condition" />}
+      {answer.misses && <Chart spec={answer.misses as Spec} title="What the nearest misses lack" />}
+      <details>
+        <summary>EXPLAIN</summary>
+        <pre class="explanation" tabIndex={0}>
+          {answer.explanation.join("\n")}
+        </pre>
+      </details>
+    </>
+  );
+}
