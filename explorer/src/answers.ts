@@ -56,6 +56,24 @@ export interface ChosenRows {
   rows: (ChosenRow)[];
 }
 
+/** A claim, and the runs that measured the same. */
+export interface ClaimItem {
+  metric: string;
+  words: string;
+  dataset: string;
+  source: string;
+  measured: (ClaimedRun)[];
+}
+
+export interface ClaimedRun {
+  run: string;
+  stack: string;
+  dataset: string;
+  words: string;
+  judgement: string;
+  sentence: string;
+}
+
 export interface CompareJob {
   a: string;
   b: string;
@@ -125,6 +143,13 @@ export interface Figure {
   reason: string;
 }
 
+export interface HistoryAnswer {
+  runs: number;
+  others: number;
+  title: string;
+  chart: Record<string, unknown>;
+}
+
 /** One job. `runs`: the ids of runs that it made or met. `error`: why it failed, in the words of the command. `code`: the exit status of the command; null if it was never started or lost. */
 export interface Job {
   id: string;
@@ -167,6 +192,30 @@ export interface LatestRun {
   latency_p50: Figure | null;
 }
 
+/** `manifest`: its lines. `replacement`: a query for models that can take its place. */
+export interface ModelDetail {
+  ref: string;
+  zoo: string;
+  name: string;
+  version: string;
+  listed: boolean;
+  description: string;
+  task: string;
+  licence: string;
+  formats: (string)[];
+  weights: string;
+  params_words: string;
+  bytes_words: string;
+  runs: number;
+  runtimes: (string)[];
+  datasets: (string)[];
+  manifest: (string)[];
+  claims: (ClaimItem)[];
+  claims_chart: Record<string, unknown> | null;
+  namesakes: (Namesake)[];
+  replacement: string;
+}
+
 /** One model. `listed`: a zoo of this machine has it; otherwise only the store knows it. `params`, `bytes` and `claimed_top1` are what its source says. `activity`: runs in equal stretches of time from `since` until `until`. */
 export interface ModelItem {
   ref: string;
@@ -203,6 +252,23 @@ export interface ModelPage {
   until: string | null;
   complete: boolean;
   notes: (string)[];
+}
+
+/** Another model that is called the same, or is of the same architecture by its name. */
+export interface Namesake {
+  ref: string;
+  runs: number;
+  params_words: string;
+  listed: boolean;
+}
+
+/** `read`: whether the network is known here; otherwise `reason` says why not, and what to do. */
+export interface NetworkFacts {
+  read: boolean;
+  reason: string;
+  macs_words: string;
+  parameters_words: string;
+  chart: Record<string, unknown> | null;
 }
 
 /** `details`: what else is known of it, in words. */
@@ -359,6 +425,9 @@ export interface Answers {
   "/choose": ChoiceAnswer;
   "/choose/rows": ChosenRows;
   "/choose/completions": CompletionList;
+  "/model/{ref}": ModelDetail;
+  "/network/{ref}": NetworkFacts;
+  "/history/{ref}": HistoryAnswer;
   "/jobs": JobList;
   "/jobs/{id}": Job;
 }

@@ -26,6 +26,7 @@ def explored_home(tmp_path_factory):
     """A home whose store has a few models in two runtimes; made once for all tests. Read only."""
     pytest.importorskip("onnxruntime")
     pytest.importorskip("ai_edge_litert")
+    import zoolens
     from zoolens import EvaluationPlan, open_store, trusting
     from zoolens.measure.evaluate import carry_out
     from zoolens.measure.jobs import Wanted
@@ -44,6 +45,7 @@ def explored_home(tmp_path_factory):
         )
         with open_store() as store:
             assert not [outcome for outcome in carry_out(plan, store, Silent()) if outcome.failed]
+            zoolens.graph_of("demo:lenet-torch", store=store)
     return home
 
 

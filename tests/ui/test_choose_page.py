@@ -73,7 +73,7 @@ def test_what_may_stand_there_is_offered_and_taken_by_the_keyboard(visitor):
     expect(line).to_have_value("CORR demo:lenet-torch ")
     expect(page.get_by_role("option", name="WITHIN")).to_be_visible()
     line.press("Escape")
-    expect(page.get_by_role("option")).to_have_count(0)
+    expect(page.locator("#offers [role=option]")).to_have_count(0)
 
 
 def test_a_rectangle_in_the_chart_filters_the_models(visitor):

@@ -4,6 +4,7 @@ import { ApiPage } from "./api";
 import { ChoosePage } from "./choose";
 import { JobsPage } from "./jobs";
 import { LivePage } from "./live";
+import { ModelPage } from "./model";
 import { ModelsPage } from "./models";
 import { RunsPage } from "./runs";
 import { ServicesPage } from "./services";
@@ -25,6 +26,7 @@ export interface PageProps {
 
 export const PAGES: Page[] = [
   { path: "models", title: "Models", link: "Models", component: ModelsPage },
+  { path: "model", title: "Model", component: ModelPage },
   { path: "choose", title: "Choose", link: "Choose", component: ChoosePage },
   { path: "runs", title: "Runs", link: "Runs", component: RunsPage },
   { path: "services", title: "Services", link: "Services", component: ServicesPage },

@@ -129,12 +129,10 @@ def claims_chart(claims: list[ClaimBeside]) -> Chart | None:
     y: Spec = {"field": "place", "type": "ordinal", "axis": None}
     names = [_CLAIMED, *(str(each) for each in _COLOURS if any(row["of"] == str(each) for row in rows))]
     colours = [INK, *(hue for each, hue in _COLOURS.items() if str(each) in names)]
-    colour = series("of", names, colours, symbolType="circle")
-    shape = {
-        "field": "of",
-        "scale": {"domain": names, "range": ["diamond", *["circle"] * 3][: len(names)]},
-        "legend": None,
-    }
+    colour = series("of", names, colours)
+    del colour["legend"]["symbolType"]  # the legend has the shapes, too
+    shapes = {"domain": names, "range": ["diamond", *["circle"] * 3][: len(names)]}
+    shape = {"field": "of", "type": "nominal", "scale": shapes, "legend": colour["legend"]}
     left = {"type": "text", "align": "right", "dx": -8, "color": INK, "fontSize": 12, "limit": 330}
     right = {"type": "text", "align": "left", "dx": 8, "color": DIM, "fontSize": 11}
     layers: list[Spec] = [

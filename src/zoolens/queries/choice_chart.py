@@ -63,7 +63,12 @@ def choice_chart(choice: Choice) -> Chart:
         _circles(drawn, axes, choice.size, names, colours),
         *_labels(drawn, axes),
     ]
-    spec = {"title": heading(title, _subtitle(choice)), "width": WIDTH, "height": HEIGHT, "layer": layers}
+    spec = {
+        "title": heading(title, _subtitle(choice)),
+        "width": WIDTH,
+        "height": HEIGHT,
+        "layer": layers,
+    }
     return Chart("choice", f"{title} of {len(drawn):,} rows, with the Pareto front", spec)
 
 

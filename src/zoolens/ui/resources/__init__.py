@@ -13,6 +13,7 @@ RESOURCES: Final = (
     "models",
     "runs",
     "choose",
+    "model",
     "jobs",
     "services",
     "live",

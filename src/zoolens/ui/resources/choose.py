@@ -214,7 +214,9 @@ def _spec(chart: Chart | None) -> dict[str, Any] | None:
 
 
 def _respect(respect: Respect | None) -> ShownRespect | None:
-    return respect and ShownRespect(metric=respect.metric, title=respect.title, factor=respect.factor)
+    if respect is None:
+        return None
+    return ShownRespect(metric=respect.metric, title=respect.title, factor=respect.factor)
 
 
 def _choice(asked: _Asked, x: str, y: str, size: str, **settings: Any) -> Choice:

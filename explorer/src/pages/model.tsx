@@ -1,0 +1,202 @@
+// One model: what its source says beside what was measured, what its layers cost, the network itself, namesakes, runs.
+import { useState } from "preact/hooks";
+import type { ClaimItem, ModelDetail, Namesake } from "../answers";
+import { resourceUrl, useAnswer } from "../api";
+import { Chart, type Spec } from "../components/chart";
+import { Tile } from "../components/figure";
+import { PageLink } from "../components/link";
+import { EmptyState, ErrorState, Loading } from "../components/states";
+import { type Column, Table } from "../components/table";
+import { Tabs } from "../components/tabs";
+import { address, useQueryState } from "../router";
+import type { PageProps } from "./index";
+
+export function ModelPage({ rest }: PageProps) {
+  const { answer, error, again } = useAnswer(rest ? "/model/{ref}" : null, { ref: rest });
+  if (!rest) return <EmptyState title="No model is named." />;
+  if (error) return <ErrorState error={error} again={again} />;
+  if (!answer) return <Loading what="Reading the model" />;
+  return (
+    <>
+      <h1>
+        <bdi>
+          <span class="dim">{answer.zoo}:</span>
+          {answer.name}
+        </bdi>
+      </h1>
+      {answer.description && (
+        <p class="dim">
+          <bdi>{answer.description}</bdi>
+        </p>
+      )}
+      <div class="tiles">
+        <Tile figure={answer.params_words} title="parameters, as its source says" />
+        <Tile figure={answer.runs.toLocaleString("en")} title={answer.runs === 1 ? "run here" : "runs here"} />
+        <Tile figure={answer.formats.join(", ") || "–"} title="format" />
+        <Tile figure={answer.licence || "not told"} title="licence" />
+      </div>
+      <div class="bar">
+        {answer.replacement && (
+          <a class="button" href={address("choose", { q: answer.replacement })}>
+            Replace this model
+          </a>
+        )}
+        {answer.runs > 0 && (
+          <PageLink page="runs" query={{ model: answer.ref }}>
+            All its runs
+          </PageLink>
+        )}
+      </div>
+      <Tabs
+        label="About the model"
+        tabs={[
+          { key: "network", title: "Network", content: () => <Network model={answer} /> },
+          { key: "claims", title: "Claims", content: () => <Claims model={answer} /> },
+          { key: "history", title: "Over time", content: () => <History model={answer} /> },
+          { key: "namesakes", title: "Namesakes", content: () => <Namesakes model={answer} /> },
+          { key: "manifest", title: "Manifest", content: () => <Manifest model={answer} /> },
+        ]}
+      />
+    </>
+  );
+}
+
+const ZOOMS = [50, 75, 100, 150, 200, 300];
+
+function Network({ model }: { model: ModelDetail }) {
+  const { answer, error } = useAnswer("/network/{ref}", { ref: model.ref });
+  const [zoom, setZoom] = useState(2);
+  if (error) return <ErrorState error={error} />;
+  if (!answer) return <Loading what="Reading the network" />;
+  if (!answer.read) return <EmptyState title="The network is not known here."><p>{answer.reason}</p></EmptyState>;
+  const step = (by: number) => setZoom((before) => Math.min(Math.max(before + by, 0), ZOOMS.length - 1));
+  return (
+    <>
+      <p class="found">
+        {answer.macs_words} multiply-accumulates, {answer.parameters_words} parameters, counted from the network.
+      </p>
+      <Chart spec={answer.chart as Spec} title={`Cost by layer of ${model.name}`} />
+      <div class="bar" role="group" aria-label="Size of the picture">
+        <button type="button" aria-label="Smaller" disabled={zoom === 0} onClick={() => step(-1)}>
+          −
+        </button>
+        <span>{ZOOMS[zoom]} %</span>
+        <button type="button" aria-label="Larger" disabled={zoom === ZOOMS.length - 1} onClick={() => step(1)}>
+          +
+        </button>
+      </div>
+      <div class="network" tabIndex={0} role="region" aria-label="The network">
+        <img
+          src={resourceUrl("/network-picture/{ref}", { ref: model.ref })}
+          alt={`The network of ${model.name}, block by block`}
+          width={(520 * ZOOMS[zoom]!) / 100}
+        />
+      </div>
+    </>
+  );
+}
+
+function Claims({ model }: { model: ModelDetail }) {
+  if (!model.claims.length) return <EmptyState title="Its source claims nothing." />;
+  return (
+    <>
+      {model.claims_chart && <Chart spec={model.claims_chart as Spec} title="Claimed and measured accuracy" />}
+      <Table label="Claims" columns={CLAIMS} rows={model.claims} rowKey={(claim) => `${claim.metric} ${claim.dataset}`} />
+    </>
+  );
+}
+
+const CLAIMS: Column<ClaimItem>[] = [
+  { key: "metric", title: "Metric", cell: (claim) => <bdi>{claim.metric}</bdi> },
+  { key: "claimed", title: "Claimed", number: true, cell: (claim) => claim.words },
+  { key: "dataset", title: "On", cell: (claim) => <bdi>{claim.dataset}</bdi> },
+  {
+    key: "measured",
+    title: "Measured here",
+    cell: (claim) =>
+      claim.measured.length ? (
+        <ul class="plain">
+          {claim.measured.map((run) => (
+            <li title={run.sentence}>
+              <PageLink page="run" rest={run.run}>
+                {run.words}
+              </PageLink>{" "}
+              <span class="dim">
+                <bdi>{run.dataset}</bdi>, <bdi>{run.stack}</bdi>
+              </span>
+              {run.judgement && <span class="mark">{run.judgement}</span>}
+            </li>
+          ))}
+        </ul>
+      ) : (
+        <span class="dim">not yet</span>
+      ),
+  },
+  { key: "source", title: "Who says so", cell: (claim) => <bdi class="prose">{claim.source}</bdi> },
+];
+
+const METRICS = { top1: "Top-1", latency_p50: "Median latency", ece: "Calibration error", throughput: "Throughput", file_size: "File size" };
+
+function History({ model }: { model: ModelDetail }) {
+  const [metric, setMetric] = useQueryState("metric", "top1");
+  const { answer, error } = useAnswer(model.runs ? "/history/{ref}" : null, { ref: model.ref, metric });
+  if (!model.runs) {
+    return (
+      <EmptyState title="It was not run here yet.">
+        <p>
+          <code>zoolens eval {model.zoo}:{model.name}</code> measures it.
+        </p>
+      </EmptyState>
+    );
+  }
+  if (error) return <ErrorState error={error} />;
+  return (
+    <>
+      <label class="axis">
+        Figure{" "}
+        <select value={metric} onChange={(event) => setMetric(event.currentTarget.value)}>
+          {Object.entries(METRICS).map(([name, title]) => (
+            <option value={name}>{title}</option>
+          ))}
+        </select>
+      </label>
+      {answer ? <Chart spec={answer.chart as Spec} title={answer.title} /> : <Loading what="Reading its runs" />}
+    </>
+  );
+}
+
+function Namesakes({ model }: { model: ModelDetail }) {
+  if (!model.namesakes.length) return <EmptyState title="No other model here has its name or its architecture." />;
+  return (
+    <>
+      <p class="found">
+        Models of the same name, and of the architecture that the name claims. A name promises nothing:{" "}
+        <code>zoolens diff {model.zoo}:{model.name} OTHER</code> says how two networks differ.
+      </p>
+      <Table label="Namesakes" columns={NAMESAKES} rows={model.namesakes} rowKey={(row) => row.ref} />
+    </>
+  );
+}
+
+const NAMESAKES: Column<Namesake>[] = [
+  {
+    key: "ref",
+    title: "Model",
+    cell: (row) => (
+      <PageLink page="model" rest={row.ref}>
+        <bdi>{row.ref}</bdi>
+      </PageLink>
+    ),
+  },
+  { key: "params", title: "Parameters", number: true, cell: (row) => row.params_words },
+  { key: "runs", title: "Runs", number: true, cell: (row) => row.runs.toLocaleString("en") },
+];
+
+function Manifest({ model }: { model: ModelDetail }) {
+  if (!model.manifest.length) return <EmptyState title="No zoo of this machine lists it: only the store knows it." />;
+  return (
+    <pre class="explanation" tabIndex={0} aria-label="Manifest">
+      {model.manifest.join("\n")}
+    </pre>
+  );
+}

@@ -1,0 +1,71 @@
+"""One model, as a person looks at it."""
+
+import pytest
+
+pytest.importorskip("playwright")
+from playwright.sync_api import expect
+from tests.ui.conftest import at_home
+
+import zoolens
+from zoolens.audit.claims_chart import claims_beside
+from zoolens.present.figures import count
+from zoolens.store.store import open_store
+
+MODEL = "demo:lenet-torch@1.0.0"
+
+
+def test_claims_stand_beside_what_was_measured(visitor, explored_home):
+    page = visitor.visit(f"#/model/{MODEL}?tab=claims", expect="Claimed and measured accuracy")
+    with at_home(explored_home), open_store() as store:
+        (claim,) = claims_beside(store, zoolens.find_model(MODEL))
+    rows = page.locator("tbody tr")
+    expect(rows).to_have_count(1)
+    words = rows.inner_text()
+    assert f"{100 * claim.value:.4g} %" in words
+    assert claim.dataset in words
+    for run in claim.measured:
+        assert f"{100 * run.value:.4g} %" in words
+        assert run.judgement in words
+
+
+def test_the_network_and_its_cost_are_drawn(visitor, explored_home):
+    page = visitor.visit(f"#/model/{MODEL}", expect="counted from the network")
+    with at_home(explored_home):
+        spent = zoolens.cost(zoolens.graph_of(MODEL))
+    assert f"{count(spent.macs)} multiply-accumulates" in visitor.text()
+    expect(page.locator(".chart")).to_contain_text("Cost by layer of demo:lenet-torch")
+    picture = page.get_by_role("img", name="The network of lenet-torch, block by block")
+    expect(picture).to_be_visible()
+    assert picture.evaluate("image => image.naturalWidth") == 520
+    page.get_by_role("button", name="Larger").click()
+    expect(page.get_by_text("150 %")).to_be_visible()
+
+
+def test_replacing_it_takes_two_clicks(visitor):
+    page = visitor.visit(f"#/model/{MODEL}", expect="Replace this model")
+    page.get_by_role("link", name="Replace this model").click()
+    expect(page.get_by_role("combobox", name="Query")).to_have_value(
+        "CORR demo:lenet-torch WITHIN 90% ON size <= 100% AND latency <= 100%"
+    )
+    expect(page.locator(".verdict")).to_be_visible()
+
+
+def test_runs_over_time_and_manifest(visitor):
+    page = visitor.visit(f"#/model/{MODEL}?tab=history", expect="Top-1 over time")
+    expect(page.locator(".chart")).to_contain_text("2 runs on")
+    page.get_by_role("tab", name="Manifest").click()
+    expect(page.locator("pre.explanation")).to_contain_text("name: lenet-torch")
+
+
+def test_a_model_that_nobody_knows_and_a_path_are_refused(visitor):
+    for name in ("zoo:nothing", "../../etc/passwd", "/etc/passwd"):
+        page = visitor.page
+        page.goto("about:blank")
+        page.goto(f"{visitor.url}#/model/{name}")
+        expect(page.get_by_role("alert")).to_contain_text("There is no")
+    page.goto("about:blank")
+    visitor.problems[:] = [problem for problem in visitor.problems if "404" not in problem]
+
+
+def test_everybody_can_read_it(look_everywhere):
+    look_everywhere(f"#/model/{MODEL}?tab=claims", expect="Claimed and measured accuracy")
