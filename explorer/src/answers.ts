@@ -192,6 +192,29 @@ export interface LatestRun {
   latency_p50: Figure | null;
 }
 
+/** `label` is the name of the class, or its number where the manifest names none. */
+export interface LiveClass {
+  label: string;
+  probability: number;
+  words: string;
+}
+
+export interface LiveQuery {
+  model: string;
+  runtime?: string;
+  most?: number;
+}
+
+/** What a classifier says of an image. `took` is the time of this one call, with the way to the model's process: it measures nothing. */
+export interface LiveResult {
+  model: string;
+  runtime: string;
+  classes: (LiveClass)[];
+  took: string;
+  opened: boolean;
+  image: string;
+}
+
 /** `manifest`: its lines. `replacement`: a query for models that can take its place. */
 export interface ModelDetail {
   ref: string;
@@ -381,6 +404,41 @@ export interface RunList {
 /** How far a run came, as far as the store can tell: which stages were still to come is not stored. */
 export type RunState = "measured" | "failed" | "begun";
 
+/** A session with its sentences, its chart (Vega-Lite) and its newest events, of `all_events`. */
+export interface ServiceDetail {
+  summary: ServiceSession;
+  sentences: (string)[];
+  chart_title: string;
+  chart: Record<string, unknown>;
+  events: (ServiceEvent)[];
+  all_events: number;
+}
+
+export interface ServiceEvent {
+  time: string;
+  kind: string;
+  words: string;
+  waiting: number;
+}
+
+export interface ServiceList {
+  total: number;
+  rows: (ServiceSession)[];
+}
+
+/** One time that a service was served. `state`: stopped, active (something was recorded within 90 seconds), or silent: it has no requests, or it ended without a word. `answering`: the model that answered at last. */
+export interface ServiceSession {
+  session: string;
+  service: string;
+  begun: string;
+  last: string;
+  state: "active" | "silent" | "stopped";
+  answering: string;
+  requests: number;
+  switches: number;
+  in_time: string;
+}
+
 /** A metric that rows are compared by. A shown figure times `factor` is in the store's unit. */
 export interface ShownRespect {
   metric: string;
@@ -430,4 +488,6 @@ export interface Answers {
   "/history/{ref}": HistoryAnswer;
   "/jobs": JobList;
   "/jobs/{id}": Job;
+  "/services": ServiceList;
+  "/services/{session}": ServiceDetail;
 }
