@@ -471,6 +471,35 @@ export interface TraceJob {
   batch?: number;
 }
 
+export interface WatchedEndpoint {
+  name: string;
+  ready: boolean;
+  waiting: number;
+  running: number;
+  rate_words: string;
+  refused_words: string;
+  models: (WatchedModel)[];
+}
+
+/** Who answers: answers a second, and percentiles of the time in the server, each "at most" so much. */
+export interface WatchedModel {
+  model: string;
+  runtime: string;
+  rate: number;
+  rate_words: string;
+  p50: string;
+  p90: string;
+  p99: string;
+}
+
+/** The server that the explorer was told to watch, over the last `seconds`. `address` is empty where it was told of none; `problem` says why it cannot be asked. */
+export interface WatchedServer {
+  address: string;
+  problem: string;
+  seconds: number;
+  endpoints: (WatchedEndpoint)[];
+}
+
 /** What a GET of each path answers. */
 export interface Answers {
   "/about": About;
@@ -488,6 +517,7 @@ export interface Answers {
   "/history/{ref}": HistoryAnswer;
   "/jobs": JobList;
   "/jobs/{id}": Job;
+  "/services/server": WatchedServer;
   "/services": ServiceList;
   "/services/{session}": ServiceDetail;
 }

@@ -35,7 +35,7 @@ def service_explorer(tmp_path_factory, listed_zoos):
             for entry in entries:
                 log.record(name, entry)
             log.close()
-        with serving(Settings()) as url:
+        with serving(Settings(server="http://127.0.0.1:9")) as url:  # where nobody answers
             yield url
 
 
@@ -49,6 +49,7 @@ def watcher(chromium, service_explorer):
 
 def test_sessions_are_listed_with_their_state(watcher):
     page = watcher.visit("#/services", expect="digits")
+    expect(page.get_by_role("alert")).to_contain_text("The server http://127.0.0.1:9 does not tell its metrics")
     assert "Stopped" in page.get_by_role("row").filter(has_text="digits").inner_text()
     running = page.get_by_role("row").filter(has_text="clothes").inner_text()
     assert "Answers now" in running
@@ -70,6 +71,7 @@ def test_a_session_tells_who_answered_and_why_it_switched(watcher):
 
 def test_no_service_is_said(visitor):
     visitor.visit("#/services", expect="No service was served yet.")
+    assert "zoolens ui --server http://127.0.0.1:8000 shows here what a running server does." in visitor.text()
 
 
 def test_everybody_can_read_it(look_everywhere, service_explorer):

@@ -1,6 +1,6 @@
 // Services: which were served when, who answered, how they switched and why; kept up to date while one is being served.
 import { useEffect } from "preact/hooks";
-import type { ServiceDetail, ServiceEvent, ServiceSession } from "../answers";
+import type { ServiceDetail, ServiceEvent, ServiceSession, WatchedModel } from "../answers";
 import { useAnswer } from "../api";
 import { Chart } from "../components/chart";
 import { Moment, Tile } from "../components/figure";
@@ -28,6 +28,7 @@ function Sessions() {
   return (
     <>
       <h1>Services</h1>
+      <Watched />
       {error && <ErrorState error={error} again={again} />}
       {!answer && !error && <Loading />}
       {answer?.total === 0 && (
@@ -44,6 +45,63 @@ function Sessions() {
     </>
   );
 }
+
+/** What a running server does right now, where the explorer was told of one. */
+function Watched() {
+  const { answer, again } = useAnswer("/services/server");
+  useAgain(Boolean(answer?.address), again, answer);
+  if (!answer) return null;
+  if (!answer.address) {
+    return (
+      <p class="dim">
+        <code>zoolens ui --server http://127.0.0.1:8000</code> shows here what a running server does.
+      </p>
+    );
+  }
+  return (
+    <section aria-label="Running server">
+      <h2>
+        <bdi>{answer.address}</bdi>
+      </h2>
+      {answer.problem && (
+        <p class="problem" role="alert">
+          {answer.problem}
+        </p>
+      )}
+      {!answer.problem && answer.seconds === 0 && <p class="dim">Looking for the first time: rates come with the next look.</p>}
+      {answer.endpoints.map((endpoint) => (
+        <article class="endpoint" aria-label={endpoint.name}>
+          <h3>
+            <bdi>{endpoint.name}</bdi> <span class="mark">{endpoint.ready ? "ready" : "not ready"}</span>
+          </h3>
+          <div class="tiles">
+            <Tile figure={endpoint.rate_words} title="answered" />
+            <Tile figure={endpoint.refused_words} title="refused" />
+            <Tile figure={endpoint.waiting.toLocaleString("en")} title="wait in the queue" />
+            <Tile figure={endpoint.running.toLocaleString("en")} title="in batches that run" />
+          </div>
+          {endpoint.models.length > 0 && (
+            <Table label={`Models of ${endpoint.name}`} columns={WATCHED} rows={endpoint.models} rowKey={(row) => row.model + row.runtime} />
+          )}
+        </article>
+      ))}
+      {answer.seconds > 0 && (
+        <p class="dim">
+          Over the last {answer.seconds.toFixed(0)} s. Times are those in the server, and known up to the bounds of its buckets.
+        </p>
+      )}
+    </section>
+  );
+}
+
+const WATCHED: Column<WatchedModel>[] = [
+  { key: "model", title: "Model", cell: (row) => <bdi>{row.model}</bdi> },
+  { key: "runtime", title: "Runtime", cell: (row) => <bdi>{row.runtime}</bdi> },
+  { key: "rate", title: "Answers", number: true, cell: (row) => row.rate_words },
+  { key: "p50", title: "p50", number: true, cell: (row) => row.p50 },
+  { key: "p90", title: "p90", number: true, cell: (row) => row.p90 },
+  { key: "p99", title: "p99", number: true, cell: (row) => row.p99 },
+];
 
 const COLUMNS: Column<ServiceSession>[] = [
   {

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Folder whose models and data jobs may use. Repeatable.",
 )
+@click.option("--server", metavar="URL", help="A running `zoolens serve`, such as http://127.0.0.1:8000, to watch.")
 @click.option("--no-browser", is_flag=True, help="Say where the explorer is, and open no browser.")
 @store_option("reads")
 @click.pass_context
@@ -37,6 +38,7 @@ def command(
     host: str,
     token_file: Path | None,
     allowed: tuple[Path, ...],
+    server: str | None,
     no_browser: bool,
     store: str | None,
 ) -> None:
@@ -52,7 +54,7 @@ def command(
     from zoolens.ui.settings import TOKEN_VARIABLE, Settings
 
     token = read_token(token_file, TOKEN_VARIABLE)
-    settings = Settings(store=store, host=host, port=port, token=token, allowed=allowed)
+    settings = Settings(store=store, host=host, port=port, token=token, allowed=allowed, server=server)
     run(_serve(settings, browser=not no_browser))
     click.echo("Stopped.")
 

@@ -11,6 +11,7 @@ from typing import Final
 
 from zoolens.comparisons.answer_pages import AnswerReader
 from zoolens.errors import ZoolensError
+from zoolens.serving.options import read_token
 from zoolens.store.browsing import model_activity
 from zoolens.store.run_columns import RunIndex
 from zoolens.store.scopes import batch_scope
@@ -18,6 +19,7 @@ from zoolens.store.store import Store, open_store
 from zoolens.ui.jobs.board import JobBoard
 from zoolens.ui.live import LiveModels
 from zoolens.ui.model_index import ModelIndex
+from zoolens.ui.server_metrics import ServerWatcher
 from zoolens.ui.settings import Settings
 from zoolens.ui.zoo_listing import ZooListing
 
@@ -38,6 +40,7 @@ class Context:
     answers: AnswerReader
     jobs: JobBoard
     live: LiveModels
+    server: ServerWatcher | None
 
 
 @contextmanager
@@ -53,9 +56,15 @@ def open_context(settings: Settings) -> Iterator[Context]:
         reading = threading.Thread(target=_read_ahead, args=(index,), name="runs")
         reading.start()
         try:
-            yield Context(settings, store, index, ModelIndex(index, zoos), AnswerReader(store), jobs, live)
+            yield Context(
+                settings, store, index, ModelIndex(index, zoos), AnswerReader(store), jobs, live, _watcher(settings)
+            )
         finally:
             reading.join()
+
+
+def _watcher(settings: Settings) -> ServerWatcher | None:
+    return None if settings.server is None else ServerWatcher(settings.server, read_token(None))
 
 
 def _read_ahead(index: RunIndex) -> None:

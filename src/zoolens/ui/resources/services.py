@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import math
 import time
 from datetime import UTC, datetime
 from typing import Any, Final, Literal
 
 from pydantic import Field
 
+from zoolens.errors import ZoolensError
 from zoolens.present.charts import themed
+from zoolens.present.figures import NOTHING, figure
+from zoolens.serving.metrics import LATENCY_BUCKETS
 from zoolens.serving.services.events import EventKind, Session, session_of
 from zoolens.serving.services.session_chart import session_chart, session_course
 from zoolens.serving.services.session_words import event_words, session_sentences
 from zoolens.store.records import RunKind
 from zoolens.ui.context import Context
 from zoolens.ui.endpoint import Answer, Endpoint, NotFound, Paged, Query, Shown
+from zoolens.ui.server_metrics import EndpointNow
 
 _ACTIVE: Final = 90.0  # seconds; a busy server writes at least every minute
 _MOST_EVENTS: Final = 500
@@ -67,6 +72,84 @@ class ServiceDetail(Answer):
     chart: dict[str, Any]
     events: list[ServiceEvent]
     all_events: int
+
+
+class WatchedModel(Answer):
+    """Who answers: answers a second, and percentiles of the time in the server, each "at most" so much."""
+
+    model: Shown
+    runtime: Shown
+    rate: float
+    rate_words: str
+    p50: str
+    p90: str
+    p99: str
+
+
+class WatchedEndpoint(Answer):
+    name: Shown
+    ready: bool
+    waiting: int
+    running: int
+    rate_words: str
+    refused_words: str
+    models: list[WatchedModel]
+
+
+class WatchedServer(Answer):
+    """The server that the explorer was told to watch, over the last `seconds`. `address` is empty where it was told of
+    none; `problem` says why it cannot be asked."""
+
+    address: Shown
+    problem: Shown
+    seconds: float
+    endpoints: list[WatchedEndpoint]
+
+
+class WatchQuery(Query):
+    pass
+
+
+def watch(context: Context, _: WatchQuery) -> WatchedServer:
+    if context.server is None:
+        return WatchedServer(address="", problem="", seconds=0, endpoints=[])
+    address = context.server.url
+    try:
+        now = context.server.now()
+    except ZoolensError as error:
+        return WatchedServer(address=address, problem=str(error), seconds=0, endpoints=[])
+    return WatchedServer(
+        address=address, problem="", seconds=now.seconds, endpoints=[_watched(endpoint) for endpoint in now.endpoints]
+    )
+
+
+def _watched(endpoint: EndpointNow) -> WatchedEndpoint:
+    return WatchedEndpoint(
+        name=endpoint.name,
+        ready=endpoint.ready,
+        waiting=endpoint.waiting,
+        running=endpoint.running,
+        rate_words=f"{endpoint.rate:,.1f}/s",
+        refused_words=f"{endpoint.refused:,.1f}/s",
+        models=[
+            WatchedModel(
+                model=one.model,
+                runtime=one.runtime,
+                rate=one.rate,
+                rate_words=f"{one.rate:,.1f}/s",
+                p50=_at_most(one.percentiles.get(50)),
+                p90=_at_most(one.percentiles.get(90)),
+                p99=_at_most(one.percentiles.get(99)),
+            )
+            for one in endpoint.models
+        ],
+    )
+
+
+def _at_most(seconds: float | None) -> str:
+    if seconds is None:
+        return NOTHING
+    return f"≤ {figure(seconds, 's')}" if math.isfinite(seconds) else f"> {figure(LATENCY_BUCKETS[-1], 's')}"
 
 
 def services(context: Context, query: ServicesQuery) -> ServiceList:
@@ -124,6 +207,7 @@ def _moment(nanoseconds: int) -> datetime:
 
 
 ENDPOINTS: Final = (
+    Endpoint("/services/server", "What the watched server does right now", WatchQuery, WatchedServer, watch),
     Endpoint("/services", "Times that services were served, newest first", ServicesQuery, ServiceList, services),
     Endpoint("/services/{session}", "One session: events, answers, chart", ServiceQuery, ServiceDetail, service),
 )
