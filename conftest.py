@@ -9,15 +9,20 @@ most optimisations, since each is used for a few steps only.
 Python looks for cycles less often: what frameworks and thousands of collected tests make lives to the end, and to
 search it at every 700 objects took a twentieth of the time of the tests that run in these processes.
 
+Temporary files lie in memory where there is room for them: every commit to a store waits until the disk has it, and for
+two processes this adds up to minutes. TMPDIR, if set, says where they lie instead.
+
 Ctrl-C is not ignored, whatever the shell that started us does (one behind `&` or `trap '' INT`): processes that a test
 starts and interrupts would inherit that."""
 
 import gc
 import os
+import shutil
 import signal
 import tempfile
 from pathlib import Path
 
+import psutil
 import pytest
 from hypothesis import settings
 
@@ -52,9 +57,35 @@ SLOWEST = (
 )
 
 
+IN_MEMORY = Path("/dev/shm")
+IN_USE = pytest.StashKey()
+NEEDED = 12 << 30  # bytes: the tests leave less than 1 GB behind, and their processes use 6 GB
+
+
+def folder_in_memory():
+    """A new folder in a file system that lies in memory, with room for the tests and where programs may be run; None if
+    there is no such thing. Folders of runs that have ended are removed."""
+    if not os.access(IN_MEMORY, os.W_OK):
+        return None
+    for earlier in IN_MEMORY.glob("tests-*"):
+        if not psutil.pid_exists(int(earlier.name.removeprefix("tests-"))):
+            shutil.rmtree(earlier, ignore_errors=True)
+    room = os.statvfs(IN_MEMORY)
+    free = min(room.f_bavail * room.f_frsize, psutil.virtual_memory().available)
+    if free < NEEDED or room.f_flag & os.ST_NOEXEC:
+        return None
+    folder = IN_MEMORY / f"tests-{os.getpid()}"  # short: the path of a socket has at most 107 characters
+    folder.mkdir(mode=0o755)  # PostgreSQL is run by another user where we are root
+    return folder
+
+
 def pytest_configure(config):
     if "PYTEST_XDIST_WORKER" in os.environ:  # it inherits the variables of the process that started it
         return
+    if "TMPDIR" not in os.environ and (folder := folder_in_memory()):
+        os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
+        config.option.basetemp = config.option.basetemp or str(folder / "pytest")
+        config.stash[IN_USE] = folder
     programs = tempfile.TemporaryDirectory(prefix="jax-programs-")
     config.add_cleanup(programs.cleanup)
     os.environ["JAX_COMPILATION_CACHE_DIR"] = programs.name
@@ -71,6 +102,14 @@ def pytest_collection_modifyitems(items):
 def pytest_collection_finish():
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session, exitstatus):
+    """Give the memory back, but for what other libraries remove when this process ends."""
+    folder = session.config.stash.get(IN_USE, None)
+    if folder is not None and exitstatus == 0:
+        shutil.rmtree(folder / "pytest", ignore_errors=True)
 
 
 @pytest.fixture(scope="module")
