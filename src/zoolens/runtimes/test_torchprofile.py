@@ -8,7 +8,9 @@ import pytest
 from zoolens.errors import ModelError, UnsupportedAbility
 from zoolens.graph.importers.torch.library import graph_of_module
 from zoolens.runtimes.base import ModelFiles, Options, TensorSpec
+from zoolens.runtimes.observing import OperatorTime
 from zoolens.runtimes.torch import Torch
+from zoolens.runtimes.torchprofile import _DeviceEvent, _Names, _on_device
 
 torch = pytest.importorskip("torch")
 
@@ -182,3 +184,19 @@ def test_without_a_gpu_that_is_said(weights):
         Torch().open(weights, Options(device="cuda:1"))
     with pytest.raises(UnsupportedAbility, match="mode cuda-graphs on cpu"):
         Torch().open(weights, Options(mode="cuda-graphs"))
+
+
+def test_a_layer_on_a_device_has_the_precision_of_the_kernel_that_computes():
+    """On an H200 cuDNN first changed the order of axes, which took longer than the product in TF32 itself."""
+    kernels = [
+        _DeviceEvent("void cudnn::engines_precompiled::nchwToNhwcKernel<float, float>", 100, 55, "cuda:0", 1),
+        _DeviceEvent("sm80_xmma_fprop_implicit_gemm_tf32f32_tf32f32_f32_nhwckrsc", 160, 47, "cuda:0", 2),
+    ]
+    host = OperatorTime("conv", "Conv2d", 300, 90, precision="float32")
+
+    layer = _on_device(host, kernels, _Names())
+    moved = _on_device(host, kernels[:1], _Names())
+
+    assert (layer.start, layer.duration, layer.precision) == (100, 102, "tf32")
+    assert layer.kernel == kernels[1].name
+    assert (moved.kernel, moved.precision) == (kernels[0].name, "float32")

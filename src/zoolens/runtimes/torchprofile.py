@@ -29,6 +29,7 @@ from zoolens.runtimes.onednnlog import Log, Primitive, recorded_log
 _MARK: Final = "zoolens mark "
 _ONEDNN: Final = "oneDNN "  # before the name of each of its primitives
 _CALL: Final = "call"  # the kind of mark that is around a whole prediction
+_REORDERS: Final = ("nchwtonhwc", "nhwctonchw", "nchw2nhwc", "nhwc2nchw")  # in names of cuDNN's kernels, small letters
 _COMPILED: Final = ("graph_", "cpp_", "triton_", "kernel_cpp_")  # how kernels that torch.compile wrote are called
 # Operators that only look at a tensor in another way, or make room for one.
 _TRIVIAL: Final = frozenset(
@@ -440,8 +441,10 @@ def _short(name: str) -> str:
 
 
 def _on_device(layer: OperatorTime, events: list[_DeviceEvent], names: _Names) -> OperatorTime:
-    """The layer as its kernels computed it: from the first one's start, for as long as they took together."""
-    longest = max(events, key=lambda event: event.duration)
+    """The layer as its kernels computed it: from the first one's start, for as long as they took together. The longest
+    of them that does more than change the order of axes names the layer's kernel and precision."""
+    computing = [event for event in events if not any(mark in event.name.lower() for mark in _REORDERS)]
+    longest = max(computing or events, key=lambda event: event.duration)
     way = next((way for mark, way in _TRANSFERS.items() if longest.name.startswith(mark)), None)
     return OperatorTime(
         names.unique(way) if way else layer.name,
