@@ -192,6 +192,26 @@ export interface LatestRun {
   latency_p50: Figure | null;
 }
 
+/** `depth`: below how many others it is. `share`: of the time of all outermost layers together. */
+export interface LayerItem {
+  number: number;
+  depth: number;
+  name: string;
+  kind: string;
+  time: Figure;
+  share: number;
+  share_words: string;
+  kernel: string;
+  precision: string;
+  output: string;
+}
+
+export interface LayerPage {
+  total: number;
+  offset: number;
+  rows: (LayerItem)[];
+}
+
 /** `label` is the name of the class, or its number where the manifest names none. */
 export interface LiveClass {
   label: string;
@@ -307,6 +327,11 @@ export interface ObservationPage {
   offset: number;
   rows: (ObservationItem)[];
   metrics: (FacetValue)[];
+}
+
+export interface PeaksJob {
+  threads?: number | null;
+  device?: string;
 }
 
 /** What one run answered. `answer` is the number of the class; null where it answers no classes. `right`: null where nobody knows. */
@@ -458,6 +483,24 @@ export interface SortableFigures {
   rows: (SortChoice)[];
 }
 
+/** One span. `start`: from the beginning of the call; it says so where it was not measured. `from_share` and `to_share`: where it lies in the call. */
+export interface SpanDetail {
+  number: number;
+  name: string;
+  kind: string;
+  level: string;
+  seconds: number;
+  words: string;
+  start: string;
+  share: string;
+  kernel: string;
+  precision: string;
+  shapes: (string)[];
+  operators: (string)[];
+  from_share: number;
+  to_share: number;
+}
+
 export interface StageItem {
   stage: string;
   done: boolean;
@@ -465,10 +508,102 @@ export interface StageItem {
   updated: string;
 }
 
+/** What `zoolens trace show --json` prints of it. */
+export interface TraceData {
+  data: Record<string, unknown>;
+}
+
+/** `levels`: what each level took, or of a recording its steps. `timelines`: the levels of which there is one. `layers`: how many rows /layers has. `notes`: what the figures do not say. */
+export interface TraceDetail {
+  trace: TraceItem;
+  title: string;
+  tiles: (TraceTile)[];
+  notes: (string)[];
+  levels: WordTable;
+  counters: WordTable | null;
+  timelines: (string)[];
+  layers: number;
+  facts: (Fact)[];
+}
+
+/** `table` has the differences, largest first; a row's place is what `picked` takes, and `picked` is the one that stands out in the chart of both calls. `data`: what `zoolens trace compare --json` prints. */
+export interface TraceDifferences {
+  a: TraceItem;
+  b: TraceItem;
+  notes: (string)[];
+  calls: Record<string, unknown> | null;
+  differences: Record<string, unknown>;
+  table: WordTable;
+  picked: number | null;
+  data: Record<string, unknown>;
+}
+
+/** One trace, or the recording of an application. `predict`: the time of one prediction, with nothing observed below it. `failed`: levels that could not be observed. */
+export interface TraceItem {
+  id: string;
+  created: string;
+  recording: boolean;
+  state: RunState;
+  model: string;
+  runtime: string;
+  stack: string;
+  batch: number;
+  inputs: string;
+  attempt: number;
+  predict: Figure | null;
+  failed: (FailedStage)[];
+}
+
 export interface TraceJob {
   model: string;
   runtimes?: (string)[];
   batch?: number;
+  level?: "pipeline" | "model" | "layer" | "library" | "system";
+}
+
+export interface TraceList {
+  total: number;
+  offset: number;
+  rows: (TraceItem)[];
+  facets: (Facet)[];
+}
+
+/** `reason`: why there is none; empty where there is one. `unmeasured`: only the peaks of this machine are missing, which a job of the kind "peaks" measures with `threads` and `device`. `data`: what the command prints as JSON. */
+export interface TraceRoofline {
+  reason: string;
+  unmeasured: boolean;
+  threads: number | null;
+  device: string;
+  notes: (string)[];
+  chart: Record<string, unknown> | null;
+  table: WordTable | null;
+  data: Record<string, unknown> | null;
+}
+
+export interface TraceTile {
+  figure: string;
+  title: string;
+}
+
+/** One call whose time is nearest to the median. Its data have the `number` of each span. */
+export interface TraceTimeline {
+  level: string;
+  seconds: number;
+  spans: number;
+  chart: Record<string, unknown>;
+  span: SpanDetail | null;
+}
+
+export interface WordColumn {
+  title: string;
+  number: boolean;
+}
+
+/** `total`: how many rows there are, of which no more than 500 are given. */
+export interface WordTable {
+  columns: (WordColumn)[];
+  rows: ((string)[])[];
+  total: number;
 }
 
 export interface WatchedEndpoint {
@@ -515,6 +650,13 @@ export interface Answers {
   "/model/{ref}": ModelDetail;
   "/network/{ref}": NetworkFacts;
   "/history/{ref}": HistoryAnswer;
+  "/traces": TraceList;
+  "/traces/{run}": TraceDetail;
+  "/traces/{run}/timeline": TraceTimeline;
+  "/traces/{run}/layers": LayerPage;
+  "/traces/{run}/roofline": TraceRoofline;
+  "/traces/{run}/data": TraceData;
+  "/traces/{run}/compared/{other}": TraceDifferences;
   "/jobs": JobList;
   "/jobs/{id}": Job;
   "/services/server": WatchedServer;

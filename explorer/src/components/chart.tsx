@@ -62,6 +62,8 @@ export function Chart({ spec, title, onPick, signals = [], onSignal }: ChartProp
       .then((result) => {
         view = result?.view;
         if (gone) view?.finalize();
+        // Nothing is said of the empty rectangles with which a reader selects.
+        place.current?.querySelectorAll('g[class*="_brush"]').forEach((mark) => mark.setAttribute("aria-hidden", "true"));
         view?.addEventListener("click", (_, item) => item?.datum && handlers.current.onPick?.(item.datum));
         for (const name of signals) {
           view?.addSignalListener(name, (known, value) => handlers.current.onSignal?.(known, value));

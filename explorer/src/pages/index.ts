@@ -8,6 +8,7 @@ import { ModelPage } from "./model";
 import { ModelsPage } from "./models";
 import { RunsPage } from "./runs";
 import { ServicesPage } from "./services";
+import { TracesPage } from "./traces";
 
 export interface Page {
   /** The first part of the address: "models" is at #/models. What follows is given to the page as `rest`. */
@@ -31,6 +32,7 @@ export const PAGES: Page[] = [
   { path: "runs", title: "Runs", link: "Runs", component: RunsPage },
   { path: "services", title: "Services", link: "Services", component: ServicesPage },
   { path: "live", title: "Live", link: "Live", component: LivePage },
+  { path: "traces", title: "Traces", link: "Traces", component: TracesPage },
   { path: "jobs", title: "Jobs", link: "Jobs", component: JobsPage },
   { path: "api", title: "API", link: "API", component: ApiPage },
 ];

@@ -8,8 +8,9 @@ the canonical graph: an operator of either file is known there by its source, an
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -50,7 +51,52 @@ class AlignedLayers:
 
 def align_layers(a: Trace, b: Trace) -> AlignedLayers:
     """The layers of two traces side by side; by kinds of operators where nothing better is known."""
+    return _aligned(a, b, list(innermost_layers(a)), list(innermost_layers(b)))
+
+
+def needs_graphs(a: Trace, b: Trace) -> bool:
+    """Whether the graphs of both files must be read to align two traces, which can take long."""
+    return a.run.model.fingerprint != b.run.model.fingerprint and all(
+        any(layer.nodes for layer in innermost_layers(trace)) for trace in (a, b)
+    )
+
+
+def alignment_as_data(a: Trace, b: Trace) -> dict[str, Any]:
+    """How the layers of two traces meet, as plain data that another process reads with `alignment_from_data`."""
     left, right = list(innermost_layers(a)), list(innermost_layers(b))
+    aligned = _aligned(a, b, left, right)
+    places = {id(layer): place for side in (left, right) for place, layer in enumerate(side)}
+
+    def of(layers: Sequence[Layer]) -> list[int]:
+        return [places[id(layer)] for layer in layers]
+
+    return {
+        "groups": [[list(group.nodes_a), list(group.nodes_b), of(group.a), of(group.b)] for group in aligned.groups],
+        "only_a": of(aligned.only_a),
+        "only_b": of(aligned.only_b),
+        "by": aligned.by,
+        "reason": aligned.reason,
+    }
+
+
+def alignment_from_data(a: Trace, b: Trace, data: Mapping[str, Any]) -> AlignedLayers:
+    left, right = list(innermost_layers(a)), list(innermost_layers(b))
+    groups = [
+        Group(
+            tuple(nodes_a), tuple(nodes_b), tuple(left[place] for place in in_a), tuple(right[place] for place in in_b)
+        )
+        for nodes_a, nodes_b, in_a, in_b in data["groups"]
+    ]
+    return AlignedLayers(
+        tuple(groups),
+        tuple(left[place] for place in data["only_a"]),
+        tuple(right[place] for place in data["only_b"]),
+        data["by"],
+        data["reason"],
+    )
+
+
+def _aligned(a: Trace, b: Trace, left: Sequence[Layer], right: Sequence[Layer]) -> AlignedLayers:
     if not (any(layer.nodes for layer in left) and any(layer.nodes for layer in right)):
         silent = a.runtime if not any(layer.nodes for layer in left) else b.runtime
         return _by_kind(left, right, f"{silent} does not tell which operators of the file its layers compute")

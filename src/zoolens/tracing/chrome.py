@@ -21,13 +21,18 @@ _TEXTS: Final = ("kind", "kernel", "precision", "device")
 
 
 def write_chrome(path: Path, tables: Iterable[tuple[str, pa.Table]]) -> None:
-    """Write tables of spans, each with a title, as one JSON file. Times are microseconds from the first span on."""
+    """Write tables of spans, each with a title, as one JSON file."""
+    path.write_text(chrome_text(tables), encoding="utf-8")
+
+
+def chrome_text(tables: Iterable[tuple[str, pa.Table]]) -> str:
+    """Tables of spans, each with a title, as one JSON document. Times are microseconds from the first span on."""
     titled = [(title, table.to_pylist()) for title, table in tables]
     first = min((row["time"] for _, rows in titled for row in rows), default=0)
     processes = count(1)
     events = [event for title, rows in titled for event in _events(title, rows, first, processes)]
     document = {"displayTimeUnit": "ns", "otherData": {"zero": f"{first} ns since 1970"}, "traceEvents": events}
-    path.write_text(json.dumps(document, ensure_ascii=True, separators=(",", ":")), encoding="utf-8")
+    return json.dumps(document, ensure_ascii=True, separators=(",", ":"))
 
 
 def _events(

@@ -26,7 +26,8 @@ TOP: Final = 10
 
 @dataclass(frozen=True)
 class LayerDifference:
-    """What one group of operators takes on both sides, in seconds; None: this side has no layer for it."""
+    """What one group of operators takes on both sides, in seconds; None: this side has no layer for it. `layers_a` and
+    `layers_b`: the layers that compute it."""
 
     name: str
     nodes: tuple[str, ...]
@@ -36,6 +37,8 @@ class LayerDifference:
     interval: Interval
     computed_a: str
     computed_b: str
+    layers_a: tuple[Layer, ...] = ()
+    layers_b: tuple[Layer, ...] = ()
 
     @property
     def sure(self) -> bool:
@@ -67,10 +70,15 @@ class TraceComparison:
 
 
 def compare_traces(
-    a: Trace | Run | str, b: Trace | Run | str, *, store: Store | str | Path | None = None
+    a: Trace | Run | str,
+    b: Trace | Run | str,
+    *,
+    store: Store | str | Path | None = None,
+    aligned: AlignedLayers | None = None,
 ) -> TraceComparison:
     """Align two traces by layer, and say which layers make the difference. Traces are given as they are, or as
-    `load_trace` takes them. ZoolensError where one of them has no layers."""
+    `load_trace` takes them. `aligned`: their layers side by side, where that is known already. ZoolensError where one
+    of them has no layers."""
     left, right = (given if isinstance(given, Trace) else load_trace(given, store=store) for given in (a, b))
     for trace in (left, right):
         if trace.layer is None or not trace.layers:
@@ -80,7 +88,7 @@ def compare_traces(
             )
     assert left.layer is not None  # as was just checked
     assert right.layer is not None
-    aligned = align_layers(left, right)
+    aligned = aligned or align_layers(left, right)
     differences = sorted(_differences(aligned, left.layer, right.layer), key=lambda row: -abs(row.difference))
     call = _call(left, right)
     return TraceComparison(
@@ -123,6 +131,8 @@ def _difference(
         _interval(_used(samples_a, a, timing_a), _used(samples_b, b, timing_b)),
         _computed(from_a),
         _computed(from_b),
+        tuple(from_a),
+        tuple(from_b),
     )
 
 

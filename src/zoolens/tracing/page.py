@@ -17,7 +17,7 @@ from zoolens.tracing.roofline.attained import sentences as roof_sentences
 from zoolens.tracing.roofline.chart import roofline_chart, roofline_table
 from zoolens.tracing.spans import USER, Level
 from zoolens.tracing.stored import Trace
-from zoolens.tracing.timeline import timeline
+from zoolens.tracing.timeline import timeline, timeline_chart
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -73,14 +73,19 @@ def comparison_section(comparison: TraceComparison) -> Section:
 
 def recording_page(recorded: Recorded) -> str:
     """The steps of an application, and the timeline of one request."""
-    drawing = timeline(typical_request(recorded), USER)
+    drawn = timeline(typical_request(recorded), USER)
     return page_html(
         Page(
             f"Recording of {recorded.step.name}",
             "Each step with all its repetitions, and a timeline of the request whose time is the median one.",
             sections=(
                 Section("Steps", paragraphs=tuple(step_sentences(recorded)), tables=(("", steps_table(recorded)),)),
-                Section("Timeline of one request", paragraphs=(_DASHED,), pointing=_POINT, drawing=drawing),
+                Section(
+                    "Timeline of one request",
+                    paragraphs=(_DASHED,),
+                    pointing=_POINT,
+                    charts=() if drawn is None else (timeline_chart(drawn, f"One request of {recorded.step.name}"),),
+                ),
             ),
             facts={f"run {recorded.run.id[:8]}": {"when": f"{recorded.run.created:%Y-%m-%d %H:%M} UTC"}},
         )
@@ -103,13 +108,13 @@ def _sections(trace: Trace, spans: Spans) -> Iterator[Section]:
         tables.append(("What the system did in one call", counters_table(trace)))
     yield Section(trace.title, paragraphs=tuple(sentences(trace)), tables=tuple(tables))
     for level in (Level.PIPELINE, Level.LAYER, Level.LIBRARY):
-        drawing = timeline(spans[level], level) if level in spans else ""
-        if drawing:
+        drawn = timeline(spans[level], level) if level in spans else None
+        if drawn is not None:
             yield Section(
                 f"Timeline of {trace.runtime}: {level}",
                 paragraphs=(_DASHED,),
                 pointing=_POINT,
-                drawing=drawing,
+                charts=(timeline_chart(drawn, f"One call in {trace.runtime}, {level} observed"),),
             )
     if trace.layers:
         yield Section(f"Layers of {trace.runtime}", tables=(("", layers_table(trace, None)),))

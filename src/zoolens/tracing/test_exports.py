@@ -13,7 +13,7 @@ from zoolens.runtimes.observing import OperatorTime, Profile
 from zoolens.tracing.chrome import write_chrome
 from zoolens.tracing.otlp import endpoint, send_otlp, with_outer_spans
 from zoolens.tracing.spans import Level, SpanColumns, add_profiles
-from zoolens.tracing.timeline import timeline
+from zoolens.tracing.timeline import Band, Window, bands_chart, timeline, timeline_chart
 from zoolens.tracing.tracecontext import TraceContext
 
 NAME = "<script>conv & relu</script>"
@@ -52,12 +52,30 @@ def test_starts_that_were_not_measured_are_said(tmp_path):
     assert "durations only" in next(event for event in events if event["name"] == "a")["args"]["start"]
 
 
-def test_a_timeline_shows_one_call_and_text_of_models_is_no_markup():
-    drawing = timeline(table(*CROSSING), Level.LAYER)
-    assert drawing.count("<rect") == 3
-    assert "<script>" not in drawing
-    assert "&lt;script&gt;conv &amp; relu" in drawing
-    assert timeline(table(*CROSSING), Level.LIBRARY) == ""
+def bars(chart):
+    return {row["name"]: row for row in chart.spec["layer"][0]["data"]["values"]}
+
+
+def test_a_timeline_shows_one_call_with_spans_below_their_callers():
+    drawn = timeline(table(*CROSSING), Level.LAYER)
+    assert [(span.name, span.lane) for span in drawn.spans] == [("predict", 0), (NAME, 1), ("b", 2)]
+    assert drawn.spans[1].start == pytest.approx(10e-6)
+    assert drawn.spans[1].as_data["kernel"] == "brgconv"
+    rows = bars(timeline_chart(drawn))
+    assert (rows[NAME]["x"], rows[NAME]["end"]) == pytest.approx((10, 50))  # microseconds
+    assert rows[NAME]["computed"] == "brgconv bfloat16"
+    assert timeline(table(*CROSSING), Level.LIBRARY) is None
+
+
+def test_a_part_of_a_timeline_has_only_the_spans_of_that_time():
+    drawn = timeline(
+        table(OperatorTime("a", "Conv", 10_000, 1_000), OperatorTime("b", "Relu", 50_000, 41_000)), "layer"
+    )
+    assert set(bars(timeline_chart(drawn, window=Window(0.0, 0.3)))) == {"predict", "a"}
+    both = bands_chart([Band(drawn, "A", {1}), Band(drawn, "B", ())], "both")
+    rows = both.spec["layer"][0]["data"]["values"]
+    assert [(row["band"], row["name"]) for row in rows if row["marked"]] == [(0, "a")]
+    assert [row["text"] for row in both.spec["layer"][-1]["data"]["values"]] == ["A", "B"]
 
 
 @contextmanager

@@ -21,6 +21,7 @@ from zoolens.ui.live import LiveModels
 from zoolens.ui.model_index import ModelIndex
 from zoolens.ui.server_metrics import ServerWatcher
 from zoolens.ui.settings import Settings
+from zoolens.ui.trace_reader import TraceReader
 from zoolens.ui.zoo_listing import ZooListing
 
 log = logging.getLogger("zoolens.ui")
@@ -41,6 +42,7 @@ class Context:
     jobs: JobBoard
     live: LiveModels
     server: ServerWatcher | None
+    traces: TraceReader
 
 
 @contextmanager
@@ -59,6 +61,9 @@ def open_context(settings: Settings) -> Iterator[Context]:
             yield Context(
                 settings, store, index, ModelIndex(index, zoos), AnswerReader(store), jobs, live, _watcher(settings)
             )
+            models, answers = ModelIndex(index, zoos), AnswerReader(store)
+            traces = TraceReader(store, None if settings.store is None else str(settings.store))
+            yield Context(settings, store, index, models, answers, jobs, live, traces)
         finally:
             reading.join()
 

@@ -106,7 +106,7 @@ def roofline(trace: Trace, *, store: Store | str | Path | None = None, peaks: Pe
             f"The trace of {trace.title} has no layers.", hint=reason or "Trace it again with --level layer."
         )
     if peaks is None:
-        _check_machine(trace)
+        check_machine(trace)
     known = peaks or _peaks(trace, store)
     traced = traced_graph(trace)
     counted = _Counted(traced, trace.batch)
@@ -136,11 +136,16 @@ def roofline(trace: Trace, *, store: Store | str | Path | None = None, peaks: Pe
 
 
 def _peaks(trace: Trace, store: Store | str | Path | None) -> Peaks:
-    on_cpu = trace.device == "cpu"
-    return machine_peaks(threads=trace.threads if on_cpu else None, device=trace.device, store=store)
+    return machine_peaks(threads=peak_threads(trace), device=trace.device, store=store)
 
 
-def _check_machine(trace: Trace) -> None:
+def peak_threads(trace: Trace) -> int | None:
+    """With how many threads the peaks are measured that a trace is held against; None: one for each core."""
+    return trace.threads if trace.device == "cpu" else None
+
+
+def check_machine(trace: Trace) -> None:
+    """ZoolensError where a trace was made on another machine than this one."""
     machine = describe_machine()
     here: dict[str, Any] = {"cpu": machine.cpu, "flags": fingerprint(machine.flags)[:12], "cores": machine.cores}
     there = trace.run.stack.identity.get("machine", {})

@@ -100,7 +100,7 @@ def machine_peaks(
     count = (threads or available_cores()) if device == "cpu" else None
     subject = _processor(count) if count is not None else _accelerator(device)
     model = ModelRecord(fingerprint(["machine", *subject.about]), f"machine:{subject.name}", "machine", {})
-    stack = StackRecord(fingerprint(["machine", subject.identity]), "machine:peaks", subject.identity, subject.identity)
+    stack = StackRecord(_fingerprint(subject), "machine:peaks", subject.identity, subject.identity)
     with borrowed_store(store) as opened:
         begin = opened.begin_attempt if fresh else opened.begin_run
         run = begin(model, _DATASET, stack, kind=RunKind.MACHINE)
@@ -113,6 +113,17 @@ def machine_peaks(
         return replace(_read(opened.observations(run.id), subject.name, count, run.id), device=device)
 
 
+def stored_peaks(store: Store, *, threads: int | None = None, device: str = "cpu") -> Peaks | None:
+    """What `machine_peaks` gives, if it was measured before; None: it was not."""
+    count = (threads or available_cores()) if device == "cpu" else None
+    subject = _processor(count) if count is not None else _accelerator(device)
+    stack = _fingerprint(subject)
+    runs = [run for run in store.runs(kind=RunKind.MACHINE) if run.key.stack == stack and STAGE in run.stages]
+    if not runs:
+        return None
+    return replace(_read(store.observations(runs[0].id), subject.name, count, runs[0].id), device=device)
+
+
 @dataclass(frozen=True)
 class _Subject:
     """What is measured. `about`: what makes it another one; `identity`: what else the figures depend on."""
@@ -120,6 +131,10 @@ class _Subject:
     name: str
     about: tuple[Any, ...]
     identity: Mapping[str, Any]
+
+
+def _fingerprint(subject: _Subject) -> str:
+    return fingerprint(["machine", subject.identity])
 
 
 def _processor(threads: int) -> _Subject:

@@ -109,6 +109,7 @@ class TraceJob(JobParameters):
     model: str
     runtimes: list[str] = Field([], max_length=20, description="None: every runtime that can open the model.")
     batch: int = Field(1, ge=1, le=1024)
+    level: Literal["pipeline", "model", "layer", "library", "system"] = Field("layer", description="How deep to look.")
 
     def check(self, allowed: Sequence[Path]) -> None:
         check_model(self.model, allowed)
@@ -117,11 +118,32 @@ class TraceJob(JobParameters):
 
     def arguments(self) -> list[str]:
         runtimes = [f"--runtime={runtime}" for runtime in self.runtimes]
-        return ["trace", "run", *runtimes, f"--batch={self.batch}", "--json", "--", self.model]
+        level = [f"--level={self.level}"] if self.level != "layer" else []
+        return ["trace", "run", *runtimes, f"--batch={self.batch}", *level, "--json", "--", self.model]
 
     @property
     def title(self) -> str:
         return f"Trace {self.model}"
+
+
+class PeaksJob(JobParameters):
+    name = "peaks"
+    summary = "Measure what this machine can do at its best"
+
+    threads: int | None = Field(None, ge=1, le=4096, description="None: one for each core.")
+    device: str = Field("cpu", pattern=r"^(cpu|cuda(:\d{1,3})?)$")
+
+    def check(self, allowed: Sequence[Path]) -> None:
+        """It reads no file."""
+
+    def arguments(self) -> list[str]:
+        threads = [f"--threads={self.threads}"] if self.threads else []
+        return ["machine", "peaks", *threads, f"--device={self.device}", "--json"]
+
+    @property
+    def title(self) -> str:
+        words = f"{self.threads} threads" if self.threads else "all threads"
+        return f"Measure the peaks of {'this machine, ' + words if self.device == 'cpu' else self.device}"
 
 
 class DivergeJob(JobParameters):
@@ -166,8 +188,8 @@ class QueryJob(JobParameters):
         return f"Query {self.text[:200]}"
 
 
-KINDS: tuple[type[JobParameters], ...] = (EvaluateJob, AuditJob, CompareJob, TraceJob, DivergeJob, QueryJob)
-JobName = Literal["evaluate", "audit", "compare", "trace", "diverge", "query"]
+KINDS: tuple[type[JobParameters], ...] = (EvaluateJob, AuditJob, CompareJob, TraceJob, PeaksJob, DivergeJob, QueryJob)
+JobName = Literal["evaluate", "audit", "compare", "trace", "peaks", "diverge", "query"]
 
 
 def _few(names: Sequence[str]) -> str:

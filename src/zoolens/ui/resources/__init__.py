@@ -14,6 +14,7 @@ RESOURCES: Final = (
     "runs",
     "choose",
     "model",
+    "traces",
     "jobs",
     "services",
     "live",

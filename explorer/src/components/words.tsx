@@ -1,0 +1,51 @@
+// Tables of reports, whose cells are words of the server.
+import type { WordTable as Words } from "../answers";
+
+interface WordTableProps {
+  table: Words;
+  /** What the table shows, for who reads by ear. */
+  label: string;
+  /** The place of the row that stands out, and what is called when another is picked. */
+  picked?: number | null;
+  onPick?: (place: number) => void;
+}
+
+export function WordTable({ table, label, picked, onPick }: WordTableProps) {
+  return (
+    <div class="table" role="region" aria-label={label} tabIndex={0}>
+      <table>
+        <thead>
+          <tr>
+            {table.columns.map((column) => (
+              <th scope="col" class={column.number ? "number" : undefined}>
+                {column.title}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {table.rows.map((row, place) => (
+            <tr class={place === picked ? "picked" : undefined}>
+              {row.map((cell, at) => (
+                <td class={table.columns[at]?.number ? "number" : undefined}>
+                  {at === 0 && onPick ? (
+                    <button type="button" class="more" aria-pressed={place === picked} onClick={() => onPick(place)}>
+                      <bdi>{cell}</bdi>
+                    </button>
+                  ) : (
+                    <bdi>{cell}</bdi>
+                  )}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {table.rows.length < table.total && (
+        <p class="dim">
+          {(table.total - table.rows.length).toLocaleString("en")} more rows are not shown.
+        </p>
+      )}
+    </div>
+  );
+}

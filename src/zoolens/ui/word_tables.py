@@ -1,0 +1,30 @@
+"""Tables of reports as the API gives them: every cell in the words that a terminal and a page show."""
+
+from __future__ import annotations
+
+from zoolens.present.tables import Table, cell_words
+from zoolens.ui.endpoint import MOST_ROWS, Answer, Shown
+
+
+class WordColumn(Answer):
+    title: Shown
+    number: bool
+
+
+class WordTable(Answer):
+    """`total`: how many rows there are, of which no more than 500 are given."""
+
+    columns: list[WordColumn]
+    rows: list[list[Shown]]
+    total: int
+
+
+def word_table(table: Table) -> WordTable:
+    return WordTable(
+        columns=[WordColumn(title=column.name, number=column.right) for column in table.columns],
+        rows=[
+            [cell_words(column, cell) for column, cell in zip(table.columns, row, strict=True)]
+            for row in table.rows[:MOST_ROWS]
+        ],
+        total=len(table.rows),
+    )
