@@ -594,18 +594,6 @@ export interface TraceTimeline {
   span: SpanDetail | null;
 }
 
-export interface WordColumn {
-  title: string;
-  number: boolean;
-}
-
-/** `total`: how many rows there are, of which no more than 500 are given. */
-export interface WordTable {
-  columns: (WordColumn)[];
-  rows: ((string)[])[];
-  total: number;
-}
-
 export interface WatchedEndpoint {
   name: string;
   ready: boolean;
@@ -633,6 +621,18 @@ export interface WatchedServer {
   problem: string;
   seconds: number;
   endpoints: (WatchedEndpoint)[];
+}
+
+export interface WordColumn {
+  title: string;
+  number: boolean;
+}
+
+/** `total`: how many rows there are, of which no more than 500 are given. */
+export interface WordTable {
+  columns: (WordColumn)[];
+  rows: ((string)[])[];
+  total: number;
 }
 
 /** What a GET of each path answers. */
