@@ -10,7 +10,7 @@ from zoolens.graph.importers.torch.library import graph_of_module
 from zoolens.runtimes.base import ModelFiles, Options, TensorSpec
 from zoolens.runtimes.observing import OperatorTime
 from zoolens.runtimes.torch import Torch
-from zoolens.runtimes.torchprofile import _DeviceEvent, _Names, _on_device
+from zoolens.runtimes.torchprofile import _DeviceEvent, _Names, _on_device, _precision_of
 
 torch = pytest.importorskip("torch")
 
@@ -200,3 +200,15 @@ def test_a_layer_on_a_device_has_the_precision_of_the_kernel_that_computes():
     assert (layer.start, layer.duration, layer.precision) == (100, 102, "tf32")
     assert layer.kernel == kernels[1].name
     assert (moved.kernel, moved.precision) == (kernels[0].name, "float32")
+
+
+@pytest.mark.parametrize(
+    ("kernel", "stored", "precision"),
+    [
+        ("void cutlass::Kernel2<cutlass_80_tensorop_s1688gemm_64x128_32x3_nn_align4>", "float32", "tf32"),
+        ("void cutlass::Kernel2<cutlass_80_simt_sgemm_128x64_8x5_nn_align1>", "float32", "float32"),
+        ("ampere_bf16_s16816gemm_bf16_128x64_ldg8_f2f_stages_64x4_nn", None, "bfloat16"),
+    ],
+)
+def test_precisions_are_told_by_the_names_of_kernels(kernel, stored, precision):
+    assert _precision_of(kernel, stored) == precision

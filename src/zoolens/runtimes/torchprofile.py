@@ -476,9 +476,10 @@ def _kernel(event: _DeviceEvent, parent: int | None, level: Level = "library", n
 
 
 def _precision_of(kernel: str, stored: str | None) -> str | None:
-    """Kernels that multiply float32 numbers in a shorter format say so in their names."""
+    """Kernels that multiply float32 numbers in a shorter format say so in their names. CUTLASS calls those that do it
+    on tensor cores, which have no float32, `tensorop_s1688`."""
     lowered = kernel.lower()
-    if "tf32" in lowered and stored in (None, "float32"):
+    if ("tf32" in lowered and stored in (None, "float32")) or ("tensorop_s1688" in lowered and stored == "float32"):
         return "tf32"
     if stored is None and ("bf16" in lowered or "bfloat16" in lowered):
         return "bfloat16"
