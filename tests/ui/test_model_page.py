@@ -50,6 +50,18 @@ def test_replacing_it_takes_two_clicks(visitor):
     expect(page.locator(".verdict")).to_be_visible()
 
 
+def test_namesakes_and_how_their_networks_differ(visitor, explored_home):
+    page = visitor.visit(f"#/model/{MODEL}?tab=namesakes", expect="A name promises nothing")
+    row = page.locator("tbody tr").filter(has_text="demo:lenet-jax@1.0.0")
+    row.get_by_role("link", name="compare").click()
+    expect(page.get_by_text("zoolens cost demo:lenet-jax")).to_be_visible()  # its network was not read yet
+    page.goto(f"{visitor.url}#/model/{MODEL}?tab=namesakes&other={MODEL}")
+    with at_home(explored_home):
+        graph = zoolens.graph_of(MODEL)
+    expect(page.locator(".verdict")).to_contain_text(zoolens.diff(graph, graph).headline)
+    expect(page.get_by_role("img", name="side by side")).to_be_visible()
+
+
 def test_runs_over_time_and_manifest(visitor):
     page = visitor.visit(f"#/model/{MODEL}?tab=history", expect="Top-1 over time")
     expect(page.locator(".chart")).to_contain_text("2 runs on")

@@ -1,6 +1,6 @@
 // One model: what its source says beside what was measured, what its layers cost, the network itself, namesakes, runs.
 import { useState } from "preact/hooks";
-import type { ClaimItem, ModelDetail, Namesake } from "../answers";
+import type { ClaimItem, ModelDetail, Namesake, NetworkDifference } from "../answers";
 import { resourceUrl, useAnswer } from "../api";
 import { Chart, type Spec } from "../components/chart";
 import { Tile } from "../components/figure";
@@ -109,13 +109,13 @@ function Claims({ model }: { model: ModelDetail }) {
 const CLAIMS: Column<ClaimItem>[] = [
   { key: "metric", title: "Metric", cell: (claim) => <bdi>{claim.metric}</bdi> },
   { key: "claimed", title: "Claimed", number: true, cell: (claim) => claim.words },
-  { key: "dataset", title: "On", cell: (claim) => <bdi>{claim.dataset}</bdi> },
+  { key: "dataset", title: "On", cell: (claim) => <bdi class="wide">{claim.dataset}</bdi> },
   {
     key: "measured",
     title: "Measured here",
     cell: (claim) =>
       claim.measured.length ? (
-        <ul class="plain">
+        <ul class="plain wide">
           {claim.measured.map((run) => (
             <li title={run.sentence}>
               <PageLink page="run" rest={run.run}>
@@ -166,19 +166,53 @@ function History({ model }: { model: ModelDetail }) {
 }
 
 function Namesakes({ model }: { model: ModelDetail }) {
+  const [other] = useQueryState("other");
   if (!model.namesakes.length) return <EmptyState title="No other model here has its name or its architecture." />;
   return (
     <>
       <p class="found">
-        Models of the same name, and of the architecture that the name claims. A name promises nothing:{" "}
-        <code>zoolens diff {model.zoo}:{model.name} OTHER</code> says how two networks differ.
+        Models of the same name, and of the architecture that the name claims. A name promises nothing: compare the networks.
       </p>
-      <Table label="Namesakes" columns={NAMESAKES} rows={model.namesakes} rowKey={(row) => row.ref} />
+      <Table label="Namesakes" columns={NAMESAKES(model.ref)} rows={model.namesakes} rowKey={(row) => row.ref} />
+      {other && <Difference a={model.ref} b={other} />}
     </>
   );
 }
 
-const NAMESAKES: Column<Namesake>[] = [
+function Difference({ a, b }: { a: string; b: string }) {
+  const { answer, error } = useAnswer("/networks", { a, b });
+  if (error) return <ErrorState error={error} />;
+  if (!answer) return <Loading what="Comparing the networks" />;
+  if (!answer.read) {
+    return (
+      <EmptyState title="One of the networks is not known here.">
+        <p>{answer.reason}</p>
+      </EmptyState>
+    );
+  }
+  return (
+    <section aria-label="How they differ">
+      <p class="verdict">
+        <bdi>{answer.headline}</bdi>
+      </p>
+      {answer.differences.length > 0 && (
+        <Table label="Differences" columns={DIFFERENCES} rows={answer.differences} rowKey={(row) => `${row.cause} ${row.text}`} />
+      )}
+      <div class="network" tabIndex={0} role="region" aria-label="Both networks side by side">
+        <img src={resourceUrl("/networks/picture", { a, b })} alt={`The networks of ${a} and ${b}, side by side`} />
+      </div>
+    </section>
+  );
+}
+
+const DIFFERENCES: Column<NetworkDifference>[] = [
+  { key: "cause", title: "Cause", cell: (row) => <bdi class="wide">{row.cause}</bdi> },
+  { key: "text", title: "What differs", cell: (row) => <bdi class="prose">{row.text}</bdi> },
+  { key: "macs", title: "MACs", number: true, cell: (row) => row.macs_words },
+  { key: "parameters", title: "Parameters", number: true, cell: (row) => row.parameters_words },
+];
+
+const NAMESAKES = (ref: string): Column<Namesake>[] => [
   {
     key: "ref",
     title: "Model",
@@ -190,6 +224,11 @@ const NAMESAKES: Column<Namesake>[] = [
   },
   { key: "params", title: "Parameters", number: true, cell: (row) => row.params_words },
   { key: "runs", title: "Runs", number: true, cell: (row) => row.runs.toLocaleString("en") },
+  {
+    key: "differs",
+    title: "Network",
+    cell: (row) => <a href={address(`model/${ref}`, { tab: "namesakes", other: row.ref })}>compare</a>,
+  },
 ];
 
 function Manifest({ model }: { model: ModelDetail }) {

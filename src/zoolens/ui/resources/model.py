@@ -13,6 +13,9 @@ from zoolens.comparisons.history import history_chart, run_history
 from zoolens.errors import ZoolensError
 from zoolens.graph.cost import cost
 from zoolens.graph.cost_chart import cost_chart, layer_costs
+from zoolens.graph.diff.picture import svg as diff_svg
+from zoolens.graph.diff.report import diff
+from zoolens.graph.model import Graph
 from zoolens.graph.network_picture import network_svg
 from zoolens.graph.structure import Structure, kept_structure
 from zoolens.manifests.files import dump_manifest
@@ -38,6 +41,11 @@ class ModelQuery(Query):
 class HistoryQuery(Query):
     ref: str = Field(max_length=500, description="The model, as zoo:name@version.")
     metric: Literal["top1", "top5", "latency_p50", "latency_p95", "throughput", "file_size", "ece"] = "top1"
+
+
+class PairQuery(Query):
+    a: str = Field(max_length=500, description="A model, as zoo:name@version.")
+    b: str = Field(max_length=500, description="Another one.")
 
 
 class ClaimedRun(Answer):
@@ -76,6 +84,25 @@ class NetworkFacts(Answer):
     macs_words: str
     parameters_words: str
     chart: dict[str, Any] | None
+
+
+class NetworkDifference(Answer):
+    """One thing that differs. `macs_words`: what it changes in multiply-accumulates from A to B."""
+
+    cause: Shown
+    text: Shown
+    macs_words: str
+    parameters_words: str
+
+
+class NetworkComparison(Answer):
+    """How two networks differ. `read`: both are known here; otherwise `reason` says what to do."""
+
+    read: bool
+    reason: Shown
+    same: bool
+    headline: Shown
+    differences: list[NetworkDifference]
 
 
 class ModelDetail(Answer):
@@ -233,6 +260,45 @@ def _structure(context: Context, ref: str) -> tuple[ModelRow, Structure | None]:
         return row, None
 
 
+def compare_networks(context: Context, query: PairQuery) -> NetworkComparison:
+    names, graphs, unread = _pair(context, query)
+    if unread:
+        reason = f"Not read yet: `zoolens cost {' '.join(unread)}` reads what is missing."
+        return NetworkComparison(read=False, reason=reason, same=False, headline="", differences=[])
+    found = diff(*graphs, names=names)
+    return NetworkComparison(
+        read=True,
+        reason="",
+        same=found.same,
+        headline=found.headline,
+        differences=[
+            NetworkDifference(
+                cause=each.cause,
+                text=each.text,
+                macs_words=f"{each.macs:+,}" if each.macs else "",
+                parameters_words=f"{each.parameters:+,}" if each.parameters else "",
+            )
+            for each in found.differences
+        ],
+    )
+
+
+def comparison_picture(context: Context, query: PairQuery) -> File:
+    names, graphs, unread = _pair(context, query)
+    if unread:
+        raise NotFound("One of the networks was not read yet.", hint=f"Read it with `zoolens cost {unread[0]}`.")
+    return File(diff_svg(diff(*graphs, names=names), legend=False).encode(), SVG)
+
+
+def _pair(context: Context, query: PairQuery) -> tuple[tuple[str, str], list[Graph], list[str]]:
+    """Both names, the graphs that are known, and the names of those that are not."""
+    pairs = [_structure(context, ref) for ref in (query.a, query.b)]
+    first, second = (bare(row.ref) for row, _ in pairs)
+    known = [structure.graph for _, structure in pairs if structure is not None and structure.packed is not None]
+    unread = [bare(row.ref) for row, structure in pairs if structure is None or structure.packed is None]
+    return (first, second), known, unread
+
+
 def history(context: Context, query: HistoryQuery) -> HistoryAnswer:
     row, _ = _find(context, query.ref)
     course = run_history(context.store, bare(row.ref), query.metric)
@@ -244,5 +310,7 @@ ENDPOINTS: Final = (
     Endpoint("/model/{ref:path}", "One model: manifest, claims, namesakes", ModelQuery, ModelDetail, model),
     Endpoint("/network/{ref:path}", "What the layers of a model cost", ModelQuery, NetworkFacts, network),
     Endpoint("/network-picture/{ref:path}", "A model's network as a picture", ModelQuery, File, network_picture),
+    Endpoint("/networks", "How two networks differ", PairQuery, NetworkComparison, compare_networks),
+    Endpoint("/networks/picture", "Two networks side by side", PairQuery, File, comparison_picture),
     Endpoint("/history/{ref:path}", "One figure of a model's runs over time", HistoryQuery, HistoryAnswer, history),
 )

@@ -103,6 +103,14 @@ def test_a_model_of_a_zoo_and_one_that_only_the_store_knows(ask):
     assert ask("/network-picture/demo:lenet-torch").status_code == 404
 
 
+def test_networks_that_were_not_read_are_not_compared(ask):
+    answer = ask("/networks", a="demo:lenet-torch", b="demo:lenet-wide").json()
+    assert not answer["read"]
+    assert "zoolens cost demo:lenet-torch demo:lenet-wide" in answer["reason"]
+    assert ask("/networks/picture", a="demo:lenet-torch", b="demo:lenet-wide").status_code == 404
+    assert ask("/networks", a="/etc/passwd", b="demo:lenet-wide").status_code == 404
+
+
 @pytest.mark.parametrize("name", ["zoo:nothing", "/etc/passwd", "../../etc/passwd", "store.sqlite", "*", "demo:*"])
 def test_only_names_that_are_listed_are_models(ask, name):
     for path in ("model", "network", "network-picture", "history"):
