@@ -305,6 +305,23 @@ export interface Namesake {
   listed: boolean;
 }
 
+/** How two networks differ. `read`: both are known here; otherwise `reason` says what to do. */
+export interface NetworkComparison {
+  read: boolean;
+  reason: string;
+  same: boolean;
+  headline: string;
+  differences: (NetworkDifference)[];
+}
+
+/** One thing that differs. `macs_words`: what it changes in multiply-accumulates from A to B. */
+export interface NetworkDifference {
+  cause: string;
+  text: string;
+  macs_words: string;
+  parameters_words: string;
+}
+
 /** `read`: whether the network is known here; otherwise `reason` says why not, and what to do. */
 export interface NetworkFacts {
   read: boolean;
@@ -649,6 +666,7 @@ export interface Answers {
   "/choose/completions": CompletionList;
   "/model/{ref}": ModelDetail;
   "/network/{ref}": NetworkFacts;
+  "/networks": NetworkComparison;
   "/history/{ref}": HistoryAnswer;
   "/traces": TraceList;
   "/traces/{run}": TraceDetail;

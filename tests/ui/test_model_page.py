@@ -50,15 +50,13 @@ def test_replacing_it_takes_two_clicks(visitor):
     expect(page.locator(".verdict")).to_be_visible()
 
 
-def test_namesakes_and_how_their_networks_differ(visitor, explored_home):
-    page = visitor.visit(f"#/model/{MODEL}?tab=namesakes", expect="A name promises nothing")
-    row = page.locator("tbody tr").filter(has_text="demo:lenet-jax@1.0.0")
-    row.get_by_role("link", name="compare").click()
-    expect(page.get_by_text("zoolens cost demo:lenet-jax")).to_be_visible()  # its network was not read yet
-    page.goto(f"{visitor.url}#/model/{MODEL}?tab=namesakes&other={MODEL}")
+def test_how_the_networks_of_two_models_differ(visitor, explored_home):
+    here = f"#/model/{MODEL}?tab=namesakes"
+    page = visitor.visit(here, expect="No other model here has its name")
+    visitor.visit(f"{here}&other=demo:lenet-jax@1.0.0", expect="zoolens cost demo:lenet-jax")  # it was not read yet
     with at_home(explored_home):
         graph = zoolens.graph_of(MODEL)
-    expect(page.locator(".verdict")).to_contain_text(zoolens.diff(graph, graph).headline)
+    visitor.visit(f"{here}&other={MODEL}", expect=zoolens.diff(graph, graph).headline)
     expect(page.get_by_role("img", name="side by side")).to_be_visible()
 
 

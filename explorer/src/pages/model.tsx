@@ -167,13 +167,18 @@ function History({ model }: { model: ModelDetail }) {
 
 function Namesakes({ model }: { model: ModelDetail }) {
   const [other] = useQueryState("other");
-  if (!model.namesakes.length) return <EmptyState title="No other model here has its name or its architecture." />;
   return (
     <>
-      <p class="found">
-        Models of the same name, and of the architecture that the name claims. A name promises nothing: compare the networks.
-      </p>
-      <Table label="Namesakes" columns={NAMESAKES(model.ref)} rows={model.namesakes} rowKey={(row) => row.ref} />
+      {model.namesakes.length ? (
+        <>
+          <p class="found">
+            Models of the same name, and of the architecture that the name claims. A name promises nothing: compare the networks.
+          </p>
+          <Table label="Namesakes" columns={NAMESAKES(model.ref)} rows={model.namesakes} rowKey={(row) => row.ref} />
+        </>
+      ) : (
+        <EmptyState title="No other model here has its name or its architecture." />
+      )}
       {other && <Difference a={model.ref} b={other} />}
     </>
   );

@@ -103,6 +103,11 @@ def test_a_model_of_a_zoo_and_one_that_only_the_store_knows(ask):
     assert ask("/network-picture/demo:lenet-torch").status_code == 404
 
 
+def test_models_of_one_name_are_namesakes(home, ask):
+    measured(home, "other:good@2", 0.8, 0.01, 1e6)
+    assert [other["ref"] for other in ask("/model/zoo:good@1").json()["namesakes"]] == ["other:good@2"]
+
+
 def test_networks_that_were_not_read_are_not_compared(ask):
     answer = ask("/networks", a="demo:lenet-torch", b="demo:lenet-wide").json()
     assert not answer["read"]
