@@ -58,12 +58,9 @@ def open_context(settings: Settings) -> Iterator[Context]:
         reading = threading.Thread(target=_read_ahead, args=(index,), name="runs")
         reading.start()
         try:
-            yield Context(
-                settings, store, index, ModelIndex(index, zoos), AnswerReader(store), jobs, live, _watcher(settings)
-            )
             models, answers = ModelIndex(index, zoos), AnswerReader(store)
             traces = TraceReader(store, None if settings.store is None else str(settings.store))
-            yield Context(settings, store, index, models, answers, jobs, live, traces)
+            yield Context(settings, store, index, models, answers, jobs, live, _watcher(settings), traces)
         finally:
             reading.join()
 
