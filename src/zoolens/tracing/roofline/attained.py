@@ -116,7 +116,8 @@ def roofline(trace: Trace, *, store: Store | str | Path | None = None, peaks: Pe
     for layer in innermost_layers(trace):
         (known_layers if counted.nodes(layer.nodes) else uncounted).append(layer)
     layers = [
-        _against(layer, counted, trace, known, bandwidth) for layer in _joined(known_layers, counted, trace.layer.clean)
+        _against(layer, counted, trace, known, bandwidth)
+        for layer in _joined(known_layers, counted, known, trace.layer.clean)
     ]
     covered = {name for layer in layers for name in counted.nodes(layer.layer.nodes)}
     rest = [node.name for node in traced.graph.nodes if node.name not in covered]
@@ -159,7 +160,7 @@ def check_machine(trace: Trace) -> None:
         )
 
 
-def _joined(layers: Sequence[Layer], counted: _Counted, clean: NDArray[np.bool_]) -> Iterator[Layer]:
+def _joined(layers: Sequence[Layer], counted: _Counted, peaks: Peaks, clean: NDArray[np.bool_]) -> Iterator[Layer]:
     """Layers that compute one node of the graph together as one: its operations must not be counted for each."""
     joined = JoinedNames()
     for layer in layers:
@@ -168,16 +169,17 @@ def _joined(layers: Sequence[Layer], counted: _Counted, clean: NDArray[np.bool_]
     for layer in layers:
         groups.setdefault(joined.root(counted.nodes(layer.nodes)[0]), []).append(layer)
     for group in groups.values():
-        yield group[0] if len(group) == 1 else _as_one(group, clean)
+        yield group[0] if len(group) == 1 else _as_one(group, peaks, clean)
 
 
-def _as_one(layers: Sequence[Layer], clean: NDArray[np.bool_]) -> Layer:
-    """Some layers as one, which is of the kind and the precision of the longest of them."""
+def _as_one(layers: Sequence[Layer], peaks: Peaks, clean: NDArray[np.bool_]) -> Layer:
+    """Some layers as one. It is of the kind and precision of the one whose precision is multiplied fastest here, and
+    among those of the longest: a normalisation in float32 may take longer than the convolution in TF32 before it."""
     samples = np.nansum([layer.samples for layer in layers], axis=0)
-    longest = max(layers, key=lambda layer: layer.timing.median)
+    main = max(layers, key=lambda layer: (peaks.flops.get(_precision(layer.precision), 0.0), layer.timing.median))
     names = [short_name(layer.name, 30) for layer in layers]
     return replace(
-        longest,
+        main,
         name=" + ".join(names) if len(names) <= 3 else f"{names[0]} … {names[-1]} ({len(names)} layers)",
         samples=samples,
         timing=timing(samples, clean),
