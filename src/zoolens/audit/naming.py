@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Final
 
@@ -24,6 +24,14 @@ def claimed_architecture(name: str) -> str:
     text = name.lower()
     fitting = [(len(pattern.pattern), id_) for pattern, id_ in _patterns() if pattern.search(text)]
     return max(fitting)[1] if fitting else ""
+
+
+def claiming(names: Iterable[str], id_: str) -> set[str]:
+    """Those of very many names that speak of one architecture, as `claimed_architecture` tells it. Names that have no
+    word for it are passed over at once, since looking for all architectures takes half a millisecond a name."""
+    own = [pattern for pattern, each in _patterns() if each == id_]
+    candidates = {name for name in names if any(pattern.search(name.lower()) for pattern in own)}
+    return {name for name in candidates if claimed_architecture(name) == id_}
 
 
 def covers(claimed: str, id_: str) -> bool:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from zoolens.audit.naming import claimed_architecture, covers, label
+from zoolens.audit.naming import claimed_architecture, claiming, covers, label
 
 
 @pytest.mark.parametrize(
@@ -47,3 +47,10 @@ def test_labels_are_words():
     assert label("mobilenet_v2") == "MobileNet v2"
     assert label("resnet8") == "ResNet-8"
     assert label("resnet50d") == "resnet50d"
+
+
+def test_of_many_names_those_of_one_architecture():
+    names = ["resnet50.onnx", "my-ResNet-50", "resnet50-v2-7.onnx", "wide_resnet50_2", "vgg16", "mobilenet_v2_quant"]
+    for id_ in ("resnet50", "resnet50_v2", "mobilenet_v2", "alexnet"):
+        assert claiming(names, id_) == {name for name in names if claimed_architecture(name) == id_}
+    assert len(claiming(names, "resnet50")) == 2

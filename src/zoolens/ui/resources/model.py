@@ -7,7 +7,7 @@ from typing import Any, Final, Literal
 from pydantic import Field
 
 from zoolens.audit.claims_chart import ClaimBeside, claims_beside, claims_chart
-from zoolens.audit.naming import claimed_architecture
+from zoolens.audit.naming import claimed_architecture, claiming
 from zoolens.catalog.names import bare, last_part
 from zoolens.comparisons.history import history_chart, run_history
 from zoolens.errors import ZoolensError
@@ -211,14 +211,10 @@ def _measured_words(value: float, low: float | None, high: float | None, unit: s
 
 def _namesakes(context: Context, row: ModelRow) -> list[Namesake]:
     """Models of the same name in other places, and of the architecture that the name claims."""
-    own, architecture = last_part(row.name).lower(), claimed_architecture(row.name)
+    rows, own, architecture = context.models.models().rows, last_part(row.name).lower(), claimed_architecture(row.name)
+    kin = claiming((other.name for other in rows), architecture) if architecture else set()
     others = [
-        other
-        for other in context.models.models().rows
-        if other.ref != row.ref
-        and (
-            last_part(other.name).lower() == own or (architecture and claimed_architecture(other.name) == architecture)
-        )
+        other for other in rows if other.ref != row.ref and (last_part(other.name).lower() == own or other.name in kin)
     ]
     others.sort(key=lambda other: (last_part(other.name).lower() != own, -other.runs, other.ref))
     return [
