@@ -162,7 +162,12 @@ const COLUMNS = (answer?: ModelPage): Column<ModelItem>[] => [
     title: "Measured top-1",
     number: true,
     help: "Of the newest run, on that run's data, with its 95 % interval",
-    cell: (row) => <FigureCell figure={row.latest?.top1 ?? null} />,
+    cell: (row) =>
+      row.latest && !row.latest.top1 && !row.latest.latency_p50 ? (
+        <span class="dim">nothing finished</span>
+      ) : (
+        <FigureCell figure={row.latest?.top1 ?? null} />
+      ),
   },
   {
     key: "latency",

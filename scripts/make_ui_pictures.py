@@ -1,0 +1,58 @@
+"""Write `docs/images/explorer-*.png`: pictures of the explorer over your own store, as docs/ui.md shows them.
+
+Run `zoolens demo` first, so that there is something to see. It needs chromium and the package playwright.
+
+python -m scripts.make_ui_pictures [NAME…]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from zoolens.ui.server import running
+from zoolens.ui.settings import Settings
+
+TARGET = Path(__file__).parent.parent / "docs" / "images"
+SIZE = {"width": 1280, "height": 800}
+QUIET = 700  # milliseconds without a request before a picture is taken
+
+# name of the picture -> the view, a text that must be there, and whether it is dark; what else is done is in `prepare`
+PICTURES = {
+    "models": ("#/models?measured=yes&sort=-claimed_top1", "demo:resnet-tiny", False),
+    "live": ("#/live?with=demo:lenet-torch+in+litert&with=demo:lenet-int8&with=demo:mlp-small", "Waits", False),
+}
+
+
+async def prepare(page: Any, name: str) -> None:
+    """What a reader does before there is something to see."""
+    if name == "live":
+        await page.get_by_role("button", name="Example 3").click()
+        for card in await page.get_by_role("article").all():
+            await card.get_by_text("this call took").wait_for(timeout=60_000)
+
+
+async def main(names: list[str]) -> None:
+    from playwright.async_api import async_playwright
+
+    browser = shutil.which("chromium") or shutil.which("google-chrome")
+    async with running(Settings()) as url, async_playwright() as driver:
+        opened = await driver.chromium.launch(executable_path=browser, args=["--no-sandbox"])
+        for name in names or list(PICTURES):
+            view, text, dark = PICTURES[name]
+            page = await opened.new_page(viewport=SIZE, color_scheme="dark" if dark else "light")
+            await page.goto(url + view)
+            await page.get_by_text(text).first.wait_for(timeout=60_000)
+            await page.get_by_text("More zoos are being listed").wait_for(state="detached", timeout=120_000)
+            await prepare(page, name)
+            await page.wait_for_timeout(QUIET)
+            await page.screenshot(path=TARGET / f"explorer-{name}.png")
+            await page.close()
+        await opened.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1:]))
