@@ -79,6 +79,62 @@ export interface CompareJob {
   b: string;
 }
 
+/** A class on whose inputs the two runs are not right alike. `p`: of the exact McNemar test of this class alone. */
+export interface ComparedClass {
+  name: string;
+  inputs: number;
+  a: string;
+  b: string;
+  p: string;
+}
+
+/** One figure of both runs; null where one of them lacks it. `change`: how much B is above A, in words. `overlap`: whether the intervals of two figures that are no shares overlap; null where it is not known, and for shares, which are of the same inputs and are therefore judged in pairs. */
+export interface ComparedFigure {
+  metric: string;
+  scope: string;
+  a: Figure | null;
+  b: Figure | null;
+  change: string;
+  overlap: boolean | null;
+}
+
+/** `precision`: the one that was effective; empty where it is not known. */
+export interface ComparedRun {
+  id: string;
+  created: string;
+  model: string;
+  stack: string;
+  precision: string;
+}
+
+/** What `zoolens compare` says of two runs. `verdict`: how many answers differ, and whether the change of accuracy is more than chance. `answered`: both have answers that can be listed side by side. `differing`: inputs with different answers; null where the answers are no classes. `changed_classes`: how many classes changed, of which `classes` are the clearest. `cause` is empty where nothing differs. `cause_in_files`: the cause is in the files of two models, and a job "compare" looks into them. `parts_by_stack`: one model answers differently in two stacks, and a job "diverge" says at which layer they part. */
+export interface Comparison {
+  a: ComparedRun;
+  b: ComparedRun;
+  dataset: string;
+  inputs: number;
+  verdict: string;
+  tiles: (ComparisonTile)[];
+  notes: (string)[];
+  cause: string;
+  cause_in_files: boolean;
+  parts_by_stack: boolean;
+  answered: boolean;
+  labelled: boolean;
+  differing: number | null;
+  figures: (ComparedFigure)[];
+  figures_chart: Record<string, unknown> | null;
+  flips_chart: Record<string, unknown> | null;
+  classes: (ComparedClass)[];
+  changed_classes: number;
+  environment: (StackChange)[];
+}
+
+export interface ComparisonTile {
+  figure: string;
+  title: string;
+}
+
 /** `text` takes the place of q[start:end]. */
 export interface CompletionItem {
   text: string;
@@ -162,6 +218,11 @@ export interface Job {
   code: number | null;
   error: string;
   runs: (string)[];
+}
+
+/** What the job says, in the sentences of its command. */
+export interface JobFinding {
+  sentences: (string)[];
 }
 
 export interface JobList {
@@ -518,6 +579,14 @@ export interface SpanDetail {
   to_share: number;
 }
 
+/** One fact about the stacks or the manifests that is not the same. `telling`: it can change answers by itself. */
+export interface StackChange {
+  what: string;
+  a: string;
+  b: string;
+  telling: boolean;
+}
+
 export interface StageItem {
   stage: string;
   done: boolean;
@@ -661,6 +730,8 @@ export interface Answers {
   "/runs/{run}/observations": ObservationPage;
   "/runs/{run}/predictions": PredictionPage;
   "/figures": SortableFigures;
+  "/comparison": Comparison;
+  "/comparison/finding": JobFinding;
   "/choose": ChoiceAnswer;
   "/choose/rows": ChosenRows;
   "/choose/completions": CompletionList;

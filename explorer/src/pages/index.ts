@@ -2,6 +2,7 @@
 import type { ComponentType } from "preact";
 import { ApiPage } from "./api";
 import { ChoosePage } from "./choose";
+import { ComparePage } from "./compare";
 import { JobsPage } from "./jobs";
 import { LivePage } from "./live";
 import { ModelPage } from "./model";
@@ -30,6 +31,7 @@ export const PAGES: Page[] = [
   { path: "model", title: "Model", component: ModelPage },
   { path: "choose", title: "Choose", link: "Choose", component: ChoosePage },
   { path: "runs", title: "Runs", link: "Runs", component: RunsPage },
+  { path: "compare", title: "Compare", link: "Compare", component: ComparePage },
   { path: "services", title: "Services", link: "Services", component: ServicesPage },
   { path: "live", title: "Live", link: "Live", component: LivePage },
   { path: "traces", title: "Traces", link: "Traces", component: TracesPage },

@@ -138,6 +138,13 @@ class Report:
     uncompared: tuple[str, ...] = ()
 
     @property
+    def differs(self) -> bool:
+        """Whether any input was answered with other bits, or it is not known that none was."""
+        answers = self.answers
+        classes = answers is not None and ((answers.identical_outputs or 0) < 1 or answers.agreement < 1)
+        return classes or any(change.identical_outputs < 1 for change in self.vectors)
+
+    @property
     def parts_by_stack(self) -> bool:
         """Whether one model answers differently in two stacks, so that the layer where they part is worth knowing."""
         compared = (*((self.answers,) if self.answers is not None else ()), *self.vectors)
@@ -159,7 +166,9 @@ def compare(
         return compare_runs(opened, *choose_pair(opened, str(a), str(b), runtimes=named))
 
 
-def compare_runs(store: Store, a: Run, b: Run) -> Report:
+def compare_runs(store: Store, a: Run, b: Run, *, open_files: bool = True) -> Report:
+    """Compare two runs. `open_files`: where they are of different models, read the files of both to say what the likely
+    cause is, which may take long; otherwise no cause is named for these."""
     if a.dataset.fingerprint != b.dataset.fingerprint:
         raise ZoolensError(
             f"Run {a.id[:8]} is on {a.dataset.name} ({a.dataset.size} inputs) and run {b.id[:8]} on "
@@ -172,22 +181,23 @@ def compare_runs(store: Store, a: Run, b: Run) -> Report:
         sides = tuple(_signature(store, run, classifying=classifying) for run in (a, b))
     answers = _compare_answers(*sides) if classifying else None
     vectors = tuple(_compare_vectors(*sides)) if sides else ()
-    differ = answers is not None and ((answers.identical_outputs or 0) < 1 or answers.agreement < 1)
-    differ = differ or any(change.identical_outputs < 1 for change in vectors)
     manifests = [Difference(f"manifest {line.what}", line.a, line.b, telling=True) for line in manifest_lines(a, b)]
     ours, theirs = (judged_right(run, store.observations(run.id)) for run in (a, b))
-    return Report(
+    report = Report(
         a=a,
         b=b,
         answers=answers,
         figures=tuple(_figures(ours, theirs)),
         environment=(*manifests, *stack_differences(a, b)),
-        cause=likely_cause(a, b, model_cause(store, a, b)) if differ else None,
+        cause=None,
         vectors=vectors,
         only_a=_unpaired(ours, theirs, pair_scope(b.id)),
         only_b=_unpaired(theirs, ours, pair_scope(a.id)),
         uncompared=_uncompared(*sides, classes=answers is not None) if sides else (),
     )
+    if not report.differs or (a.model.fingerprint != b.model.fingerprint and not open_files):
+        return report
+    return replace(report, cause=likely_cause(a, b, model_cause(store, a, b)))
 
 
 def _compare_answers(ours: Predictions, theirs: Predictions) -> Answers:

@@ -11,6 +11,7 @@ from zoolens.comparisons.compare import Answers, Disagreement, Figure, Report
 from zoolens.present.charts import (
     DIM,
     INK,
+    LABEL,
     SERIES,
     Chart,
     Spec,
@@ -22,6 +23,7 @@ from zoolens.present.charts import (
     values,
 )
 from zoolens.present.figures import figure, p_value, percent, stack_label
+from zoolens.present.text import shareable
 from zoolens.store.records import Observation, Run
 from zoolens.store.scopes import Dimension, parse_scope
 
@@ -45,7 +47,7 @@ def side_names(report: Report) -> tuple[str, str]:
         )
     else:
         a, b = (f"{letter}: {_bare(run)}" for letter, run in zip("AB", _runs(report), strict=True))
-    return a, b
+    return shareable(a, LABEL), shareable(b, LABEL)
 
 
 def _runs(report: Report) -> tuple[Run, Run]:

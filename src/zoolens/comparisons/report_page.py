@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from zoolens.comparisons.compare import Answers, Report
+from zoolens.comparisons.compare import Answers, Figure, Report
 from zoolens.comparisons.report_charts import figures_chart, flips_chart
 from zoolens.present.figures import p_value, percent, stack_label, with_interval
 from zoolens.present.pages import Page, Section, Tile
@@ -30,21 +30,23 @@ _CLASSES: Final = (
 def report_page(report: Report) -> Page:
     """What `zoolens.compare` found."""
     answers = report.answers
-    same = report.a.id == report.b.id
-    verdict = "A and B are the same run." if same else _verdict(answers)
-    settled = answers is None or answers.agreement == 1 or same
+    settled = answers is None or answers.agreement == 1 or report.a.id == report.b.id
     return Page(
         f"{report.a.ref} and {report.b.ref}",
         f"A: {stack_label(report.a)}, run {report.a.id[:8]}. B: {stack_label(report.b)}, run {report.b.id[:8]}. "
         f"{report.a.inputs:,} inputs of {report.a.dataset.name}.",
-        verdict,
+        verdict(report),
         settled,
-        tuple(_tiles(answers)),
+        tiles(report),
         tuple(_sections(report)),
     )
 
 
-def _verdict(answers: Answers | None) -> str:
+def verdict(report: Report) -> str:
+    """Whether answers and accuracy differ, in a sentence; empty where no classes were answered."""
+    answers = report.answers
+    if report.a.id == report.b.id:
+        return "A and B are the same run."
     if answers is None:
         return ""
     if answers.agreement == 1:
@@ -59,15 +61,17 @@ def _verdict(answers: Answers | None) -> str:
     return f"{apart}; top-1 of B less that of A is {change} ({test})."
 
 
-def _tiles(answers: Answers | None) -> Iterator[Tile]:
+def tiles(report: Report) -> tuple[Tile, ...]:
+    """The figures at the head of the page."""
+    answers = report.answers
     if answers is None:
-        return
-    yield Tile(percent(answers.agreement), "same answer")
+        return ()
+    shown = [Tile(percent(answers.agreement), "same answer")]
     if answers.identical_outputs is not None:
-        yield Tile(percent(answers.identical_outputs, 1), "bit-equal outputs")
+        shown.append(Tile(percent(answers.identical_outputs, 1), "bit-equal outputs"))
     if answers.labelled:
-        yield Tile(f"{answers.only_a:,}", "only A is right")
-        yield Tile(f"{answers.only_b:,}", "only B is right")
+        shown += [Tile(f"{answers.only_a:,}", "only A is right"), Tile(f"{answers.only_b:,}", "only B is right")]
+    return tuple(shown)
 
 
 def _sections(report: Report) -> Iterator[Section]:
@@ -91,14 +95,20 @@ def _sections(report: Report) -> Iterator[Section]:
 
 
 def _figures(report: Report) -> Table:
-    rows = []
-    for each in report.figures:
-        if each.metric != "recall" and each.change is not None:
-            words = f"{100 * each.change:+.2f} pt" if each.unit == "fraction" else f"{100 * each.change:+.1f} %"
-            rows.append(
-                (each.metric, each.scope, with_interval(each.a), with_interval(each.b), words.replace("-", "−"))
-            )
+    rows = [
+        (each.metric, each.scope, with_interval(each.a), with_interval(each.b), change_words(each))
+        for each in report.figures
+        if each.metric != "recall" and each.change is not None
+    ]
     return Table("figures", _FIGURES, tuple(rows))
+
+
+def change_words(each: Figure) -> str:
+    """How much B is above A: in points for shares, in percent of A for everything else; empty where it is unknown."""
+    if each.change is None:
+        return ""
+    words = f"{100 * each.change:+.2f} pt" if each.unit == "fraction" else f"{100 * each.change:+.1f} %"
+    return words.replace("-", "−")
 
 
 def _flips(answers: Answers) -> Table:

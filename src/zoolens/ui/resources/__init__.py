@@ -12,6 +12,7 @@ RESOURCES: Final = (
     "about",
     "models",
     "runs",
+    "comparisons",
     "choose",
     "model",
     "traces",

@@ -1,0 +1,461 @@
+// Two runs on the same inputs: what changed, whether that is more than chance, the likely cause, and input by input.
+import { useState } from "preact/hooks";
+import type { ComparedClass, ComparedFigure, ComparedRun, Comparison, PredictedAnswer, PredictionItem, RunItem, StackChange } from "../answers";
+import { ApiError, isLive, useAnswer } from "../api";
+import { Chart } from "../components/chart";
+import { FigureCell, Moment, Tile } from "../components/figure";
+import { SearchBox } from "../components/filters";
+import { JobCard } from "../components/job";
+import { PageLink } from "../components/link";
+import { EmptyState, ErrorState, Loading } from "../components/states";
+import { type Column, Pager, Table } from "../components/table";
+import { startJob } from "../jobs";
+import { address, setQuery, useQueryState, useRoute } from "../router";
+
+const LISTED = 10; // runs to choose from
+const LIMIT = 20; // inputs
+
+export function ComparePage() {
+  const { query } = useRoute();
+  const a = query.get("a") ?? "";
+  const b = query.get("b") ?? "";
+  if (a && b) return <Compared key={`${a} ${b}`} a={a} b={b} />;
+  return (
+    <>
+      <h1>Compare</h1>
+      {a ? <ChooseSecond a={a} /> : <ChooseFirst />}
+    </>
+  );
+}
+
+// --- which two
+
+function ChooseFirst() {
+  return (
+    <>
+      <p>Choose a run, and then another on the same inputs.</p>
+      <Runs title="Run A" pick={(row) => ({ a: row.id })} />
+    </>
+  );
+}
+
+function ChooseSecond({ a }: { a: string }) {
+  const { answer, error, again } = useAnswer("/runs/{run}", { run: a });
+  if (error) return <ErrorState error={error} again={again} />;
+  if (!answer) return <Loading />;
+  const { run } = answer;
+  return (
+    <>
+      <p>
+        A is <bdi>{run.model}</bdi> in <bdi>{run.stack}</bdi>, run <code>{run.id.slice(0, 8)}</code>, on <bdi>{run.dataset}</bdi>.{" "}
+        <a href={address("compare")}>Choose another</a>
+      </p>
+      <Runs title="Run B" dataset={run.dataset} without={run.id} pick={(row) => ({ a: run.id, b: row.id })} />
+    </>
+  );
+}
+
+function Runs(props: {
+  title: string;
+  dataset?: string;
+  without?: string;
+  pick: (row: RunItem) => Record<string, string>;
+}) {
+  const { title, dataset, without, pick } = props;
+  const { query } = useRoute();
+  const q = query.get("q") ?? "";
+  const offset = Number(query.get("offset") ?? 0) || 0;
+  const { answer, error, again } = useAnswer("/runs", { q, dataset: dataset ? [dataset] : [], offset, limit: LISTED });
+  const columns: Column<RunItem>[] = [
+    {
+      key: "model",
+      title: "Model",
+      cell: (row) => (
+        <a class="name" href={address("compare", pick(row))}>
+          <bdi>{row.model}</bdi>
+        </a>
+      ),
+    },
+    { key: "run", title: "Run", cell: (row) => <code class="id">{row.id.slice(0, 8)}</code> },
+    { key: "when", title: "Begun", cell: (row) => <Moment at={row.created} /> },
+    { key: "data", title: "Data", cell: (row) => <bdi class="wide">{row.dataset}</bdi> },
+    { key: "inputs", title: "Inputs", number: true, cell: (row) => row.inputs.toLocaleString("en") },
+    { key: "stack", title: "Stack", cell: (row) => <bdi class="wide">{row.stack}</bdi> },
+    { key: "top1", title: "Top-1", number: true, cell: (row) => <FigureCell figure={row.top1} /> },
+  ];
+  const rows = (answer?.rows ?? []).filter((row) => row.id !== without);
+  return (
+    <section aria-label={title}>
+      <h2>{title}</h2>
+      <div class="bar">
+        <SearchBox
+          label={`Search ${title}`}
+          hint="Search by model, data, runtime or id …"
+          value={q}
+          onSearch={(value) => setQuery({ q: value, offset: "" }, true)}
+        />
+      </div>
+      {error && <ErrorState error={error} again={again} />}
+      {!answer && !error && <Loading what="Reading the store" />}
+      {rows.length > 0 && <Table label={title} columns={columns} rows={rows} rowKey={(row) => row.id} />}
+      {answer && rows.length === 0 && (
+        <EmptyState title={q ? "No run fits." : without ? "There is no other run on these data." : "No evaluations yet."}>
+          {q ? (
+            "Take away a word of the search."
+          ) : (
+            <>
+              Run <code>zoolens eval MODEL --data DATA</code>
+              {without ? " with another model or runtime on the same data." : ", or "}
+              {!without && <code>zoolens demo</code>}
+              {!without && "."}
+            </>
+          )}
+        </EmptyState>
+      )}
+      {answer && (
+        <Pager
+          offset={offset}
+          limit={LISTED}
+          total={answer.total}
+          onOffset={(next) => setQuery({ offset: next ? String(next) : "" })}
+        />
+      )}
+    </section>
+  );
+}
+
+// --- the two
+
+function Compared({ a, b }: { a: string; b: string }) {
+  const { answer, error, again } = useAnswer("/comparison", { a, b });
+  if (!answer) {
+    return (
+      <>
+        <h1>Compare</h1>
+        {error ? <ErrorState error={error} again={again} /> : <Loading what="Comparing" />}
+        <p>
+          <a href={address("compare")}>Choose other runs</a>
+        </p>
+      </>
+    );
+  }
+  return (
+    <>
+      <h1>
+        <bdi>{answer.a.model}</bdi> and <bdi>{answer.b.model}</bdi>
+      </h1>
+      <div class="sides">
+        <Side letter="A" run={answer.a} />
+        <Side letter="B" run={answer.b} />
+      </div>
+      <p class="dim">
+        {answer.inputs.toLocaleString("en")} inputs of <bdi>{answer.dataset}</bdi>.{" "}
+        <a href={address("compare", { a: answer.b.id, b: answer.a.id })}>Swap A and B</a>.{" "}
+        <a href={address("compare", { a: answer.a.id })}>Compare A with another run</a>.
+      </p>
+      {answer.verdict && <p class="verdict">{answer.verdict}</p>}
+      {answer.tiles.length > 0 && (
+        <div class="tiles">
+          {answer.tiles.map((tile) => (
+            <Tile figure={tile.figure} title={tile.title} />
+          ))}
+        </div>
+      )}
+      {answer.notes.length > 0 && (
+        <ul>
+          {answer.notes.map((note) => (
+            <li>
+              <bdi>{note}</bdi>
+            </li>
+          ))}
+        </ul>
+      )}
+      <Cause answer={answer} />
+      <Figures answer={answer} />
+      {answer.answered && <Inputs answer={answer} />}
+      <Classes answer={answer} />
+      <Environment answer={answer} />
+    </>
+  );
+}
+
+function Side({ letter, run }: { letter: string; run: ComparedRun }) {
+  return (
+    <div class="side">
+      <b class="letter">{letter}</b>
+      <div>
+        <PageLink page="model" rest={run.model}>
+          <bdi>{run.model}</bdi>
+        </PageLink>
+        <div class="dim">
+          <bdi>{run.stack}</bdi>, precision <bdi>{run.precision || "not known"}</bdi>
+        </div>
+        <div class="dim">
+          Run{" "}
+          <PageLink page="run" rest={run.id}>
+            <code>{run.id.slice(0, 8)}</code>
+          </PageLink>{" "}
+          of <Moment at={run.created} />
+        </div>
+      </div>
+    </div>
+  );
+}
+
+function Cause({ answer }: { answer: Comparison }) {
+  if (!answer.cause && !answer.cause_in_files && !answer.parts_by_stack) return null;
+  const { a, b } = answer;
+  return (
+    <section aria-label="Likely cause">
+      <h2>Likely cause</h2>
+      {answer.cause && (
+        <p>
+          <bdi>{answer.cause}</bdi>
+        </p>
+      )}
+      {answer.cause_in_files && (
+        <Explained
+          answer={answer}
+          kind="compare"
+          text="These are two models. What differs between them stands in their files."
+          button="Look into both models"
+          command={`zoolens compare ${a.id.slice(0, 8)} ${b.id.slice(0, 8)}`}
+        />
+      )}
+      {answer.parts_by_stack && (
+        <Explained
+          answer={answer}
+          kind="diverge"
+          text="One model answers differently in two stacks."
+          button="Find the layer where they part"
+          command={`zoolens diverge ${a.id.slice(0, 8)} ${b.id.slice(0, 8)}`}
+        />
+      )}
+    </section>
+  );
+}
+
+/** A job that says more about the two. Its id is in the address, so that what it found can be linked. */
+function Explained(props: { answer: Comparison; kind: string; text: string; button: string; command: string }) {
+  const { kind, text, button, command } = props;
+  const [id, setId] = useQueryState(kind);
+  const [problem, setProblem] = useState("");
+  const parameters = { a: props.answer.a.id, b: props.answer.b.id };
+  const { answer: job, error, again } = useAnswer(id ? "/jobs/{id}" : null, { id });
+  const done = Boolean(id) && job?.state === "done";
+  const finding = useAnswer(done ? "/comparison/finding" : null, { ...parameters, job: id });
+  const start = () =>
+    startJob(kind, parameters)
+      .then((started) => setId(started.id))
+      .catch((failure: unknown) => setProblem(failure instanceof ApiError ? failure.message : String(failure)));
+  return (
+    <>
+      <p>
+        {text} {isLive() ? "A job finds out; the same on the command line: " : "On the command line: "}
+        <code>{command}</code>
+      </p>
+      {isLive() && !id && (
+        <button type="button" onClick={start}>
+          {button}
+        </button>
+      )}
+      {problem && <p role="alert">{problem}</p>}
+      {error && <ErrorState error={error} again={again} />}
+      {id && job && <JobCard job={job} onEnd={again} />}
+      {done && finding.error && <ErrorState error={finding.error} />}
+      {done && finding.answer && (
+        <ul>
+          {finding.answer.sentences.map((sentence) => (
+            <li>
+              <bdi>{sentence}</bdi>
+            </li>
+          ))}
+        </ul>
+      )}
+    </>
+  );
+}
+
+function Figures({ answer }: { answer: Comparison }) {
+  const columns: Column<ComparedFigure>[] = [
+    { key: "metric", title: "Metric", cell: (row) => <bdi>{row.metric}</bdi> },
+    { key: "scope", title: "Scope", cell: (row) => <bdi>{row.scope}</bdi> },
+    { key: "a", title: "A", number: true, cell: (row) => <FigureCell figure={row.a} /> },
+    { key: "b", title: "B", number: true, cell: (row) => <FigureCell figure={row.b} /> },
+    {
+      key: "change",
+      title: "B vs A",
+      number: true,
+      help: "In points for shares, in percent of A for everything else",
+      cell: (row) => (
+        <span class="figure">
+          {row.change || <span class="dim">–</span>}
+          {row.overlap && <span class="interval">intervals overlap</span>}
+        </span>
+      ),
+    },
+  ];
+  return (
+    <section aria-label="Figures">
+      <h2>Figures</h2>
+      {answer.figures_chart && <Chart spec={answer.figures_chart} title="Figures of both runs" />}
+      {answer.figures.length > 0 ? (
+        <Table label="Figures of both runs" columns={columns} rows={answer.figures} rowKey={(row) => `${row.metric}@${row.scope}`} />
+      ) : (
+        <p>Neither run has figures yet.</p>
+      )}
+    </section>
+  );
+}
+
+const SHOWN: Record<string, string> = {
+  disagreeing: "different answers",
+  agreeing: "the same answers",
+  all: "all answers",
+  right: "A is right",
+  wrong: "A is wrong",
+};
+const ORDERS: Record<string, string> = {
+  disagreement: "disagreement, the surest first",
+  loss: "loss of A",
+  surest: "A is surest",
+  "least sure": "A is least sure",
+  index: "place in the data",
+};
+const OF_LABELS = ["right", "wrong", "loss"]; // nobody knows them without labels
+
+/** Both answers to every input. */
+function Inputs({ answer }: { answer: Comparison }) {
+  const { query } = useRoute();
+  const shown = query.get("shown") ?? "disagreeing";
+  const order = query.get("order") ?? "disagreement";
+  const offset = Number(query.get("offset") ?? 0) || 0;
+  const { answer: page, error, loading, again } = useAnswer("/runs/{run}/predictions", {
+    run: answer.a.id,
+    other: answer.b.id,
+    order,
+    shown,
+    offset,
+    limit: LIMIT,
+  });
+  const offered = (names: Record<string, string>) =>
+    Object.entries(names).filter(([name]) => answer.labelled || !OF_LABELS.includes(name));
+  const choice = (title: string, name: string, value: string, initial: string, names: Record<string, string>) => (
+    <label class="sorting">
+      {title}{" "}
+      <select
+        value={value}
+        onChange={({ currentTarget }) =>
+          setQuery({ [name]: currentTarget.value === initial ? "" : currentTarget.value, offset: "" })
+        }
+      >
+        {offered(names).map(([key, words]) => (
+          <option value={key}>{words}</option>
+        ))}
+      </select>
+    </label>
+  );
+  return (
+    <section aria-label="Answers">
+      <h2>Answers, input by input</h2>
+      {answer.flips_chart && <Chart spec={answer.flips_chart} title="Inputs with different answers by how sure each run is" />}
+      <div class="bar">
+        {choice("Show", "shown", shown, "disagreeing", SHOWN)}
+        {choice("Sort by", "order", order, "disagreement", ORDERS)}
+      </div>
+      {error && <ErrorState error={error} again={again} />}
+      {!page && !error && <Loading />}
+      {page && (
+        <p class="found" role="status">
+          {page.total.toLocaleString("en")} of {page.inputs.toLocaleString("en")} inputs
+          {page.unknown > 0 && `; ${page.unknown.toLocaleString("en")} come last, because what they are sorted by is not known`}.
+        </p>
+      )}
+      {page && page.rows.length > 0 && (
+        <Table label="Answers of both runs" columns={ANSWERS} rows={page.rows} rowKey={(row) => String(row.index)} busy={loading} />
+      )}
+      {page?.rows.length === 0 && (
+        <p>{shown === "disagreeing" ? "Both give the same answer to every input." : "There is no such input."}</p>
+      )}
+      {page && (
+        <Pager
+          offset={offset}
+          limit={LIMIT}
+          total={page.total}
+          onOffset={(next) => setQuery({ offset: next ? String(next) : "" })}
+        />
+      )}
+    </section>
+  );
+}
+
+const ANSWERS: Column<PredictionItem>[] = [
+  { key: "input", title: "Input", cell: (row) => <bdi class="wide">{row.input}</bdi> },
+  {
+    key: "truth",
+    title: "Truth",
+    cell: (row) => (row.label === null ? <span class="dim">not known</span> : <bdi>{row.truth || row.label}</bdi>),
+  },
+  { key: "a", title: "A says", cell: (row) => <Said answer={row.ours} /> },
+  { key: "b", title: "B says", cell: (row) => <Said answer={row.theirs} /> },
+];
+
+function Said({ answer }: { answer: PredictedAnswer | null }) {
+  if (!answer) return <span class="dim">–</span>;
+  return (
+    <span class="reply">
+      <bdi>{answer.words}</bdi>
+      {answer.right !== null && <span class={answer.right ? "right" : "wrong"}>{answer.right ? "✓ right" : "✗ wrong"}</span>}
+      {answer.score !== null && <progress max={1} value={answer.score} aria-label="score" />}
+    </span>
+  );
+}
+
+function Classes({ answer }: { answer: Comparison }) {
+  if (!answer.classes.length) return null;
+  const columns: Column<ComparedClass>[] = [
+    { key: "name", title: "Class", cell: (row) => <bdi class="wide">{row.name}</bdi> },
+    { key: "inputs", title: "Inputs", number: true, cell: (row) => row.inputs.toLocaleString("en") },
+    { key: "a", title: "A right", number: true, cell: (row) => row.a },
+    { key: "b", title: "B right", number: true, cell: (row) => row.b },
+    { key: "p", title: "p", number: true, help: "Exact McNemar test of this class alone", cell: (row) => row.p },
+  ];
+  return (
+    <section aria-label="Classes">
+      <h2>Classes that change most</h2>
+      <p class="dim">
+        Each p is for itself: of many classes, some are small by chance.
+        {answer.changed_classes > answer.classes.length &&
+          ` The clearest ${answer.classes.length} of ${answer.changed_classes.toLocaleString("en")}.`}
+      </p>
+      <Table label="Classes that change most" columns={columns} rows={answer.classes} rowKey={(row) => row.name} />
+    </section>
+  );
+}
+
+function Environment({ answer }: { answer: Comparison }) {
+  const columns: Column<StackChange>[] = [
+    {
+      key: "what",
+      title: "What",
+      cell: (row) => (
+        <>
+          <bdi>{row.what}</bdi>
+          {row.telling && <span class="mark">can change answers</span>}
+        </>
+      ),
+    },
+    { key: "a", title: "A", cell: (row) => <bdi class="wide">{row.a}</bdi> },
+    { key: "b", title: "B", cell: (row) => <bdi class="wide">{row.b}</bdi> },
+  ];
+  return (
+    <section aria-label="Stack difference">
+      <h2>Stack difference</h2>
+      {answer.environment.length > 0 ? (
+        <Table label="Stack difference" columns={columns} rows={answer.environment} rowKey={(row) => row.what} />
+      ) : (
+        <p>Both ran in the same stack, as far as it is recorded.</p>
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,123 @@
+"""Two runs side by side, as a person compares them."""
+
+import pytest
+
+pytest.importorskip("playwright")
+import numpy as np
+from browsing import Visitor, at_home, serving
+from playwright.sync_api import expect
+
+from zoolens.comparisons.answer_pages import AnswerOrder, AnswerReader, AnswersShown, page_of_answers
+from zoolens.comparisons.compare import compare_runs
+from zoolens.comparisons.report_page import change_words, verdict
+from zoolens.present.figures import percent, with_interval
+from zoolens.store.store import open_store
+
+
+@pytest.fixture(scope="module")
+def two_models(explored_home):
+    """A comparison of two models in one runtime, and the inputs that they answer differently, the surest first."""
+    with at_home(explored_home), open_store() as store:
+        a, b = (
+            next(run for run in store.runs(model=f"demo:{name}*") if run.stack.runtime == "onnxruntime")
+            for name in ("lenet-torch", "lenet-int8")
+        )
+        rows = page_of_answers(
+            AnswerReader(store), a, b, order=AnswerOrder.DISAGREEMENT, shown=AnswersShown.ALL, limit=20
+        ).rows
+        yield compare_runs(store, a, b, open_files=False), rows
+
+
+def test_the_figures_are_those_of_the_command(visitor, two_models):
+    report, rows = two_models
+    answers = report.answers
+    page = visitor.visit(f"#/compare?a={report.a.id}&b={report.b.id}", expect="Stack difference")
+    words = visitor.text()
+    assert verdict(report) in words
+    assert f"{percent(answers.agreement)}\nsame answer" in words
+    assert f"{answers.only_a:,}\nonly A is right" in words
+    figures = page.get_by_role("region", name="Figures of both runs").locator("tbody tr")
+    for metric in ("top1", "latency_p50", "file_size"):
+        pair = next(each for each in report.figures if each.metric == metric)
+        line = figures.filter(has_text=metric).first.inner_text()
+        for side in (pair.a, pair.b):
+            value, _, interval = with_interval(side).partition(" [")
+            assert value in line
+            assert interval in line
+        assert change_words(pair) in line
+    for item in report.environment:
+        assert item.what in words
+    page.get_by_label("Show").select_option("all answers")
+    inputs = page.get_by_role("region", name="Answers of both runs").locator("tbody tr")
+    expect(inputs).to_have_count(20)
+    for row, shown in zip(rows[:5], inputs.all(), strict=False):
+        line = shown.inner_text()
+        assert row.input in line
+        assert row.truth in line
+        assert line.count("✓ right") == (row.ours.right is True) + (row.theirs.right is True)
+        assert row.ours.words in line
+        assert row.theirs.words in line
+
+
+def test_what_differs_in_the_files_of_two_models_is_a_job(visitor, two_models):
+    report, _ = two_models
+    page = visitor.visit(f"#/compare?a={report.a.id}&b={report.b.id}", expect="These are two models.")
+    page.get_by_role("button", name="Look into both models").click()
+    expect(page.get_by_text("Done", exact=True)).to_be_visible(timeout=90_000)
+    expect(page.get_by_role("region", name="Likely cause")).to_contain_text("weight")
+    assert "compare=" in page.url
+    page.reload()  # what was found has an address
+    expect(page.get_by_role("region", name="Likely cause")).to_contain_text("weight")
+
+
+@pytest.fixture
+def flipping(tmp_path, listed_zoos, chromium):
+    """A window over a store with one model in two stacks that answer three inputs differently, and the two runs."""
+    from zoolens.comparisons.conftest import one_hot, write_run
+    from zoolens.ui.settings import Settings
+
+    labels = np.arange(20) % 4
+    wrong = np.where(np.arange(20) < 3, (labels + 1) % 4, labels)
+    with at_home(tmp_path), open_store() as store:
+        a = write_run(store, "a", one_hot(labels, 4), labels)
+        b = write_run(store, "a", one_hot(wrong, 4, sure=0.6), labels, runtime="another")
+    with at_home(tmp_path), serving(Settings()) as url:
+        window = Visitor(chromium, url)
+        yield window, a, b
+        window.check()
+        window.close()
+
+
+def test_inputs_with_different_answers_come_first_and_lead_to_the_layer(flipping):
+    window, a, b = flipping
+    page = window.visit(f"#/compare?a={a.id}&b={b.id}", expect="3 of 20 inputs.")
+    rows = page.get_by_role("region", name="Answers of both runs").locator("tbody tr")
+    expect(rows).to_have_count(3)
+    for row in rows.all():
+        assert row.inner_text().index("✓ right") < row.inner_text().index("✗ wrong")
+    assert page.get_by_role("figure", name="Inputs with different answers").locator("svg").count() == 1
+    assert page.get_by_role("button", name="Find the layer where they part").is_visible()
+    assert f"zoolens diverge {a.id[:8]} {b.id[:8]}" in window.text()
+    page.get_by_label("Show").select_option("the same answers")
+    expect(rows).to_have_count(17)
+    page.wait_for_url("**shown=agreeing*")
+
+
+def test_two_runs_are_chosen_by_search(visitor, two_models):
+    report, _ = two_models
+    page = visitor.visit("#/compare", expect="Choose a run")
+    page.get_by_label("Search Run A").fill(report.a.id[:8])
+    rows = page.locator("tbody tr")
+    expect(rows).to_have_count(1)
+    rows.get_by_role("link").click()
+    expect(page.get_by_role("heading", name="Run B")).to_be_visible()
+    expect(rows).to_have_count(3)  # all but A
+    page.locator("tbody tr", has_text=report.b.id[:8]).get_by_role("link").click()
+    expect(page.get_by_text(verdict(report))).to_be_visible()
+    page.get_by_role("link", name="Swap A and B").click()
+    expect(page.locator(".side").first).to_contain_text(report.b.id[:8])
+
+
+def test_everybody_can_read_it(look_everywhere, two_models):
+    report, _ = two_models
+    look_everywhere(f"#/compare?a={report.a.id}&b={report.b.id}&shown=all", expect="Stack difference")
