@@ -151,3 +151,18 @@ def test_a_page_that_is_passed_on_tells_no_folder_and_no_name_of_this_machine(tm
         assert "someone" not in own
         assert str(tmp_path) not in own
         assert platform.node() not in own
+
+
+def test_charts_of_one_name_are_each_drawn(browser, tmp_path):
+    """A page of traces has a timeline for each level: the second was once drawn as the first."""
+    from zoolens.present.charts import Chart, values
+    from zoolens.present.pages import Page, Section, page_html
+
+    def chart(title):
+        return Chart("timeline", title, {"title": title, "data": values([{"x": 1}]), "mark": "point"})
+
+    sections = tuple(Section(title, charts=(chart(title),)) for title in ("pipeline observed", "layer observed"))
+    drawn = shown(browser, tmp_path, page_html(Page("Trace", sections=sections)))
+
+    assert ">pipeline observed</text>" in drawn
+    assert ">layer observed</text>" in drawn
