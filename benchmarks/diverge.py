@@ -4,8 +4,8 @@
 
 The model is the largest of the reference models that can be written as ONNX, in ONNX Runtime and in OpenVINO. Every
 way is a process of its own, whose peak memory the kernel tells. `zoolens diverge` answers all inputs and looks at the
-worst of them layer by layer; its peak is also that of the two frameworks, so that the same process without the comparison of
-layers stands beside it.
+worst of them layer by layer; its peak is also that of the two frameworks, so that the same process without the
+comparison of layers stands beside it.
 
 Beside it stands what Polygraphy does when all tensors are marked as outputs: it keeps those of every input until they
 are compared. PYTHON is an interpreter with polygraphy and onnxruntime; it is run on a few inputs, since its memory
