@@ -12,6 +12,21 @@ export interface AuditJob {
   architectures?: (string)[];
 }
 
+/** Audits that were started from the explorer, newest first. */
+export interface AuditList {
+  total: number;
+  rows: (Job)[];
+}
+
+/** `summary`: in one sentence. `notes`: which zoos were left out, and why. `severities`: how many findings there are of each, the gravest first. */
+export interface AuditSummary {
+  job: Job;
+  summary: string;
+  notes: (string)[];
+  architectures: number;
+  severities: (SeverityCount)[];
+}
+
 /** `problem`: why the query was not answered; what is shown then is the whole index. `explanation`: what EXPLAIN says. `metrics`: what rows can be compared by. */
 export interface ChoiceAnswer {
   query: string;
@@ -197,6 +212,27 @@ export interface Figure {
   words: string;
   interval: string;
   reason: string;
+}
+
+/** One thing that is not as it is said to be. `models`: the odd one first. */
+export interface FindingItem {
+  id: string;
+  severity: "high" | "medium" | "low" | "info";
+  rule: string;
+  architecture: string;
+  title: string;
+  models: (string)[];
+  evidence: (string)[];
+  fix: string;
+}
+
+/** `total` findings fit, of `all`; the gravest come first. */
+export interface FindingPage {
+  total: number;
+  all: number;
+  offset: number;
+  rows: (FindingItem)[];
+  facets: (Facet)[];
 }
 
 export interface HistoryAnswer {
@@ -542,6 +578,11 @@ export interface ServiceSession {
   in_time: string;
 }
 
+export interface SeverityCount {
+  severity: "high" | "medium" | "low" | "info";
+  count: number;
+}
+
 /** A metric that rows are compared by. A shown figure times `factor` is in the store's unit. */
 export interface ShownRespect {
   metric: string;
@@ -732,6 +773,9 @@ export interface Answers {
   "/figures": SortableFigures;
   "/comparison": Comparison;
   "/comparison/finding": JobFinding;
+  "/audits": AuditList;
+  "/audits/{id}": AuditSummary;
+  "/audits/{id}/findings": FindingPage;
   "/choose": ChoiceAnswer;
   "/choose/rows": ChosenRows;
   "/choose/completions": CompletionList;

@@ -29,6 +29,7 @@ VIEWS = {
     "#/runs": "forged",
     "#/compare": "forged",
     "#/compare?q=%3Cimg+src%3Dx+onerror%3Dalert(1)%3E": None,
+    "#/audit": "No audit was started here yet.",
     "#/jobs": "forged",
     "#/live?with=%3Cscript%3Ealert(1)%3C/script%3E&with=javascript:alert(1)": "javascript:alert(1)",
     "#/services": "No service was served yet.",

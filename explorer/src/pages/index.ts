@@ -1,6 +1,7 @@
 // The pages of the explorer. To add one, write a file beside this one and put it into the list.
 import type { ComponentType } from "preact";
 import { ApiPage } from "./api";
+import { AuditPage } from "./audit";
 import { ChoosePage } from "./choose";
 import { ComparePage } from "./compare";
 import { JobsPage } from "./jobs";
@@ -32,6 +33,7 @@ export const PAGES: Page[] = [
   { path: "choose", title: "Choose", link: "Choose", component: ChoosePage },
   { path: "runs", title: "Runs", link: "Runs", component: RunsPage },
   { path: "compare", title: "Compare", link: "Compare", component: ComparePage },
+  { path: "audit", title: "Audit", link: "Audit", component: AuditPage },
   { path: "services", title: "Services", link: "Services", component: ServicesPage },
   { path: "live", title: "Live", link: "Live", component: LivePage },
   { path: "traces", title: "Traces", link: "Traces", component: TracesPage },

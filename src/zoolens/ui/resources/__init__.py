@@ -13,6 +13,7 @@ RESOURCES: Final = (
     "models",
     "runs",
     "comparisons",
+    "audits",
     "choose",
     "model",
     "traces",

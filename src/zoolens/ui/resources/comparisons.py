@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any, Final
@@ -20,11 +19,10 @@ from zoolens.store.scopes import Dimension, parse_scope
 from zoolens.ui.context import Context
 from zoolens.ui.endpoint import MOST_ROWS, Answer, Endpoint, NotFound, Query, Shown
 from zoolens.ui.figures import Figure, figure_of
-from zoolens.ui.jobs.folder import JobState
+from zoolens.ui.jobs.outputs import printed_by
 
 _LONGEST: Final = 200  # letters of a run's name
 _MOST_CLASSES: Final = 50
-_MOST_OUTPUT: Final = 64 << 20  # bytes that a job printed
 _MOST_SENTENCES: Final = 20
 _OF_PARTS: Final = (Dimension.CLASS, Dimension.EPOCH, Dimension.WITH)
 
@@ -250,15 +248,7 @@ def finding(context: Context, query: FindingQuery) -> JobFinding:
     parameters = asked.get("parameters") or {}
     if (parameters.get("a"), parameters.get("b")) != (query.a, query.b):
         raise NotFound("This job is about other runs.")
-    if folder.state is not JobState.DONE:
-        raise NotFound("This job has found nothing yet.")
-    try:
-        size = folder.output_file.stat().st_size
-        printed = json.loads(folder.output_file.read_bytes()) if size <= _MOST_OUTPUT else None
-    except (OSError, ValueError, RecursionError) as error:
-        raise NotFound("What this job printed cannot be read.") from error
-    if not isinstance(printed, dict):
-        raise NotFound("What this job printed cannot be read.")
+    printed = printed_by(folder)
     sentences = list(_divergence(printed)) if asked.get("kind") == "diverge" else [printed.get("cause")]
     return JobFinding(sentences=[text for text in sentences if text][:_MOST_SENTENCES] or ["It found no cause."])
 

@@ -1,0 +1,159 @@
+"""/audits: what audits of zoos found. An audit is a job, and what it found is kept with the job."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Literal
+
+import numpy as np
+from pydantic import Field
+
+from zoolens.ui.context import Context
+from zoolens.ui.endpoint import Answer, Endpoint, NotFound, Paged, Query, Shown
+from zoolens.ui.facets import Facet, facet_column, faceted
+from zoolens.ui.jobs.outputs import printed_by
+from zoolens.ui.resources.jobs import Job, job_of
+
+_LONGEST: Final = 200  # letters of a search or of a value
+_KIND: Final = "audit"
+_MOST_LINES: Final = 50  # of evidence, of models, of notes
+_FACETS: Final[dict[str, Callable[[Mapping[str, Any]], list[str]]]] = {
+    "severity": lambda finding: [str(finding["severity"])],
+    "rule": lambda finding: [str(finding["rule"])],
+    "architecture": lambda finding: [str(finding["architecture"])],
+    "zoo": lambda finding: sorted({str(model).partition(":")[0] for model in finding["models"]}),
+}
+
+SeverityName = Literal["high", "medium", "low", "info"]
+
+
+class AuditList(Answer):
+    """Audits that were started from the explorer, newest first."""
+
+    total: int
+    rows: list[Job]
+
+
+def audits(context: Context, query: Paged) -> AuditList:
+    jobs = [folder for folder in context.jobs.jobs() if folder.asked().get("kind") == _KIND]
+    return AuditList(
+        total=len(jobs), rows=[job_of(folder) for folder in jobs[query.offset : query.offset + query.limit]]
+    )
+
+
+class AuditQuery(Query):
+    id: str = Field(max_length=50, description="The id of the audit's job.")
+
+
+class SeverityCount(Answer):
+    severity: SeverityName
+    count: int
+
+
+class AuditSummary(Answer):
+    """`summary`: in one sentence. `notes`: which zoos were left out, and why. `severities`: how many findings there are
+    of each, the gravest first."""
+
+    job: Job
+    summary: Shown
+    notes: list[Shown]
+    architectures: int
+    severities: list[SeverityCount]
+
+
+def audit(context: Context, query: AuditQuery) -> AuditSummary:
+    folder, printed = _audit(context, query.id)
+    counts = Counter(finding["severity"] for finding in printed["findings"])
+    return AuditSummary(
+        job=job_of(folder),
+        summary=printed["facts"].get("summary", ""),
+        notes=printed["notes"][:_MOST_LINES],
+        architectures=len(printed["architectures"]),
+        severities=[
+            SeverityCount(severity=severity, count=counts[severity]) for severity in ("high", "medium", "low", "info")
+        ],
+    )
+
+
+class FindingsQuery(Paged):
+    """Several values of one facet mean any of them; several facets, and several words of a search, all of them."""
+
+    id: str = Field(max_length=50, description="The id of the audit's job.")
+    q: str = Field("", max_length=_LONGEST, description="Words: parts of titles, evidence, names of models and rules.")
+    severity: list[SeverityName] = Field([])
+    rule: list[str] = Field([], max_length=50)
+    architecture: list[str] = Field([], max_length=50)
+    zoo: list[str] = Field([], max_length=50)
+
+
+class FindingItem(Answer):
+    """One thing that is not as it is said to be. `models`: the odd one first."""
+
+    id: Shown
+    severity: SeverityName
+    rule: Shown
+    architecture: Shown
+    title: Shown
+    models: list[Shown]
+    evidence: list[Shown]
+    fix: Shown
+
+
+class FindingPage(Answer):
+    """`total` findings fit, of `all`; the gravest come first."""
+
+    total: int
+    all: int
+    offset: int
+    rows: list[FindingItem]
+    facets: list[Facet]
+
+
+def findings(context: Context, query: FindingsQuery) -> FindingPage:
+    _, printed = _audit(context, query.id)
+    known = printed["findings"]
+    words = query.q.casefold().split()
+    searched = np.array([all(word in _text(finding) for word in words) for finding in known], np.bool_)
+    columns = {name: facet_column(map(values, known)) for name, values in _FACETS.items()}
+    fitting, facets = faceted(searched, columns, {name: getattr(query, name) for name in _FACETS})
+    places = np.flatnonzero(fitting)[query.offset : query.offset + query.limit].tolist()
+    return FindingPage(
+        total=int(np.count_nonzero(fitting)),
+        all=len(known),
+        offset=query.offset,
+        rows=[_item(known[place]) for place in places],
+        facets=facets,
+    )
+
+
+def _text(finding: Mapping[str, Any]) -> str:
+    parts = (finding["title"], finding["rule"], finding["architecture"], *finding["models"], *finding["evidence"])
+    return "\n".join(map(str, parts)).casefold()
+
+
+def _item(finding: Mapping[str, Any]) -> FindingItem:
+    return FindingItem(
+        id=finding["id"],
+        severity=finding["severity"],
+        rule=finding["rule"],
+        architecture=finding["architecture"],
+        title=finding["title"],
+        models=finding["models"][:_MOST_LINES],
+        evidence=finding["evidence"][:_MOST_LINES],
+        fix=finding["fix"],
+    )
+
+
+def _audit(context: Context, job_id: str) -> tuple[Any, dict[str, Any]]:
+    folder = context.jobs.job(job_id)
+    if folder.asked().get("kind") != _KIND:
+        raise NotFound("This job is no audit.")
+    return folder, printed_by(folder)
+
+
+ENDPOINTS: Final = (
+    Endpoint("/audits", "Audits of zoos, newest first", Paged, AuditList, audits),
+    Endpoint("/audits/{id}", "One audit: how many findings of each severity", AuditQuery, AuditSummary, audit),
+    Endpoint("/audits/{id}/findings", "What an audit found", FindingsQuery, FindingPage, findings),
+)
