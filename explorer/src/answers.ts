@@ -177,6 +177,19 @@ export interface EvaluateJob {
   fresh?: boolean;
 }
 
+/** Which semantics make the gap of a trial. `lines`: all that `zoolens crosstrain explain` said. */
+export interface ExplanationItem {
+  study: string;
+  trial: string;
+  runs_in: string;
+  a: string;
+  b: string;
+  gap: string;
+  shares: (ShareItem)[];
+  chart: Record<string, unknown> | null;
+  lines: (string)[];
+}
+
 export interface Facet {
   name: string;
   values: (FacetValue)[];
@@ -635,6 +648,49 @@ export interface StageItem {
   updated: string;
 }
 
+/** `varied`: hyperparameters that differ between trials. `axes`: what /study/plane can be drawn over. `charts`: distributions, side against side and the whole space, as far as there is something to draw. */
+export interface StudyDetail {
+  study: StudyItem;
+  lead: string;
+  tiles: (StudyTile)[];
+  varied: (string)[];
+  axes: (string)[];
+  distributions: (Record<string, unknown>)[];
+  space: Record<string, unknown> | null;
+  explanations: (ExplanationItem)[];
+}
+
+/** Δ is the absolute difference of test accuracy between two sides of a trial. `with_delta`: trials that have one; `apart`: those of them whose sides are five points or more apart. */
+export interface StudyItem {
+  name: string;
+  frameworks: (string)[];
+  trials: number;
+  with_delta: number;
+  apart: number;
+  median_delta: string;
+  largest_delta: string;
+  source: string;
+}
+
+export interface StudyList {
+  total: number;
+  offset: number;
+  rows: (StudyItem)[];
+}
+
+/** Its data have the `trial` of each point. */
+export interface StudyPlane {
+  x: string;
+  y: string;
+  chart: Record<string, unknown>;
+}
+
+export interface StudyTile {
+  figure: string;
+  title: string;
+  kind: string;
+}
+
 /** What `zoolens trace show --json` prints of it. */
 export interface TraceData {
   data: Record<string, unknown>;
@@ -721,6 +777,37 @@ export interface TraceTimeline {
   span: SpanDetail | null;
 }
 
+/** `curves`: loss and accuracy of every side over the epochs; null where nobody kept two epochs. */
+export interface TrialDetail {
+  trial: TrialItem;
+  curves: Record<string, unknown> | null;
+  explanations: (ExplanationItem)[];
+}
+
+/** `notes`: what a reader must know before trusting its Δ. */
+export interface TrialItem {
+  trial: string;
+  hyperparameters: (Fact)[];
+  delta: string;
+  delta_value: number | null;
+  sides: (TrialSideItem)[];
+  notes: (string)[];
+}
+
+export interface TrialPage {
+  total: number;
+  offset: number;
+  rows: (TrialItem)[];
+}
+
+export interface TrialSideItem {
+  framework: string;
+  status: string;
+  accuracy: string;
+  seconds: string;
+  run: string;
+}
+
 export interface WatchedEndpoint {
   name: string;
   ready: boolean;
@@ -790,6 +877,11 @@ export interface Answers {
   "/traces/{run}/roofline": TraceRoofline;
   "/traces/{run}/data": TraceData;
   "/traces/{run}/compared/{other}": TraceDifferences;
+  "/studies": StudyList;
+  "/study": StudyDetail;
+  "/study/plane": StudyPlane;
+  "/study/trials": TrialPage;
+  "/study/trial": TrialDetail;
   "/jobs": JobList;
   "/jobs/{id}": Job;
   "/services/server": WatchedServer;

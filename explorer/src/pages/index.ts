@@ -10,6 +10,7 @@ import { ModelPage } from "./model";
 import { ModelsPage } from "./models";
 import { RunsPage } from "./runs";
 import { ServicesPage } from "./services";
+import { StudiesPage } from "./studies";
 import { TracesPage } from "./traces";
 
 export interface Page {
@@ -37,6 +38,7 @@ export const PAGES: Page[] = [
   { path: "services", title: "Services", link: "Services", component: ServicesPage },
   { path: "live", title: "Live", link: "Live", component: LivePage },
   { path: "traces", title: "Traces", link: "Traces", component: TracesPage },
+  { path: "studies", title: "Crosstrain", link: "Crosstrain", component: StudiesPage },
   { path: "jobs", title: "Jobs", link: "Jobs", component: JobsPage },
   { path: "api", title: "API", link: "API", component: ApiPage },
 ];

@@ -17,6 +17,7 @@ RESOURCES: Final = (
     "choose",
     "model",
     "traces",
+    "studies",
     "jobs",
     "services",
     "live",

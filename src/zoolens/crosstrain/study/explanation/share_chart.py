@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from zoolens.crosstrain.study.explanation.results import Explanation
@@ -15,7 +16,8 @@ MOST_SHARES: Final = 20
 _NAME: Final = 40  # characters of a semantic's name
 
 
-def _shares(explanation: Explanation) -> list[Share]:
+def shares_of(explanation: Explanation) -> list[Share]:
+    """The shares of all semantics, and what belongs to no single one."""
     explained = explanation.explained
     if explained is None:
         return []
@@ -24,7 +26,12 @@ def _shares(explanation: Explanation) -> list[Share]:
 
 def shares_chart(explanation: Explanation) -> Chart | None:
     """Points of accuracy that each semantic adds to the gap b − a; pale where they may be none. None: no shares."""
-    shares = _shares(explanation)[:MOST_SHARES]
+    return chart_of_shares(shares_of(explanation), explanation.pair.difference.value)
+
+
+def chart_of_shares(all_shares: Sequence[Share], gap: float) -> Chart | None:
+    """The same for shares that were read from somewhere. `gap`: b − a, in accuracy."""
+    shares = all_shares[:MOST_SHARES]
     if not shares:
         return None
     rows: list[dict[str, Any]] = [
@@ -50,7 +57,11 @@ def shares_chart(explanation: Explanation) -> Chart | None:
     }
     pale = {"condition": {"test": "datum.sure", "value": 0.95}, "value": 0.35}
     layers: list[Spec] = [
-        {"data": values([{"points": 0.0}]), "mark": {"type": "rule", "color": LINE}, "encoding": {"x": x}},
+        {
+            "data": values([{"points": 0.0}]),
+            "mark": {"type": "rule", "color": LINE, "aria": False},
+            "encoding": {"x": x},
+        },
         {
             "mark": {"type": "bar", "height": 13, "color": SERIES[0]},
             "encoding": {"y": y, "x": x, "x2": {"datum": 0}, "opacity": pale},
@@ -65,9 +76,8 @@ def shares_chart(explanation: Explanation) -> Chart | None:
             "encoding": {"y": y, "x": {"value": WIDTH}, "text": {"field": "words"}},
         },
     ]
-    gap = explanation.pair.difference
     title = "Which semantic makes the gap"
-    subtitle = f"Gap {100 * gap.value:+.2f} points; right: share of it. Pale: may be none.".replace("-", "−")
+    subtitle = f"Gap {100 * gap:+.2f} points; right: share of it. Pale: may be none.".replace("-", "−")
     spec = {
         "title": heading(title, subtitle),
         "width": WIDTH,

@@ -60,8 +60,8 @@ def write_report(
     drawn = images.can_draw()
     page = Page(
         study.name,
-        _lead(findings),
-        tiles=tuple(_tiles(findings)),
+        study_lead(findings),
+        tiles=tuple(study_tiles(findings)),
         sections=parts,
         facts=study.details,
         pictures=drawn,
@@ -84,7 +84,7 @@ def _files(findings: Findings) -> Iterator[Table]:
     yield from dependence_tables(findings)
 
 
-def _lead(findings: Findings) -> str:
+def study_lead(findings: Findings) -> str:
     study = findings.study
     names = (
         f"{', '.join(study.frameworks[:-1])} and {study.frameworks[-1]}" if len(study.frameworks) > 1 else "one side"
@@ -93,7 +93,7 @@ def _lead(findings: Findings) -> str:
     return f"{len(study.trials):,} trials, each trained by {names} with the same hyperparameters. Varied: {varied}."
 
 
-def _tiles(findings: Findings) -> Iterator[Tile]:
+def study_tiles(findings: Findings) -> Iterator[Tile]:
     yield Tile(f"{findings.pair_count:,}", "pairs with both accuracies")
     if findings.pair_count:
         share = findings.apart / findings.pair_count

@@ -25,25 +25,28 @@ HEIGHT: Final = 380
 
 def trials_as_data(findings: Findings) -> list[dict[str, Any]]:
     """Every trial with its hyperparameters, the accuracy and state of each side, and Δ; None where it is not known."""
-    return [
-        {
-            "trial": trial.id,
-            "hyperparameters": dict(trial.hyperparameters),
-            "delta": _known(findings.delta.values[place]),
-            "sides": [
-                {
-                    "framework": side.framework,
-                    "status": side.status,
-                    "accuracy": side.accuracy,
-                    "seconds": side.seconds,
-                    "run": side.run,
-                }
-                for side in trial.sides
-            ],
-            "notes": [*warnings(findings, trial), *trial.notes],
-        }
-        for place, trial in enumerate(findings.study.trials)
-    ]
+    return [trial_as_data(findings, place) for place in range(len(findings.study.trials))]
+
+
+def trial_as_data(findings: Findings, place: int) -> dict[str, Any]:
+    """The same of the trial at this place of the study."""
+    trial = findings.study.trials[place]
+    return {
+        "trial": trial.id,
+        "hyperparameters": dict(trial.hyperparameters),
+        "delta": _known(findings.delta.values[place]),
+        "sides": [
+            {
+                "framework": side.framework,
+                "status": side.status,
+                "accuracy": side.accuracy,
+                "seconds": side.seconds,
+                "run": side.run,
+            }
+            for side in trial.sides
+        ],
+        "notes": [*warnings(findings, trial), *trial.notes],
+    }
 
 
 def plane_names(findings: Findings) -> list[str]:

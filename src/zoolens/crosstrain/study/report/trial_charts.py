@@ -245,7 +245,9 @@ def _coloured(encoding: Spec, most: float, *, grey: bool = True) -> list[Spec]:
     return layers
 
 
-def training_chart(trials: Sequence[Trial]) -> Chart | None:
+def training_chart(
+    trials: Sequence[Trial], title: str = "How the trials that are furthest apart were trained"
+) -> Chart | None:
     """One row for each trial that has at least two epochs: the loss on the left, the accuracy on the right."""
     shown = [trial for trial in trials if max((_epochs(side) for side in trial.sides), default=0) > 1]
     if not shown:
@@ -258,7 +260,6 @@ def training_chart(trials: Sequence[Trial]) -> Chart | None:
         panels = [_course(trial, what, frameworks) for what in ("loss", "accuracy")]
         name = {**heading(f"Trial {clean(trial.id, 40)}{delta}"), **small}
         rows.append({"title": name, "hconcat": [panel for panel in panels if panel], "spacing": 40})
-    title = "How the trials that are furthest apart were trained"
     shared = {"scale": {"color": "shared"}}
     return Chart("training", title, {"title": heading(title), "vconcat": rows, "spacing": 24, "resolve": shared})
 
