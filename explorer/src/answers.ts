@@ -596,6 +596,14 @@ export interface SeverityCount {
   count: number;
 }
 
+/** How much of the gap a semantic makes, with its 95 % interval where it has one. `sure`: it is not nothing. */
+export interface ShareItem {
+  name: string;
+  points: string;
+  share: string;
+  sure: boolean;
+}
+
 /** A metric that rows are compared by. A shown figure times `factor` is in the store's unit. */
 export interface ShownRespect {
   metric: string;
