@@ -118,7 +118,8 @@ function Audit({ id }: { id: string }) {
         <bdi>{answer.job.title}</bdi>
       </h1>
       <p class="dim">
-        <Moment at={answer.job.created} />. {answer.architectures.toLocaleString("en")} architectures.
+        <Moment at={answer.job.created} />. {answer.architectures.toLocaleString("en")}{" "}
+        {answer.architectures === 1 ? "architecture" : "architectures"}.
       </p>
       {answer.summary && (
         <p class="verdict">

@@ -28,6 +28,9 @@ _FACETS: Final[dict[str, Callable[[Mapping[str, Any]], list[str]]]] = {
 SeverityName = Literal["high", "medium", "low", "info"]
 
 
+_GRAVEST_FIRST: Final[tuple[SeverityName, ...]] = ("high", "medium", "low", "info")
+
+
 class AuditList(Answer):
     """Audits that were started from the explorer, newest first."""
 
@@ -70,9 +73,7 @@ def audit(context: Context, query: AuditQuery) -> AuditSummary:
         summary=printed["facts"].get("summary", ""),
         notes=printed["notes"][:_MOST_LINES],
         architectures=len(printed["architectures"]),
-        severities=[
-            SeverityCount(severity=severity, count=counts[severity]) for severity in ("high", "medium", "low", "info")
-        ],
+        severities=[SeverityCount(severity=severity, count=counts[severity]) for severity in _GRAVEST_FIRST],
     )
 
 
@@ -123,8 +124,13 @@ def findings(context: Context, query: FindingsQuery) -> FindingPage:
         all=len(known),
         offset=query.offset,
         rows=[_item(known[place]) for place in places],
-        facets=facets,
+        facets=[_by_gravity(facet) if facet.name == "severity" else facet for facet in facets],
     )
+
+
+def _by_gravity(facet: Facet) -> Facet:
+    by_value = {value.value: value for value in facet.values}
+    return Facet(name=facet.name, values=[by_value[name] for name in _GRAVEST_FIRST if name in by_value])
 
 
 def _text(finding: Mapping[str, Any]) -> str:
