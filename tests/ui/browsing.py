@@ -5,6 +5,7 @@ import json
 import os
 import threading
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -12,13 +13,14 @@ import pytest
 
 SCREENS = {"wide": (1280, 900), "narrow": (400, 800)}
 SCHEMES = ("light", "dark")
+QUICK_ZOOS = ("demo", "folder", "package")
 SERIOUS = ("serious", "critical")
 PATIENCE = 20_000  # milliseconds
 
 
 @contextmanager
 def at_home(home):
-    """All of zoolens in this process looks into this home, and sees only the zoos that need no framework."""
+    """All of zoolens in this process looks into this home."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ZOOLENS_HOME", str(home))
         patch.delenv("ZOOLENS_STORE", raising=False)
@@ -28,8 +30,11 @@ def at_home(home):
 
 @contextmanager
 def serving(settings):
-    """A server of the explorer in a thread of this process; gives its address."""
+    """A server of the explorer in a thread of this process; gives its address. Without zoos of its own it lists those
+    that need no framework: others would take a minute in a fresh home."""
     from zoolens.ui.server import running
+
+    settings = settings if settings.zoos else replace(settings, zoos=QUICK_ZOOS)
 
     loop = asyncio.new_event_loop()
     ready, address, failure = threading.Event(), [], []

@@ -5,11 +5,13 @@ wide and narrow, and lets axe look for what keeps people out.
 """
 
 import shutil
+from contextlib import ExitStack
 
 import pytest
 from browsing import (
     CONTRAST,
     EVERYTHING_BUT_CONTRAST,
+    QUICK_ZOOS,
     SCHEMES,
     SCREENS,
     Visitor,
@@ -51,22 +53,18 @@ def explored_home(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def listed_zoos():
-    """Only zoos that are listed without a framework: others would take a minute in a fresh home."""
-    from zoolens import plugins
-
-    with pytest.MonkeyPatch.context() as patch:
-        names = plugins.names
-        quick = ["demo", "folder", "package"]
-        patch.setattr(plugins, "names", lambda group: quick if group == plugins.ZOOS else names(group))
-        yield
+    """The zoos that the explorers of these tests list: `serving` sees to it."""
+    return QUICK_ZOOS
 
 
 @pytest.fixture(scope="session")
-def explorer(explored_home, listed_zoos):
+def explorer(explored_home):
     """The address of a server over `explored_home`."""
     from zoolens.ui.settings import Settings
 
-    with at_home(explored_home), serving(Settings()) as url:
+    with ExitStack() as stack:
+        with at_home(explored_home):  # while it starts: other tests of this process have homes of their own
+            url = stack.enter_context(serving(Settings()))
         yield url
 
 

@@ -27,7 +27,7 @@ def made_audit():
 
 
 @pytest.fixture(scope="module")
-def audited(tmp_path_factory, listed_zoos, explorer):
+def audited(tmp_path_factory, explorer):
     """The address of an explorer with one audit, the audit, and the id of its job. The explorer of all tests comes
     before, because jobs are kept in the home that was entered last."""
     from zoolens import open_store

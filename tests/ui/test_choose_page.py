@@ -100,7 +100,7 @@ def test_other_figures_across_and_upwards(visitor):
 
 
 @pytest.fixture
-def strange(tmp_path, listed_zoos, chromium):
+def strange(tmp_path, chromium):
     """A window over a store with a hostile name, and one without runs."""
     from zoolens.ui.settings import Settings
 

@@ -71,7 +71,7 @@ def test_what_differs_in_the_files_of_two_models_is_a_job(visitor, two_models):
 
 
 @pytest.fixture
-def flipping(tmp_path, listed_zoos, chromium):
+def flipping(tmp_path, chromium):
     """A window over a store with one model in two stacks that answer three inputs differently, and the two runs."""
     from zoolens.comparisons.conftest import one_hot, write_run
     from zoolens.ui.settings import Settings

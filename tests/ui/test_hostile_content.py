@@ -39,7 +39,7 @@ VIEWS = {
 
 
 @pytest.fixture(scope="module")
-def hostile_explorer(tmp_path_factory, listed_zoos):
+def hostile_explorer(tmp_path_factory):
     from zoolens import open_store
     from zoolens.store.records import DatasetRecord, ModelRecord, Observation, StackRecord
     from zoolens.ui.settings import Settings

@@ -10,7 +10,7 @@ PATIENCE = 60_000
 
 
 @pytest.fixture(scope="module")
-def own_explorer(tmp_path_factory, listed_zoos):
+def own_explorer(tmp_path_factory):
     """An explorer with a home of its own, in which jobs may write."""
     from zoolens import open_store
     from zoolens.ui.settings import Settings

@@ -72,7 +72,7 @@ def test_everybody_can_read_it(look_everywhere):
 
 
 @pytest.fixture
-def strange(tmp_path, listed_zoos, chromium):
+def strange(tmp_path, chromium):
     """A window over a store with an unfinished, a failed and a hostile run."""
     from zoolens.ui.settings import Settings
 

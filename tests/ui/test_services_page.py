@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 
 @pytest.fixture(scope="module")
-def service_explorer(tmp_path_factory, listed_zoos):
+def service_explorer(tmp_path_factory):
     from zoolens import open_store
     from zoolens.serving.services.definition import Service
     from zoolens.serving.services.events import Answered, Event, EventKind, EventLog, Kept

@@ -20,7 +20,7 @@ HOSTILE = "<img src=x onerror=alert(1)>"
 
 
 @pytest.fixture(scope="module")
-def traced(tmp_path_factory, listed_zoos):
+def traced(tmp_path_factory):
     """A home with traces of one model in two runtimes that read different files of it; gives home, address, traces."""
     pytest.importorskip("onnxruntime")
     pytest.importorskip("ai_edge_litert")

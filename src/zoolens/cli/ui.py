@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="Folder whose models and data jobs may use. Repeatable.",
 )
+@click.option("--zoo", "zoos", multiple=True, help="List only this zoo. Repeatable.")
 @click.option("--server", metavar="URL", help="A running `zoolens serve`, such as http://127.0.0.1:8000, to watch.")
 @click.option("--no-browser", is_flag=True, help="Say where the explorer is, and open no browser.")
 @store_option("reads")
@@ -38,6 +39,7 @@ def command(
     host: str,
     token_file: Path | None,
     allowed: tuple[Path, ...],
+    zoos: tuple[str, ...],
     server: str | None,
     no_browser: bool,
     store: str | None,
@@ -54,7 +56,7 @@ def command(
     from zoolens.ui.settings import TOKEN_VARIABLE, Settings
 
     token = read_token(token_file, TOKEN_VARIABLE)
-    settings = Settings(store=store, host=host, port=port, token=token, allowed=allowed, server=server)
+    settings = Settings(store=store, host=host, port=port, token=token, allowed=allowed, zoos=zoos, server=server)
     run(_serve(settings, browser=not no_browser))
     click.echo("Stopped.")
 

@@ -50,7 +50,7 @@ def open_context(settings: Settings) -> Iterator[Context]:
     """Open the store, and begin to list the zoos and to read what lists of runs are sorted by."""
     with (
         open_store(settings.store, must_exist=True) as store,
-        ZooListing() as zoos,
+        ZooListing(settings.zoos) as zoos,
         JobBoard(settings) as jobs,
         LiveModels() as live,
     ):

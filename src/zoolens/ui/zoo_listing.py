@@ -37,6 +37,7 @@ class Listed:
 class ZooListing:
     """Use as a context manager: inside, `listed` grows until it is complete."""
 
+    zoos: Sequence[str] = ()  # none named: all
     listed: Listed = field(default_factory=Listed)
     _process: subprocess.Popen[bytes] | None = None
     _stopped: bool = False
@@ -58,7 +59,7 @@ class ZooListing:
         return self.listed.complete
 
     def _list(self) -> None:
-        names = plugins.names(plugins.ZOOS)
+        names = self.zoos or plugins.names(plugins.ZOOS)
         for name in sorted(names, key=lambda name: not is_kept(name)):  # what is quick comes first
             if not is_kept(name):
                 self._keep(name)

@@ -19,7 +19,7 @@ import psutil
 
 from zoolens.store.target import STORE_VARIABLE, resolve
 from zoolens.ui.endpoint import NotFound, RequestError
-from zoolens.ui.jobs.folder import JobFolder, JobState, job_folder, job_folders, make_job_folder
+from zoolens.ui.jobs.folder import JobFolder, JobState, job_folder, job_folders, jobs_dir, make_job_folder
 from zoolens.ui.jobs.kinds import JobParameters
 from zoolens.ui.settings import TOKEN_VARIABLE, Settings
 
@@ -34,6 +34,7 @@ class JobBoard:
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
+        self._root, self._environment = jobs_dir(), _environment(settings)  # as they are now: all jobs have the same
         self._lock, self._wake = threading.Lock(), threading.Event()
         self._waiting: list[JobFolder] = []
         self._running: JobFolder | None = None
@@ -41,7 +42,7 @@ class JobBoard:
         self._ended = False
 
     def __enter__(self) -> JobBoard:
-        for folder in job_folders():
+        for folder in job_folders(self._root):
             state = folder.state
             if folder.has_server():
                 continue  # of another server, which attends to it
@@ -78,19 +79,18 @@ class JobBoard:
         with self._lock:
             if self._ended or len(self._waiting) >= MOST_WAITING:
                 raise RequestError("Too many jobs wait already.", status=429, hint="Cancel one, or wait.")
-            folder = make_job_folder(
-                parameters.name, parameters.title, parameters.model_dump(mode="json"), parameters.arguments()
-            )
+            asked = parameters.model_dump(mode="json")
+            folder = make_job_folder(parameters.name, parameters.title, asked, parameters.arguments(), self._root)
             self._waiting.append(folder)
         self._wake.set()
         return folder
 
     def jobs(self) -> list[JobFolder]:
         """All jobs, newest first."""
-        return job_folders()
+        return job_folders(self._root)
 
     def job(self, job_id: str) -> JobFolder:
-        folder = job_folder(job_id)
+        folder = job_folder(job_id, self._root)
         if folder is None:
             raise NotFound(f"There is no job {job_id[:50]!r}.")
         return folder
@@ -129,7 +129,7 @@ class JobBoard:
 
     def _is_busy(self) -> bool:
         """Whether a job of another server of this user runs."""
-        return any(folder.state is JobState.RUNNING for folder in job_folders())
+        return any(folder.state is JobState.RUNNING for folder in job_folders(self._root))
 
     def _has_ended(self, folder: JobFolder) -> bool:
         if self._process is not None:
@@ -146,7 +146,7 @@ class JobBoard:
         quiet = subprocess.DEVNULL
         try:
             self._process = subprocess.Popen(
-                command, stdin=quiet, stdout=quiet, stderr=quiet, env=self._environment(), start_new_session=True
+                command, stdin=quiet, stdout=quiet, stderr=quiet, env=self._environment, start_new_session=True
             )
             folder.write_process(psutil.Process(self._process.pid))
         except (OSError, psutil.Error) as error:
@@ -154,14 +154,15 @@ class JobBoard:
             return
         self._running = folder
 
-    def _environment(self) -> dict[str, str]:
-        """The command finds the same store and the same home, whatever folder it runs in."""
-        environment = {name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE}
-        target = resolve(self._settings.store)
-        if target.path is not None:
-            environment[STORE_VARIABLE] = str(target.path)
-        elif self._settings.store is not None:
-            environment[STORE_VARIABLE] = str(self._settings.store)
-        if home := environment.get("ZOOLENS_HOME"):
-            environment["ZOOLENS_HOME"] = str(Path(home).absolute())
-        return environment
+
+def _environment(settings: Settings) -> dict[str, str]:
+    """With it a command finds the same store and the same home, whatever folder it runs in."""
+    environment = {name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE}
+    target = resolve(settings.store)
+    if target.path is not None:
+        environment[STORE_VARIABLE] = str(target.path)
+    elif settings.store is not None:
+        environment[STORE_VARIABLE] = str(settings.store)
+    if home := environment.get("ZOOLENS_HOME"):
+        environment["ZOOLENS_HOME"] = str(Path(home).absolute())
+    return environment

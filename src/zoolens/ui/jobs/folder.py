@@ -125,10 +125,12 @@ def jobs_dir() -> Path:
     return data_dir().absolute() / "jobs"
 
 
-def make_job_folder(kind: str, title: str, parameters: Mapping[str, Any], command: list[str]) -> JobFolder:
-    """A new job that waits for its turn."""
+def make_job_folder(
+    kind: str, title: str, parameters: Mapping[str, Any], command: list[str], root: Path | None = None
+) -> JobFolder:
+    """A new job that waits for its turn. `root`: where jobs lie, if not in the user's home."""
     now = datetime.now(UTC)
-    folder = JobFolder(jobs_dir() / f"{now:%Y%m%d%H%M%S}-{secrets.token_hex(4)}")
+    folder = JobFolder((root or jobs_dir()) / f"{now:%Y%m%d%H%M%S}-{secrets.token_hex(4)}")
     folder.path.mkdir(parents=True, mode=0o700)
     asked: dict[str, Any] = {
         "kind": kind,
@@ -142,18 +144,18 @@ def make_job_folder(kind: str, title: str, parameters: Mapping[str, Any], comman
     return folder
 
 
-def job_folders() -> list[JobFolder]:
+def job_folders(root: Path | None = None) -> list[JobFolder]:
     """All jobs, newest first."""
     try:
-        paths = [path for path in jobs_dir().iterdir() if _ID.fullmatch(path.name)]
+        paths = [path for path in (root or jobs_dir()).iterdir() if _ID.fullmatch(path.name)]
     except OSError:
         return []
     return [JobFolder(path) for path in sorted(paths, key=lambda path: path.name, reverse=True)]
 
 
-def job_folder(job_id: str) -> JobFolder | None:
+def job_folder(job_id: str, root: Path | None = None) -> JobFolder | None:
     """The job of this id. Nothing else can be named by it."""
-    folder = JobFolder(jobs_dir() / job_id) if _ID.fullmatch(job_id) else None
+    folder = JobFolder((root or jobs_dir()) / job_id) if _ID.fullmatch(job_id) else None
     return folder if folder is not None and folder.path.is_dir() else None
 
 

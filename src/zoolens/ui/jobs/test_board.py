@@ -135,8 +135,8 @@ def test_a_job_whose_process_is_gone_or_another_is_lost(settings):
 
 def test_the_token_is_not_given_to_jobs(settings):
     board = JobBoard(settings)
-    assert "ZOOLENS_UI_TOKEN" not in board._environment()
-    assert board._environment()["ZOOLENS_STORE"] == str(settings.store)
+    assert "ZOOLENS_UI_TOKEN" not in board._environment
+    assert board._environment["ZOOLENS_STORE"] == str(settings.store)
 
 
 def test_too_many_jobs_are_refused(settings, monkeypatch):
