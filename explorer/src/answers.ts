@@ -122,7 +122,7 @@ export interface ComparedRun {
   precision: string;
 }
 
-/** What `zoolens compare` says of two runs. `verdict`: how many answers differ, and whether the change of accuracy is more than chance. `answered`: both have answers that can be listed side by side. `differing`: inputs with different answers; null where the answers are no classes. `changed_classes`: how many classes changed, of which `classes` are the clearest. `cause` is empty where nothing differs. `cause_in_files`: the cause is in the files of two models, and a job "compare" looks into them. `parts_by_stack`: one model answers differently in two stacks, and a job "diverge" says at which layer they part. */
+/** What `zoolens compare` says of two runs. `verdict`: how many answers differ, and whether the change of accuracy is more than chance. `answered`: both have answers that can be listed side by side. `differing`: inputs with different answers; null where the answers are no classes. `changed_classes`: how many classes changed, of which `classes` are the clearest. `cause` is empty where nothing differs, or nothing that was recorded explains it. `cause_in_files`: the cause is in the files of two models, and a job "compare" looks into them. `parts_by_stack`: one model answers differently in the two runs, and a job "diverge" says at which layer they part. */
 export interface Comparison {
   a: ComparedRun;
   b: ComparedRun;

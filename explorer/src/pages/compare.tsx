@@ -213,6 +213,7 @@ function Cause({ answer }: { answer: Comparison }) {
           <bdi>{answer.cause}</bdi>
         </p>
       )}
+      {!answer.cause && !answer.cause_in_files && <p>Nothing that was recorded about the two runs explains it.</p>}
       {answer.cause_in_files && (
         <Explained
           answer={answer}
@@ -226,7 +227,7 @@ function Cause({ answer }: { answer: Comparison }) {
         <Explained
           answer={answer}
           kind="diverge"
-          text="One model answers differently in two stacks."
+          text="One model answers differently in the two runs."
           button="Find the layer where they part"
           command={`zoolens diverge ${a.id.slice(0, 8)} ${b.id.slice(0, 8)}`}
         />

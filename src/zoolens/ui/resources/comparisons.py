@@ -85,8 +85,9 @@ class Comparison(Answer):
     `verdict`: how many answers differ, and whether the change of accuracy is more than chance. `answered`: both have
     answers that can be listed side by side. `differing`: inputs with different answers; null where the answers are no
     classes. `changed_classes`: how many classes changed, of which `classes` are the clearest. `cause` is empty where
-    nothing differs. `cause_in_files`: the cause is in the files of two models, and a job "compare" looks into them.
-    `parts_by_stack`: one model answers differently in two stacks, and a job "diverge" says at which layer they part.
+    nothing differs, or nothing that was recorded explains it. `cause_in_files`: the cause is in the files of two
+    models, and a job "compare" looks into them.
+    `parts_by_stack`: one model answers differently in the two runs, and a job "diverge" says at which layer they part.
     """
 
     a: ComparedRun
@@ -123,7 +124,7 @@ def comparison(context: Context, query: ComparisonQuery) -> Comparison:
         tiles=[ComparisonTile(figure=tile.figure, title=tile.caption) for tile in tiles(report)],
         notes=list(_notes(report)),
         cause=report.cause or "",
-        cause_in_files=report.differs and report.cause is None,
+        cause_in_files=report.differs and a.model.fingerprint != b.model.fingerprint,
         parts_by_stack=report.parts_by_stack,
         answered=answers is not None or bool(report.vectors),
         labelled=answers is not None and answers.labelled,

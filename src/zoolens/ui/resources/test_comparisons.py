@@ -11,6 +11,7 @@ import numpy as np
 from zoolens.comparisons.compare import compare_runs
 from zoolens.comparisons.conftest import one_hot, write_run
 from zoolens.comparisons.report_page import verdict
+from zoolens.measure.predictions import KIND
 from zoolens.store.records import Observation
 from zoolens.ui.endpoint import PREFIX
 from zoolens.ui.jobs.folder import make_job_folder
@@ -62,6 +63,14 @@ def test_the_files_of_two_models_are_left_to_a_job(home, client, pair):
     other = write_run(home, "b", one_hot(WRONG, 4), LABELS)
     answer = client().get(f"{PREFIX}/comparison", params={"a": pair[0].id, "b": other.id}).json()
     assert (answer["cause"], answer["cause_in_files"], answer["parts_by_stack"]) == ("", True, False)
+
+
+def test_what_nothing_explains_is_not_said_to_be_in_the_files(home, client, pair):
+    twice = home.begin_run(pair[0].model, pair[0].dataset, pair[0].stack, attempt=1)
+    home.add_part(twice.id, KIND, 0, home.table(pair[1].id, KIND))
+    home.finish_stage(twice.id, "predictions")
+    answer = client().get(f"{PREFIX}/comparison", params={"a": pair[0].id, "b": twice.id}).json()
+    assert (answer["cause"], answer["cause_in_files"], answer["parts_by_stack"]) == ("", False, True)
 
 
 def test_a_run_is_the_same_as_itself(client, pair):
