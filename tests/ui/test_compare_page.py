@@ -95,7 +95,7 @@ def test_inputs_with_different_answers_come_first_and_lead_to_the_layer(flipping
     expect(rows).to_have_count(3)
     for row in rows.all():
         assert row.inner_text().index("✓ right") < row.inner_text().index("✗ wrong")
-    assert page.get_by_role("figure", name="Inputs with different answers").locator("svg").count() == 1
+    expect(page.get_by_role("figure", name="Inputs with different answers").locator("svg")).to_have_count(1)
     assert page.get_by_role("button", name="Find the layer where they part").is_visible()
     assert f"zoolens diverge {a.id[:8]} {b.id[:8]}" in window.text()
     page.get_by_label("Show").select_option("the same answers")
