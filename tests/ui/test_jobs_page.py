@@ -57,5 +57,5 @@ def test_what_may_not_be_started_is_said_beside_the_form(starter):
     starter.check()
 
 
-def test_everybody_can_read_it(look_everywhere):
-    look_everywhere("#/jobs", expect="No job was started yet.")
+def test_everybody_can_read_it(look_everywhere, own_explorer):
+    look_everywhere("#/jobs", expect="A job does what the command below it does", url=own_explorer)
