@@ -16,6 +16,7 @@ from zoolens.store.browsing import model_activity
 from zoolens.store.run_columns import RunIndex
 from zoolens.store.scopes import batch_scope
 from zoolens.store.store import Store, open_store
+from zoolens.store.target import resolve
 from zoolens.ui.jobs.board import JobBoard
 from zoolens.ui.live import LiveModels
 from zoolens.ui.model_index import ModelIndex
@@ -59,7 +60,7 @@ def open_context(settings: Settings) -> Iterator[Context]:
         reading.start()
         try:
             models, answers = ModelIndex(index, zoos), AnswerReader(store)
-            traces = TraceReader(store, None if settings.store is None else str(settings.store))
+            traces = TraceReader(store, _store_name(settings))
             yield Context(settings, store, index, models, answers, jobs, live, _watcher(settings), traces)
         finally:
             reading.join()
@@ -67,6 +68,12 @@ def open_context(settings: Settings) -> Iterator[Context]:
 
 def _watcher(settings: Settings) -> ServerWatcher | None:
     return None if settings.server is None else ServerWatcher(settings.server, read_token(None))
+
+
+def _store_name(settings: Settings) -> str | None:
+    """How another process names the same store, whatever becomes of the variables of this one."""
+    path = resolve(settings.store).path
+    return str(path.absolute()) if path is not None else None if settings.store is None else str(settings.store)
 
 
 def _read_ahead(index: RunIndex) -> None:
