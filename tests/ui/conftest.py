@@ -71,7 +71,7 @@ def explorer(explored_home):
 # --- the browser
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # no longer: its event loop runs on, and other tests of the process need their own
 def chromium():
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if found is None:
