@@ -20,6 +20,7 @@ from zoolens.store.values import to_json
 
 BEGIN: Final = "zoolens_begin"  # execution option: how SQLite is to begin a transaction; "" for none
 _SQLITE_HEADER: Final = b"SQLite format 3\0"
+_engines: Final = weakref.WeakKeyDictionary[Engine, Path]()  # that this process has, with the file of each
 BUSY_SECONDS: Final = 5.0  # SQLite waits this long by itself; `retry` goes on from there
 
 
@@ -66,6 +67,7 @@ def _sqlite(path: Path, patience: float) -> Engine:
     )
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
+    _engines[engine] = path
     return engine
 
 
@@ -117,7 +119,14 @@ def _begin_read_only(connection: Connection) -> None:
 
 
 def _refuse_other_file(path: Path) -> None:
-    """SQLite takes any file of a few bytes for an empty database, and would write over it."""
+    """SQLite takes any file of a few bytes for an empty database, and would write over it.
+
+    A store that this process has open is not read: to close a file takes from the process every lock that it holds on
+    it, those of SQLite's connections too. Another process would then take itself for the last one, and remove the
+    write-ahead log from under them.
+    """
+    if any(_is_same_file(path, other) for other in list(_engines.values())):
+        return
     try:
         with path.open("rb") as file:
             start = file.read(len(_SQLITE_HEADER))
@@ -129,6 +138,13 @@ def _refuse_other_file(path: Path) -> None:
         ) from error
     if start and start != _SQLITE_HEADER:
         raise StoreError(f"{path} is not a zoolens store.", hint="Name another file; this one was not altered.")
+
+
+def _is_same_file(path: Path, other: Path) -> bool:
+    try:
+        return path.samefile(other)
+    except OSError:  # one of them is not there yet, or no longer
+        return False
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: Any) -> None:

@@ -300,3 +300,19 @@ def test_a_run_that_was_cut_at_other_rows_is_not_merged(tmp_path):
             merge_run(here, packed)
         assert here.table(run.id, "predictions")["index"].to_pylist() == [0, 1, 2, 3, 4]
         assert merge_run(there, packed).id == run.id  # the same pieces again change nothing
+
+
+def test_a_store_that_is_opened_twice_is_safe_from_other_processes(path):
+    """The second opening once took away the locks of the first: "disk I/O error" after any other process had closed."""
+    other = f"from zoolens.store.store import open_store\nwith open_store({str(path)!r}) as store: store.runs()"
+    with open_store(path) as store:
+        first = begin(store)
+        with open_store(path) as again:
+            assert [run.id for run in again.runs()] == [first.id]
+        subprocess.run([sys.executable, "-c", other], check=True, timeout=60)
+
+        assert path.with_name(f"{path.name}-wal").exists()
+        assert [run.id for run in store.runs()] == [first.id]
+        store.finish_stage(first.id, "latency", [Observation("latency_p50", 1.0, unit="s")])
+    with open_store(path) as store:
+        assert store.stages(first.id)["latency"].done
