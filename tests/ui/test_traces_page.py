@@ -8,12 +8,14 @@ pytest.importorskip("playwright")
 from browsing import Visitor, at_home, serving
 from playwright.sync_api import expect
 
+from zoolens.engine.machine import available_cores
 from zoolens.present.figures import figure
-from zoolens.store.records import DatasetRecord, ModelRecord, RunKind, StackRecord
+from zoolens.store.records import DatasetRecord, ModelRecord, Observation, RunKind, StackRecord
 from zoolens.store.store import open_store
 from zoolens.tracing.comparison import compare_traces
 from zoolens.tracing.comparison import sentences as comparison_sentences
 from zoolens.tracing.report import merged_layers, sentences, timing_words
+from zoolens.tracing.roofline import peaks
 from zoolens.tracing.stored import load_trace
 
 HOSTILE = "<img src=x onerror=alert(1)>"
@@ -114,6 +116,20 @@ def test_two_traces_are_aligned(reader, traced):
 def test_a_roofline_needs_peaks_and_says_so(reader, traced):
     page = reader.visit(f"#/traces/{traced[2]['litert'].run.id}?tab=roofline", expect="was not measured yet")
     expect(page.get_by_role("button", name="Measure the peaks")).to_be_visible()
+
+
+def test_a_roofline_holds_layers_against_stored_peaks(look_everywhere, traced):
+    home, url, traces = traced
+    subject = peaks._processor(available_cores())
+    stack = StackRecord(peaks._fingerprint(subject), "machine:peaks", subject.identity, subject.identity)
+    with at_home(home), open_store() as store:
+        machine = ModelRecord("machine", "machine:made up", "machine", {})
+        run = store.begin_run(machine, DatasetRecord("p", "peaks", 0), stack, kind=RunKind.MACHINE)
+        found = [Observation(peaks.FLOPS, 5e10, scope="float32", unit="FLOP/s")]
+        found += [Observation(peaks.BANDWIDTH, 2e10, scope=f"bytes={1 << size}", unit="B/s") for size in (20, 30)]
+        store.finish_stage(run.id, peaks.STAGE, found)
+    view = f"#/traces/{traces['litert'].run.id}?tab=roofline"
+    look_everywhere(view, expect="of what is possible", url=url)
 
 
 def test_the_download_opens_in_perfetto(reader, traced):
