@@ -43,7 +43,7 @@ def _names(_: click.Context, __: click.Parameter, values: Sequence[str]) -> tupl
 )
 @click.option("--require", default="", help="Constraints: 'onnxruntime>=1.20, avx512, memory>=8GB'.")
 @click.option("--batch", "batches", default="1", callback=_numbers, help="Batch sizes to time, such as 1,8,32.")
-@click.option("--device", default="cpu", show_default=True, help="Device to run on: cpu, cuda or cuda:1.")
+@click.option("--device", default="cpu", show_default=True, help="Device: cpu, cuda, cuda:1, gpu (OpenVINO).")
 @click.option("--threads", type=click.IntRange(1), default=None, help="Threads inside the runtime.")
 @click.option(
     "--precision", type=click.Choice(["default", "float32"]), default="default", help="Force float32 arithmetic."

@@ -56,7 +56,7 @@ def build(data: str | None, task: str, structures: bool, store: str | None) -> N
 @click.option("--limit", type=click.IntRange(1), default=None, help="Use this many inputs of --data.")
 @click.option("--seed", type=int, default=None, help="Sample the inputs of --data at random.")
 @click.option("--runtime", "-r", "runtimes", multiple=True, help="Runtimes; default: all that can.")
-@click.option("--device", default="cpu", show_default=True, help="Device to run on: cpu, cuda or cuda:1.")
+@click.option("--device", default="cpu", show_default=True, help="Device: cpu, cuda, cuda:1, gpu (OpenVINO).")
 @store_option(None)
 @on_option
 @trust_option

@@ -1,4 +1,4 @@
-"""ONNX, OpenVINO IR, TFLite and TensorFlow models in OpenVINO (CPU plug-in)."""
+"""ONNX, OpenVINO IR, TFLite and TensorFlow models in OpenVINO (CPU plug-in, and its GPU plug-in, which is untested)."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ from zoolens.runtimes.base import (
     model_text,
 )
 from zoolens.runtimes.calls import observed_calls
+from zoolens.runtimes.devices import device_index
 from zoolens.runtimes.observing import Captured, CapturePoint, Profile, check_points
 from zoolens.runtimes.openvinolayers import (
     PRECISIONS,
@@ -50,11 +51,12 @@ _KEPT_BATCHES: Final = 3
 
 class OpenVino(Runtime):
     name = "openvino"
-    summary = "OpenVINO, CPU plug-in"
+    summary = "OpenVINO, CPU plug-in (GPU plug-in: untested)"
     formats = ("openvino-ir", "onnx", "tflite", "tf-savedmodel", "tf-frozen")
     requirements = ("openvino",)
     distributions = ("openvino",)
     extra = "openvino"
+    devices = ("cpu", "gpu")  # the GPU plug-in was never tried: none of our machines has an Intel GPU
     protocol = 2  # 2: with input tensors of our own, see `_Request`
     cannot: ClassVar[Mapping[str, str]] = {"compile_mode": "a model is always compiled for the processor"}
 
@@ -92,12 +94,13 @@ class OpenVinoSession(Session):
         self._graph, self._model = graph, model
         self._tapped: tuple[tuple[tuple[str, ...], int | None], _Request] | None = None  # the last one that was read
         self._config: dict[str, Any] = {}
-        if options.threads is not None:
+        self._device = _plugin(self._core, options.device)
+        if options.threads is not None and self._device == "CPU":
             self._config["INFERENCE_NUM_THREADS"] = options.threads
         if options.precision == "float32":
             self._config["INFERENCE_PRECISION_HINT"] = "f32"
         self.inputs, self.outputs = _specs(graph, model)
-        self._compiled = self._core.compile_model(graph, "CPU", self._config)
+        self._compiled = self._core.compile_model(graph, self._device, self._config)
         self._request: Any = _Request(openvino, self._compiled)
         self._for_batch: dict[int, _Request] = {}
 
@@ -123,7 +126,7 @@ class OpenVinoSession(Session):
         if batch not in self._for_batch:
             if len(self._for_batch) >= _KEPT_BATCHES:
                 del self._for_batch[next(iter(self._for_batch))]
-            compiled = self._core.compile_model(self._copy(batch), "CPU", self._config)
+            compiled = self._core.compile_model(self._copy(batch), self._device, self._config)
             self._for_batch[batch] = _Request(self._openvino, compiled)
         return self._for_batch[batch]
 
@@ -149,7 +152,7 @@ class OpenVinoSession(Session):
     def _profiles(self, feeds: Mapping[str, Tensor], most: int) -> list[Profile]:
         """As many calls as can be told apart with one compilation (see `openvinolayers`)."""
         graph = self._copy(self._other_batch(feeds))
-        compiled = self._core.compile_model(graph, "CPU", {**self._config, "PERF_COUNT": True})
+        compiled = self._core.compile_model(graph, self._device, {**self._config, "PERF_COUNT": True})
         layers = {layer.name: layer for layer in executed_layers(compiled)}
         request, values = _Request(self._openvino, compiled), [feeds[spec.name] for spec in self.inputs]
         counters = Counters(request.request)
@@ -196,7 +199,7 @@ class OpenVinoSession(Session):
         """The model with inner tensors as outputs, in the order of their names."""
         graph = self._copy(batch)
         graph.add_results([self._openvino.op.Result(find_port(graph, self._points[name][1])) for name in names])
-        return _Request(self._openvino, self._core.compile_model(graph, "CPU", self._config))
+        return _Request(self._openvino, self._core.compile_model(graph, self._device, self._config))
 
     def effective(self) -> Effective:
         layers = list(executed_layers(self._compiled))
@@ -206,7 +209,7 @@ class OpenVinoSession(Session):
         return Effective(
             provider=", ".join(self._compiled.get_property("EXECUTION_DEVICES")),
             precision="+".join(precisions) or None,
-            threads=int(self._compiled.get_property("INFERENCE_NUM_THREADS")),
+            threads=int(self._compiled.get_property("INFERENCE_NUM_THREADS")) if self._device == "CPU" else None,
             details={"kernels": ", ".join(f"{count} {kernel}" for kernel, count in kernels.most_common(6))},
         )
 
@@ -216,6 +219,19 @@ class OpenVinoSession(Session):
     def close(self) -> None:
         self._request = self._compiled = self._graph = self._tapped = None
         self._for_batch.clear()
+
+
+def _plugin(core: Any, device: str) -> str:
+    """What OpenVINO calls a device: "CPU", or "GPU.1" for gpu:1."""
+    if device == "cpu":
+        return "CPU"
+    gpus = [name for name in core.available_devices if name.partition(".")[0] == "GPU"]
+    if device_index(device) >= len(gpus):
+        raise ModelError(
+            f"openvino cannot run on {device} here: it sees {', '.join(core.available_devices)}.",
+            hint="Run with --device cpu, or install the driver of an Intel GPU.",
+        )
+    return f"GPU.{device_index(device)}"  # OpenVINO takes the number of a single GPU as well
 
 
 class _Request:

@@ -146,3 +146,12 @@ def test_what_cannot_be_converted_is_named(tmp_path):
     onnx.save(model, str(files.path()))
     with pytest.raises(ModelError, match="Reloo"):
         OpenVino().open(files)
+
+
+def test_without_a_gpu_that_it_can_use_that_is_said(tmp_path):
+    import openvino
+
+    if any(name.startswith("GPU") for name in openvino.Core().available_devices):
+        pytest.skip("OpenVINO sees a GPU here")
+    with pytest.raises(ModelError, match="openvino cannot run on gpu:1 here: it sees CPU"):
+        OpenVino().open(models.onnx(tmp_path), Options(device="gpu:1"))
