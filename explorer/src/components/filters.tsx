@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Facet } from "../answers";
 
-const PAUSE = 40; // milliseconds after the last key before the search begins
+const PAUSE = 15; // milliseconds after the last key before the search begins
 
 export function SearchBox(props: { label: string; value: string; onSearch: (value: string) => void; hint?: string }) {
   const { label, value, onSearch, hint } = props;

@@ -155,13 +155,16 @@ def _search(known: Models, key: tuple[tuple[str, ...], Chosen]) -> Found:
 def _found(known: Models, words: tuple[str, ...], chosen: Chosen) -> Found:
     columns = known.derived("facets", lambda: {name: facet_column(map(of, known.rows)) for name, of in _FACETS.items()})
     fitting = np.ones(len(known.rows), np.bool_)
+    texts = known.derived("texts", lambda: [row.text for row in known.rows])
     for word in words:
-        fitting &= np.fromiter((word in row.text for row in known.rows), np.bool_, len(known.rows))
+        fitting &= np.array([word in text for text in texts], np.bool_)
     mask, facets = faceted(fitting, columns, dict(chosen))
     places = np.flatnonzero(mask)
     if words:  # those whose names have the words come first
-        named = [all(word in known.rows[place].ref.lower() for word in words) for place in places.tolist()]
-        places = places[np.argsort(~np.array(named, np.bool_), kind="stable")]
+        names = known.derived("names", lambda: [row.ref.lower() for row in known.rows])
+        fitting_names = [names[place] for place in places.tolist()]
+        named = np.all([[word in name for name in fitting_names] for word in words], axis=0)
+        places = places[np.argsort(~named, kind="stable")]
     return places, facets
 
 
