@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 from zoolens.comparisons.answer_pages import AnswerOrder, AnswerReader, AnswersShown, page_of_answers
 from zoolens.comparisons.compare import compare_runs
 from zoolens.comparisons.report_page import change_words, verdict
-from zoolens.present.figures import percent, with_interval
+from zoolens.present.figures import percent, probability, with_interval
 from zoolens.store.store import open_store
 
 
@@ -23,7 +23,7 @@ def two_models(explored_home):
             for name in ("lenet-torch", "lenet-int8")
         )
         rows = page_of_answers(
-            AnswerReader(store), a, b, order=AnswerOrder.DISAGREEMENT, shown=AnswersShown.ALL, limit=20
+            AnswerReader(store), a, b, order=AnswerOrder.DISAGREEMENT, shown=AnswersShown.ALL, limit=24
         ).rows
         yield compare_runs(store, a, b, open_files=False), rows
 
@@ -47,16 +47,34 @@ def test_the_figures_are_those_of_the_command(visitor, two_models):
         assert change_words(pair) in line
     for item in report.environment:
         assert item.what in words
-    page.get_by_label("Show").select_option("all answers")
-    inputs = page.get_by_role("region", name="Answers of both runs").locator("tbody tr")
-    expect(inputs).to_have_count(20)
+    page.get_by_label("Show").select_option("all inputs")
+    inputs = page.get_by_role("list", name="Answers of both runs").locator("> li")
+    expect(inputs).to_have_count(24)
+    expect(inputs.locator("img")).to_have_count(24)
     for row, shown in zip(rows[:5], inputs.all(), strict=False):
         line = shown.inner_text()
         assert row.input in line
         assert row.truth in line
         assert line.count("✓ right") == (row.ours.right is True) + (row.theirs.right is True)
-        assert row.ours.words in line
-        assert row.theirs.words in line
+        for scored in (*row.ours.best, *row.theirs.best):
+            assert f"{scored.name}\n{probability(scored.score)}" in line
+        assert shown.locator("img").get_attribute("src").endswith(f"/runs/{report.a.id}/inputs/{row.index}")
+
+
+def test_confusion_and_calibration_of_both_lead_to_inputs(visitor, two_models):
+    report, _ = two_models
+    page = visitor.visit(f"#/compare?a={report.a.id}&b={report.b.id}&part=confusion", expect="Pick a cell")
+    pairs = page.get_by_role("region", name="Pairs of classes that are confused most")
+    expect(pairs).to_have_count(2)
+    pairs.first.get_by_role("button").first.click()
+    expect(page.get_by_role("tab", name="Input by input")).to_have_attribute("aria-selected", "true")
+    page.wait_for_url("**shown=all&label=*")
+    page.get_by_role("tab", name="Calibration").click()
+    bins = page.get_by_role("region", name="Confidence and accuracy")
+    expect(bins).to_have_count(2)
+    bins.last.locator("tbody tr").last.get_by_role("button").click()
+    page.wait_for_url(f"**#/run/{report.b.id}?tab=inputs&other={report.a.id}*")
+    expect(page.get_by_role("list", name="Answers of both runs").locator("> li img").first).to_be_visible()
 
 
 def test_what_differs_in_the_files_of_two_models_is_a_job(visitor, two_models):
@@ -91,8 +109,9 @@ def flipping(tmp_path, chromium):
 def test_inputs_with_different_answers_come_first_and_lead_to_the_layer(flipping):
     window, a, b = flipping
     page = window.visit(f"#/compare?a={a.id}&b={b.id}", expect="3 of 20 inputs.")
-    rows = page.get_by_role("region", name="Answers of both runs").locator("tbody tr")
+    rows = page.get_by_role("list", name="Answers of both runs").locator("> li")
     expect(rows).to_have_count(3)
+    assert "does not say where its data lie" in window.text()
     for row in rows.all():
         assert row.inner_text().index("✓ right") < row.inner_text().index("✗ wrong")
     expect(page.get_by_role("figure", name="Inputs with different answers").locator("svg")).to_have_count(1)

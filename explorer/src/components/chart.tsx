@@ -76,7 +76,7 @@ export function Chart({ spec, title, onPick, signals = [], onSignal }: ChartProp
     };
   }, [text]);
   return (
-    <figure class="chart" aria-label={title}>
+    <figure class={onPick ? "chart pickable" : "chart"} aria-label={title}>
       {/* Thousands of marks say nothing to who hears them: the title and the tables do. */}
       <div ref={place} aria-hidden="true" />
       {error && <p role="alert">The chart cannot be drawn: {error}</p>}

@@ -1,19 +1,22 @@
 // Two runs on the same inputs: what changed, whether that is more than chance, the likely cause, and input by input.
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
-import type { ComparedClass, ComparedFigure, ComparedRun, Comparison, PredictedAnswer, PredictionItem, RunItem, StackChange } from "../answers";
+import type { ComparedClass, ComparedFigure, ComparedRun, Comparison, RunItem, StackChange } from "../answers";
 import { ApiError, isLive, useAnswer } from "../api";
 import { Chart } from "../components/chart";
 import { FigureCell, Moment, Tile } from "../components/figure";
 import { SearchBox } from "../components/filters";
+import { Gallery } from "../components/gallery";
 import { JobCard } from "../components/job";
+import { Calibration, Confusion } from "../components/judged";
 import { PageLink } from "../components/link";
 import { EmptyState, ErrorState, Loading } from "../components/states";
 import { type Column, Pager, Table } from "../components/table";
+import { Tabs } from "../components/tabs";
 import { startJob } from "../jobs";
 import { address, setQuery, useQueryState, useRoute } from "../router";
 
 const LISTED = 10; // runs to choose from
-const LIMIT = 20; // inputs
 
 export function ComparePage() {
   const { query } = useRoute();
@@ -309,106 +312,70 @@ function Figures({ answer }: { answer: Comparison }) {
   );
 }
 
-const SHOWN: Record<string, string> = {
-  disagreeing: "different answers",
-  agreeing: "the same answers",
-  all: "all answers",
-  right: "A is right",
-  wrong: "A is wrong",
-};
-const ORDERS: Record<string, string> = {
-  disagreement: "disagreement, the surest first",
-  loss: "loss of A",
-  surest: "A is surest",
-  "least sure": "A is least sure",
-  index: "place in the data",
-};
-const OF_LABELS = ["right", "wrong", "loss"]; // nobody knows them without labels
-
-/** Both answers to every input. */
+/** Both answers to every input, and what each run confuses and knows of itself. */
 function Inputs({ answer }: { answer: Comparison }) {
-  const { query } = useRoute();
-  const shown = query.get("shown") ?? "disagreeing";
-  const order = query.get("order") ?? "disagreement";
-  const offset = Number(query.get("offset") ?? 0) || 0;
-  const { answer: page, error, loading, again } = useAnswer("/runs/{run}/predictions", {
-    run: answer.a.id,
-    other: answer.b.id,
-    order,
-    shown,
-    offset,
-    limit: LIMIT,
-  });
-  const offered = (names: Record<string, string>) =>
-    Object.entries(names).filter(([name]) => answer.labelled || !OF_LABELS.includes(name));
-  const choice = (title: string, name: string, value: string, initial: string, names: Record<string, string>) => (
-    <label class="sorting">
-      {title}{" "}
-      <select
-        value={value}
-        onChange={({ currentTarget }) =>
-          setQuery({ [name]: currentTarget.value === initial ? "" : currentTarget.value, offset: "" })
-        }
-      >
-        {offered(names).map(([key, words]) => (
-          <option value={key}>{words}</option>
-        ))}
-      </select>
-    </label>
+  const { a, b } = answer;
+  const both = (one: (letter: string, run: ComparedRun) => ComponentChildren) => (
+    <div class="sides">
+      <div class="column">{one("A", a)}</div>
+      <div class="column">{one("B", b)}</div>
+    </div>
   );
+  /** Inputs of A are on this page; those of B alone are on the page of its run, with A beside it. */
+  const show = (letter: string, changes: Record<string, string>) => {
+    if (letter === "A") {
+      setQuery({ part: "", shown: "all", order: "", label: "", answer: "", bin: "", offset: "", ...changes });
+    } else {
+      window.location.hash = address(`run/${b.id}`, { tab: "inputs", other: a.id, shown: "all", ...changes });
+    }
+  };
   return (
     <section aria-label="Answers">
-      <h2>Answers, input by input</h2>
-      {answer.flips_chart && <Chart spec={answer.flips_chart} title="Inputs with different answers by how sure each run is" />}
-      <div class="bar">
-        {choice("Show", "shown", shown, "disagreeing", SHOWN)}
-        {choice("Sort by", "order", order, "disagreement", ORDERS)}
-      </div>
-      {error && <ErrorState error={error} again={again} />}
-      {!page && !error && <Loading />}
-      {page && (
-        <p class="found" role="status">
-          {page.total.toLocaleString("en")} of {page.inputs.toLocaleString("en")} inputs
-          {page.unknown > 0 && `; ${page.unknown.toLocaleString("en")} come last, because what they are sorted by is not known`}.
-        </p>
-      )}
-      {page && page.rows.length > 0 && (
-        <Table label="Answers of both runs" columns={ANSWERS} rows={page.rows} rowKey={(row) => String(row.index)} busy={loading} />
-      )}
-      {page?.rows.length === 0 && (
-        <p>{shown === "disagreeing" ? "Both give the same answer to every input." : "There is no such input."}</p>
-      )}
-      {page && (
-        <Pager
-          offset={offset}
-          limit={LIMIT}
-          total={page.total}
-          onOffset={(next) => setQuery({ offset: next ? String(next) : "" })}
-        />
-      )}
+      <h2>Answers</h2>
+      <Tabs
+        label="Answers of both runs"
+        parameter="part"
+        tabs={[
+          {
+            key: "inputs",
+            title: "Input by input",
+            content: () => (
+              <>
+                {answer.flips_chart && (
+                  <Chart spec={answer.flips_chart} title="Inputs with different answers by how sure each run is" />
+                )}
+                <Gallery run={a.id} other={b.id} />
+              </>
+            ),
+          },
+          {
+            key: "confusion",
+            title: "Confusion",
+            content: () =>
+              both((letter, run) => (
+                <>
+                  <h3>{letter}</h3>
+                  <Confusion
+                    run={run.id}
+                    onPick={(label, given) => show(letter, { label: String(label), answer: String(given) })}
+                  />
+                </>
+              )),
+          },
+          {
+            key: "calibration",
+            title: "Calibration",
+            content: () =>
+              both((letter, run) => (
+                <>
+                  <h3>{letter}</h3>
+                  <Calibration run={run.id} onPick={(bin) => show(letter, { bin: String(bin) })} />
+                </>
+              )),
+          },
+        ]}
+      />
     </section>
-  );
-}
-
-const ANSWERS: Column<PredictionItem>[] = [
-  { key: "input", title: "Input", cell: (row) => <bdi class="wide">{row.input}</bdi> },
-  {
-    key: "truth",
-    title: "Truth",
-    cell: (row) => (row.label === null ? <span class="dim">not known</span> : <bdi>{row.truth || row.label}</bdi>),
-  },
-  { key: "a", title: "A says", cell: (row) => <Said answer={row.ours} /> },
-  { key: "b", title: "B says", cell: (row) => <Said answer={row.theirs} /> },
-];
-
-function Said({ answer }: { answer: PredictedAnswer | null }) {
-  if (!answer) return <span class="dim">–</span>;
-  return (
-    <span class="reply">
-      <bdi>{answer.words}</bdi>
-      {answer.right !== null && <span class={answer.right ? "right" : "wrong"}>{answer.right ? "✓ right" : "✗ wrong"}</span>}
-      {answer.score !== null && <progress max={1} value={answer.score} aria-label="score" />}
-    </span>
   );
 }
 

@@ -8,6 +8,7 @@ import { JobsPage } from "./jobs";
 import { LivePage } from "./live";
 import { ModelPage } from "./model";
 import { ModelsPage } from "./models";
+import { RunPage } from "./run";
 import { RunsPage } from "./runs";
 import { ServicesPage } from "./services";
 import { StudiesPage } from "./studies";
@@ -33,6 +34,7 @@ export const PAGES: Page[] = [
   { path: "model", title: "Model", component: ModelPage },
   { path: "choose", title: "Choose", link: "Choose", component: ChoosePage },
   { path: "runs", title: "Runs", link: "Runs", component: RunsPage },
+  { path: "run", title: "Run", component: RunPage },
   { path: "compare", title: "Compare", link: "Compare", component: ComparePage },
   { path: "audit", title: "Audit", link: "Audit", component: AuditPage },
   { path: "services", title: "Services", link: "Services", component: ServicesPage },

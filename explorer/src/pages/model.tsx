@@ -1,9 +1,9 @@
 // One model: what its source says beside what was measured, what its layers cost, the network itself, namesakes, runs.
 import { useState } from "preact/hooks";
-import type { ClaimItem, ModelDetail, Namesake, NetworkDifference } from "../answers";
+import type { ClaimItem, ModelDetail, Namesake, NetworkDifference, RunItem } from "../answers";
 import { resourceUrl, useAnswer } from "../api";
 import { Chart, type Spec } from "../components/chart";
-import { Tile } from "../components/figure";
+import { FigureCell, Moment, Tile } from "../components/figure";
 import { PageLink } from "../components/link";
 import { EmptyState, ErrorState, Loading } from "../components/states";
 import { type Column, Table } from "../components/table";
@@ -160,10 +160,47 @@ function History({ model }: { model: ModelDetail }) {
           ))}
         </select>
       </label>
-      {answer ? <Chart spec={answer.chart as Spec} title={answer.title} /> : <Loading what="Reading its runs" />}
+      {answer ? (
+        <Chart
+          spec={answer.chart as Spec}
+          title={answer.title}
+          onPick={({ run }) => {
+            if (typeof run === "string") window.location.hash = address(`run/${run}`);
+          }}
+        />
+      ) : (
+        <Loading what="Reading its runs" />
+      )}
+      <NewestRuns model={model.ref} />
     </>
   );
 }
+
+const NEWEST = 10;
+
+/** Its newest runs, each with the way to its page. */
+function NewestRuns({ model }: { model: string }) {
+  const { answer } = useAnswer("/runs", { model: [model], limit: NEWEST });
+  if (!answer?.rows.length) return null;
+  return <Table label="Newest runs" columns={RUNS} rows={answer.rows} rowKey={(row) => row.id} />;
+}
+
+const RUNS: Column<RunItem>[] = [
+  {
+    key: "run",
+    title: "Run",
+    cell: (row) => (
+      <PageLink page="run" rest={row.id}>
+        <code class="id">{row.id.slice(0, 8)}</code>
+      </PageLink>
+    ),
+  },
+  { key: "when", title: "Begun", cell: (row) => <Moment at={row.created} /> },
+  { key: "data", title: "Data", cell: (row) => <bdi class="wide">{row.dataset}</bdi> },
+  { key: "stack", title: "Stack", cell: (row) => <bdi class="wide">{row.stack}</bdi> },
+  { key: "top1", title: "Top-1", number: true, cell: (row) => <FigureCell figure={row.top1} /> },
+  { key: "latency", title: "p50", number: true, cell: (row) => <FigureCell figure={row.latency_p50} /> },
+];
 
 function Namesakes({ model }: { model: ModelDetail }) {
   const [other] = useQueryState("other");

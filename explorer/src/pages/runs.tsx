@@ -7,7 +7,7 @@ import { Facets, type FacetNames, SearchBox } from "../components/filters";
 import { PageLink } from "../components/link";
 import { EmptyState, ErrorState, Loading } from "../components/states";
 import { type Column, Pager, Table, useColumns } from "../components/table";
-import { setQuery, useRoute } from "../router";
+import { address, setQuery, useRoute } from "../router";
 
 const LIMIT = 30; // two screens; more take longer to lay out than to find
 const NEWEST = "-created";
@@ -40,7 +40,8 @@ export function RunsPage() {
   const sorts = useAnswer("/figures").answer?.rows ?? [];
   const by = sort.replace(/^-/, "");
   const own = USUAL.includes(by) ? "" : by;
-  const [columns, chooser] = useColumns(useMemo(() => COLUMNS(own), [own]));
+  const picked = query.getAll("picked");
+  const [columns, chooser] = useColumns(useMemo(() => COLUMNS(own, picked), [own, picked.join()]));
   const filtered = Boolean(query.get("q") || since || until || model.length) || Object.values(facets).some((one) => one.length);
   return (
     <>
@@ -87,6 +88,7 @@ export function RunsPage() {
               )}
               {answer.lacking > 0 && ` ${answer.lacking.toLocaleString("en")} without this figure come last.`}
             </p>
+            <Picked picked={picked} rows={answer.rows} />
             {answer.rows.length ? (
               <Table
                 label="Runs"
@@ -114,6 +116,28 @@ export function RunsPage() {
         </div>
       )}
     </>
+  );
+}
+
+/** The runs that were chosen, and the way to their comparison. */
+function Picked({ picked, rows }: { picked: string[]; rows: RunItem[] }) {
+  if (!picked.length) return null;
+  const [a, b] = picked;
+  const data = new Set(picked.map((id) => rows.find((row) => row.id === id)?.dataset).filter(Boolean));
+  return (
+    <p class="picked-runs" role="status">
+      {picked.length === 1 && "One run is chosen: choose another one on the same data to compare them."}
+      {picked.length === 2 && (
+        <a class="button" href={address("compare", { a, b })}>
+          Compare these two
+        </a>
+      )}
+      {picked.length > 2 && `${picked.length} runs are chosen: only two can be compared.`}
+      {picked.length === 2 && data.size > 1 && <span class="problem"> They ran on different data.</span>}{" "}
+      <button type="button" class="more" onClick={() => setQuery({ picked: "" })}>
+        Choose none
+      </button>
+    </p>
   );
 }
 
@@ -172,7 +196,11 @@ function first(by: string): string {
   return /^(latency|roundtrip|cold|ece|brier|nll|file_size|parameters|memory|energy)/.test(by) ? by : `-${by}`;
 }
 
-const COLUMNS = (by: string): Column<RunItem>[] => [
+function pick(id: string, picked: string[]): void {
+  setQuery({ picked: picked.includes(id) ? picked.filter((other) => other !== id) : [...picked, id] }, true);
+}
+
+const COLUMNS = (by: string, picked: string[]): Column<RunItem>[] => [
   {
     key: "model",
     title: "Model",
@@ -196,10 +224,18 @@ const COLUMNS = (by: string): Column<RunItem>[] => [
     key: "run",
     title: "Run",
     cell: (row) => (
-      <PageLink page="run" rest={row.id}>
-        <code class="id">{row.id.slice(0, 8)}</code>
-        {row.attempt > 0 && ` #${row.attempt}`}
-      </PageLink>
+      <span class="id">
+        <input
+          type="checkbox"
+          aria-label={`Choose run ${row.id.slice(0, 8)} to compare it`}
+          checked={picked.includes(row.id)}
+          onChange={() => pick(row.id, picked)}
+        />{" "}
+        <PageLink page="run" rest={row.id}>
+          <code>{row.id.slice(0, 8)}</code>
+          {row.attempt > 0 && ` #${row.attempt}`}
+        </PageLink>
+      </span>
     ),
   },
   { key: "when", title: "Begun", sort: "created", descending: true, cell: (row) => <Moment at={row.created} /> },

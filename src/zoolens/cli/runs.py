@@ -14,7 +14,7 @@ from zoolens.manifests.twins import origin_of_twin
 from zoolens.present.figures import count, disturbed_mark, figure, provenance_mark, stack_label, with_interval
 from zoolens.present.tables import Column
 from zoolens.present.terminal import echo_json, make_console, plain, print_blocks, print_facts, print_table
-from zoolens.store.records import Observation, Provenance, Run, RunKind, StageState
+from zoolens.store.records import Observation, Provenance, Run, StageState
 from zoolens.store.scopes import parse_scope
 
 if TYPE_CHECKING:
@@ -84,6 +84,7 @@ def command(
 def show(ctx: click.Context, run: str, store: str | None, as_json: bool) -> None:
     """Show everything about RUN: an id, a prefix of one, 'last' or 'last~1'."""
     from zoolens.measure.classorder import judged_right
+    from zoolens.measure.run_data import run_data
     from zoolens.store.store import open_store
 
     with open_store(store or (ctx.obj or {}).get("store"), must_exist=True) as opened:
@@ -92,9 +93,7 @@ def show(ctx: click.Context, run: str, store: str | None, as_json: bool) -> None
         stages = opened.stages(shown.id)
     right = judged_right(shown, observations)
     if as_json:
-        data = {**_about(shown), **asdict(shown), "observations": [asdict(observation) for observation in right]}
-        data["stages"] = {name: asdict(state) for name, state in stages.items()}
-        echo_json(data)
+        echo_json(run_data(shown, stages, observations))
     else:
         _print_run(shown, stages, right)
         _print_misjudged([shown] if len(right) < len(observations) else [])
@@ -117,28 +116,13 @@ def _state(run: Run) -> str:
     return f"{done} done" + (f", failed: {', '.join(failed)}" if failed else "")
 
 
-def _about(run: Run) -> dict[str, Any]:
-    return {
-        "id": run.id,
-        "created": run.created.isoformat(),
-        "attempt": run.key.attempt,
-        "runtime": run.stack.runtime,
-        "runtime_version": run.stack.version,
-        "precision": run.precision,
-        "purpose": _purpose(run),
-    }
-
-
-def _purpose(run: Run) -> str:
-    """Whether somebody asked for it, or the doctor tried it."""
-    return str(RunKind.TRIAL if run.kind is RunKind.TRIAL else RunKind.EVALUATION)
-
-
 def _listed(run: Run, observations: Sequence[Observation]) -> dict[str, Any]:
     figures = {"top1": _top1(observations), "latency_p50": main_latency(observations)}
     shown = {name: asdict(observation) if observation else None for name, observation in figures.items()}
+    from zoolens.measure.run_data import run_facts
+
     return {
-        **_about(run),
+        **run_facts(run),
         "model": run.ref,
         "dataset": run.dataset.name,
         "stages": dict(run.stages),
@@ -195,7 +179,9 @@ def _list_rows(
 ) -> list[list[str]]:
     rows = [_list_row(run, observations.get(run.id, [])) for run in runs]
     if purpose:
-        return [[*row[:2], _purpose(run), *row[2:]] for run, row in zip(runs, rows, strict=True)]
+        from zoolens.measure import run_data
+
+        return [[*row[:2], run_data.purpose(run), *row[2:]] for run, row in zip(runs, rows, strict=True)]
     return rows
 
 

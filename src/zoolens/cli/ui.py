@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     "allowed",
     multiple=True,
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Folder whose models and data jobs may use. Repeatable.",
+    help="Folder whose models and data may be read. Repeatable.",
 )
 @click.option("--zoo", "zoos", multiple=True, help="List only this zoo. Repeatable.")
 @click.option("--server", metavar="URL", help="A running `zoolens serve`, such as http://127.0.0.1:8000, to watch.")

@@ -22,11 +22,13 @@ from zoolens.comparisons.behaviour import check_paired, pair_answers
 from zoolens.comparisons.signatures import Signature, signature_of
 from zoolens.errors import ZoolensError
 from zoolens.measure.classorder import data_classes, other_class_names, stored_translation
+from zoolens.measure.metrics.calibration import BINS, confidence_bins
 from zoolens.measure.predictions import renumbered
 from zoolens.store.records import Run
 from zoolens.store.store import Store
 from zoolens.tasks.base import task_named
 
+BEST: Final = 3  # classes of an answer that are told with their scores
 SIGNATURES_KEPT: Final = 4  # in memory: about 5 MB each for 50,000 inputs of a classifier
 _NONE: Final = -1  # in place of a label: the data do not say
 
@@ -54,18 +56,40 @@ class AnswersShown(StrEnum):
     DISAGREEING = "disagreeing"
 
 
+@dataclass(frozen=True)
+class AnswersWithin:
+    """Only inputs of the class `label`, answered with the class `answer`, and of a confidence in the bin with this
+    number (see `measure.reliability`); None leaves each of them open."""
+
+    label: int | None = None
+    answer: int | None = None
+    bin: int | None = None
+
+
+EVERYWHERE: Final = AnswersWithin()
 _OF_PAIRS: Final = (AnswerOrder.DISAGREEMENT, AnswersShown.AGREEING, AnswersShown.DISAGREEING)
+
+
+@dataclass(frozen=True)
+class RankedClass:
+    """A class and the score that it got."""
+
+    number: int
+    name: str
+    score: float
 
 
 @dataclass(frozen=True)
 class SideAnswer:
     """What one run answered. `answer`: the number of the class, None where it answers no classes. `score`: of that
-    class; `right`: whether it is the true one; None where that is not known."""
+    class; `right`: whether it is the true one; None where that is not known. `best`: the classes with the highest
+    scores, as far as they were kept."""
 
     words: str
     answer: int | None
     score: float | None
     right: bool | None
+    best: tuple[RankedClass, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -125,10 +149,12 @@ def page_of_answers(
     *,
     order: AnswerOrder = AnswerOrder.INDEX,
     shown: AnswersShown = AnswersShown.ALL,
+    within: AnswersWithin = EVERYWHERE,
     limit: int = 50,
     offset: int = 0,
 ) -> AnswerPage:
-    """A page of what `run` answered, beside the answers of `other` to the same inputs where it is given."""
+    """A page of what `run` answered, beside the answers of `other` to the same inputs where it is given. `within` is
+    about the answers of `run`."""
     ours = reader.answers(run)
     theirs = None if other is None else _paired(ours, reader.answers(other))
     if theirs is None and (needed := next((asked for asked in (order, shown) if asked in _OF_PAIRS), None)):
@@ -136,7 +162,7 @@ def page_of_answers(
             f"What is {needed} can only be told beside another run.", hint="Name another run on the same inputs."
         )
     agreement = None if theirs is None else pair_answers(ours.main, theirs.main).agreement
-    listed = np.flatnonzero(_listed(ours, agreement, shown))
+    listed = np.flatnonzero(_listed(ours, agreement, shown) & _within(ours, within))
     key = _sort_key(ours, theirs, agreement, order)[listed]
     page = listed[np.argsort(key, kind="stable")][offset : offset + limit]
     rows = tuple(_row(ours, theirs, agreement, place) for place in page.tolist())
@@ -170,6 +196,22 @@ def _listed(ours: Signature, agreement: Floats | None, shown: AnswersShown) -> M
         raise ZoolensError("The data have no labels: nobody knows which answers are right.", hint="List all of them.")
     right = _right(ours)
     return np.asarray((ours.labels != _NONE) & (right if shown is AnswersShown.RIGHT else ~right), np.bool_)
+
+
+def _within(ours: Signature, within: AnswersWithin) -> Mask:
+    mask = np.ones(len(ours), np.bool_)
+    if within.label is not None:
+        mask &= ours.labels == within.label
+    if within.answer is not None:
+        mask &= np.asarray(ours.answers == within.answer)
+    if within.bin is not None:
+        if not 0 <= within.bin < BINS:
+            raise ZoolensError(f"Bins of confidence have numbers from 0 to {BINS - 1}.", hint="Name one of them.")
+        sure = _confidence(ours)
+        mask &= np.isfinite(sure) & (confidence_bins(np.nan_to_num(sure)) == within.bin)
+        if ours.labelled:  # the bins of a calibration hold what can be right or wrong
+            mask &= ours.labels != _NONE
+    return mask
 
 
 def _right(signature: Signature) -> Mask:
@@ -228,6 +270,17 @@ def _side(signature: Signature, place: int) -> SideAnswer:
         answer=answer,
         score=_known(signature.score[place, 0]),
         right=None if label == _NONE or answer is None else answer == label,
+        best=_best(signature, place) if task.discrete else (),
+    )
+
+
+def _best(signature: Signature, place: int) -> tuple[RankedClass, ...]:
+    top, score = signature.main.columns.get("top"), signature.main.columns.get("score")
+    if top is None or score is None:
+        return ()
+    ranked = zip(top[place, :BEST].tolist(), score[place, :BEST].tolist(), strict=True)
+    return tuple(
+        RankedClass(number, signature.class_name(number), value) for number, value in ranked if np.isfinite(value)
     )
 
 

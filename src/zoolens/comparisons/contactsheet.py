@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import base64
-import io
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from typing import Any, Final
+from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
-from PIL import Image
 
 from zoolens.comparisons.disagreements import Contested, Disagreements, readable
 from zoolens.comparisons.origins import open_inputs
 from zoolens.comparisons.runs import short_names
 from zoolens.datasets.base import Dataset
+from zoolens.datasets.pictures import is_image, png
 from zoolens.present.pages import render
-
-SIDE: Final = 196  # of a picture, in pixels
 
 
 def html(disagreements: Disagreements) -> str:
@@ -67,20 +63,4 @@ def _votes(disagreements: Disagreements, names: Sequence[str], contested: Contes
 
 def _image(value: NDArray[Any]) -> str | None:
     """The picture as base64, None where the input is no picture."""
-    if value.dtype != np.uint8 or value.ndim != 3 or value.shape[2] not in (1, 3):
-        return None
-    return base64.b64encode(png(value)).decode("ascii")
-
-
-def png(value: NDArray[np.uint8]) -> bytes:
-    """A picture of at most SIDE pixels a side; small ones are enlarged by whole steps, so that pixels stay pixels."""
-    image = Image.fromarray(value[:, :, 0] if value.shape[2] == 1 else value)
-    largest = max(image.size)
-    if largest > SIDE:
-        image.thumbnail((SIDE, SIDE))
-    elif SIDE // largest > 1:
-        factor = SIDE // largest
-        image = image.resize((image.width * factor, image.height * factor), Image.Resampling.NEAREST)
-    stream = io.BytesIO()
-    image.save(stream, format="PNG", optimize=True)
-    return stream.getvalue()
+    return base64.b64encode(png(value)).decode("ascii") if is_image(value) else None

@@ -2,24 +2,47 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from zoolens.datasets.base import Dataset
 from zoolens.datasets.opening import open_dataset
 from zoolens.errors import DatasetError
 from zoolens.store.records import Run
 
 
-def open_inputs(run: Run) -> Dataset:
-    """The inputs of a run in their order; refused where the data are gone or have changed."""
-    origin = run.origin
-    if not origin.get("data"):
+@dataclass(frozen=True)
+class DataOrigin:
+    """Where a run found its inputs, as `open_dataset` takes it."""
+
+    data: str
+    limit: int | None
+    seed: int | None
+
+
+def data_origin(run: Run) -> DataOrigin:
+    """Refused where the run does not say where its data lie, as trainings and runs of others do not."""
+    data, limit, seed = (run.origin.get(name) for name in ("data", "limit", "seed"))
+    counted = all(number is None or isinstance(number, int) for number in (limit, seed))
+    if not data or not isinstance(data, str) or not counted:
         raise DatasetError(
             f"Run {run.id[:8]} does not say where its data lie.", hint="Evaluate it again with `zoolens eval`."
         )
-    dataset = open_dataset(origin["data"], limit=origin.get("limit"), seed=origin.get("seed"))
+    return DataOrigin(data, limit, seed)
+
+
+def data_changed(run: Run, data: str) -> DatasetError:
+    """What is said where the data have another content than they had for the run."""
+    return DatasetError(
+        f"The data at {data} are not those of run {run.id[:8]}: their content has changed.",
+        hint="Restore the data, or start a new evaluation.",
+    )
+
+
+def open_inputs(run: Run) -> Dataset:
+    """The inputs of a run in their order; refused where the data are gone or have changed."""
+    origin = data_origin(run)
+    dataset = open_dataset(origin.data, limit=origin.limit, seed=origin.seed)
     if dataset.fingerprint() != run.dataset.fingerprint:
         dataset.close()
-        raise DatasetError(
-            f"The data at {origin['data']} are not those of run {run.id[:8]}: their content has changed.",
-            hint="Restore the data, or start a new evaluation.",
-        )
+        raise data_changed(run, origin.data)
     return dataset

@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from zoolens.comparisons.contactsheet import SIDE, html, png
+from zoolens.comparisons.contactsheet import html
 from zoolens.comparisons.disagreements import disagree
 from zoolens.datasets.opening import open_dataset
+from zoolens.datasets.pictures import SIDE, png
 from zoolens.errors import DatasetError
 
 HOSTILE = "<script>alert('x')</script>"

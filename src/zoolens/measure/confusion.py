@@ -1,4 +1,8 @@
-"""Which classes a run takes for which others: a matrix where there are few classes, else the pairs confused most."""
+"""Which classes a run takes for which others: a matrix where there are few classes, else the pairs confused most.
+
+In charts the marks of a cell or pair carry the numbers of both classes (`label_number`, `answer_number`), so that who
+picks one can list its inputs.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ from zoolens.errors import ZoolensError
 from zoolens.measure.predictions import Predictions
 from zoolens.present.charts import DIM, INK, LINE, SERIES, Chart, Spec, axis, heading, quantity, values
 from zoolens.present.figures import percent
+from zoolens.present.tables import Column, Table
 from zoolens.present.text import shareable
 from zoolens.statistics.intervals import wilson
 
@@ -118,6 +123,21 @@ def _pair(names: dict[int, str], totals: NDArray[np.int64], label: int, answer: 
     return ConfusedPair(label, answer, names[label], names[answer], count, of, count / of, low, high)
 
 
+def pairs_table(confusion: Confusion) -> Table:
+    """The pairs of classes that are confused most, one row each, in the order of `confusion.pairs`."""
+    rows = [
+        (
+            pair.label_name,
+            pair.answer_name,
+            f"{pair.count:,} of {pair.of:,}",
+            f"{percent(pair.share, 1)} [{100 * pair.low:.1f}, {100 * pair.high:.1f}]",
+        )
+        for pair in confusion.pairs
+    ]
+    columns = Column("label"), Column("taken for"), Column("inputs", "number"), Column("share of the class", "number")
+    return Table("confused-pairs", columns, tuple(rows))
+
+
 # --- pictures
 
 
@@ -142,6 +162,8 @@ def _matrix_chart(confusion: Confusion) -> Chart:
             "count": count,
             "share": count / totals[i] if totals[i] else 0.0,
             "right": i == j,
+            "label_number": confusion.numbers[i],
+            "answer_number": confusion.numbers[j],
             "words": _cell_words(names[i], names[j], count, totals[i]),
         }
         for i, row in enumerate(confusion.counts)
@@ -203,6 +225,8 @@ def pairs_chart(confusion: Confusion) -> Chart:
             "share": 100 * pair.share,
             "low": 100 * pair.low,
             "high": 100 * pair.high,
+            "label_number": pair.label,
+            "answer_number": pair.answer,
             "words": f"{pair.count:,} of {pair.of:,}",
         }
         for place, pair in enumerate(confusion.pairs, 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
@@ -23,8 +23,9 @@ from zoolens.present.charts import (
     series,
     values,
 )
-from zoolens.present.figures import figure
+from zoolens.present.figures import NOTHING, figure
 from zoolens.present.labels import HEIGHT
+from zoolens.present.tables import Column, Table
 from zoolens.statistics.intervals import quantile
 from zoolens.store.records import Run
 from zoolens.store.store import Store
@@ -99,6 +100,32 @@ def latency_distribution(samples: LatencySamples, batch: int) -> LatencyDistribu
         raw_quantiles=_quantiles(seconds),
         clean_quantiles=_quantiles(clean),
     )
+
+
+def latency_table(distributions: Iterable[LatencyDistribution]) -> Table:
+    """The quantiles of each batch size: of the undisturbed calls, or of all where those are too few."""
+    rows = [
+        (
+            each.batch,
+            each.n,
+            each.clean_n if each.watched else NOTHING,
+            "all" if each.disturbed or not each.watched else "undisturbed",
+            *map(_quantile_words, each.raw_quantiles if each.disturbed else each.clean_quantiles),
+        )
+        for each in distributions
+    ]
+    numbers = ("batch", "calls", "undisturbed")
+    columns = (
+        *(Column(name, "number") for name in numbers),
+        Column("quantiles of"),
+        *(Column(name, "number") for name in QUANTILES),
+    )
+    return Table("latency", columns, tuple(rows))
+
+
+def _quantile_words(of: Quantile) -> str:
+    ends = [NOTHING if end is None else figure(end, "s") for end in (of.low, of.high)]
+    return f"{figure(of.value, 's')} [{', '.join(ends)}]"
 
 
 def _quantiles(seconds: NDArray[np.float64]) -> tuple[Quantile, ...]:

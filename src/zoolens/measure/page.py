@@ -34,7 +34,7 @@ def run_page(store: Store, run: Run) -> Page:
         run.ref,
         f"{run.inputs:,} inputs of {run.dataset.name} in {stack_label(run)}, {run.created:%Y-%m-%d %H:%M} UTC, "
         f"run {run.id[:8]}.",
-        tiles=tuple(_tiles(observations)),
+        tiles=tuple(run_tiles(observations)),
         sections=(
             *_answers(store, run),
             *_latencies(store, run),
@@ -43,7 +43,8 @@ def run_page(store: Store, run: Run) -> Page:
     )
 
 
-def _tiles(observations: Sequence[Observation]) -> Iterator[Tile]:
+def run_tiles(observations: Sequence[Observation]) -> Iterator[Tile]:
+    """The figures that stand for a run, each of all inputs or of the smallest batch."""
     for metric, caption in _TILES.items():
         known = [each for each in observations if each.metric == metric and not _detail(each)]
         first = min(known, key=lambda each: (len(each.scope), each.scope), default=None)

@@ -1,4 +1,7 @@
-"""Does a run know when it is wrong? How often it is right where it says that it is so sure, bin by bin."""
+"""Does a run know when it is wrong? How often it is right where it says that it is so sure, bin by bin.
+
+Marks of the chart carry the number of their bin (`bin`), so that who picks one can list its inputs.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,8 @@ from zoolens.errors import ZoolensError
 from zoolens.measure.metrics.calibration import BINS, calibration, confidence_bins
 from zoolens.measure.predictions import Predictions
 from zoolens.present.charts import DIM, INK, SERIES, SOFT, Chart, Spec, axis, heading, quantity, values
-from zoolens.present.figures import percent, with_interval
+from zoolens.present.figures import NOTHING, percent, with_interval
+from zoolens.present.tables import Column, Table
 from zoolens.statistics.intervals import CONFIDENCE, wilson
 from zoolens.store.records import Observation
 
@@ -104,9 +108,10 @@ def reliability_chart(reliability: Reliability) -> Chart:
             "high": 100 * (part.accuracy_high or 0.0),
             "n": part.n,
             "few": part.n < FEW,
+            "bin": number,
             "words": _bin_words(part),
         }
-        for part in reliability.bins
+        for number, part in enumerate(reliability.bins)
         if part.confidence is not None and part.accuracy is not None
     ]
     title = "Confidence and accuracy"
@@ -149,6 +154,23 @@ def reliability_chart(reliability: Reliability) -> Chart:
         },
     }
     return Chart("reliability", title, {"title": heading(title, subtitle), "vconcat": [upper, lower]})
+
+
+def bins_table(reliability: Reliability) -> Table:
+    """One row for each bin, also for those without inputs."""
+    rows = [
+        (
+            f"{100 * part.low:.1f} to {100 * part.high:.1f} %",
+            part.n,
+            percent(part.confidence, 1),
+            NOTHING
+            if part.accuracy is None
+            else f"{percent(part.accuracy, 1)} [{percent(part.accuracy_low, 1)}, {percent(part.accuracy_high, 1)}]",
+        )
+        for part in reliability.bins
+    ]
+    columns = Column("confidence"), Column("inputs", "number"), Column("mean", "number"), Column("right", "number")
+    return Table("calibration", columns, tuple(rows))
 
 
 def _bin_words(part: Bin) -> str:

@@ -8,6 +8,7 @@ from typing import Final
 from zoolens.store.records import WITH_NETWORK, Observation, Provenance, Run, is_disturbed
 
 NOTHING: Final = "–"  # where there is no figure
+_SMALL: Final = 0.001  # probabilities nearer to 0 or 1 are not told exactly
 
 _SCALES = {
     "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")),
@@ -28,6 +29,15 @@ def short_number(value: float) -> str:
 
 def percent(value: float | None, digits: int = 2) -> str:
     return NOTHING if value is None or not math.isfinite(value) else f"{100 * value:.{digits}f} %"
+
+
+def probability(value: float) -> str:
+    """In percent. What is not certain does not read as if it were."""
+    if 0 < value < _SMALL:
+        return f"< {percent(_SMALL, 1)}"
+    if 1 - _SMALL < value < 1:
+        return f"> {percent(1 - _SMALL, 1)}"
+    return percent(value, 1)
 
 
 def percent_down(share: float) -> str:

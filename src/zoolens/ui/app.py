@@ -189,7 +189,7 @@ def _json(request: Request, endpoint: Endpoint, answer: Answer) -> Response:
 
 
 def _file(file: File) -> Response:
-    headers = {"Cache-Control": "no-cache"}
+    headers = {"Cache-Control": "private, max-age=604800, immutable" if file.lasting else "no-cache"}
     if file.name or file.media_type not in _RAW_IMAGES:
         name = re.sub(r"[^A-Za-z0-9._-]", "_", file.name)[:100]
         headers["Content-Disposition"] = f'attachment; filename="{name or "download"}"'

@@ -17,6 +17,7 @@ from zoolens.store.run_columns import RunIndex
 from zoolens.store.scopes import batch_scope
 from zoolens.store.store import Store, open_store
 from zoolens.store.target import resolve
+from zoolens.ui.input_reader import InputReader
 from zoolens.ui.jobs.board import JobBoard
 from zoolens.ui.live import LiveModels
 from zoolens.ui.model_index import ModelIndex
@@ -33,13 +34,15 @@ SORTED_BY: Final = (("top1", ""), ("latency_p50", batch_scope(1)))  # what lists
 @dataclass(frozen=True)
 class Context:
     """Threads share it. `runs` (see `store.browsing`) and `models.models()` look up what changed by themselves;
-    `answers` reads what runs answered, input by input, and keeps the last few; `live` keeps models open."""
+    `answers` reads what runs answered, input by input, and keeps the last few; `inputs` makes the inputs themselves
+    visible; `live` keeps models open."""
 
     settings: Settings
     store: Store
     runs: RunIndex
     models: ModelIndex
     answers: AnswerReader
+    inputs: InputReader
     jobs: JobBoard
     live: LiveModels
     server: ServerWatcher | None
@@ -54,6 +57,7 @@ def open_context(settings: Settings) -> Iterator[Context]:
         ZooListing(settings.zoos) as zoos,
         JobBoard(settings) as jobs,
         LiveModels() as live,
+        InputReader(settings.allowed) as inputs,
     ):
         index = RunIndex(store)
         reading = threading.Thread(target=_read_ahead, args=(index,), name="runs")
@@ -61,7 +65,7 @@ def open_context(settings: Settings) -> Iterator[Context]:
         try:
             models, answers = ModelIndex(index, zoos), AnswerReader(store)
             traces = TraceReader(store, _store_name(settings))
-            yield Context(settings, store, index, models, answers, jobs, live, _watcher(settings), traces)
+            yield Context(settings, store, index, models, answers, inputs, jobs, live, _watcher(settings), traces)
         finally:
             reading.join()
 

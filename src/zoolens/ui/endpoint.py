@@ -50,11 +50,13 @@ Shown = Annotated[str, BeforeValidator(clean)]
 
 @dataclass(frozen=True)
 class File:
-    """An answer that is no JSON, such as an image. `name`: under which a browser saves it, instead of showing it."""
+    """An answer that is no JSON, such as an image. `name`: under which a browser saves it, instead of showing it.
+    `lasting`: what is at this address never changes, so that a browser need not ask again."""
 
     content: bytes
     media_type: str
     name: str = ""
+    lasting: bool = False
 
 
 @dataclass(frozen=True)

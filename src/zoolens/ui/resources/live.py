@@ -8,14 +8,13 @@ from typing import Final
 from pydantic import Field
 
 from zoolens.datasets.opening import open_dataset
-from zoolens.present.figures import figure, percent
+from zoolens.present.figures import figure, probability
 from zoolens.ui.context import Context
 from zoolens.ui.endpoint import Answer, Endpoint, File, Query, RequestError, Shown
 from zoolens.ui.jobs.permissions import check_model, check_runtime
 
 UPLOAD_BYTES: Final = 16 << 20
 EXAMPLES: Final = 8
-_SMALL: Final = 0.001
 
 
 class LiveQuery(Query):
@@ -61,7 +60,7 @@ def live(context: Context, query: LiveQuery, content: bytes) -> LiveResult:
         runtime=answer.runtime,
         classes=[
             LiveClass(
-                label=one.label or f"class {one.index}", probability=one.probability, words=_words(one.probability)
+                label=one.label or f"class {one.index}", probability=one.probability, words=probability(one.probability)
             )
             for one in answer.classes
         ],
@@ -69,15 +68,6 @@ def live(context: Context, query: LiveQuery, content: bytes) -> LiveResult:
         opened=answer.opened,
         image=f"{pixels.shape[1]} × {pixels.shape[0]}, {'grey' if pixels.shape[2] == 1 else 'colour'}",
     )
-
-
-def _words(probability: float) -> str:
-    """In percent. What is not certain does not read as if it were."""
-    if 0 < probability < _SMALL:
-        return f"< {percent(_SMALL, 1)}"
-    if 1 - _SMALL < probability < 1:
-        return f"> {percent(1 - _SMALL, 1)}"
-    return percent(probability, 1)
 
 
 def example(_: Context, query: ExampleQuery) -> File:

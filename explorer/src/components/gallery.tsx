@@ -1,0 +1,251 @@
+// The inputs of a run, or of two runs side by side: each with its image, its label and what was answered.
+import { useEffect } from "preact/hooks";
+import type { InputItem, PredictedAnswer, PredictionItem } from "../answers";
+import { resourceUrl, useAnswer } from "../api";
+import { setQuery, useRoute } from "../router";
+import { ErrorState, Loading } from "./states";
+import { Pager } from "./table";
+
+const LIMIT = 24;
+const PAUSE = 1000; // milliseconds until data that are being opened are asked for again
+
+const SHOWN: Record<string, string> = {
+  all: "all inputs",
+  wrong: "wrong answers",
+  right: "right answers",
+};
+const SHOWN_OF_BOTH: Record<string, string> = {
+  disagreeing: "different answers",
+  agreeing: "the same answers",
+  all: "all inputs",
+  right: "A is right",
+  wrong: "A is wrong",
+};
+const ORDERS: Record<string, string> = {
+  loss: "loss",
+  surest: "confidence, the surest first",
+  "least sure": "confidence, the least sure first",
+  index: "place in the data",
+};
+const ORDERS_OF_BOTH: Record<string, string> = {
+  disagreement: "disagreement, the surest first",
+  loss: "loss of A",
+  surest: "A is surest",
+  "least sure": "A is least sure",
+  index: "place in the data",
+};
+const OF_LABELS = ["right", "wrong", "loss"]; // nobody knows them without labels
+const OF_SCORES = ["loss", "surest", "least sure"]; // nor these without scores
+
+interface GalleryProps {
+  run: string;
+  /** Another run on the same inputs, whose answers stand below. */
+  other?: string;
+}
+
+/** What is shown and how it is sorted lives in the address: shown, order, label, answer, bin, offset. */
+export function Gallery({ run, other }: GalleryProps) {
+  const { query } = useRoute();
+  const classes = useAnswer("/runs/{run}/classes", { run });
+  if (classes.error) return <ErrorState error={classes.error} again={classes.again} />;
+  if (!classes.answer) return <Loading what="Reading the answers" />;
+  const { rows, scored } = classes.answer;
+  const labelled = rows.some((row) => row.inputs > 0);
+  const alone = !scored ? "index" : labelled ? "loss" : "surest";
+  const usual = { shown: other ? "disagreeing" : "all", order: other ? "disagreement" : alone };
+  const asked = (name: string, initial: string) => query.get(name) ?? initial;
+  const shown = asked("shown", usual.shown);
+  const order = asked("order", usual.order);
+  const offered = (names: Record<string, string>) =>
+    Object.entries(names).filter(
+      ([name]) => (labelled || !OF_LABELS.includes(name)) && (scored || !OF_SCORES.includes(name)),
+    );
+  const choice = (title: string, name: string, value: string, initial: string, names: Record<string, string>) => (
+    <label class="sorting">
+      {title}{" "}
+      <select
+        value={value}
+        onChange={({ currentTarget }) =>
+          setQuery({ [name]: currentTarget.value === initial ? "" : currentTarget.value, offset: "" })
+        }
+      >
+        {offered(names).map(([key, words]) => (
+          <option value={key}>{words}</option>
+        ))}
+      </select>
+    </label>
+  );
+  const ofClass = (title: string, name: string, among: { number: number; name: string }[]) =>
+    among.length > 0 && (
+      <label class="sorting">
+        {title}{" "}
+        <select
+          value={query.get(name) ?? ""}
+          onChange={({ currentTarget }) => setQuery({ [name]: currentTarget.value, offset: "" })}
+        >
+          <option value="">any class</option>
+          {among.map((row) => (
+            <option value={String(row.number)}>{row.name}</option>
+          ))}
+        </select>
+      </label>
+    );
+  return (
+    <>
+      <div class="bar">
+        {choice("Show", "shown", shown, usual.shown, other ? SHOWN_OF_BOTH : SHOWN)}
+        {choice("Sort by", "order", order, usual.order, other ? ORDERS_OF_BOTH : ORDERS)}
+        {labelled && ofClass("Label", "label", rows.filter((row) => row.inputs > 0))}
+        {ofClass(other ? "A answers" : "Answer", "answer", rows.filter((row) => row.answered > 0))}
+      </div>
+      <Inputs run={run} other={other} shown={shown} order={order} />
+    </>
+  );
+}
+
+function Inputs({ run, other, shown, order }: GalleryProps & { shown: string; order: string }) {
+  const { query } = useRoute();
+  const offset = Number(query.get("offset") ?? 0) || 0;
+  const narrowed = ["label", "answer", "bin"].some((name) => query.get(name));
+  const { answer: page, error, loading, again } = useAnswer("/runs/{run}/predictions", {
+    run,
+    other,
+    order,
+    shown,
+    label: query.get("label") || undefined,
+    answer: query.get("answer") || undefined,
+    bin: query.get("bin") || undefined,
+    offset,
+    limit: LIMIT,
+  });
+  const pictures = useInputs(run, page?.rows.map((row) => row.index) ?? []);
+  if (error) return <ErrorState error={error} again={again} />;
+  if (!page) return <Loading />;
+  return (
+    <>
+      <p class="found" role="status">
+        {page.total.toLocaleString("en")} of {page.inputs.toLocaleString("en")} inputs
+        {page.bin && `, ${other ? "A is " : ""}${page.bin} sure`}
+        {page.unknown > 0 && `; ${page.unknown.toLocaleString("en")} come last, because what they are sorted by is not known`}.{" "}
+        {narrowed && (
+          <button type="button" class="more" onClick={() => setQuery({ label: "", answer: "", bin: "", offset: "" })}>
+            Any class and confidence
+          </button>
+        )}
+      </p>
+      {page.rows.length > 0 && pictures.sentence && (
+        <p class="notice" role="status">
+          {pictures.opening ? "" : "The inputs themselves are not shown. "}
+          <bdi>{pictures.sentence}</bdi>
+        </p>
+      )}
+      {page.rows.length === 0 && (
+        <p>
+          {shown === "disagreeing" && !narrowed ? "Both give the same answer to every input." : "There is no such input."}
+        </p>
+      )}
+      <ul class="gallery" aria-label={other ? "Answers of both runs" : "Inputs"} aria-busy={loading}>
+        {page.rows.map((row) => (
+          <Card key={row.index} run={run} row={row} seen={pictures.items.get(row.index)} both={Boolean(other)} />
+        ))}
+      </ul>
+      <Pager
+        offset={offset}
+        limit={LIMIT}
+        total={page.total}
+        onOffset={(next) => setQuery({ offset: next ? String(next) : "" })}
+      />
+    </>
+  );
+}
+
+interface Seen {
+  items: Map<number, InputItem>;
+  sentence: string;
+  opening: boolean;
+}
+
+/** The inputs at these places, as soon as the server can show them. */
+function useInputs(run: string, places: number[]): Seen {
+  const { answer, error, again } = useAnswer(places.length ? "/runs/{run}/inputs" : null, { run, index: places.map(String) });
+  const opening = answer?.state === "opening";
+  useEffect(() => {
+    if (!opening) return;
+    const timer = setTimeout(again, PAUSE);
+    return () => clearTimeout(timer);
+  }, [opening, answer]);
+  return {
+    items: new Map((answer?.rows ?? []).map((item) => [item.index, item])),
+    sentence: error?.message ?? answer?.sentence ?? "",
+    opening,
+  };
+}
+
+function Card({ run, row, seen, both }: { run: string; row: PredictionItem; seen?: InputItem; both: boolean }) {
+  return (
+    <li class="input">
+      {seen?.picture ? (
+        <img
+          src={resourceUrl("/runs/{run}/inputs/{index}", { run, index: row.index })}
+          alt={`Input ${row.input}`}
+          title={seen.words}
+        />
+      ) : (
+        seen && (
+          <p class="numbers">
+            <bdi>{seen.words}</bdi>
+          </p>
+        )
+      )}
+      <p class="dim">
+        Input <bdi>{row.input}</bdi>
+        {seen && seen.name !== "" && seen.name !== row.input && (
+          <>
+            , now called <bdi>{seen.name}</bdi>
+          </>
+        )}
+      </p>
+      <p>
+        Label:{" "}
+        {row.label === null ? (
+          <span class="dim">not known</span>
+        ) : (
+          <b>
+            <bdi>{row.truth || row.label}</bdi>
+          </b>
+        )}
+      </p>
+      {row.label_words && !row.ours.best.some((scored) => scored.number === row.label) && (
+        <p class="dim">
+          {both ? "A gives" : "It gives"} {row.label_words} to the label
+        </p>
+      )}
+      <Said letter={both ? "A" : ""} answer={row.ours} />
+      {row.theirs && <Said letter="B" answer={row.theirs} />}
+    </li>
+  );
+}
+
+function Said({ letter, answer }: { letter: string; answer: PredictedAnswer }) {
+  const mark = answer.right === null ? "" : answer.right ? "right" : "wrong";
+  return (
+    <div class="reply">
+      <span>
+        {letter && <b class="side-letter">{letter} </b>}
+        {answer.best.length === 0 && <bdi>{answer.words}</bdi>}{" "}
+        {mark && <span class={mark}>{mark === "right" ? "✓ right" : "✗ wrong"}</span>}
+      </span>
+      {answer.best.length > 0 && (
+        <ol>
+          {answer.best.map((scored) => (
+            <li>
+              <bdi>{scored.name}</bdi>
+              <span>{scored.words}</span>
+              <progress max={1} value={scored.score} aria-label={`Score of ${scored.name}`} />
+            </li>
+          ))}
+        </ol>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,86 @@
+"""One input for a person's eyes: a small picture where it is an image, else its shape and its first numbers."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+SIDE: Final = 196  # of a picture, in pixels
+NUMBERS: Final = 8  # that are written out
+_CHANNELS: Final = (1, 3)
+_SMALLEST: Final = 4  # pixels of a side of an array of numbers that is drawn
+
+
+@dataclass(frozen=True)
+class Picture:
+    """`png`: the encoded picture, None where the input is no image. `words`: what the input is, and how numbers that
+    are no pixels were made visible."""
+
+    words: str
+    png: bytes | None = None
+
+
+def picture_of(value: NDArray[Any]) -> Picture:
+    """Pixels are drawn as they are. Other numbers in the shape of an image are drawn from their smallest (black) to
+    their largest (white), and the words say so."""
+    if is_image(value):
+        return Picture(
+            f"{value.shape[1]} × {value.shape[0]}, {'grey' if value.shape[2] == 1 else 'colour'}", png(value)
+        )
+    if (drawn := _as_image(value)) is not None:
+        low, high = float(value.min()), float(value.max())
+        return Picture(f"{_shape(value)}, drawn from {low:.3g} (black) to {high:.3g} (white)", png(drawn))
+    return Picture(described(value))
+
+
+def is_image(value: NDArray[Any]) -> bool:
+    """Whether these are pixels as datasets give them: uint8, height × width × 1 or 3."""
+    return value.dtype == np.uint8 and value.ndim == 3 and value.shape[2] in _CHANNELS and bool(value.size)
+
+
+def png(value: NDArray[np.uint8]) -> bytes:
+    """A picture of at most SIDE pixels a side; small ones are enlarged by whole steps, so that pixels stay pixels."""
+    image = Image.fromarray(value[:, :, 0] if value.shape[2] == 1 else value)
+    largest = max(image.size)
+    if largest > SIDE:
+        image.thumbnail((SIDE, SIDE))
+    elif SIDE // largest > 1:
+        factor = SIDE // largest
+        image = image.resize((image.width * factor, image.height * factor), Image.Resampling.NEAREST)
+    stream = io.BytesIO()
+    image.save(stream, format="PNG", optimize=True)
+    return stream.getvalue()
+
+
+def described(value: NDArray[Any]) -> str:
+    """The shape of an array and its first numbers; of a record, each of its fields."""
+    if value.dtype.names is not None:
+        return "; ".join(f"{name}: {described(np.asarray(value[name]))}" for name in value.dtype.names)
+    first = value.reshape(-1)[:NUMBERS].tolist()
+    numbers = ", ".join(f"{number:.4g}" if isinstance(number, float) else str(number) for number in first)
+    return f"{_shape(value)}: {numbers}{', …' if value.size > len(first) else ''}"
+
+
+def _shape(value: NDArray[Any]) -> str:
+    size = " × ".join(map(str, value.shape)) or "1"
+    return f"{size} of {value.dtype.name}"
+
+
+def _as_image(value: NDArray[Any]) -> NDArray[np.uint8] | None:
+    """Finite numbers with 1 or 3 channels at one end of their shape, and not at both, as pixels."""
+    if value.dtype.names is not None or value.ndim != 3 or value.dtype.kind not in "fiu" or not value.size:
+        return None
+    first, last = value.shape[0] in _CHANNELS, value.shape[2] in _CHANNELS
+    if first == last:
+        return None
+    pixels = (value if last else value.transpose(1, 2, 0)).astype(np.float64)
+    if min(pixels.shape[:2]) < _SMALLEST or not np.isfinite(pixels).all():
+        return None
+    low, high = pixels.min(), pixels.max()
+    scaled = (pixels - low) / (high - low) if high > low else np.zeros_like(pixels)
+    return np.asarray(np.rint(255 * scaled), np.uint8)

@@ -1,0 +1,86 @@
+"""/runs/{run}/inputs: the inputs of a run for the eye.
+
+Who asks names their places only: where the data lie is what the run says, and they are shown only as long as their
+content is that of the run.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from zoolens.store.records import Run
+from zoolens.ui.context import Context
+from zoolens.ui.endpoint import Answer, Endpoint, File, NotFound, Query, RequestError, Shown
+from zoolens.ui.input_reader import InputState
+from zoolens.ui.resources.runs import LONGEST
+
+MOST_INPUTS: Final = 100
+
+Place = Annotated[int, Field(ge=0, lt=1 << 31)]
+
+
+class InputsQuery(Query):
+    run: str = Field(max_length=LONGEST, description="The id of a run, the beginning of one, or 'last'.")
+    index: list[Place] = Field([], max_length=MOST_INPUTS, description="The places of the inputs, counted from 0.")
+
+
+class InputItem(Answer):
+    """`name`: what the data call it now. `words`: what it is, with its first numbers where it is no image. `picture`:
+    there is one at /runs/{run}/inputs/{index}."""
+
+    index: int
+    name: Shown
+    words: Shown
+    picture: bool
+
+
+class RunInputs(Answer):
+    """`state`: while it is "opening", ask again in a second. `sentence`: why there are no inputs, or not yet."""
+
+    run: str
+    state: InputState
+    sentence: Shown
+    rows: list[InputItem]
+
+
+def inputs(context: Context, query: InputsQuery) -> RunInputs:
+    run = context.store.run(query.run)
+    seen = context.inputs.look(run, query.index)
+    return RunInputs(
+        run=run.id,
+        state=seen.state,
+        sentence=seen.sentence,
+        rows=[
+            InputItem(index=shown.index, name=shown.name, words=shown.words, picture=shown.png is not None)
+            for shown in seen.inputs
+        ],
+    )
+
+
+class PictureQuery(Query):
+    run: str = Field(max_length=LONGEST, description="The id of a run, the beginning of one, or 'last'.")
+    index: Place = Field(description="The place of the input, counted from 0.")
+
+
+def picture(context: Context, query: PictureQuery) -> File:
+    run = context.store.run(query.run)
+    seen = context.inputs.look(run, [query.index])
+    if seen.state is not InputState.READY:
+        raise RequestError(seen.sentence, status=503 if seen.state is InputState.OPENING else 409)
+    (shown,) = seen.inputs
+    if shown.png is None:
+        raise NotFound(f"Input {query.index} of run {run.id[:8]} is no image: {shown.words}")
+    return File(shown.png, "image/png", lasting=_is_whole(query.run, run))
+
+
+def _is_whole(name: str, run: Run) -> bool:
+    """The id of a run is made of the content of its data: what it names never changes, as 'last' does."""
+    return name == run.id
+
+
+ENDPOINTS: Final = (
+    Endpoint("/runs/{run}/inputs", "Inputs of a run, as far as they can be seen", InputsQuery, RunInputs, inputs),
+    Endpoint("/runs/{run}/inputs/{index}", "One input of a run as a small image", PictureQuery, File, picture),
+)
