@@ -24,6 +24,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from zoolens.errors import MissingDependency, StoreError, UnknownName, ZoolensError, first_line
+from zoolens.present.text import clean
 from zoolens.ui.assets import Asset, assets
 from zoolens.ui.context import Context
 from zoolens.ui.endpoint import PREFIX, Answer, Endpoint, Event, File, NotFound, Query, RequestError
@@ -130,7 +131,8 @@ def _is_list(annotation: Any) -> bool:
 async def _body(request: Request, most: int) -> bytes:
     """The body of a request. One that is too large is refused as soon as that is known."""
     too_large = RequestError(f"The body of this request may have at most {most:,} bytes.", status=413)
-    if int(request.headers.get("content-length") or 0) > most:
+    told = request.headers.get("content-length", "")
+    if told.isdecimal() and int(told) > most:
         raise too_large
     content = bytearray()
     async for chunk in request.stream():
@@ -220,7 +222,7 @@ def _error(error: ZoolensError) -> Response:
         if isinstance(error, RequestError)
         else next((status for kind, status in _STATUS.items() if isinstance(error, kind)), 400)
     )
-    return Response(json.dumps({"error": str(error)}), status, media_type="application/json")
+    return Response(json.dumps({"error": clean(str(error))}), status, media_type="application/json")
 
 
 # --- everything else

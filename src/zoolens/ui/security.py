@@ -59,8 +59,8 @@ def check_request(settings: Settings, method: str, path: str, headers: Mapping[s
 
 def _is_foreign(headers: Mapping[str, str]) -> bool:
     """Whether a browser says that a page of another origin asks."""
-    origin = headers.get("origin")
-    if origin is not None and origin.partition("://")[2].lower() != headers.get("host", "").lower():
+    origin, host = headers.get("origin"), headers.get("host", "").lower()
+    if origin is not None and origin.lower() not in (f"http://{host}", f"https://{host}"):
         return True
     return headers.get("sec-fetch-site", "none") not in ("none", "same-origin")
 

@@ -76,6 +76,17 @@ def test_models_of_zoos_and_of_the_store_are_searched_and_counted(home, client):
     assert [row["ref"] for row in both["rows"]] == ["demo:lenet-torch@1.0.0", "file:mine@0.0.0"]
 
 
+def test_the_latency_of_a_model_is_never_that_of_a_larger_batch(home, client):
+    run = measured(home, "file:mine@0.0.0")
+    home.finish_stage(run.id, "latency:batch=8", [Observation("latency_p50", 0.08, scope="batch=8", unit="s")])
+    ask = client()
+    (row,) = ask.get(f"{PREFIX}/models?zoo=file").json()["rows"]
+    assert row["latest"]["latency_p50"] is None
+    home.finish_stage(run.id, "latency:batch=1", [Observation("latency_p50", 0.01, scope="batch=1", unit="s")])
+    (row,) = ask.get(f"{PREFIX}/models?zoo=file").json()["rows"]
+    assert row["latest"]["latency_p50"]["words"] == "10 ms"
+
+
 def test_models_without_a_value_are_sorted_last_both_ways(home, client):
     measured(home, "file:mine@0.0.0")
     ask = client()
@@ -159,28 +170,63 @@ def test_every_answer_tells_browsers_to_be_careful(client):
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:8800", "localhost.evil.example", "127.0.0.1.evil.example"]
-)
+    "host",
+    ["evil.example", "evil.example:8800", "localhost.evil.example", "127.0.0.1.evil.example", "localhost@evil.example",
+     "localhost:8800@evil.example", "[::1].evil.example", "[::1]evil.example:8800", "evil.example:localhost"],
+)  # fmt: skip
 def test_a_name_of_somebody_else_that_points_here_is_refused(client, host):
-    answer = client().get(f"{PREFIX}/about", headers={"Host": host})
-    assert answer.status_code == 421
+    ask = client()
+    for path in ("/", "/explorer.js", f"{PREFIX}/about"):
+        assert ask.get(path, headers={"Host": host}).status_code == 421
 
 
-@pytest.mark.parametrize("host", ["localhost:8800", "127.0.0.1:8800", "[::1]:8800", "localhost"])
+@pytest.mark.parametrize("host", ["localhost:8800", "127.0.0.1:8800", "[::1]:8800", "[::1]", "localhost"])
 def test_names_of_this_machine_are_answered(client, host):
-    assert client().get(f"{PREFIX}/about", headers={"Host": host}).status_code == 200
+    ask = client()
+    assert ask.get(f"{PREFIX}/about", headers={"Host": host}).status_code == 200
+    own = {"Host": host, "Origin": f"http://{host}", "Sec-Fetch-Site": "same-origin"}
+    assert "may not read the model" in ask.post(f"{PREFIX}/jobs/evaluate", headers=own, json={"models": ["/x"]}).text
 
 
 @pytest.mark.parametrize(
     "headers",
-    [{"Origin": "http://evil.example"}, {"Origin": "null"}, {"Origin": "http://localhost:9999"},
+    [{"Origin": "http://evil.example"}, {"Origin": "null"}, {"Origin": "http://localhost:9999"}, {"Origin": ""},
+     {"Origin": "http://localhost:8800.evil.example"}, {"Origin": "http://evil.example/http://localhost:8800"},
+     {"Origin": "file://localhost:8800"}, {"Origin": "null", "Host": ""},
      {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}],
 )  # fmt: skip
 def test_pages_of_other_sites_may_open_the_explorer_and_no_more(client, headers):
     ask = client()
     assert ask.get(f"{PREFIX}/models", headers=headers).status_code == 403
+    assert ask.head(f"{PREFIX}/models", headers=headers).status_code == 403
+    for method in ("POST", "PUT", "PATCH", "DELETE", "OPTIONS"):
+        refused = ask.request(method, f"{PREFIX}/jobs/evaluate", headers=headers, json={"models": ["demo:lenet-torch"]})
+        assert refused.status_code == 403
+        assert not [name for name in refused.headers if name.startswith("access-control")]
     assert ask.post("/", headers=headers).status_code == 403
     assert ask.get("/", headers=headers).status_code == 200
+    assert ask.get(f"{PREFIX}/jobs").json()["total"] == 0
+
+
+def test_a_form_of_a_browser_starts_nothing(client):
+    """What a page can send without asking first: it has no type of JSON, or says who sends it."""
+    ask = client()
+    for kind in ("text/plain", "application/x-www-form-urlencoded", "multipart/form-data"):
+        sent = ask.post(f"{PREFIX}/jobs/evaluate", content='{"models": ["demo:x"]}', headers={"Content-Type": kind})
+        assert sent.status_code == 415
+    assert ask.post(f"{PREFIX}/jobs/evaluate", json={}, headers={"Sec-Fetch-Site": "none"}).status_code == 403
+    assert ask.get(f"{PREFIX}/jobs/evaluate").status_code in (404, 405)
+    assert ask.get(f"{PREFIX}/jobs").json()["total"] == 0
+
+
+def test_other_methods_are_refused_and_heads_have_no_body(client):
+    ask = client()
+    head = ask.head(f"{PREFIX}/about")
+    assert (head.status_code, head.content) == (200, b"")
+    for method in ("OPTIONS", "TRACE", "PUT", "PATCH", "DELETE", "POST"):
+        answer = ask.request(method, f"{PREFIX}/about")
+        assert answer.status_code == 405
+        assert "access-control-allow-origin" not in answer.headers
 
 
 def test_a_token_is_wanted_and_kept_as_a_cookie(client):
@@ -197,6 +243,11 @@ def test_a_token_is_wanted_and_kept_as_a_cookie(client):
     assert "HttpOnly" in cookie
     assert "SameSite=strict" in cookie
     assert TOKEN not in let_in.headers["location"]
+    assert let_in.headers["referrer-policy"] == "no-referrer"  # nobody is told of the address with the token
+    ask.cookies.clear()
+    assert ask.get(f"{PREFIX}/about?token={TOKEN}").status_code == 401  # nor is it taken elsewhere
+    assert ask.get(f"/explorer.js?token={TOKEN}").status_code == 401
+    ask.get(f"/?token={TOKEN}")
     assert ask.get(f"{PREFIX}/about").status_code == 200  # with the cookie
     assert ask.get(f"{PREFIX}/about", headers={"Host": "my-server.lan"}).status_code == 200  # whoever has the token
 
@@ -271,6 +322,8 @@ def test_a_body_is_refused_as_soon_as_it_is_too_large(echoing):
             yield b"x" * 50
 
     assert echoing.post(f"{PREFIX}/upload/f", content=endless()).status_code == 413
+    for told in ("101", "9" * 400):
+        assert echoing.post(f"{PREFIX}/upload/f", headers={"Content-Length": told}, content=b"x").status_code == 413
 
 
 def test_only_plain_images_are_shown_in_a_browser(echoing):

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from zoolens.present.figures import count, figure
 from zoolens.store.records import Observation
+from zoolens.store.scopes import batch_scope
 from zoolens.ui.context import Context
 from zoolens.ui.endpoint import Answer, Endpoint, Paged, Shown
 from zoolens.ui.facets import Facet, facet_column, faceted
@@ -42,7 +43,7 @@ class ModelsQuery(Paged):
 
 
 class LatestRun(Answer):
-    """The newest evaluation of a model, and what it found."""
+    """The newest evaluation of a model, and what it found. `latency_p50`: of single inputs, never of larger batches."""
 
     id: str
     created: datetime
@@ -187,7 +188,7 @@ def _item(row: ModelRow, figures: Mapping[str, Sequence[Observation]]) -> ModelI
         run, own = row.latest, figures.get(row.latest.last_run, ())
         latest = LatestRun(
             id=run.last_run, created=run.last_time, dataset=run.last_dataset, runtime=run.last_runtime,
-            top1=figure_named(own, "top1"), latency_p50=figure_named(own, "latency_p50"),
+            top1=figure_named(own, "top1"), latency_p50=figure_named(own, "latency_p50", batch_scope(1)),
         )  # fmt: skip
     return ModelItem(
         ref=row.ref, zoo=row.zoo, name=row.name, version=row.version, listed=row.listed, task=row.task,
