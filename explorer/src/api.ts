@@ -91,7 +91,7 @@ export async function upload<Answer>(path: string, parameters: Parameters, conte
 }
 
 export interface Asked<Answer> {
-  /** The last answer; the one before stays until the next is here. */
+  /** The last answer about the same thing; that of another filter stays until the next is here, and none after an error. */
   answer?: Answer;
   error?: ApiError;
   loading: boolean;
@@ -100,10 +100,11 @@ export interface Asked<Answer> {
 
 /** The answer of a path, asked anew when the parameters change. `null` as path asks nothing. */
 export function useAnswer<Path extends keyof Answers>(path: Path | null, parameters: Parameters = {}): Asked<Answers[Path]> {
-  type State = { key: string; answer?: Answers[Path]; error?: ApiError };
-  const [state, setState] = useState<State>({ key: "" });
+  type State = { key: string; subject: string; answer?: Answers[Path]; error?: ApiError };
+  const [state, setState] = useState<State>({ key: "", subject: "" });
   const [count, setCount] = useState(0);
   const key = path === null ? "" : JSON.stringify([path, parameters, count]);
+  const subject = path === null ? "" : subjectOf(path, parameters);
   const latest = useRef(key);
   latest.current = key;
   // In a layout effect, so that the question is on its way before the page is painted.
@@ -111,18 +112,23 @@ export function useAnswer<Path extends keyof Answers>(path: Path | null, paramet
     if (path === null) return;
     const controller = new AbortController();
     get(path, parameters, controller.signal)
-      .then((answer) => latest.current === key && setState({ key, answer }))
+      .then((answer) => latest.current === key && setState({ key, subject, answer }))
       .catch((error: unknown) => {
         if (controller.signal.aborted) return;
         const known = error instanceof ApiError ? error : new ApiError(String(error), 0);
-        setState((before) => ({ key, answer: before.answer, error: known }));
+        setState({ key, subject, error: known });
       });
     return () => controller.abort();
   }, [key]);
   return {
-    answer: state.answer,
+    answer: state.subject === subject ? state.answer : undefined,
     error: state.key === key ? state.error : undefined,
     loading: state.key !== key,
     again: () => setCount((before) => before + 1),
   };
+}
+
+/** The path with the names in it: what is asked about, whatever is asked of it. */
+function subjectOf(path: string, parameters: Parameters): string {
+  return path.replace(/{(\w+)}/g, (_, name: string) => encodeURIComponent(String(parameters[name])));
 }

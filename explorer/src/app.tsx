@@ -1,4 +1,5 @@
 // The frame around every page: navigation, the page of the address, and where the focus goes.
+import type { RefObject } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { useAnswer } from "./api";
 import { EmptyState } from "./components/states";
@@ -10,13 +11,16 @@ export function App() {
   const [first = "", ...others] = route.path.split("/");
   const page = PAGES.find((candidate) => candidate.path === (first || PAGES[0]!.path));
   const main = useRef<HTMLElement>(null);
-  const about = useAnswer("/about").answer;
-  const shown = useRef(page);
+  const { answer: about, again: lookAgain } = useAnswer("/about");
+  const shown = useRef(route.path);
   useEffect(() => {
-    document.title = page ? `${page.title} · zoolens` : "zoolens";
-    if (shown.current !== page) main.current?.focus(); // who reads by ear hears the new page
-    shown.current = page;
-  }, [page]);
+    if (shown.current === route.path) return;
+    shown.current = route.path;
+    main.current?.focus({ preventScroll: true }); // who reads by ear hears the new page
+    window.scrollTo(0, 0);
+    lookAgain(); // there may be more runs by now
+  }, [route.path]);
+  useTitle(main, page?.title);
   const Content = page?.component;
   return (
     <>
@@ -36,7 +40,7 @@ export function App() {
         </nav>
         {about && (
           <span class="about">
-            <bdi>{about.store}</bdi> · {about.runs.toLocaleString("en")} {about.runs === 1 ? "run" : "runs"}
+            <bdi>{about.store}</bdi> · {about.runs.toLocaleString("en")} {about.runs === 1 ? "evaluation" : "evaluations"}
           </span>
         )}
       </header>
@@ -51,4 +55,20 @@ export function App() {
       </main>
     </>
   );
+}
+
+const LONGEST_TITLE = 120; // characters
+
+/** The window is called as the heading of what it shows, so that several of them can be told apart. */
+function useTitle(main: RefObject<HTMLElement | null>, usual?: string): void {
+  useEffect(() => {
+    const update = () => {
+      const heading = main.current?.querySelector("h1")?.textContent?.slice(0, LONGEST_TITLE) || usual;
+      document.title = heading ? `${heading} · zoolens` : "zoolens";
+    };
+    update();
+    const observer = new MutationObserver(update);
+    observer.observe(main.current!, { subtree: true, childList: true, characterData: true });
+    return () => observer.disconnect();
+  }, [usual]);
 }

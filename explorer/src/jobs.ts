@@ -1,7 +1,7 @@
 // Jobs: what the commands do, started from a page and followed while it runs. They go on when the page is closed.
 import { useEffect, useState } from "preact/hooks";
 import type { Job, JobProgress } from "./answers";
-import { resourceUrl, send } from "./api";
+import { ApiError, resourceUrl, send } from "./api";
 
 /** Start a job; see src/zoolens/ui/jobs/kinds.py for its kinds and their parameters. */
 export function startJob(kind: string, parameters: Record<string, unknown>): Promise<Job> {
@@ -36,4 +36,27 @@ export function useJob(job: Job, onEnd?: (job: Job) => void): { job: Job; progre
     return () => events.close();
   }, [job.id, job.state]);
   return { job: now, progress };
+}
+
+/** A job that the page starts, or why it could not. */
+export function useStartedJob() {
+  const [job, setJob] = useState<Job>();
+  const [problem, setProblem] = useState("");
+  const start = async (kind: string, parameters: Record<string, unknown>): Promise<Job | undefined> => {
+    setProblem("");
+    try {
+      const started = await startJob(kind, parameters);
+      setJob(started);
+      return started;
+    } catch (error) {
+      setProblem(error instanceof ApiError ? error.message : String(error));
+      return undefined;
+    }
+  };
+  return { job, problem, start };
+}
+
+/** The names that somebody typed, with commas or spaces between them. */
+export function namesIn(text: string): string[] {
+  return text.split(/[\s,]+/).filter(Boolean);
 }

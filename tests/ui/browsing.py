@@ -114,11 +114,13 @@ class Visitor:
 EVERYTHING_BUT_CONTRAST = (
     "axe.run(document, {resultTypes: ['violations'], rules: {'color-contrast': {enabled: false}}})"
 )
-# Contrast takes seconds for hundreds of elements, and most of them look alike: one of each look is enough.
-CONTRAST = """(() => {
+CONTRAST_OF_EVERYTHING = "axe.run(document, {resultTypes: ['violations'], runOnly: ['color-contrast']})"
+# It takes seconds for hundreds of elements, most of which look alike.
+CONTRAST_OF_EACH_LOOK = """(() => {
   const looks = new Map();
   for (const element of document.querySelectorAll("body *")) {
     if (![...element.childNodes].some((child) => child.nodeType === 3 && child.data.trim())) continue;
+    if (!element.checkVisibility()) continue;
     const chain = [];
     for (let up = element; up && chain.length < 8; up = up.parentElement) chain.push(up.tagName, up.className);
     const style = getComputedStyle(element);
@@ -127,6 +129,33 @@ CONTRAST = """(() => {
   }
   return axe.run({ include: [...looks.values()] }, { resultTypes: ["violations"], runOnly: ["color-contrast"] });
 })()"""
+
+
+def look_at(browser, url, view, expect, *, thoroughly):
+    """Open a view: nothing is wider than the window, and axe finds nothing serious. Narrow and dark, or `thoroughly` in
+    every size and colour and at every element."""
+    window = Visitor(browser, url, bypass_csp=True)  # axe is a script that the page does not know
+    try:
+        page = window.visit(view, expect)
+        page.add_script_tag(path=axe_script())
+        for screen in SCREENS if thoroughly else ("narrow",):
+            for scheme in SCHEMES if thoroughly else ("dark",):
+                _look(page, view, screen, scheme, CONTRAST_OF_EVERYTHING if thoroughly else CONTRAST_OF_EACH_LOOK)
+        window.check()
+    finally:
+        window.close()
+
+
+def _look(page, view, screen, scheme, contrast):
+    width, height = SCREENS[screen]
+    page.set_viewport_size({"width": width, "height": height})
+    page.emulate_media(color_scheme=scheme)
+    page.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+    wider = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    assert wider <= 0, f"{view} is {wider} pixels wider than a window of {width}"
+    keep_picture(page, f"{view}-{scheme}-{width}")
+    for rules in (EVERYTHING_BUT_CONTRAST, contrast):
+        assert_accessible(page, rules, f"{view}, {screen}, {scheme}")
 
 
 def axe_script():

@@ -1,26 +1,14 @@
 """What tests of the explorer need: a store made once, a server on a free port, and a real browser.
 
-`visit` opens a page as a user does and asserts what holds for every page; `look_everywhere` does so in light and dark,
-wide and narrow, and lets axe look for what keeps people out.
+`visit` opens a page as a user does and asserts what holds for every page; `look_everywhere` also lets axe look for what
+keeps people out.
 """
 
 import shutil
 from contextlib import ExitStack
 
 import pytest
-from browsing import (
-    CONTRAST,
-    EVERYTHING_BUT_CONTRAST,
-    QUICK_ZOOS,
-    SCHEMES,
-    SCREENS,
-    Visitor,
-    assert_accessible,
-    at_home,
-    axe_script,
-    keep_picture,
-    serving,
-)
+from browsing import QUICK_ZOOS, Visitor, at_home, look_at, serving
 
 
 @pytest.fixture(scope="session")
@@ -92,30 +80,27 @@ def visitor(chromium, explorer):
     made.close()
 
 
-@pytest.fixture
-def look_everywhere(chromium, explorer):
-    """Open a view light and dark, wide and narrow: nothing is wider than the window, and axe finds nothing serious."""
+@pytest.fixture(params=["once", pytest.param("every way", marks=pytest.mark.slow)])
+def look_everywhere(request, chromium, explorer):
+    """Open a view: nothing is wider than the window, and axe finds nothing serious. The usual suite looks at it once,
+    narrow and dark; the slow one in every way and at every element."""
 
     def look(view, expect=None, url=None):
-        seen = Visitor(
-            chromium, url or explorer, bypass_csp=True
-        )  # axe is a script of ours that the page does not know
-        try:
-            page = seen.visit(view, expect)
-            page.add_script_tag(path=axe_script())
-            for name, (width, height) in SCREENS.items():
-                page.set_viewport_size({"width": width, "height": height})
-                wider = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
-                assert wider <= 0, f"{view} is {wider} pixels wider than a window of {width}"
-                assert_accessible(page, EVERYTHING_BUT_CONTRAST, f"{view}, {name}")
-                for scheme in SCHEMES:
-                    page.emulate_media(color_scheme=scheme)
-                    keep_picture(page, f"{view}-{scheme}-{width}")
-            for scheme in SCHEMES:
-                page.emulate_media(color_scheme=scheme)
-                assert_accessible(page, CONTRAST, f"{view}, {scheme}")
-            seen.check()
-        finally:
-            seen.close()
+        look_at(chromium, url or explorer, view, expect, thoroughly=request.param == "every way")
 
     return look
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The address of an explorer with something on every page, and the names that the views in `made_home` need."""
+    from made_home import PLAIN, write_home
+
+    from zoolens.ui.settings import Settings
+
+    home = tmp_path_factory.mktemp("whole")
+    with at_home(home), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ZOOLENS_ZOO_PATH", str(home / "zoo"))
+        names = write_home(home, PLAIN)
+        with serving(Settings()) as url:
+            yield url, names

@@ -123,7 +123,7 @@ def test_an_empty_store_says_what_to_do_and_hostile_names_are_text(strange, tmp_
         store.finish_stage(run.id, "latency:batch=1", [timing])
     dialogs = []
     page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
-    strange.visit(f"#/choose?q={HOSTILE}", expect="1 rows")
+    strange.visit(f"#/choose?q={HOSTILE}", expect="1 row, each")
     assert HOSTILE in strange.text()
     assert not dialogs
     assert page.locator("main img").count() == 0

@@ -1,12 +1,12 @@
-"""A store and a zoo whose every text is an attack, on every page: it is shown as text, and nothing runs."""
-
-import json
+"""A store, a zoo and jobs whose every text is an attack, on every page: it is shown as text, and nothing runs."""
 
 import pytest
 
 pytest.importorskip("playwright")
 
 from browsing import Visitor, at_home, serving
+from made_home import VIEWS, Words, write_home
+from playwright.sync_api import expect
 
 SCRIPT = "document.documentElement.setAttribute('hostile','ran')"
 MARKUP = (
@@ -17,114 +17,103 @@ MARKUP = (
 )  # fmt: skip
 BIDI = "gnp.\u202etxet\u2066evil\u2069\u200f"
 ENDLESS = "9" * 10_000_000
-TEXTS = (*MARKUP, BIDI, ENDLESS)
+HOSTILE = Words(" ".join((*MARKUP, BIDI)), (*MARKUP, BIDI, ENDLESS), "forged")
 
-# Every page, also with attacks in the address itself; add the views of a new page here.
-VIEWS = {
-    "#/models": "forged",
-    "#/models?columns=ref,formats,licence,runtimes,datasets,version,description,runs,on": "forged",
+# Attacks in the address itself.
+ADDRESSES = {
+    "#/choose?q=CORR+%3Cscript%3Ealert(1)%3C/script%3E": "forged",
+    "#/runs?sort=-%3Cscript%3Ealert(1)%3C/script%3E": None,
+    "#/live?with=%3Cscript%3Ealert(1)%3C/script%3E&with=javascript:alert(1)": "javascript:alert(1)",
     "#/models?zoo=%3Cscript%3Ealert(1)%3C/script%3E": "No model fits.",
     "#/models?q=%3Cimg+src%3Dx+onerror%3Dalert(1)%3E": None,
-    "#/%3Cscript%3Ealert(1)%3C/script%3E": None,
-    "#/runs": "forged",
-    "#/compare": "forged",
     "#/compare?q=%3Cimg+src%3Dx+onerror%3Dalert(1)%3E": None,
-    "#/audit": "No audit was started here yet.",
-    "#/jobs": "forged",
-    "#/live?with=%3Cscript%3Ealert(1)%3C/script%3E&with=javascript:alert(1)": "javascript:alert(1)",
-    "#/services": "No service was served yet.",
-    "#/services/%3Cscript%3Ealert(1)%3C/script%3E": None,
-    "#/api": None,
+    "#/%3Cscript%3Ealert(1)%3C/script%3E": None,
+    "#/model/%3Cimg%20src%3Dnowhere%20onerror%3Dalert(1)%3E": None,
+    "#/traces/%3Cimg%20src%3Dnowhere%20onerror%3Dalert(1)%3E": None,
+    "#/studies/%3Cimg%20src%3Dnowhere%20onerror%3Dalert(1)%3E": None,
+    "#/services/%3Cimg%20src%3Dnowhere%20onerror%3Dalert(1)%3E": None,
 }
+MARKUP_OF_OTHERS = (
+    "main img:not(.examples img, .drop img, .network img), main iframe, main script, main object, main embed, "
+    "main svg:not(.sparkline):not(.marks)"
+)
 
 
 @pytest.fixture(scope="module")
-def hostile_explorer(tmp_path_factory):
-    from zoolens import open_store
-    from zoolens.store.records import DatasetRecord, ModelRecord, Observation, StackRecord
+def hostile(tmp_path_factory):
+    """The address of an explorer over a hostile home, and the names that its views need."""
     from zoolens.ui.settings import Settings
 
     home = tmp_path_factory.mktemp("hostile")
     with at_home(home), pytest.MonkeyPatch.context() as patch:
-        with open_store() as store:
-            for place, text in enumerate(TEXTS):
-                some = text[:100_000]
-                run = store.begin_run(
-                    ModelRecord(f"m{place}", f"file:{text}@0.0.0", some, {"description": some, "labels": [some]}),
-                    DatasetRecord(f"d{place}", text, 10, {"classes": [some]}),
-                    StackRecord(f"s{place}", some, {"version": some}, {}),
-                    resolved={"origin": {"ref": some}, "precision": some},
-                )
-                facts = [Observation("top1", 0.5, unit="fraction"), Observation(some, 1.0, unit=some)]
-                store.finish_stage(run.id, "metric:topk", facts)
-                store.fail_stage(run.id, some, some)
-        patch.setenv("ZOOLENS_ZOO_PATH", str(write_zoo(home / "zoo")))
+        patch.setenv("ZOOLENS_ZOO_PATH", str(home / "zoo"))
+        names = write_home(home, HOSTILE)
         with serving(Settings()) as url:
-            write_jobs()
-            yield url
+            yield url, names
 
 
-def write_zoo(folder):
-    folder.mkdir()
-    for place, text in enumerate(TEXTS):
-        manifest = {
-            "zoolens": 1, "name": f"model{place}", "description": text[:1_000_000], "license": text[:100_000],
-            "inputs": [{"shape": [1, 3, 8, 8]}], "outputs": [{"labels": [text[:100_000]]}],
-            "assets": [{"format": "onnx", "files": [{"location": f"{place}.onnx"}]}],
-            "claims": [{"metric": "top1", "value": 0.5, "source": text[:100_000]}],
-        }  # fmt: skip
-        (folder / f"model{place}.yaml").write_text(json.dumps(manifest))
-    return folder
-
-
-def write_jobs():
-    from zoolens.ui.jobs.folder import make_job_folder
-
-    for text in TEXTS:
-        job = make_job_folder(text[:100], text, {}, ["eval", text])
-        job.messages_file.write_text(f"Error: {text[:100_000]}", encoding="utf-8")
-        job.output_file.write_text(json.dumps([{"run": text[:100_000]}]), encoding="utf-8")
-        job.write_end(1)
-
-
-@pytest.fixture
-def window(chromium, hostile_explorer):
-    made = Visitor(chromium, hostile_explorer)
-    made.dialogs = []
+@pytest.fixture(scope="module")
+def window(chromium, hostile):
+    """One window for all views. What happens in it is written down: dialogs, and what was asked for."""
+    made = Visitor(chromium, hostile[0])
+    made.dialogs, made.asked = [], []
     made.page.on("dialog", lambda dialog: (made.dialogs.append(dialog.message), dialog.dismiss()))
+    made.page.on("request", lambda request: made.asked.append(request.url))
     yield made
     made.close()
 
 
+def open_view(window, view, text):
+    page = window.page
+    page.goto("about:blank")
+    page.goto(window.url + view)
+    page.locator("main h1, main .state").first.wait_for()
+    if text is not None:
+        page.get_by_text(text).filter(visible=True).first.wait_for()
+    expect(page.locator("main .loading")).to_have_count(0)
+    return page
+
+
+def assert_nothing_ran(window):
+    page = window.page
+    assert page.locator("html[hostile]").count() == 0
+    assert not window.dialogs
+    assert page.locator(MARKUP_OF_OTHERS).count() == 0
+    assert page.get_by_role("heading", name="forged", exact=True).count() == 0
+    assert not [url for url in window.asked if url.endswith("/nowhere") or url.startswith("javascript")]
+    assert not window.outside
+    words = page.locator("body").inner_text() + page.title()
+    assert not set("\u202e\u2066\u2069\u200f") & set(words)
+    assert len(words) < 200_000
+    links = page.locator("a").evaluate_all("all => all.map((link) => link.href)")
+    assert not [link for link in links if link.startswith(("javascript:", "data:"))]
+
+
 def test_a_script_that_runs_would_be_seen(window):
-    page = window.visit("#/api")
+    page = open_view(window, "#/api", None)
     page.evaluate(SCRIPT)
     assert page.locator("html[hostile]").count() == 1
 
 
-@pytest.mark.parametrize("view", VIEWS)
-def test_nothing_of_a_stranger_runs_or_is_markup(window, view):
-    asked = []
-    window.page.on("request", lambda request: asked.append(request.url))
-    page = window.page
-    if view.startswith("#/services/"):
-        page.goto(window.url + view)
-        page.get_by_role("alert").wait_for()  # that there is no such session; the browser tells of it too
-    else:
-        window.visit(view, VIEWS[view])
-    assert page.locator("html[hostile]").count() == 0
-    assert not window.dialogs
-    assert (
-        page.locator(
-            "main img:not(.examples img), main iframe, main script, main svg:not(.sparkline):not(.marks)"
-        ).count()
-        == 0
-    )
-    assert page.get_by_role("heading", name="forged").count() == 0
-    assert not [url for url in asked if "nowhere" in url or url.startswith("javascript")]
-    words = page.locator("body").inner_text()
-    assert not set("\u202e\u2066\u2069\u200f") & set(words)
-    assert len(words) < 200_000
-    assert not [
-        href for href in page.locator("a").evaluate_all("all => all.map(a => a.href)") if "javascript:" in href[:20]
-    ]
+@pytest.mark.parametrize("view", [*VIEWS, *ADDRESSES])
+def test_nothing_of_a_stranger_runs_or_is_markup(window, hostile, view):
+    names = hostile[1]
+    text = ADDRESSES.get(view) or VIEWS.get(view)
+    open_view(window, view.format_map(names), text and text.format_map(names))
+    assert_nothing_ran(window)
+
+
+def test_labels_of_a_model_that_answers_are_text(window):
+    page = open_view(window, "#/live?with=folder:live", "Waits for an image.")
+    page.get_by_role("button", name="Example 1").click()
+    expect(page.get_by_role("article")).to_contain_text("this call took", timeout=60_000)
+    assert_nothing_ran(window)
+
+
+def test_a_picture_of_a_network_that_is_opened_by_itself_is_saved(window, hostile):
+    """A browser that showed an SVG as a page would run its scripts."""
+    answer = window.window.request.get(f"{hostile[0]}api/v1/network-picture/{hostile[1]['model']}")
+    assert answer.headers["content-disposition"].startswith("attachment")
+    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert "<script" not in answer.text()
+    assert "<h1" not in answer.text()

@@ -130,8 +130,18 @@ export function useColumns<Row>(columns: Column<Row>[]): [Column<Row>[], Compone
     const keys = columns.map((column) => column.key);
     setValue(keys.filter((other) => (other === key ? !chosen.has(other) : chosen.has(other) || other === fixed)).join(","));
   };
+  const chooser = useRef<HTMLDetailsElement>(null);
+  const leave = (event: KeyboardEvent) => {
+    if (event.key !== "Escape" || !chooser.current?.open) return;
+    chooser.current.open = false;
+    chooser.current.querySelector("summary")?.focus();
+  };
+  const look = (event: FocusEvent) => {
+    const next = event.relatedTarget; // null where somebody clicks, maybe on the name of a column
+    if (chooser.current && next instanceof Node && !chooser.current.contains(next)) chooser.current.open = false;
+  };
   const control = (
-    <details class="chooser">
+    <details class="chooser" ref={chooser} onKeyDown={leave} onFocusOut={look}>
       <summary>Columns</summary>
       <fieldset>
         <legend class="hidden">Columns of the table</legend>

@@ -13,9 +13,10 @@ export function Tabs({ tabs, label, parameter = "tab" }: { tabs: Tab[]; label: s
   const chosen = tabs.find((tab) => tab.key === value) ?? tabs[0];
   if (!chosen) return null;
   const move = (event: KeyboardEvent & { currentTarget: HTMLElement }) => {
-    const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (step === undefined) return;
-    const next = tabs[(tabs.indexOf(chosen) + step + tabs.length) % tabs.length]!;
+    const at = tabs.indexOf(chosen);
+    const place = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: -1 }[event.key];
+    if (place === undefined) return;
+    const next = tabs[(place + tabs.length) % tabs.length]!;
     setValue(next.key);
     event.currentTarget.querySelector<HTMLElement>(`#tab-${parameter}-${next.key}`)?.focus();
     event.preventDefault();

@@ -4,9 +4,10 @@ import type { ChoiceAnswer, ChosenRow } from "../answers";
 import { useAnswer } from "../api";
 import { Chart, type Spec } from "../components/chart";
 import { PageLink } from "../components/link";
+import { Part, useOffset } from "../components/listing";
 import { QueryInput } from "../components/queryinput";
 import { EmptyState, ErrorState, Loading, Notes } from "../components/states";
-import { type Column, Pager, Table, useColumns } from "../components/table";
+import { type Column, Table, useColumns } from "../components/table";
 import { type Tab, Tabs } from "../components/tabs";
 import { address, setQuery, useRoute } from "../router";
 
@@ -98,7 +99,8 @@ function Found({ answer, q, axes, busy }: FoundProps) {
         </p>
       )}
       <p class="found">
-        {answer.rows.toLocaleString("en")} rows, each a model in a runtime; accuracy on {answer.inputs.toLocaleString("en")} inputs of{" "}
+        {answer.problem && "The query was not answered, so that this is all there is: "}
+        {answer.rows.toLocaleString("en")} {answer.rows === 1 ? "row" : "rows"}, each a model in a runtime; accuracy on {answer.inputs.toLocaleString("en")} inputs of{" "}
         <bdi>{answer.dataset}</bdi>.
       </p>
       <div class="bar">
@@ -114,7 +116,10 @@ function Found({ answer, q, axes, busy }: FoundProps) {
       <div aria-busy={busy}>
         <Chart spec={spec} title={answer.title} signals={answer.x && answer.y ? ["brush"] : []} onSignal={brush} />
       </div>
-      <p class="dim">Draw a rectangle in the chart to see only the models in it.</p>
+      <p class="dim">
+        Draw a rectangle in the chart to see only the models in it; with the keyboard, say the same in a query:{" "}
+        <code>ON latency &lt;= 2 ms AND accuracy &gt;= 80%</code>.
+      </p>
       <Tabs tabs={tabs} label="Answer" />
       <Notes title="What to know about this picture" notes={answer.notes} />
     </>
@@ -183,7 +188,7 @@ interface RowsProps {
 
 function Rows({ answer, q, axes, brushed }: RowsProps) {
   const { query } = useRoute();
-  const offset = Number(query.get("offset") ?? 0) || 0;
+  const offset = useOffset();
   const sort = query.get("sort") ?? "best";
   const limits = Object.fromEntries(BRUSH.map((name) => [name, query.get(name) ?? undefined]));
   const asked = useAnswer("/choose/rows", { q, ...axes, ...limits, sort, offset, limit: LIMIT });
@@ -200,7 +205,11 @@ function Rows({ answer, q, axes, brushed }: RowsProps) {
         </p>
         {chooser}
       </div>
-      {rows.rows.length ? (
+      <Part
+        part={rows}
+        limit={LIMIT}
+        nothing={<EmptyState title={brushed ? "No model is in the rectangle." : q ? "No model is left." : "No model has both figures."} />}
+      >
         <Table
           label="Models"
           columns={columns}
@@ -210,10 +219,7 @@ function Rows({ answer, q, axes, brushed }: RowsProps) {
           onSort={(next) => setQuery({ sort: next, offset: "" })}
           busy={asked.loading}
         />
-      ) : (
-        <EmptyState title="No model is in the rectangle." />
-      )}
-      <Pager offset={offset} limit={LIMIT} total={rows.total} onOffset={(next) => setQuery({ offset: next ? String(next) : "" })} />
+      </Part>
     </>
   );
 }

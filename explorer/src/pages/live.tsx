@@ -134,6 +134,7 @@ function AnswerCard({ choice, image, onRemove }: { choice: Choice; image?: Blob;
     const own = ++latest.current;
     setBusy(true);
     setProblem("");
+    setResult(undefined); // it was about another image
     upload<LiveResult>("/live", { model: choice.model, runtime: choice.runtime }, image)
       .then((answer) => own === latest.current && setResult(answer))
       .catch((error: unknown) => {
@@ -157,7 +158,7 @@ function AnswerCard({ choice, image, onRemove }: { choice: Choice; image?: Blob;
         <bdi>{result?.runtime ?? choice.runtime}</bdi>
       </p>
       {!image && <p class="dim">Waits for an image.</p>}
-      {busy && !result && <Loading what="Opens the model" />}
+      {busy && !result && <Loading what="Waits for the answer" />}
       {problem && (
         <p class="problem" role="alert">
           {problem}

@@ -5,8 +5,9 @@ import { useAnswer } from "../api";
 import { FigureCell, Moment, Sparkline } from "../components/figure";
 import { Facets, type FacetNames, SearchBox } from "../components/filters";
 import { PageLink } from "../components/link";
-import { EmptyState, ErrorState, Loading, Notes } from "../components/states";
-import { type Column, Pager, Table, useColumns } from "../components/table";
+import { Filtered, NothingFits, Part, useOffset } from "../components/listing";
+import { ErrorState, Loading, Notes } from "../components/states";
+import { type Column, Table, useColumns } from "../components/table";
 import { setQuery, useRoute } from "../router";
 
 const LIMIT = 30; // two screens; more take longer to lay out than to find
@@ -22,7 +23,7 @@ const FACETS: FacetNames = {
 
 export function ModelsPage() {
   const { query } = useRoute();
-  const offset = Number(query.get("offset") ?? 0) || 0;
+  const offset = useOffset();
   const sort = query.get("sort") ?? "best";
   const chosen = (facet: string) => query.getAll(facet);
   const facets = Object.fromEntries(Object.keys(FACETS.titles).map((name) => [name, chosen(name)]));
@@ -60,42 +61,34 @@ export function ModelsPage() {
       {error && <ErrorState error={error} again={again} />}
       {!answer && !error && <Loading what="Reading the zoos and the store" />}
       {answer && (
-        <div class="split">
-          <aside aria-label="Filters">
+        <Filtered
+          label="Models"
+          filters={
             <Facets
               facets={answer.facets}
               names={FACETS}
               chosen={chosen}
               onChoose={(facet, values) => setQuery({ [facet]: values, offset: "" })}
             />
-          </aside>
-          <section aria-label="Models">
-            <p class="found" role="status">
-              {words(answer)}
-              {!answer.complete && " More zoos are being listed …"}
-            </p>
-            {answer.rows.length ? (
-              <Table
-                label="Models"
-                columns={columns}
-                rows={answer.rows}
-                rowKey={(row) => row.ref}
-                sort={sort}
-                onSort={(next) => setQuery({ sort: next, offset: "" })}
-                busy={loading}
-              />
-            ) : (
-              <EmptyState title="No model fits.">Take away a filter, or a word of the search.</EmptyState>
-            )}
-            <Pager
-              offset={offset}
-              limit={LIMIT}
-              total={answer.total}
-              onOffset={(next) => setQuery({ offset: next ? String(next) : "" })}
+          }
+        >
+          <p class="found" role="status">
+            {words(answer)}
+            {!answer.complete && " More zoos are being listed …"}
+          </p>
+          <Part part={answer} limit={LIMIT} nothing={<NothingFits what="model" />}>
+            <Table
+              label="Models"
+              columns={columns}
+              rows={answer.rows}
+              rowKey={(row) => row.ref}
+              sort={sort}
+              onSort={(next) => setQuery({ sort: next, offset: "" })}
+              busy={loading}
             />
-            <Notes title="Zoos that are not listed in full" notes={answer.notes} />
-          </section>
-        </div>
+          </Part>
+          <Notes title="Zoos that are not listed in full" notes={answer.notes} />
+        </Filtered>
       )}
     </>
   );

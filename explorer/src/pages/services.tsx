@@ -48,8 +48,9 @@ function Sessions() {
 
 /** What a running server does right now, where the explorer was told of one. */
 function Watched() {
-  const { answer, again } = useAnswer("/services/server");
+  const { answer, error, again } = useAnswer("/services/server");
   useAgain(Boolean(answer?.address), again, answer);
+  if (error) return <ErrorState error={error} again={again} />;
   if (!answer) return null;
   if (!answer.address) {
     return (

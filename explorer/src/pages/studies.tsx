@@ -7,14 +7,16 @@ import { Chart } from "../components/chart";
 import { Tile } from "../components/figure";
 import { SearchBox } from "../components/filters";
 import { PageLink } from "../components/link";
+import { NothingFits, Part, useOffset } from "../components/listing";
 import { EmptyState, ErrorState, Loading } from "../components/states";
-import { type Column, Pager, Table } from "../components/table";
+import { type Column, Table } from "../components/table";
 import { type Tab, Tabs } from "../components/tabs";
 import { address, setQuery, useQueryState, useRoute } from "../router";
 import type { PageProps } from ".";
 
 const LIMIT = 20;
 const TRIALS = 50;
+const LARGEST_FIRST = "-delta";
 
 export function StudiesPage({ rest }: PageProps) {
   return rest ? <StudyPage key={rest} name={rest} /> : <StudyList />;
@@ -23,7 +25,7 @@ export function StudiesPage({ rest }: PageProps) {
 function StudyList() {
   const { query } = useRoute();
   const q = query.get("q") ?? "";
-  const offset = Number(query.get("offset") ?? 0) || 0;
+  const offset = useOffset();
   const { answer, error, loading, again } = useAnswer("/studies", { q, offset, limit: LIMIT });
   return (
     <>
@@ -41,24 +43,20 @@ function StudyList() {
           <p class="found" role="status">
             {answer.total.toLocaleString("en")} {answer.total === 1 ? "study" : "studies"}.
           </p>
-          {answer.rows.length ? (
+          <Part part={answer} limit={LIMIT} nothing={q ? <NothingFits what="study" /> : <NoStudies />}>
             <Table label="Studies" columns={STUDIES} rows={answer.rows} rowKey={(row) => row.name} busy={loading} />
-          ) : q ? (
-            <EmptyState title="No study fits.">Take away a part of the search.</EmptyState>
-          ) : (
-            <EmptyState title="No studies yet.">
-              Run <code>zoolens crosstrain train RECIPE</code> or <code>zoolens crosstrain run PLAN</code>.
-            </EmptyState>
-          )}
-          <Pager
-            offset={offset}
-            limit={LIMIT}
-            total={answer.total}
-            onOffset={(next) => setQuery({ offset: next ? String(next) : "" })}
-          />
+          </Part>
         </>
       )}
     </>
+  );
+}
+
+function NoStudies() {
+  return (
+    <EmptyState title="No studies yet.">
+      Run <code>zoolens crosstrain train RECIPE</code> or <code>zoolens crosstrain run PLAN</code>.
+    </EmptyState>
   );
 }
 
@@ -193,32 +191,25 @@ function DistributionsPanel({ detail }: { detail: StudyDetail }) {
 }
 
 function TrialsPanel({ name }: { name: string }) {
-  const { query } = useRoute();
-  const offset = Number(query.get("trials") ?? 0) || 0;
-  const [sort, setSort] = useQueryState("sort", "-delta");
+  const offset = useOffset("trials");
+  const [sort] = useQueryState("sort", LARGEST_FIRST);
   const { answer, error, loading, again } = useAnswer("/study/trials", { name, sort, offset, limit: TRIALS });
   return (
     <>
       {error && <ErrorState error={error} again={again} />}
       {!answer && !error && <Loading />}
       {answer && (
-        <>
+        <Part part={answer} limit={TRIALS} parameter="trials" nothing={<EmptyState title="This study has no trials yet." />}>
           <Table
             label="Trials"
             columns={COLUMNS}
             rows={answer.rows}
             rowKey={(row) => row.trial}
             sort={sort}
-            onSort={setSort}
+            onSort={(next) => setQuery({ sort: next === LARGEST_FIRST ? "" : next, trials: "" })}
             busy={loading}
           />
-          <Pager
-            offset={offset}
-            limit={TRIALS}
-            total={answer.total}
-            onOffset={(next) => setQuery({ trials: next ? String(next) : "" })}
-          />
-        </>
+        </Part>
       )}
     </>
   );
@@ -268,13 +259,26 @@ function PickedTrial({ name }: { name: string }) {
   const [trial] = useQueryState("trial");
   const { answer, error, again } = useAnswer(trial ? "/study/trial" : null, { name, trial });
   const section = useRef<HTMLElement>(null);
+  const before = useRef<HTMLElement | null>(null); // what had the focus
   useEffect(() => {
+    const focused = document.activeElement;
+    if (focused instanceof HTMLElement && !section.current?.contains(focused)) before.current = focused;
     section.current?.scrollIntoView({ block: "nearest" });
     section.current?.focus({ preventScroll: true });
   }, [trial, Boolean(answer)]);
+  const close = () => {
+    pickTrial("");
+    before.current?.focus();
+  };
   if (!trial) return null;
   return (
-    <section ref={section} tabIndex={-1} class="picked-trial" aria-label="The trial that was picked">
+    <section
+      ref={section}
+      tabIndex={-1}
+      class="picked-trial"
+      aria-label="The trial that was picked"
+      onKeyDown={(event) => event.key === "Escape" && close()}
+    >
       <h2>
         Trial <bdi>{trial}</bdi>
         {answer?.trial.trial === trial && `: Δ ${answer.trial.delta}`}
@@ -330,7 +334,7 @@ function PickedTrial({ name }: { name: string }) {
         </>
       )}
       <p>
-        <button type="button" onClick={() => pickTrial("")}>
+        <button type="button" onClick={close}>
           Close
         </button>
       </p>

@@ -1,18 +1,19 @@
 // Where the time of models goes: the list of traces, and one trace with its timeline, layers, roofline and comparison.
 import { useState } from "preact/hooks";
-import type { Job, LayerItem, TraceDetail, TraceItem } from "../answers";
-import { ApiError, isLive, resourceUrl, useAnswer } from "../api";
+import type { LayerItem, TraceDetail, TraceItem } from "../answers";
+import { isLive, resourceUrl, useAnswer } from "../api";
 import { Chart } from "../components/chart";
 import { FigureCell, Moment, Tile } from "../components/figure";
 import { Facets, SearchBox } from "../components/filters";
 import { JobCard } from "../components/job";
 import { PageLink } from "../components/link";
+import { Filtered, NothingFits, Part, useOffset } from "../components/listing";
 import { EmptyState, ErrorState, Loading } from "../components/states";
-import { type Column, Pager, Table } from "../components/table";
+import { type Column, Table } from "../components/table";
 import { type Tab, Tabs } from "../components/tabs";
 import { showStretch, TimelineChart, useStretch } from "../components/window";
 import { WordTable } from "../components/words";
-import { startJob } from "../jobs";
+import { namesIn, useStartedJob } from "../jobs";
 import { address, setQuery, useQueryState, useRoute } from "../router";
 import type { PageProps } from ".";
 
@@ -28,7 +29,7 @@ export function TracesPage({ rest }: PageProps) {
 
 function TraceList() {
   const { query } = useRoute();
-  const offset = Number(query.get("offset") ?? 0) || 0;
+  const offset = useOffset();
   const runtime = query.getAll("runtime");
   const q = query.get("q") ?? "";
   const { answer, error, loading, again } = useAnswer("/traces", { q, runtime, offset, limit: LIMIT });
@@ -51,38 +52,34 @@ function TraceList() {
       {error && <ErrorState error={error} again={again} />}
       {!answer && !error && <Loading what="Reading the store" />}
       {answer && (
-        <div class="split">
-          <aside aria-label="Filters">
+        <Filtered
+          label="Traces"
+          filters={
             <Facets
               facets={answer.facets}
               names={{ titles: { runtime: "Runtime" } }}
               chosen={() => runtime}
               onChoose={(_, values) => setQuery({ runtime: values, offset: "" })}
             />
-          </aside>
-          <section aria-label="Traces">
-            <p class="found" role="status">
-              {answer.total.toLocaleString("en")} {answer.total === 1 ? "trace" : "traces"}.
-            </p>
-            {answer.rows.length ? (
-              <Table label="Traces" columns={COLUMNS} rows={answer.rows} rowKey={(row) => row.id} busy={loading} />
-            ) : q || runtime.length ? (
-              <EmptyState title="No trace fits.">Take away a filter, or a word of the search.</EmptyState>
-            ) : (
-              <EmptyState title="No traces yet.">
-                Run <code>zoolens trace MODEL</code>, for example <code>zoolens trace demo:lenet-wide</code>.
-              </EmptyState>
-            )}
-            <Pager
-              offset={offset}
-              limit={LIMIT}
-              total={answer.total}
-              onOffset={(next) => setQuery({ offset: next ? String(next) : "" })}
-            />
-          </section>
-        </div>
+          }
+        >
+          <p class="found" role="status">
+            {answer.total.toLocaleString("en")} {answer.total === 1 ? "trace" : "traces"}.
+          </p>
+          <Part part={answer} limit={LIMIT} nothing={q || runtime.length ? <NothingFits what="trace" /> : <NoTraces />}>
+            <Table label="Traces" columns={COLUMNS} rows={answer.rows} rowKey={(row) => row.id} busy={loading} />
+          </Part>
+        </Filtered>
       )}
     </>
+  );
+}
+
+function NoTraces() {
+  return (
+    <EmptyState title="No traces yet.">
+      Run <code>zoolens trace MODEL</code>, for example <code>zoolens trace demo:lenet-wide</code>.
+    </EmptyState>
   );
 }
 
@@ -132,11 +129,10 @@ function TraceForm({ model: given, onEnd }: { model: string; onEnd: () => void }
   const [runtimes, setRuntimes] = useState("");
   const [batch, setBatch] = useState("1");
   const [level, setLevel] = useState("layer");
-  const { job, problem, start } = useStarted();
+  const { job, problem, start } = useStartedJob();
   const submit = (event: Event) => {
     event.preventDefault();
-    const names = runtimes.split(/[\s,]+/).filter(Boolean);
-    void start("trace", { model: model.trim(), runtimes: names, batch: Number(batch) || 1, level });
+    void start("trace", { model: model.trim(), runtimes: namesIn(runtimes), batch: Number(batch) || 1, level });
   };
   return (
     <details class="starter" open={Boolean(given) || undefined}>
@@ -176,21 +172,6 @@ function TraceForm({ model: given, onEnd }: { model: string; onEnd: () => void }
       {job && <JobCard job={job} onEnd={onEnd} />}
     </details>
   );
-}
-
-/** A job that this page started, or why it could not. */
-function useStarted() {
-  const [job, setJob] = useState<Job>();
-  const [problem, setProblem] = useState("");
-  const start = async (kind: string, parameters: Record<string, unknown>) => {
-    setProblem("");
-    try {
-      setJob(await startJob(kind, parameters));
-    } catch (error) {
-      setProblem(error instanceof ApiError ? error.message : String(error));
-    }
-  };
-  return { job, problem, start };
 }
 
 // --- one trace
@@ -395,9 +376,9 @@ function Fact({ name, value }: { name: string; value: string }) {
 }
 
 function LayersPanel({ run }: { run: string }) {
-  const { query } = useRoute();
-  const offset = Number(query.get("layers") ?? 0) || 0;
-  const [order, setOrder] = useQueryState("order", "time");
+  const offset = useOffset("layers");
+  const [order] = useQueryState("order", "time");
+  const setOrder = (next: string) => setQuery({ order: next === "time" ? "" : next, layers: "" });
   const { answer, error, loading, again } = useAnswer("/traces/{run}/layers", { run, order, offset, limit: LAYERS });
   return (
     <>
@@ -413,15 +394,9 @@ function LayersPanel({ run }: { run: string }) {
       {error && <ErrorState error={error} again={again} />}
       {!answer && !error && <Loading what="Reading the layers" />}
       {answer && (
-        <>
+        <Part part={answer} limit={LAYERS} parameter="layers" nothing={<EmptyState title="There are no layers." />}>
           <Table label="Layers" columns={LAYER_COLUMNS} rows={answer.rows} rowKey={(row) => String(row.number)} busy={loading} />
-          <Pager
-            offset={offset}
-            limit={LAYERS}
-            total={answer.total}
-            onOffset={(next) => setQuery({ layers: next ? String(next) : "" })}
-          />
-        </>
+        </Part>
       )}
     </>
   );
@@ -461,7 +436,7 @@ const LAYER_COLUMNS: Column<LayerItem>[] = [
 
 function RooflinePanel({ run }: { run: string }) {
   const { answer, error, again } = useAnswer("/traces/{run}/roofline", { run });
-  const { job, problem, start } = useStarted();
+  const { job, problem, start } = useStartedJob();
   if (error) return <ErrorState error={error} again={again} />;
   if (!answer) return <Loading what="Counting the operations of the model" />;
   if (!answer.chart || !answer.table) {

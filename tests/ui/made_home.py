@@ -1,0 +1,290 @@
+"""A home with something on every page of the explorer: a store, a zoo and jobs, made of given words.
+
+Tests of what holds for all pages use it: with plain words, and with words that are attacks.
+"""
+
+import json
+import time
+from dataclasses import dataclass, replace
+from urllib.parse import quote
+
+import numpy as np
+import pyarrow as pa
+
+from zoolens.store.records import DatasetRecord, ModelRecord, Observation, RunKind, StackRecord
+
+# Every page and every tab of it, with a text that must be there. {names} are those that `write_home` gives. Add the
+# views of a new page here.
+VIEWS = {
+    "#/models": "{one}",
+    "#/models?columns=ref,formats,licence,runtimes,datasets,version,description,runs,on": "{one}",
+    "#/model/{model}": "multiply-accumulates",
+    "#/model/{model}?tab=claims": "top1",
+    "#/model/{model}?tab=history": "over time",
+    "#/model/{model}?tab=namesakes": "name",
+    "#/model/{model}?tab=manifest": "name: model0",
+    "#/model/{stored}": "{one}",
+    "#/choose": "{one}",
+    "#/choose?q=ON+accuracy+%3E%3D+1%25&tab=why": "Rows left after each condition",
+    "#/runs": "{one}",
+    "#/compare": "{one}",
+    "#/compare?a={a}": "Run B",
+    "#/compare?a={a}&b={b}&shown=all&compare={compare}&diverge={diverge}": "Stack difference",
+    "#/audit": "{one}",
+    "#/audit/{audit}": "findings, the gravest first",
+    "#/traces": "{one}",
+    "#/traces/{trace}?span=3": "Zoom to it",
+    "#/traces/{trace}?tab=levels": "Traced with",
+    "#/traces/{trace}?tab=layers": "hottest first",
+    "#/traces/{trace}?tab=roofline": None,
+    "#/traces/{trace}?tab=compare&with={other}": "All differences",
+    "#/studies": "{one}",
+    "#/studies/{study}": "The whole space",
+    "#/studies/{study}?tab=trials": "Hyperparameters",
+    "#/studies/{study}?tab=distributions": None,
+    "#/studies/{study}?tab=explanations&trial={trial}": "Share of the gap",
+    "#/services": "{one}",
+    "#/services/{session}": "Events",
+    "#/jobs": "{one}",
+    "#/live?with=folder:live": "Waits for an image.",
+    "#/api": "/api/v1/models",
+}
+
+
+@dataclass(frozen=True)
+class Words:
+    """`all` stands where there is one text, `each` where there are several; `one` is a part that lists show."""
+
+    all: str
+    each: tuple[str, ...]
+    one: str
+
+    def cut(self, length):
+        """Each of them with its place, so that no two are the same, and no longer than this."""
+        return [f"{text[:length]}{place}" for place, text in enumerate(self.each)]
+
+
+PLAIN = Words("A plain sentence of some length", tuple(f"word {number}" for number in range(9)), "plain sentence")
+
+
+def write_home(home, words):
+    """Fill the home that is in force; the zoo is to be named in ZOOLENS_ZOO_PATH before. Gives the names in `VIEWS`,
+    as they stand in an address."""
+    import zoolens
+    from zoolens import open_store
+
+    write_zoo(home / "zoo", words)
+    with open_store() as store:
+        write_evaluations(store, words)
+        a, b = write_pair(store, words)
+        names = {"a": a, "b": b, "stored": store.run(a).ref, "study": write_study(store, words)}
+        names |= {"trace": write_trace(store, words, "quick"), "other": write_trace(store, words, "slow", 60_000)}
+        entry = zoolens.find_model("folder:model0")
+        zoolens.graph_of(entry, store=store)
+    names |= {"model": entry.full_ref, "trial": trial_name(words, 0), "session": write_session(words)}
+    names |= write_jobs(words, {"a": a, "b": b})
+    return {"one": words.one, **{name: quote(value, safe="") for name, value in names.items()}}
+
+
+def write_evaluations(store, words):
+    for place, text in enumerate(words.each):
+        some = text[:100_000]
+        run = store.begin_run(
+            ModelRecord(f"m{place}", f"file:{text}@0.0.0", some, {"description": some, "labels": [some]}),
+            DatasetRecord(f"d{place}", text, 10, {"classes": [some]}),
+            StackRecord(f"s{place}", some, {"version": some}, {}),
+            resolved={"origin": {"ref": some}, "precision": some},
+        )
+        facts = [Observation("top1", 0.5, unit="fraction"), Observation(some, 1.0, unit=some)]
+        store.finish_stage(run.id, "metric:topk", facts)
+        store.fail_stage(run.id, some, some)
+
+
+def write_pair(store, words):
+    """Two runs of one model on the same inputs that answer differently."""
+    from zoolens.comparisons.conftest import class_columns, one_hot, write_run
+
+    classes = words.cut(90_000)
+    labels = np.arange(2 * len(classes)) % len(classes)
+    inputs = {"input": [f"{text}{again}" for again in "ab" for text in classes]}
+    runs = []
+    for runtime, answers in (("first", labels), ("second", (labels + 1) % len(classes))):
+        columns = class_columns(one_hot(answers, len(classes)), labels)
+        run = write_run(
+            store, words.all, {**columns, **inputs}, labels,
+            dataset=words.all, classes=classes, runtime=f"{runtime} {words.all}",
+        )  # fmt: skip
+        store.finish_stage(run.id, "metric:topk", [Observation("top1", 0.5, unit="fraction", low=0.4, high=0.6)])
+        timing = Observation("latency_p50", 0.01, scope="batch=1", unit="s", low=0.009, high=0.011)
+        store.finish_stage(run.id, "latency:batch=1", [timing])
+        runs.append(run.id)
+    return runs
+
+
+def write_trace(store, words, runtime, slow=0):
+    """A trace of a model with an operator for each of the words."""
+    from zoolens.runtimes.observing import OperatorTime, Profile
+    from zoolens.store.series import write_series
+    from zoolens.tracing.runner import series_name
+    from zoolens.tracing.spans import Level, SpanColumns, add_profiles
+    from zoolens.tracing.tracecontext import TraceContext
+
+    def spans(observed, *operators):
+        columns = SpanColumns(TraceContext("ab" * 16, 7), observed)
+        add_profiles(columns, [Profile(1000, 1_000_000 + slow, operators)] * 10, [True] * 10)
+        return columns.table()
+
+    run = store.begin_run(
+        ModelRecord("traced", f"file:{words.all}@1", "onnx", {}),
+        DatasetRecord("t", f"trace: {words.all}", 1),
+        StackRecord(
+            f"t:{runtime}", f"trace:{runtime} {words.all}", {"machine": {"cpu": words.all}, "version": words.all}, {}
+        ),
+        kind=RunKind.TRACE,
+        resolved={"precision": words.all},
+    )
+    operators = [
+        OperatorTime(text[:5_000], text[:500], 40_000, 100_000 * place, nodes=(text[:500],), kernel=text[:500])
+        for place, text in enumerate(words.each)
+    ]
+    model = spans(Level.MODEL)
+    layers = pa.concat_tables([spans(Level.LAYER, *operators), model])
+    for level, table in ((Level.MODEL, model), (Level.LAYER, layers)):
+        write_series(store, run.id, series_name(level), table)
+        store.finish_stage(run.id, f"trace:{level}", [])
+    store.fail_stage(run.id, "trace:library", words.all)
+    return run.id
+
+
+def trial_name(words, number):
+    return f"t{number} {words.each[number][:1_000]}"
+
+
+def write_study(store, words):
+    """Trials in two frameworks, of which one side of the second failed, and the first is explained."""
+    from zoolens.crosstrain.study.explanation.filed import file_explanation
+    from zoolens.crosstrain.study.explanation.test_filed import made_explanation
+    from zoolens.crosstrain.study.stored_studies import file_study, file_trial
+    from zoolens.crosstrain.training.recipe import Recipe
+    from zoolens.crosstrain.training.semantics import ALIGNED
+    from zoolens.crosstrain.training.trials import Side, Trial
+
+    name, sides = f"study {words.all}", {"torch": {"torch": words.all}, "jax": {"jax": "1"}}
+    file_study(store, name, tuple(sides), {"source": words.all})
+    for number, text in enumerate(words.each):
+        some = text[:1_000]
+        made = [
+            Side(side, accuracy=0.9 / (place + 1), losses=(2.0, 1.0), accuracies=(0.1, 0.5), seconds=1.5)
+            for place, side in enumerate(sides)
+        ]
+        made[1] = Side("jax", status="failed", message=some) if number == 1 else made[1]
+        recipe = Recipe(architecture="mlp", learning_rate=0.1, batch_size=8, epochs=number + 1)
+        file_trial(
+            store,
+            name,
+            Trial(trial_name(words, number), {"rate": 0.1 * (number + 1), "optimizer": some}, tuple(made)),
+            recipe_of=dict.fromkeys(sides, (recipe, ALIGNED)),
+            dataset=DatasetRecord("d", words.all, 10),
+            versions=sides,
+        )
+    file_study(store, "explain-1", ("a", "b"), {})
+    file_explanation(store, made_explanation(), name, trial_name(words, 0))
+    return name
+
+
+def write_session(words):
+    """A service that was stopped. Gives the id of its session."""
+    from zoolens import open_store
+    from zoolens.serving.services.definition import Service
+    from zoolens.serving.services.events import Answered, Event, EventKind, EventLog, Kept, sessions
+
+    now, second = time.time_ns(), 10**9
+    log = EventLog(None, {words.all: Service.model_construct(reference=words.all)})
+    log.record(words.all, Event(EventKind.START, words.all, model=words.all, time=now - 20 * second))
+    log.record(words.all, Answered(words.all, words.all, 900, 900, time=now - 10 * second))
+    for place, text in enumerate(words.cut(10_000)):
+        log.record(words.all, Event(EventKind.SWITCH, text, text, words.all, 40, now - 9 * second + place))
+    log.record(words.all, Kept(1000, 990, 0, 0.02, 95.0, time=now - second))
+    log.record(words.all, Event(EventKind.STOP, words.all, time=now))
+    log.close()
+    with open_store() as store:
+        (session,) = sessions(store, words.all, 1)
+    return session.run.id
+
+
+def write_zoo(folder, words):
+    """A manifest of each of the words; the first model has a network, and another one answers."""
+    folder.mkdir()
+    for place, text in enumerate(words.each):
+        manifest = {
+            "zoolens": 1, "name": f"model{place}", "description": text[:500_000], "license": text[:100_000],
+            "inputs": [{"shape": [1, 3, 8, 8]}], "outputs": [{"labels": [text[:100_000]]}],
+            "assets": [{"format": "onnx", "files": [{"location": f"{place}.onnx"}]}],
+            "claims": [{"metric": "top1", "value": 0.5, "dataset": text[:1_000], "source": text[:100_000]}],
+        }  # fmt: skip
+        write_manifest(folder / f"model{place}.yaml", manifest)
+    write_network(folder / "0.onnx", words)
+    (folder / "live.json").write_text(json.dumps({"input": [28, 28, 1], "classes": len(words.each)}))
+    live = {
+        "zoolens": 1, "name": "live",
+        "inputs": [{"shape": [None, 28, 28, 1], "layout": "NHWC", "color": "gray"}],
+        "outputs": [{"labels": words.cut(1_000), "scores": "logits"}],
+        "assets": [{"format": "fake", "files": [{"location": "live.json"}]}],
+    }  # fmt: skip
+    write_manifest(folder / "live.yaml", live)
+
+
+def write_manifest(path, manifest):
+    path.write_text("\n".join(f"{name}: {json.dumps(value)}" for name, value in manifest.items()))
+
+
+def write_network(path, words):
+    """A chain of nodes that are named after the words, and so are the tensors between them."""
+    import onnx
+    from onnx import TensorProto, helper
+
+    names = words.cut(500)
+    sources = ["input", *names[:-1]]
+    nodes = [helper.make_node("Relu", [source], [name], name=name) for source, name in zip(sources, names, strict=True)]
+    graph = helper.make_graph(
+        nodes, words.all,
+        [helper.make_tensor_value_info("input", TensorProto.FLOAT, [1, 3, 8, 8])],
+        [helper.make_tensor_value_info(names[-1], TensorProto.FLOAT, [1, 3, 8, 8])],
+    )  # fmt: skip
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+
+
+def write_jobs(words, pair):
+    """Jobs that ended. Gives the ids of an audit, and of what was found about two runs."""
+    from zoolens.ui.jobs.folder import make_job_folder
+
+    def ended(kind, title, parameters, printed, code=0):
+        job = make_job_folder(kind, title, parameters, [kind, title])
+        job.messages_file.write_text(f"Error: {title[:100_000]}", encoding="utf-8")
+        job.output_file.write_text(json.dumps(printed), encoding="utf-8")
+        job.write_end(code)
+        return job.id
+
+    for text in words.each:
+        ended(text[:100], text, {}, [{"run": text[:100_000]}], code=1)
+    divergence = {
+        "verdict": words.all,
+        "causes": [{"proved": True, "sentence": words.all, "proof": {"holds": True, "sentence": words.all}}],
+        "notes": words.cut(100_000),
+    }
+    return {
+        "compare": ended("compare", words.all, pair, {"cause": words.all}),
+        "diverge": ended("diverge", words.all, pair, divergence),
+        "audit": ended("audit", words.all, {}, made_audit(words).as_data()),
+    }
+
+
+def made_audit(words):
+    from zoolens.audit.findings import Finding, Severity, ranked
+    from zoolens.audit.report.test_report import audit
+
+    found = [
+        Finding(f"structure/{text[:1_000]}", severity, text, (text, words.all), text, (text, words.all), text)
+        for text, severity in zip(words.cut(100_000), [*Severity] * len(words.each), strict=False)
+    ]
+    return replace(audit(), findings=ranked(found), notes=tuple(words.cut(100_000)), facts={"summary": words.all})
