@@ -32,7 +32,7 @@ def test_a_filter_that_fails_leaves_no_rows_of_another(visitor):
     visitor.problems.clear()
 
 
-@pytest.mark.parametrize("view", ["#/models?offset=900", "#/choose?offset=900"])
+@pytest.mark.parametrize("view", ["#/models?offset=900", "#/runs?offset=900", "#/choose?offset=900"])
 def test_behind_the_end_of_a_list_is_not_an_empty_list(visitor, view):
     page = visitor.visit(view, expect="The list ends before that")
     page.get_by_role("button", name="Show its beginning").click()

@@ -5,12 +5,14 @@ import { useAnswer } from "../api";
 import { FigureCell, Moment } from "../components/figure";
 import { Facets, type FacetNames, SearchBox } from "../components/filters";
 import { PageLink } from "../components/link";
+import { Filtered, NothingFits, Part, useOffset } from "../components/listing";
 import { EmptyState, ErrorState, Loading } from "../components/states";
-import { type Column, Pager, Table, useColumns } from "../components/table";
+import { type Column, Table, useColumns } from "../components/table";
 import { address, setQuery, useRoute } from "../router";
 
 const LIMIT = 30; // two screens; more take longer to lay out than to find
 const NEWEST = "-created";
+const SINGLE = "batch=1";
 const USUAL = ["created", "top1", "latency_p50@batch=1"]; // which columns of their own show
 const STATES: Record<string, string> = { measured: "Measured", failed: "A stage failed", begun: "Nothing finished yet" };
 const FACETS: FacetNames = {
@@ -20,7 +22,7 @@ const FACETS: FacetNames = {
 
 export function RunsPage() {
   const { query } = useRoute();
-  const offset = Number(query.get("offset") ?? 0) || 0;
+  const offset = useOffset();
   const sort = query.get("sort") ?? NEWEST;
   const chosen = (facet: string) => query.getAll(facet);
   const facets = Object.fromEntries(Object.keys(FACETS.titles).map((name) => [name, chosen(name)]));
@@ -67,55 +69,57 @@ export function RunsPage() {
       {error && <ErrorState error={error} again={again} />}
       {!answer && !error && <Loading what="Reading the store" />}
       {answer && (
-        <div class="split">
-          <aside aria-label="Filters">
-            <Days since={since} until={until} />
-            <Facets
-              facets={answer.facets}
-              names={FACETS}
-              chosen={chosen}
-              onChoose={(facet, values) => setQuery({ [facet]: values, offset: "" })}
-            />
-          </aside>
-          <section aria-label="Runs">
-            <p class="found" role="status">
-              {found(answer.total, facets.kind ?? [])}
-              {model.length > 0 && (
-                <>
-                  {" Of "}
-                  <bdi>{model.join(", ")}</bdi>.
-                </>
-              )}
-              {answer.lacking > 0 && ` ${answer.lacking.toLocaleString("en")} without this figure come last.`}
-            </p>
-            <Picked picked={picked} rows={answer.rows} />
-            {answer.rows.length ? (
-              <Table
-                label="Runs"
-                columns={columns}
-                rows={answer.rows}
-                rowKey={(row) => row.id}
-                sort={sort}
-                onSort={(next) => setQuery({ sort: next === NEWEST ? "" : next, offset: "" })}
-                busy={loading}
+        <Filtered
+          label="Runs"
+          filters={
+            <>
+              <Days since={since} until={until} />
+              <Facets
+                facets={answer.facets}
+                names={FACETS}
+                chosen={chosen}
+                onChoose={(facet, values) => setQuery({ [facet]: values, offset: "" })}
               />
-            ) : filtered || facets.kind?.length ? (
-              <EmptyState title="No run fits.">Take away a filter, or a word of the search.</EmptyState>
-            ) : (
-              <EmptyState title="No evaluations yet.">
-                Run <code>zoolens eval MODEL --data DATA</code>, or <code>zoolens demo</code>.
-              </EmptyState>
+            </>
+          }
+        >
+          <p class="found" role="status">
+            {found(answer.total, facets.kind ?? [])}
+            {model.length > 0 && (
+              <>
+                {" Of "}
+                <bdi>{model.join(", ")}</bdi>.
+              </>
             )}
-            <Pager
-              offset={offset}
-              limit={LIMIT}
-              total={answer.total}
-              onOffset={(next) => setQuery({ offset: next ? String(next) : "" })}
+            {answer.lacking > 0 && ` ${answer.lacking.toLocaleString("en")} without this figure come last.`}
+          </p>
+          <Picked picked={picked} rows={answer.rows} />
+          <Part
+            part={answer}
+            limit={LIMIT}
+            nothing={filtered || facets.kind?.length ? <NothingFits what="run" /> : <NoRuns />}
+          >
+            <Table
+              label="Runs"
+              columns={columns}
+              rows={answer.rows}
+              rowKey={(row) => row.id}
+              sort={sort}
+              onSort={(next) => setQuery({ sort: next === NEWEST ? "" : next, offset: "" })}
+              busy={loading}
             />
-          </section>
-        </div>
+          </Part>
+        </Filtered>
       )}
     </>
+  );
+}
+
+function NoRuns() {
+  return (
+    <EmptyState title="No evaluations yet.">
+      Run <code>zoolens eval MODEL --data DATA</code>, or <code>zoolens demo</code>.
+    </EmptyState>
   );
 }
 
@@ -267,8 +271,13 @@ const COLUMNS = (by: string, picked: string[]): Column<RunItem>[] => [
     title: "p50",
     sort: "latency_p50@batch=1",
     number: true,
-    help: "Median latency of the smallest batch; sorted by that of single inputs",
-    cell: (row) => <FigureCell figure={row.latency_p50} />,
+    help: "Median latency of one input, or else of the smallest batch that was timed; sorted by that of one input",
+    cell: (row) => (
+      <>
+        <FigureCell figure={row.latency_p50} />
+        {row.latency_p50 && row.latency_p50.scope !== SINGLE && <span class="mark">{row.latency_p50.scope.replace("=", " ")}</span>}
+      </>
+    ),
   },
   { key: "inputs", title: "Inputs", number: true, cell: (row) => row.inputs.toLocaleString("en"), extra: true },
   { key: "format", title: "Format", cell: (row) => <bdi>{row.format}</bdi>, extra: true },
