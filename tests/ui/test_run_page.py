@@ -148,12 +148,17 @@ def test_two_runs_are_chosen_from_the_list_and_compared(visitor, measured):
     visitor.visit("#/runs?q=lenet-int8", expect="2 evaluations.")
     page.get_by_role("link", name=run.id[:8]).click()
     expect(page.get_by_role("tab", name="Confusion")).to_be_visible()
+    page.get_by_role("link", name="Its model").click()
+    page.get_by_role("tab", name="Over time").click()
+    page.get_by_role("region", name="Newest runs").get_by_role("link", name=run.id[:8]).click()
+    expect(page.get_by_role("heading", name=run.ref)).to_be_visible()
+    page.wait_for_url(f"**#/run/{run.id}")
 
 
 @pytest.fixture(scope="module")
 def troubled(tmp_path_factory):
     """The address of an explorer over a run that failed, one that was only begun, and one whose data are elsewhere."""
-    from zoolens.comparisons.conftest import one_hot, write_run
+    from zoolens.comparisons.conftest import one_hot, vector_columns, write_run
 
     home = tmp_path_factory.mktemp("troubled")
     with at_home(home), open_store() as store:
@@ -166,12 +171,14 @@ def troubled(tmp_path_factory):
         elsewhere = write_run(store, "away", one_hot(np.arange(30) % 3, 3), labels, classes=["a", "b", "c"])
         origin = {"data": f"imagefolder:{home}/photos", "limit": None, "seed": None}
         store.set_resolved(elsewhere.id, {"origin": origin})
+        about = [{"task": "embedding", "name": "features"}]
+        vectors = write_run(store, "vectors", vector_columns(np.eye(12)), np.full(12, -1), about=about)
     with at_home(home), serving(Settings()) as url:
-        yield url, failed, begun, elsewhere
+        yield url, failed, begun, elsewhere, vectors
 
 
 def test_what_went_wrong_is_said_with_what_to_do(chromium, troubled):
-    url, failed, begun, elsewhere = troubled
+    url, failed, begun, elsewhere, vectors = troubled
     window = Visitor(chromium, url)
     page = window.visit(f"#/run/{failed.id}", expect="the input has 5 channels")
     assert "measures what is missing" in window.text()
@@ -184,12 +191,29 @@ def test_what_went_wrong_is_said_with_what_to_do(chromium, troubled):
     assert "zoolens ui --allow FOLDER" in window.text()
     assert cards(page).count() == 24
     assert page.get_by_label("Show").locator("option").all_inner_texts() == ["all inputs"]
+    window.visit(f"#/run/{vectors.id}?tab=inputs", expect="12 of 12 inputs.")
+    assert page.get_by_label("Sort by").locator("option").all_inner_texts() == ["place in the data"]
+    assert "does not say where its data lie" in window.text()
+    window.visit(f"#/run/{vectors.id}?tab=confusion", expect="it answers no class")
     window.close()
 
 
+def test_everybody_can_read_it(look_everywhere, measured):
+    look_everywhere(f"#/run/{measured[1].id}?tab=inputs", expect="200 of 200 inputs.")
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("tab", "expect"),
-    [("inputs", "200 of 200 inputs."), ("confusion", "Pick a cell"), ("observations", "observations.")],
+    ("tab", "words"),
+    [
+        ("figures", "Value [95 %]"),
+        ("confusion", "Pick a cell"),
+        ("calibration", "Expected calibration error"),
+        ("classes", "occur as a label"),
+        ("latency", "undisturbed"),
+        ("observations", "observations."),
+        ("stack", "Stages"),
+    ],
 )
-def test_everybody_can_read_it(look_everywhere, measured, tab, expect):
-    look_everywhere(f"#/run/{measured[1].id}?tab={tab}", expect=expect)
+def test_everybody_can_read_every_part_of_it(look_everywhere, measured, tab, words):
+    look_everywhere(f"#/run/{measured[1].id}?tab={tab}", expect=words)

@@ -63,13 +63,13 @@ def seen_by(reader, run, indices):
     return seen
 
 
-def drawn(shown, side=8):
+def drawn(shown):
     pixels = np.asarray(Image.open(io.BytesIO(shown.png)))
-    step = pixels.shape[0] // side
+    step = pixels.shape[0] // 8
     return pixels[::step, ::step]
 
 
-@pytest.mark.parametrize(("limit", "seed"), [(None, None), (5, None), (5, 3)])
+@pytest.mark.parametrize(("limit", "seed"), [(None, None), (5, 3)])
 def test_each_input_is_the_one_of_its_place(store, reader, folder, limit, seed):
     run = run_on(store, folder, limit, seed)
     seen = seen_by(reader, run, range(run.inputs))
@@ -104,9 +104,6 @@ def test_arrays_and_rows_are_shown_and_numbers_are_described(store, tmp_path):
             np.testing.assert_array_equal(drawn(shown), image(2))
         (shown,) = seen_by(reader, run_on(store, tmp_path / "vectors.npz"), [2]).inputs
         assert (shown.png, shown.words) == (None, "3 of float32: 6, 7, 8")
-        (shown,) = seen_by(reader, run_on(store, "demo", 20, 1), [7]).inputs
-        with closing(open_dataset("demo", limit=20, seed=1)) as demo:
-            np.testing.assert_array_equal(drawn(shown, 28), demo.read(7).value[:, :, 0])
 
 
 def test_data_that_changed_since_are_not_shown_and_come_back(store, reader, folder):

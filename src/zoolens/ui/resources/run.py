@@ -124,6 +124,13 @@ def _notes(context: Context, run: Run, known: Sequence[Observation]) -> Iterator
         )
     if any(WITH_NETWORK in observation.details for observation in known):
         yield "A server answered: timings marked (with network) hold the way to it."
+    outputs = run.resolved.get("outputs")
+    if isinstance(outputs, list) and len(outputs) > 1:
+        name = outputs[0].get("name") if isinstance(outputs[0], Mapping) else None
+        yield (
+            f"It has {len(outputs)} outputs. Inputs, confusion, calibration and classes are about the first"
+            f"{f', {name}' if name else ''}; Compare looks at all of them."
+        )
     if run.kind in MEASURED_KINDS and has_answers(run):
         try:
             answers = context.answers.answers(run)

@@ -137,6 +137,16 @@ def test_a_run_says_what_a_reader_must_know(home, client):
     assert [(one["id"], one["attempt"]) for one in told["attempts"]] == [(run.id, 0), (again.id, 1)]
 
 
+def test_of_several_outputs_the_first_is_shown_and_it_is_said(home, client):
+    columns = {**class_columns(one_hot(GIVEN, 3), LABELS), **vector_columns(np.eye(12), "out1.")}
+    about = [{"name": "logits", "task": "classification"}, {"name": "features", "task": "embedding"}]
+    run = write_run(home, "two", columns, LABELS, classes=NAMES, about=about)
+    ask = client()
+    (note,) = ask.get(f"{PREFIX}/runs/{run.id}").json()["notes"]
+    assert note.startswith("It has 2 outputs. Inputs, confusion, calibration and classes are about the first, logits;")
+    assert ask.get(f"{PREFIX}/runs/{run.id}/confusion").json()["pairs"][0] == {"label": 0, "answer": 1}
+
+
 def test_suspicious_answers_are_named(home, client):
     labels = np.arange(40) % 2
     run = write_run(home, "stuck", one_hot(np.zeros(40, int), 2), labels, classes=["a", "b"])
