@@ -1,13 +1,18 @@
-"""A stand-in for a module that takes long to import and of which a library needs next to nothing."""
+"""Stand-ins for modules that take long to import and of which a library needs next to nothing."""
 
 from __future__ import annotations
 
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
+
+# An environment variable of processes that do nothing but what we ask of torch.
+TORCH_ALONE: Final = "ZOOLENS_TORCH_ALONE"
+_MARK: Final = "__dynamo_disable"  # the attribute of a function in which torch keeps what `disable` gave for it
 
 
 @contextmanager
@@ -38,3 +43,27 @@ def standing_in(name: str, **attributes: Any) -> Iterator[None]:
         yield
     finally:
         remove()
+
+
+@contextmanager
+def without_torch_compiler() -> Iterator[None]:
+    """Let torch do without its compiler, in a process that we have alone, while nothing is compiled.
+
+    Optimizers, dispatch modes and networks without numbers would import it, which takes nearly as long as importing
+    torch, only to tell it which of their functions it must leave alone.
+    """
+    if not os.environ.get(TORCH_ALONE):
+        yield
+        return
+    left_alone: list[Callable[..., Any]] = []
+
+    def disable(function: Callable[..., Any], *_: Any, **__: Any) -> Callable[..., Any]:
+        left_alone.append(function)
+        return function
+
+    try:
+        with standing_in("torch._dynamo", disable=disable, graph_break=lambda: None):
+            yield
+    finally:
+        for function in left_alone:  # something later may be compiled
+            vars(function).pop(_MARK, None)

@@ -28,6 +28,7 @@ from zoolens.errors import Circumstance, EnvironmentBuildError, WorkerTimeout, Z
 from zoolens.graph.importers.base import Request
 from zoolens.graph.model import Graph
 from zoolens.graph.serialisation import unpack
+from zoolens.standins import TORCH_ALONE
 
 TIMEOUT: Final = 300.0  # seconds for one model, the import of its framework included
 WORTH_A_WORKER: Final = 5.0  # seconds of work left; what it takes to start Python and import a framework
@@ -44,6 +45,7 @@ _CALM: Final = (
     ("TF_NUM_INTEROP_THREADS", "1"),
     ("TF_CPP_MIN_LOG_LEVEL", "3"),
     ("CUDA_VISIBLE_DEVICES", "-1"),
+    (TORCH_ALONE, "1"),
 )
 
 K = TypeVar("K")

@@ -22,6 +22,7 @@ from zoolens.crosstrain.training.semantics import USUAL
 from zoolens.errors import MissingDependency
 from zoolens.graph.importers.base import Importer, Request
 from zoolens.graph.model import Graph
+from zoolens.standins import without_torch_compiler
 
 # Our name -> torch's.
 _CONSTANTS: Final = {
@@ -30,6 +31,7 @@ _CONSTANTS: Final = {
 }  # fmt: skip
 
 
+@without_torch_compiler()
 def load(request: Request) -> Graph:
     """The raw graph at the size where its structure shows, with everything else in facts["live"]."""
     try:

@@ -30,14 +30,10 @@ from zoolens.crosstrain.training.trainers.torch_building import (
 )
 from zoolens.crosstrain.training.trainers.torch_capture import CaptureLoop
 from zoolens.crosstrain.training.trainers.torch_loops import Loop, Machine, arithmetic, explained_compilation, make_loop
-from zoolens.crosstrain.training.trainers.torch_optimizers import (
-    ALONE,
-    make_optimizer,
-    optimizer_semantics,
-    without_compiler,
-)
+from zoolens.crosstrain.training.trainers.torch_optimizers import make_optimizer, optimizer_semantics
 from zoolens.crosstrain.training.trainers.torch_semantics import read_semantics
 from zoolens.errors import ConstraintError, MissingDependency, ModelError
+from zoolens.standins import TORCH_ALONE, without_torch_compiler
 
 _CHECKED: Final = 256  # steps between two looks at the losses, for which the device is waited for
 _TESTED: Final = 500  # test samples at a time
@@ -49,7 +45,7 @@ class Torch(Trainer):
     summary: ClassVar = "PyTorch, eager or compiled"
     distributions: ClassVar = ("torch", "torchvision")
     extra: ClassVar = "torch"
-    variables: ClassVar[Mapping[str, str]] = {ALONE: "1"}
+    variables: ClassVar[Mapping[str, str]] = {TORCH_ALONE: "1"}
     default_place: ClassVar = 1
     common_networks: ClassVar = True
     captures: ClassVar = True
@@ -71,7 +67,7 @@ class Torch(Trainer):
         device, recipe = job.device, job.recipe
         with (
             arithmetic(torch, recipe.precision, device, job.threads),
-            without_compiler() if job.loop == "eager" else nullcontext(),
+            without_torch_compiler() if job.loop == "eager" else nullcontext(),
             explained_compilation(torch, job.loop, device),
         ):
             try:
@@ -186,10 +182,7 @@ class Training:
 
     def _capturing(self, machine: Machine) -> Loop:
         if self._network is None:
-            raise ModelError(
-                "A network as its library ships it has no layers in common with another framework's.",
-                hint="Use mode: aligned to compare layer by layer.",
-            )
+            raise _no_common_layers()
         return CaptureLoop(machine, self._network, self._job.capture, Path(self._job.output))
 
     def _orders(self) -> Iterator[EpochBatches]:
@@ -246,8 +239,17 @@ class Training:
 
 
 def _check(torch: Any, job: Job) -> None:
+    if job.capture and job.recipe.shipped:
+        raise _no_common_layers()  # before such a network is built, which may take seconds
     if job.gpu is not None and job.gpu >= torch.cuda.device_count():
         raise ConstraintError(f"This torch finds no device {job.device!r}.", hint="Train on the device cpu.")
+
+
+def _no_common_layers() -> ModelError:
+    return ModelError(
+        "A network as its library ships it has no layers in common with another framework's.",
+        hint="Use mode: aligned to compare layer by layer.",
+    )
 
 
 def _is_out_of_memory(torch: Any, error: BaseException) -> bool:

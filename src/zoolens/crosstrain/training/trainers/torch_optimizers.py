@@ -2,42 +2,11 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
-from typing import Any, Final, Literal
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
 
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.semantics import Semantics
-from zoolens.standins import standing_in
-
-# An environment variable of processes that do nothing but what we ask of torch.
-ALONE: Final = "ZOOLENS_TORCH_ALONE"
-_MARK: Final = "__dynamo_disable"  # the attribute of a function in which torch keeps what `disable` gave for it
-
-
-@contextmanager
-def without_compiler() -> Iterator[None]:
-    """Let optimizers do without torch's compiler, in a process that we have alone, while nothing is compiled.
-
-    They would import it, which takes nearly as long as importing torch and counts as training time, only to tell it
-    which of their functions it must leave alone.
-    """
-    if not os.environ.get(ALONE):
-        yield
-        return
-    left_alone: list[Callable[..., Any]] = []
-
-    def disable(function: Callable[..., Any], *_: Any, **__: Any) -> Callable[..., Any]:
-        left_alone.append(function)
-        return function
-
-    try:
-        with standing_in("torch._dynamo", disable=disable, graph_break=lambda: None):
-            yield
-    finally:
-        for function in left_alone:  # a later job may be compiled
-            vars(function).pop(_MARK, None)
 
 
 def make_optimizer(parameters: Iterable[Any], recipe: Recipe, semantics: Semantics, *, captured: bool = False) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from importlib.metadata import version
@@ -30,6 +30,7 @@ from zoolens.graph.importers.torch.modules import (
 from zoolens.graph.importers.torch.recording import recording
 from zoolens.graph.importers.torch.trace import Trace, tensors_in
 from zoolens.graph.model import Graph, check_shape
+from zoolens.standins import without_torch_compiler
 
 
 def graph_of_module(module: Any, example_inputs: Sequence[Any], name: str, *, weights: bool = False) -> Graph:
@@ -86,14 +87,16 @@ def _load(library: str, distribution: str, plan_of: Callable[[Request], BuildPla
         import torch
     except ImportError as error:
         raise MissingDependency("Reading a torch network", "torch", "torch") from error
-    plan = plan_of(request)
-    facts = {"library": library, "version": version(distribution), "torch": str(torch.__version__)}
-    if request.weights:
-        return _loaded(plan, request, facts, "weights")
-    for way in ("meta", "sketched"):
-        with suppress(LibraryFailed):  # but what we refuse, such as its size, is refused: numbers would fill the memory
-            return _loaded(plan, request, facts, way)
-    return _loaded(plan, request, facts, "cpu")
+    # transformers imports parts of torch's compiler by itself
+    with nullcontext() if library == "transformers" else without_torch_compiler():
+        plan = plan_of(request)
+        facts = {"library": library, "version": version(distribution), "torch": str(torch.__version__)}
+        if request.weights:
+            return _loaded(plan, request, facts, "weights")
+        for way in ("meta", "sketched"):
+            with suppress(LibraryFailed):  # what we refuse, such as its size, stays refused: numbers would fill memory
+                return _loaded(plan, request, facts, way)
+        return _loaded(plan, request, facts, "cpu")
 
 
 def _loaded(plan: BuildPlan, request: Request, facts: Mapping[str, Any], way: str) -> Graph:

@@ -258,6 +258,6 @@ def _torchvision() -> Any:
     from zoolens.torchvision_shim import import_torchvision
 
     try:
-        return import_torchvision()
+        return import_torchvision(with_compiler=False)
     except ImportError as error:
         raise MissingDependency("Reading a torchvision network", "torchvision", "torchvision") from error

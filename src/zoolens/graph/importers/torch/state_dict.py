@@ -5,19 +5,25 @@ The request's files have the weights; its arguments say how the network is built
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from zoolens.graph.importers.base import Importer, Request
 from zoolens.graph.model import Graph
+from zoolens.standins import without_torch_compiler
+from zoolens.torchvision_shim import import_torchvision
 
 
+@without_torch_compiler()
 def load(request: Request) -> Graph:
     """The network is traced once, on zeros of the given shape."""
     from zoolens.graph.importers.torch.library import graph_of_module
     from zoolens.runtimes.base import ModelFiles
     from zoolens.runtimes.torchweights import build_with_weights
 
+    with suppress(ImportError):
+        import_torchvision(with_compiler=False)  # before the runtime's code imports it with the compiler
     arguments: dict[str, Any] = dict(request.arguments)
     files = {role: Path(path) for role, path in request.files.items()}
     module = build_with_weights(ModelFiles("torch-state-dict", files, architecture=arguments["architecture"]))
