@@ -29,12 +29,27 @@ def target(server, tmp_path, monkeypatch):
     return server.database()
 
 
+@pytest.fixture(scope="module")
+def migrated(server):
+    """The name of a database that is an empty store: to copy it is much quicker than to run the migrations again."""
+    url = server.database()
+    open_store(url).close()
+    return url.partition("@/")[2].partition("?")[0]
+
+
 class TestPostgresStore(StoreContract):
     @pytest.fixture
     def target(self, server, tmp_path, monkeypatch):
         monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path))
         monkeypatch.delenv("ZOOLENS_BULK", raising=False)
         return server.database()
+
+    @pytest.fixture
+    def store(self, server, migrated, tmp_path, monkeypatch):
+        monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path))
+        monkeypatch.delenv("ZOOLENS_BULK", raising=False)
+        with open_store(server.database(copy_of=migrated)) as store:
+            yield store
 
 
 def test_truncating_is_refused_too(target):
@@ -83,10 +98,9 @@ def test_the_password_is_not_shown(server, monkeypatch):
     assert "someone:***@127.0.0.1" in str(caught.value)
 
 
-def test_an_open_store_whose_server_is_gone_says_so_when_patience_ends(monkeypatch, tmp_path):
-    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path))
+def test_an_open_store_whose_server_is_gone_says_so_when_patience_ends(server, target, monkeypatch):
     monkeypatch.setenv("ZOOLENS_STORE_PATIENCE", "0.5")
-    with postgres_server() as server, open_store(server.database()) as store:
+    with open_store(target) as store:
         run = begin(store)
         server.stop()
         with pytest.raises(StoreError, match=r"unavailable for 0.5 s"):

@@ -31,13 +31,14 @@ class PostgresServer:
     def url(self, database: str = "postgres") -> str:
         return f"postgresql://zoolens@/{database}?host={self._folder}"
 
-    def database(self) -> str:
-        """The URL of a new, empty database."""
+    def database(self, copy_of: str = "template1") -> str:
+        """The URL of a new database: an empty one, or one like that of the name `copy_of`, to which nobody may be
+        connected."""
         import psycopg
 
         name = f"store_{next(self._numbers)}"
         with psycopg.connect(self.url(), autocommit=True) as connection:
-            connection.execute(f"CREATE DATABASE {name}")
+            connection.execute(f"CREATE DATABASE {name} TEMPLATE {copy_of}")
         return self.url(name)
 
     def create(self) -> None:

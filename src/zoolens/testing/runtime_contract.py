@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 from importlib import metadata
@@ -67,9 +68,22 @@ class RuntimeContract:
     def runtime(self) -> Runtime:
         return self.runtime_class()
 
+    @pytest.fixture(scope="class")
+    def kept_sessions(self) -> Iterator[list[Session]]:
+        """The session of `session`, once it is open; closed after the last test of the class."""
+        kept: list[Session] = []
+        yield kept
+        for session in kept:
+            session.close()
+
     @pytest.fixture
-    def session(self, runtime: Runtime, files: ModelFiles) -> Session:
-        return runtime.open(files)
+    def session(
+        self, runtime: Runtime, kept_sessions: list[Session], tmp_path_factory: pytest.TempPathFactory
+    ) -> Session:
+        """One for all tests of the class that do not close it: whatever it has run before, it keeps the contract."""
+        if not kept_sessions:
+            kept_sessions.append(runtime.open(self.model(tmp_path_factory.mktemp("model"))))
+        return kept_sessions[0]
 
     @staticmethod
     def feeds(session: Session, batch: int | None = None, seed: int = 0) -> Tensors:
@@ -260,7 +274,8 @@ class RuntimeContract:
             assert repr(name) in str(caught.value)
         self.same(session.predict(feeds), wanted)
 
-    def test_closing_twice_is_fine(self, session: Session) -> None:
+    def test_closing_twice_is_fine(self, runtime: Runtime, files: ModelFiles) -> None:
+        session = runtime.open(files)
         session.close()
         session.close()
 

@@ -8,10 +8,10 @@ class TestMyStore(StoreContract):
 from __future__ import annotations
 
 import multiprocessing
+import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
@@ -36,10 +36,11 @@ Target = str | Path
 WRITERS = 3
 
 
-def write_everything(target: Target, start: Any = None) -> None:
-    """What one of several competing processes does: open, begin, write parts, finish."""
-    if start is not None:
-        start.wait()
+def write_everything(variables: Mapping[str, str], target: Target, start: Any) -> None:
+    """What one of several competing processes does, which begin at once: open, begin, write parts, finish."""
+    os.environ.clear()  # the server that forked it has those of the moment at which it was started
+    os.environ.update(variables)
+    start.wait()
     with open_store(target) as store:
         run = begin(store)
         for part in range(5):
@@ -136,10 +137,11 @@ class StoreContract(RunContract, ObservationContract, BulkContract, BrowsingCont
         assert len(list(store.bulk_dir.glob("*/*"))) == 4  # the slower threads cleaned up after themselves
 
     def test_processes_race_for_a_store_that_does_not_exist_yet(self, target: Target) -> None:
-        context = multiprocessing.get_context("spawn")
+        context = multiprocessing.get_context("forkserver")  # which imports what they need once for all of them
+        context.set_forkserver_preload([__name__, "sqlalchemy.dialects.sqlite", "pyarrow.parquet"])
         start = context.Barrier(WRITERS)
-        writers: list[SpawnProcess] = [
-            context.Process(target=write_everything, args=(target, start)) for _ in range(WRITERS)
+        writers = [
+            context.Process(target=write_everything, args=(dict(os.environ), target, start)) for _ in range(WRITERS)
         ]
         for writer in writers:
             writer.start()

@@ -1,6 +1,6 @@
 """The built-in plug-ins keep the contracts that are shipped for those of third parties. Runtimes, stores, tasks,
-executors and bounds are held to theirs beside their own code. No resource metric and no function for ORDER BY is built
-in as a plug-in: the sample plug-in and functions of these tests stand in for them."""
+trainers, executors and bounds are held to theirs beside their own code. No resource metric and no function for ORDER BY
+is built in as a plug-in: the sample plug-in and functions of these tests stand in for them."""
 
 from __future__ import annotations
 
@@ -33,15 +33,25 @@ from zoolens.testing.counter_contract import CounterContract
 from zoolens.testing.dataset_contract import DatasetContract
 from zoolens.testing.function_contract import FunctionContract
 from zoolens.testing.importer_contract import ImporterContract
+from zoolens.testing.late_imports import frameworks_imported_by, import_together
 from zoolens.testing.metric_contract import MetricContract
 from zoolens.testing.resource_contract import ResourceContract
-from zoolens.testing.trainer_contract import TrainerContract
 from zoolens.testing.zoo_contract import ZooContract
 
 
 @pytest.fixture(autouse=True)
 def home(tmp_path, monkeypatch):
     monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path / "home"))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def modules_imported_together():
+    """One Python for all plug-ins of these tests instead of one for each."""
+    contracts = [made for made in globals().values() if isinstance(made, type)]
+    zoos = [made.zoo_class.__module__ for made in contracts if hasattr(made, "zoo_class")]
+    importers = [made.importer.load.__module__ for made in contracts if hasattr(made, "importer")]
+    counters = [made.counter.count.__module__ for made in contracts if hasattr(made, "counter")]
+    import_together(sorted({*zoos, *importers, *counters}))
 
 
 def ours(group: str) -> list[str]:
@@ -173,22 +183,6 @@ class TestKerasImporter(ImporterContract):
         return Request("MobileNet", size=(64, 64))
 
 
-# --- trainers
-
-
-def _trainer(name: str, package: str) -> type[TrainerContract]:
-    """Skipped where the framework is not installed: the contract trains."""
-    found = type(f"TestTrainer{name}", (TrainerContract,), {"trainer_class": plugins.load(plugins.TRAINERS, name)})
-    absent = importlib.util.find_spec(package) is None
-    return pytest.mark.skipif(absent, reason=f"{package} IS NOT INSTALLED")(found)
-
-
-TestTorchTrainer = _trainer("torch", "torch")
-TestTorchTrainer.loop = "eager"
-TestTensorflowTrainer = _trainer("tensorflow", "tensorflow")
-TestJaxTrainer = _trainer("jax", "jax")
-
-
 # --- resource metrics and functions for ORDER BY
 
 SAMPLE = Path(__file__).parents[3] / "examples" / "plugin" / "src" / "zoolens_ncnn"
@@ -249,3 +243,13 @@ def test_contracts_of_resources_and_functions_refuse_what_breaks_them():
         Forgetful().test_a_row_without_figures_is_no_error()
     with pytest.raises(AssertionError):
         Ranks().test_the_order_of_the_rows_does_not_matter()
+
+
+def test_only_the_module_that_imports_a_framework_is_blamed(tmp_path, monkeypatch):
+    for name, line in {"early": "", "guilty": "import onnxruntime", "late": ""}.items():
+        (tmp_path / f"imports_{name}.py").write_text(line)
+    (tmp_path / "onnxruntime.py").write_text("")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    import_together(["imports_early", "imports_guilty", "imports_late"])
+    found = {name: frameworks_imported_by(f"imports_{name}") for name in ("early", "guilty", "late")}
+    assert found == {"early": [], "guilty": ["onnxruntime"], "late": []}
