@@ -75,8 +75,8 @@ def test_a_death_is_told_with_the_last_words(worker):
 
 @pytest.mark.parametrize("do", ["sleep", "chatter"])
 def test_who_does_not_answer_in_time_is_stopped(worker, do):
-    with pytest.raises(WorkerTimeout, match=r"no answer in 2 s while waiting"):
-        worker.ask({"do": do}, "waiting", timeout=2)
+    with pytest.raises(WorkerTimeout, match=r"no answer in 1 s while waiting"):
+        worker.ask({"do": do}, "waiting", timeout=1)
     assert gone(worker.pid)
 
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -86,31 +87,32 @@ def test_only_what_folding_computed_is_rounded():
     assert plain.weights[second] is graph.weights[second]
 
 
-def worker_free_modules(path):
-    """What a fresh process has imported after it read a graph: the framework only where the worker is."""
+def read_by_a_fresh_process(path, folder):
+    """The nodes and the weights of a graph as a process reads it that does nothing else, and what it has imported."""
     code = (
-        "import sys\nfrom pathlib import Path\nfrom zoolens.graph.weighted_graph import weighted_graph\n"
-        "weighted_graph(Path(sys.argv[1]))\nprint(*sys.modules)"
+        "import pickle, sys\nfrom pathlib import Path\nfrom zoolens.graph.weighted_graph import weighted_graph\n"
+        "graph = weighted_graph(Path(sys.argv[1]))\n"
+        "Path(sys.argv[2]).write_bytes(pickle.dumps((graph.nodes, dict(graph.weights), set(sys.modules))))"
     )
-    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)
-    return done.stdout.split()
+    subprocess.run([sys.executable, "-c", code, path, folder / "read"], check=True)
+    return pickle.loads((folder / "read").read_bytes())
 
 
 @pytest.mark.assets
-def test_torch_weights_are_read_with_their_architecture(monkeypatch):
+def test_torch_weights_are_read_with_their_architecture(tmp_path, monkeypatch):
     pytest.importorskip("torch")
     assets = Path(os.environ.get("ZOOLENS_ASSETS") or REPO.parent / "shared" / "assets")
     if not assets.exists():
         pytest.skip(f"REFERENCE MODELS ABSENT: nothing at {assets}; set ZOOLENS_ASSETS to test against them")
     monkeypatch.setenv("ZOOLENS_ASSETS", str(assets))
     zoo = REPO / "tests" / "reference_zoo"
-    graph = weighted_graph(zoo / "imagenet" / "mobilenet_v2_torch.yaml")
-    assert graph.parameters == 3_504_872
-    assert "torch" not in worker_free_modules(zoo / "imagenet" / "mobilenet_v2_torch.yaml")
+    nodes, weights, modules = read_by_a_fresh_process(zoo / "imagenet" / "mobilenet_v2_torch.yaml", tmp_path)
+    assert "torch" not in modules  # it is where the worker is, and nowhere else
     with trusting():
         here = weighted_graph(zoo / "imagenet" / "mobilenet_v2_torch.yaml")
-    assert here.nodes == graph.nodes
-    assert here.weights.keys() == graph.weights.keys()
-    assert all(np.array_equal(values, graph.weights[key]) for key, values in here.weights.items())
+    assert here.parameters == 3_504_872
+    assert here.nodes == nodes
+    assert here.weights.keys() == weights.keys()
+    assert all(np.array_equal(values, weights[key]) for key, values in here.weights.items())
     with pytest.raises(ModelError, match="Python code"):
         weighted_graph(zoo / "cifar10" / "resnet20.yaml")

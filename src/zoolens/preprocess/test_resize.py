@@ -21,6 +21,13 @@ def photograph(height, width):
 
 
 IMAGES = [RNG.integers(0, 256, (57, 83, 3), dtype=np.uint8), photograph(227, 227), photograph(64, 120)]
+NAMES = ["noise", "photo", "wide"]
+# larger and smaller, one side as it was, exactly half, very little less
+QUICK = {
+    "noise": [(32, 48), (101, 37), (57, 100)],
+    "photo": [(224, 224), (60, 41)],
+    "wide": [(101, 37), (32, 60)],
+}
 
 
 def compare_bytes(ours, theirs, equal=0.99):
@@ -36,8 +43,14 @@ def compare_floats(ours, theirs):
     np.testing.assert_allclose(ours, theirs, rtol=0, atol=0.01)  # of 255
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("image", IMAGES, ids=["noise", "photo", "wide"])
+@pytest.mark.parametrize(
+    ("image", "size"),
+    [
+        pytest.param(image, size, id=f"{name}-{size}", marks=[] if size in QUICK[name] else [pytest.mark.slow])
+        for name, image in zip(NAMES, IMAGES, strict=True)
+        for size in SIZES
+    ],
+)
 class TestAgainstLibraries:
     @pytest.mark.parametrize("method", METHODS["pil"])
     def test_pil(self, image, size, method):

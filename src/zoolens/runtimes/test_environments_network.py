@@ -1,4 +1,4 @@
-"""Real frameworks in real environments (two of them, about 15 s each to make, shared by all tests here)."""
+"""Real frameworks in real environments (two of them, about 15 s each to make)."""
 
 import ctypes
 import gzip
@@ -131,6 +131,7 @@ def test_mxnet_explains_wrong_files(mxnet_environment, files, inputs, message):
         open_isolated("mxnet", ModelFiles("mxnet", paths, inputs=inputs), environment=mxnet_environment)
 
 
+@pytest.mark.slow  # 20 s of pip; test_isolated.py has two versions of a small library side by side
 def test_one_model_in_two_versions_of_one_runtime_side_by_side(home, images):
     runtime, model = OnnxRuntime(), ModelFiles("onnx", {"model": NETS / "samplenet.onnx"})
     old_environment = ensure_environment(parse_env("onnxruntime==1.20.1"), runtime.requirements)

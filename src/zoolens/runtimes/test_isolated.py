@@ -5,9 +5,11 @@ import os
 import signal
 import subprocess
 import sys
+import sysconfig
 import textwrap
 import threading
 import time
+import venv
 from pathlib import Path
 
 import numpy as np
@@ -273,6 +275,52 @@ def test_a_plug_in_is_lent_to_another_environment_without_its_neighbours(tmp_pat
         assert opened.predict({}) == {}
     with open_isolated(lent_runtime.Lent(), model(tmp_path), Options()) as opened:
         assert "neighbour" in opened.effective().provider
+
+
+VERSIONED = """
+from zoolens.runtimes.base import Effective, Runtime, Session
+class Versioned(Runtime):
+    name, summary, formats = "versioned", "", ("fake",)
+    def load_library(self):
+        import some_library
+        return some_library
+    def load(self, model, options): return None
+    def compile(self, loaded, model, options): return VersionedSession(self.load_library().version)
+class VersionedSession(Session):
+    inputs = outputs = ()
+    def __init__(self, version): self._version = version
+    def predict(self, feeds): return {}
+    def effective(self): return Effective(self._version)
+"""
+
+
+def environment_with(folder, version):
+    """An environment that has this version of a library, and numpy and all the rest from ours."""
+    venv.create(folder)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    (packages / "some_library.py").write_text(f"version = {version!r}")
+    record = packages / f"some_library-{version}.dist-info"
+    record.mkdir()
+    (record / "METADATA").write_text(f"Metadata-Version: 2.1\nName: some-library\nVersion: {version}\n")
+    (packages / "ours.pth").write_text(sysconfig.get_path("purelib"))
+    return Environment(folder / "bin" / "python", EnvSpec(("some-library",)), version, {})
+
+
+def test_one_model_in_two_versions_of_one_runtime_side_by_side(tmp_path, monkeypatch):
+    """Trusted: the sandbox shows a worker of another environment nothing of ours."""
+    (tmp_path / "versioned_runtime.py").write_text(VERSIONED)
+    monkeypatch.syspath_prepend(tmp_path)
+    from versioned_runtime import Versioned
+
+    old_one, new_one = (environment_with(tmp_path / version, version) for version in ("1.0", "2.0"))
+    with (
+        trusting(),
+        open_isolated(Versioned(), model(tmp_path), environment=old_one) as old,
+        open_isolated(Versioned(), model(tmp_path), environment=new_one) as new,
+    ):
+        assert (old.effective().provider, new.effective().provider) == ("1.0", "2.0")
+        assert (old.packages["some-library"], new.packages["some-library"]) == ("1.0", "2.0")
+        assert old.predict({}) == new.predict({}) == {}
 
 
 def test_an_environment_without_interpreter(tmp_path):

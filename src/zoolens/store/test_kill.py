@@ -13,7 +13,7 @@ from zoolens.store.store import open_store
 from zoolens.testing.postgres import postgres_server
 from zoolens.testing.store_records import begin, some_rows
 
-PARTS = 60
+PARTS = 36
 PARTS_A_STAGE = 6
 OBSERVATIONS_A_STAGE = 20
 
@@ -106,11 +106,11 @@ def check_survives(target, undisturbed, kills):
 
 
 def test_a_killed_writer_on_sqlite(tmp_path):
-    check_survives(tmp_path / "killed.sqlite", tmp_path / "undisturbed.sqlite", kills=6)
+    check_survives(tmp_path / "killed.sqlite", tmp_path / "undisturbed.sqlite", kills=4)
 
 
 @pytest.mark.postgres
 def test_a_killed_writer_on_postgresql(tmp_path, monkeypatch):
     monkeypatch.setenv("ZOOLENS_BULK", str(tmp_path / "bulk"))
     with postgres_server() as server:
-        check_survives(server.database(), tmp_path / "undisturbed.sqlite", kills=4)
+        check_survives(server.database(), tmp_path / "undisturbed.sqlite", kills=3)

@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from zoolens.crosstrain.study.analysis import surrogate
 from zoolens.crosstrain.study.analysis.dependence import dependence, two_way
 from zoolens.crosstrain.study.analysis.information import TooFewTrials
 from zoolens.crosstrain.study.analysis.surrogate import fit
@@ -101,22 +102,31 @@ def test_the_order_of_trials_is_nothing(columns):
     np.testing.assert_array_equal(again.weights, once.weights)
 
 
+@pytest.fixture
+def few_are_many(monkeypatch):
+    """Lower limits on how many trials are fitted and learnt from: the time of a fit grows with their cube."""
+    monkeypatch.setattr(surrogate, "MOST", 100)
+    monkeypatch.setattr(surrogate, "MOST_LEARNT_FROM", 50)
+
+
+@pytest.mark.usefixtures("few_are_many")
 def test_incomplete_trials_are_left_out_and_many_are_sampled():
-    columns = space(700)
+    columns = space(160)
     target = bump(columns)
     target[:5] = np.nan
     columns["batch"][5] = np.nan
     columns["optimizer"][6] = ""
     found = fit(columns, target)
-    assert found.n == 600
-    assert found.left_out == 100
+    assert found.n == 100
+    assert found.left_out == 60
     assert "" not in found.inputs[2].levels
 
 
+@pytest.mark.usefixtures("few_are_many")
 def test_a_hyperparameter_without_effect_is_seen_to_have_none_in_a_sorted_grid():
-    """Every second trial of this grid has the same level of "idle"."""
-    rates = np.repeat(np.geomspace(1e-5, 1e-1, 150), 2)
-    columns = {"idle": np.tile(["no", "yes"], 150), "rate": rates}
+    """Every second trial of this grid has the same level of "idle", and half of them are learnt from."""
+    rates = np.repeat(np.geomspace(1e-5, 1e-1, 50), 2)
+    columns = {"idle": np.tile(["no", "yes"], 50), "rate": rates}
     noise = np.random.default_rng(0).normal(0, 0.01, len(rates))
     idle, rate = fit(columns, bump(columns) + noise).lengths
     assert idle > 10 * rate

@@ -93,8 +93,9 @@ def test_libraries_own_defaults_part_at_the_first_norm(recipe, workers):
     assert {"conv1_norm.mean", "conv2"} <= later
 
 
-def test_aligned_norms_still_count_variance_otherwise(recipe, workers):
-    found = run(recipe(), workers, b="jax")
+@pytest.mark.parametrize("framework", ["tensorflow", pytest.param("jax", marks=pytest.mark.slow)])
+def test_aligned_norms_still_count_variance_otherwise(recipe, workers, framework):
+    found = run(recipe(), workers, b=framework)
     assert place(found) == (1, "statistic", "conv1_norm.variance")
     assert found.first.cause.confirmed
     assert "divides by n" in found.first.cause.sentence
@@ -166,7 +167,9 @@ def test_weight_decay_may_be_a_part_of_the_gradient_or_not(recipe, workers, opti
     assert again.first is None
 
 
-@pytest.mark.parametrize("optimizer", DECAYING, ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "optimizer", [DECAYING[0], pytest.param(DECAYING[1], marks=pytest.mark.slow)], ids=lambda one: one.name
+)
 def test_keras_own_weight_decay_is_decoupled_as_its_users_get_it(recipe, workers, optimizer):
     told = recipe(architecture="mlp", mode="library", optimizer=optimizer)
     found = run(told, workers, b="tensorflow")

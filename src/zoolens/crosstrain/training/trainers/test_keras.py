@@ -135,7 +135,7 @@ def test_momentum_is_torchs_buffer(workers, data, tmp_path, framework):
     assert not any(key.startswith("second/") for key in two)
 
 
-@pytest.mark.parametrize("architecture", ["lenet", "convnorm"])
+@pytest.mark.parametrize("architecture", [pytest.param("lenet", marks=pytest.mark.slow), "convnorm"])
 def test_all_frameworks_compute_the_same_when_told_the_same(workers, data, tmp_path, architecture):
     """Strides with symmetric padding, pools, norms, flatten: in float64 nothing but rounding is left, apart from the
     running variance, which torch takes with n − 1."""
@@ -168,7 +168,7 @@ def test_a_job_repeats_itself_to_the_last_bit(workers, data, tmp_path, framework
     assert np.array_equal(predictions, same)
 
 
-@pytest.mark.parametrize("framework", BACKENDS)
+@pytest.mark.parametrize("framework", ["tensorflow", pytest.param("jax", marks=pytest.mark.slow)])
 def test_what_keras_decides_is_read_from_its_layers(workers, data, tmp_path, framework):
     told = recipe(architecture="convnorm", mode="library", epochs=1, batch_size=45)
     outcome, _ = workers.train(job(told, framework, data, tmp_path, keep_weights=True))

@@ -46,9 +46,9 @@ def agree(model, image, tolerance=1e-5):
     ("name", "expected"),
     [
         ("VGG19", 19_632_062_464),
-        ("DenseNet121", 2_834_161_664),
+        pytest.param("DenseNet121", 2_834_161_664, marks=pytest.mark.slow),
         ("ResNet50", 3_857_973_248),
-        ("ResNet50V2", 3_482_255_360),
+        pytest.param("ResNet50V2", 3_482_255_360, marks=pytest.mark.slow),
         ("MobileNetV3Small", 56_510_400),
         ("ConvNeXtTiny", 4_455_531_264),
     ],

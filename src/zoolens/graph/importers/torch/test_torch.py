@@ -36,8 +36,8 @@ def ops(graph):
     [
         ("resnet50", 4_089_184_256, 25_557_032),
         ("vgg19", 19_632_062_464, 143_667_240),
-        ("densenet121", 2_834_161_664, 7_978_856),
-        ("squeezenet1_0", 818_924_576, 1_248_424),
+        pytest.param("densenet121", 2_834_161_664, 7_978_856, marks=pytest.mark.slow),
+        pytest.param("squeezenet1_0", 818_924_576, 1_248_424, marks=pytest.mark.slow),
         ("squeezenet1_1", 349_151_936, 1_235_496),
         ("regnet_y_400mf", 401_842_848, 4_344_144),  # cannot be built on the meta device
     ],
@@ -80,7 +80,7 @@ def test_attention_is_not_hidden_in_a_fast_path():
     assert macs(graph) + 12 * 2 * 12 * tokens * tokens * width == 17_563_828_224
 
 
-@pytest.mark.parametrize("name", ["swin_t", "swin_v2_t", "maxvit_t"])
+@pytest.mark.parametrize("name", [pytest.param("swin_t", marks=pytest.mark.slow), "swin_v2_t", "maxvit_t"])
 def test_windowed_attention_has_no_unknown_and_one_node_per_mask(name):
     graph = TORCHVISION.load(Request(name))
     assert not graph.unknown
