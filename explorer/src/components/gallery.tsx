@@ -239,7 +239,7 @@ function Said({ letter, answer }: { letter: string; answer: PredictedAnswer }) {
         <ol>
           {answer.best.map((scored) => (
             <li>
-              <bdi>{scored.name}</bdi>
+              <bdi title={scored.name}>{scored.name}</bdi>
               <span>{scored.words}</span>
               <progress max={1} value={scored.score} aria-label={`Score of ${scored.name}`} />
             </li>
