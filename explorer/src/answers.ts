@@ -18,11 +18,12 @@ export interface AuditList {
   rows: (Job)[];
 }
 
-/** `summary`: in one sentence. `notes`: which zoos were left out, and why. `severities`: how many findings there are of each, the gravest first. */
+/** `summary`: in one sentence. `notes`: which zoos were left out, and why; the first of `total_notes`. `severities`: how many findings there are of each, the gravest first. */
 export interface AuditSummary {
   job: Job;
   summary: string;
   notes: (string)[];
+  total_notes: number;
   architectures: number;
   severities: (SeverityCount)[];
 }
@@ -87,29 +88,6 @@ export interface ClaimedRun {
   words: string;
   judgement: string;
   sentence: string;
-}
-
-/** `inputs` of this class, and how many inputs were `answered` with it. `recall`: null where it is not stored. */
-export interface ClassItem {
-  number: number;
-  name: string;
-  inputs: number;
-  answered: number;
-  recall: Figure | null;
-}
-
-/** Classes that are a label or an answer of at least one input: `total` of them, of which no more than 2,000 are given. `reason`: why there are none. `scored`: the scores of the answers were kept, so that inputs can be sorted by them. */
-export interface ClassList {
-  reason: string;
-  scored: boolean;
-  total: number;
-  rows: (ClassItem)[];
-}
-
-/** The numbers of two classes, as `label` and `answer` of a list of predictions take them. */
-export interface ClassPair {
-  label: number;
-  answer: number;
 }
 
 export interface CompareJob {
@@ -185,11 +163,61 @@ export interface CompletionList {
   items: (CompletionItem)[];
 }
 
+/** How much of a measure something costs, and which share of the whole network that is. `heat`: 1 to 7. */
+export interface CostWords {
+  words: string;
+  share: string;
+  heat: number;
+}
+
 export interface DivergeJob {
   a: string;
   b: string;
   data?: string | null;
   limit?: number | null;
+}
+
+/** `layers`: how many values inside the model can be read and found in its graph. */
+export interface DivergedSide {
+  title: string;
+  runtime: string;
+  version: string;
+  precision: string;
+  layers: number;
+}
+
+/** Why the two part. `proof`: what was changed and what became of the difference; empty where nothing was tried. `proved`: the difference vanished with it. */
+export interface DivergenceCause {
+  kind: string;
+  sentence: string;
+  layer: string;
+  proved: boolean;
+  proof: string;
+}
+
+/** What `zoolens diverge` found. `first`: the first layer that is farther apart than rounding explains; empty if there is none. `growth`: how far the two are apart, layer after layer; null where no layers could be compared. */
+export interface DivergenceFacts {
+  job: Job;
+  a: DivergedSide;
+  b: DivergedSide;
+  runs: (string)[];
+  data: string;
+  inputs: number;
+  verdict: string;
+  agrees: boolean;
+  flips: number;
+  first: string;
+  sentences: (string)[];
+  causes: (DivergenceCause)[];
+  growth: Record<string, unknown> | null;
+  floor: string;
+  layers: WordTable;
+}
+
+/** Comparisons of two stacks that were started from the explorer, newest first. */
+export interface DivergenceList {
+  total: number;
+  rows: (Job)[];
 }
 
 export interface EvaluateJob {
@@ -198,6 +226,13 @@ export interface EvaluateJob {
   runtimes?: (string)[];
   limit?: number | null;
   fresh?: boolean;
+}
+
+export interface ExplainJob {
+  study: string;
+  trial: string;
+  frameworks?: (string)[];
+  replicates?: number;
 }
 
 /** Which semantics make the gap of a trial. `lines`: all that `zoolens crosstrain explain` said. */
@@ -250,7 +285,7 @@ export interface Figure {
   reason: string;
 }
 
-/** One thing that is not as it is said to be. `models`: the odd one first. */
+/** One thing that is not as it is said to be. `models`: the odd one first; they are the first of `total_models`, as `evidence` is of `total_evidence`. `networks`: two models whose networks the finding is about, the odd one first; empty where it is about something else. */
 export interface FindingItem {
   id: string;
   severity: "high" | "medium" | "low" | "info";
@@ -258,7 +293,10 @@ export interface FindingItem {
   architecture: string;
   title: string;
   models: (string)[];
+  total_models: number;
   evidence: (string)[];
+  total_evidence: number;
+  networks: (string)[];
   fix: string;
 }
 
@@ -271,22 +309,27 @@ export interface FindingPage {
   facets: (Facet)[];
 }
 
+export interface FlipPage {
+  total: number;
+  offset: number;
+  rows: (FlippedInput)[];
+}
+
+/** An input that the two answer differently. Classes are numbers; null where there is none. `apart`: how far the two answers are apart. */
+export interface FlippedInput {
+  input: string;
+  label: number | null;
+  a: number | null;
+  b: number | null;
+  apart: string;
+}
+
 export interface HistoryAnswer {
   runs: number;
   others: number;
   title: string;
   chart: Record<string, unknown>;
 }
-
-/** `name`: what the data call it now. `words`: what it is, with its first numbers where it is no image. `picture`: there is one at /runs/{run}/inputs/{index}. */
-export interface InputItem {
-  index: number;
-  name: string;
-  words: string;
-  picture: boolean;
-}
-
-export type InputState = "ready" | "opening" | "unavailable";
 
 /** One job. `runs`: the ids of runs that it made or met. `error`: why it failed, in the words of the command. `code`: the exit status of the command; null if it was never started or lost. */
 export interface Job {
@@ -325,12 +368,7 @@ export interface JobProgress {
 /** How far a job is. */
 export type JobState = "queued" | "running" | "done" | "failed" | "cancelled";
 
-export interface LatencyChart {
-  title: string;
-  chart: Record<string, unknown>;
-}
-
-/** The newest evaluation of a model, and what it found. `latency_p50`: of single inputs, never of larger batches. */
+/** The newest evaluation of a model, and what it found. */
 export interface LatestRun {
   id: string;
   created: string;
@@ -358,6 +396,28 @@ export interface LayerPage {
   total: number;
   offset: number;
   rows: (LayerItem)[];
+}
+
+export interface LinePage {
+  total: number;
+  offset: number;
+  rows: (string)[];
+}
+
+/** A layer of A and the one of B beside it; empty where a side has none. `marks`: the numbers of the differences. */
+export interface LinePair {
+  a: string;
+  b: string;
+  source_a: string;
+  source_b: string;
+  state: State;
+  marks: (number)[];
+}
+
+/** `complete`: no zoo is being listed now. */
+export interface ListingState {
+  models: number;
+  complete: boolean;
 }
 
 /** `label` is the name of the class, or its number where the manifest names none. */
@@ -453,30 +513,102 @@ export interface Namesake {
   listed: boolean;
 }
 
-/** How two networks differ. `read`: both are known here; otherwise `reason` says what to do. */
-export interface NetworkComparison {
-  read: boolean;
-  reason: string;
-  same: boolean;
-  headline: string;
-  differences: (NetworkDifference)[];
+/** `costs` have one entry for each of `measures`, null for nothing. `heats`: what each heat means, from none to the hottest. `unknown`: operators that nobody can count. `whole`: the layers in blocks are given; networks of thousands of layers come without them. */
+export interface Network {
+  macs_words: string;
+  parameters_words: string;
+  layers: number;
+  unknown: (string)[];
+  whole: boolean;
+  measures: (string)[];
+  heats: (string)[];
+  stages: (NetworkStage)[];
+  chart: Record<string, unknown>;
 }
 
-/** One thing that differs. `macs_words`: what it changes in multiply-accumulates from A to B. */
+/** `lines`: pairs of places in `layers`, whose first is −1 where the value comes from outside the block. `ends`: the places of layers whose values are used outside. `count`: how many layers it has, also where none are given. */
+export interface NetworkBlock {
+  title: string;
+  shape: string;
+  count: number;
+  costs: (CostWords | null)[];
+  lines: ((number)[])[];
+  ends: (number)[];
+  layers: (NetworkLayer)[];
+}
+
+/** What `zoolens diff` says of two models, and their parts side by side. `compared`: both networks are known here. `total`: how many differences there are, of which no more than 200 are given. */
+export interface NetworkComparison {
+  a: NetworkSide;
+  b: NetworkSide;
+  compared: boolean;
+  same: boolean;
+  headline: string;
+  total: number;
+  differences: (NetworkDifference)[];
+  parts: (PartPair)[];
+}
+
+/** One thing that differs. `macs_words`: what it changes in multiply-accumulates from A to B; `share_words`: which share of the whole gap that is. */
 export interface NetworkDifference {
+  number: number;
   cause: string;
   text: string;
   macs_words: string;
+  share_words: string;
   parameters_words: string;
 }
 
-/** `read`: whether the network is known here; otherwise `reason` says why not, and what to do. */
+/** `network`: null where it is not known here; `reason` then says why, and `readable` whether a job can read it. */
 export interface NetworkFacts {
+  ref: string;
+  network: Network | null;
+  readable: boolean;
+  reason: string;
+}
+
+export interface NetworkJob {
+  model: string;
+}
+
+/** One layer, at a row and a column of its block. */
+export interface NetworkLayer {
+  words: string;
+  source: string;
+  shape: string;
+  row: number;
+  column: number;
+  costs: (CostWords | null)[];
+}
+
+/** Equal blocks behind one another, or one block, or one layer (`single`). `inputs`: the `place` of every part whose values it uses. */
+export interface NetworkPart {
+  place: number;
+  title: string;
+  shape: string;
+  single: boolean;
+  inputs: (number)[];
+  costs: (CostWords | null)[];
+  blocks: (NetworkBlock)[];
+}
+
+/** One of the two. `name`: what the sentences call it. `read`, `readable` and `reason`: as of one network. */
+export interface NetworkSide {
+  ref: string;
+  name: string;
   read: boolean;
+  readable: boolean;
   reason: string;
   macs_words: string;
   parameters_words: string;
-  chart: Record<string, unknown> | null;
+  held: string;
+}
+
+export interface NetworkStage {
+  name: string;
+  layers: number;
+  costs: (CostWords | null)[];
+  parts: (NetworkPart)[];
 }
 
 /** `details`: what else is known of it, in words. */
@@ -494,18 +626,31 @@ export interface ObservationPage {
   metrics: (FacetValue)[];
 }
 
+/** A part of A and the one of B beside it. `first_only`: the lines are those of the first of several blocks, and those of the others read differently. `left_out`: lines that are not given, because there are too many. */
+export interface PartPair {
+  stage: string;
+  a: string;
+  b: string;
+  macs_a: string;
+  macs_b: string;
+  state: State;
+  marks: (number)[];
+  first_only: boolean;
+  left_out: number;
+  lines: (LinePair)[];
+}
+
 export interface PeaksJob {
   threads?: number | null;
   device?: string;
 }
 
-/** What one run answered. `answer` is the number of the class; null where it answers no classes. `right`: null where nobody knows. `best`: the classes with the highest scores, as far as they were kept. */
+/** What one run answered. `answer` is the number of the class; null where it answers no classes. `right`: null where nobody knows. */
 export interface PredictedAnswer {
   words: string;
   answer: number | null;
   score: number | null;
   right: boolean | null;
-  best: (ScoredClass)[];
 }
 
 /** One input. `truth` is the name of its class, empty where the data do not say; `label_score` is the probability that the run gave to it. `agreement`: with the other run, between 0 and 1. */
@@ -517,11 +662,10 @@ export interface PredictionItem {
   ours: PredictedAnswer;
   theirs: PredictedAnswer | null;
   label_score: number | null;
-  label_words: string;
   agreement: number | null;
 }
 
-/** `total` inputs are listed, of `inputs` that were answered; `unknown` of them stand last, because what they are sorted by is not known. `bin`: the range of confidence that was asked for, in words. */
+/** `total` inputs are listed, of `inputs` that were answered; `unknown` of them stand last, because what they are sorted by is not known. */
 export interface PredictionPage {
   run: string;
   other: string;
@@ -529,7 +673,6 @@ export interface PredictionPage {
   inputs: number;
   offset: number;
   unknown: number;
-  bin: string;
   rows: (PredictionItem)[];
 }
 
@@ -548,56 +691,23 @@ export interface QueryJob {
   text: string;
 }
 
-/** A repetition of the same model on the same data in the same stack. */
-export interface RunAttempt {
-  id: string;
-  attempt: number;
-  created: string;
+/** Nothing is asked. */
+export interface RefreshQuery {
+
 }
 
-/** `reason`: why there is no chart. `table` has a row for each bin; its place is the number of the bin. `ece`: the expected calibration error with its interval. */
-export interface RunCalibration {
-  reason: string;
-  title: string;
-  ece: string;
-  chart: Record<string, unknown> | null;
-  table: WordTable | null;
-}
-
-/** `reason`: why there is no chart. `pairs` are the rows of `table`, in the same order. */
-export interface RunConfusion {
-  reason: string;
-  title: string;
-  chart: Record<string, unknown> | null;
-  table: WordTable | null;
-  pairs: (ClassPair)[];
-}
-
-/** `figures` are those of the whole run and of each batch size; those of single classes, of epochs and the like are further observations, of which there are `observations` in all. `notes`: what a reader must know before he trusts the figures. `advice`: what to do about a run that is not finished. `environment` is what can change an answer or a time, `resolved` what only the open model knew, `origin` where model and data were found. `answered`: it has predictions. `attempts`: this run and its repetitions, where there are any. */
+/** `figures` are those of the whole run and of each batch size; those of single classes, of epochs and the like are further observations, of which there are `observations` in all. `environment` is what can change an answer or a time, `resolved` what only the open model knew. `answered`: it has predictions. */
 export interface RunDetail {
   run: RunItem;
   model_fingerprint: string;
   data_fingerprint: string;
   precision: string;
-  tiles: (RunTile)[];
-  notes: (string)[];
-  advice: string;
   stages: (StageItem)[];
   figures: (Figure)[];
   observations: number;
   environment: (Fact)[];
   resolved: (Fact)[];
-  origin: (Fact)[];
   answered: boolean;
-  attempts: (RunAttempt)[];
-}
-
-/** `state`: while it is "opening", ask again in a second. `sentence`: why there are no inputs, or not yet. */
-export interface RunInputs {
-  run: string;
-  state: InputState;
-  sentence: string;
-  rows: (InputItem)[];
 }
 
 /** One run. `stack`: runtime, version and what sets the stack apart. `sorted_by`: the figure that the list is sorted by. `note`: why figures are left out. */
@@ -623,12 +733,6 @@ export interface RunItem {
 /** Which kind of facts a run holds. Only evaluations are listed unless another kind is asked for. */
 export type RunKind = "evaluation" | "trial" | "training" | "structure" | "claim" | "operator" | "load" | "labels" | "serving" | "trace" | "machine" | "study" | "other";
 
-/** A chart for each batch size that the run was timed with; none where it was not. */
-export interface RunLatency {
-  charts: (LatencyChart)[];
-  table: WordTable;
-}
-
 /** `total` runs fit. `lacking` of them do not have the figure that they are sorted by. */
 export interface RunList {
   total: number;
@@ -640,19 +744,6 @@ export interface RunList {
 
 /** How far a run came, as far as the store can tell: which stages were still to come is not stored. */
 export type RunState = "measured" | "failed" | "begun";
-
-export interface RunTile {
-  figure: string;
-  title: string;
-}
-
-/** `words`: the score in percent. */
-export interface ScoredClass {
-  number: number;
-  name: string;
-  score: number;
-  words: string;
-}
 
 /** A session with its sentences, its chart (Vega-Lite) and its newest events, of `all_events`. */
 export interface ServiceDetail {
@@ -753,6 +844,9 @@ export interface StageItem {
   error: string;
   updated: string;
 }
+
+/** How a part of A and the part of B beside it compare. */
+export type State = "same" | "constants" | "differs" | "only a" | "only b";
 
 /** `varied`: hyperparameters that differ between trials. `axes`: what /study/plane can be drawn over. `charts`: distributions, side against side and the whole space, as far as there is something to draw. */
 export interface StudyDetail {
@@ -883,11 +977,12 @@ export interface TraceTimeline {
   span: SpanDetail | null;
 }
 
-/** `curves`: loss and accuracy of every side over the epochs; null where nobody kept two epochs. */
+/** `curves`: loss and accuracy of every side over the epochs; null where nobody kept two epochs. `unexplained`: why the gap of the trial cannot be explained here; empty where a job can try. */
 export interface TrialDetail {
   trial: TrialItem;
   curves: Record<string, unknown> | null;
   explanations: (ExplanationItem)[];
+  unexplained: string;
 }
 
 /** `notes`: what a reader must know before trusting its Δ. */
@@ -960,33 +1055,32 @@ export interface Answers {
   "/about": About;
   "/models": ModelPage;
   "/runs": RunList;
-  "/figures": SortableFigures;
   "/runs/{run}": RunDetail;
   "/runs/{run}/observations": ObservationPage;
-  "/runs/{run}/latency": RunLatency;
   "/runs/{run}/predictions": PredictionPage;
-  "/runs/{run}/confusion": RunConfusion;
-  "/runs/{run}/calibration": RunCalibration;
-  "/runs/{run}/classes": ClassList;
-  "/runs/{run}/inputs": RunInputs;
+  "/figures": SortableFigures;
   "/comparison": Comparison;
   "/comparison/finding": JobFinding;
   "/audits": AuditList;
   "/audits/{id}": AuditSummary;
   "/audits/{id}/findings": FindingPage;
+  "/audits/{id}/lines": LinePage;
+  "/divergences": DivergenceList;
+  "/divergences/{id}": DivergenceFacts;
+  "/divergences/{id}/flips": FlipPage;
   "/choose": ChoiceAnswer;
   "/choose/rows": ChosenRows;
   "/choose/completions": CompletionList;
   "/model/{ref}": ModelDetail;
+  "/history/{ref}": HistoryAnswer;
   "/network/{ref}": NetworkFacts;
   "/networks": NetworkComparison;
-  "/history/{ref}": HistoryAnswer;
   "/traces": TraceList;
   "/traces/{run}": TraceDetail;
-  "/traces/{run}/data": TraceData;
   "/traces/{run}/timeline": TraceTimeline;
   "/traces/{run}/layers": LayerPage;
   "/traces/{run}/roofline": TraceRoofline;
+  "/traces/{run}/data": TraceData;
   "/traces/{run}/compared/{other}": TraceDifferences;
   "/studies": StudyList;
   "/study": StudyDetail;

@@ -21,9 +21,17 @@ def made_audit():
             "claims/parameters", Severity.LOW, f"net{number}", (f"timm:net{number}",),
             f"The claim of net{number} is off", (f"it says {number} and has {number + 1}",), "Correct the claim.",
         )
-        for number in range(40)
+        for number in range(39)
     ]  # fmt: skip
-    return replace(made, findings=ranked([*made.findings, *others]))
+    return replace(made, findings=ranked([*made.findings, *others, many()]))
+
+
+def many():
+    """A finding with more evidence and more models than come with it at once."""
+    return Finding(
+        "claims/parameters", Severity.LOW, "many", tuple(f"timm:many{number}" for number in range(130)),
+        "The claims of many are off", tuple(f"line {number} of many" for number in range(312)), "Correct them.",
+    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -68,12 +76,28 @@ def test_findings_are_read_by_severity_with_their_evidence(reader, audited):
     for text in (gravest.title, gravest.severity.label, gravest.rule, *gravest.evidence, gravest.fix, *gravest.models):
         assert text in first
     assert EVIL in first  # as text
-    assert f"zoolens diff {gravest.models[0]} {gravest.models[1]}" in first
+    assert f"zoolens diff {gravest.models[0]} {gravest.models[-1]}" in first
     page.get_by_role("group", name="Severity").get_by_label("low").check()
     expect(page.get_by_text(f"{made.count(Severity.LOW)} of {len(made.findings)} findings")).to_be_visible()
     page.get_by_label("Search findings").fill("net7 claim")
     expect(shown).to_have_count(1)
     page.wait_for_url(f"**audit/{job}?severity=low*q=net7*")
+
+
+def test_what_does_not_come_at_once_is_counted_and_fetched(reader, audited):
+    page = reader.visit(f"#/audit/{audited[2]}?architecture=many", expect="1 of 41 findings")
+    finding = page.get_by_role("article")
+    expect(finding).to_contain_text("50 of 312 lines of evidence are shown.")
+    expect(finding).to_contain_text("50 of 130 models are shown.")
+    assert "line 50 of many" not in finding.inner_text()
+    for shown in (150, 250):
+        finding.get_by_role("button", name="Show 100 more").click()
+        expect(finding).to_contain_text(f"{shown} of 312 lines of evidence")
+    finding.get_by_role("button", name="Show 62 more").click()
+    expect(finding).not_to_contain_text("of 312 lines")
+    assert [line for line in many().evidence if line not in finding.inner_text()] == []
+    finding.get_by_role("button", name="Show 80 more").click()
+    expect(finding.get_by_role("link", name="timm:many129")).to_be_visible()
 
 
 def test_a_zoo_that_a_job_may_not_use_is_refused_beside_the_form(chromium, audited):

@@ -1,17 +1,18 @@
 // Audits of zoos: findings by severity, with their evidence. An audit is a job, and what it found is kept with the job.
 import { useState } from "preact/hooks";
 import type { FindingItem } from "../answers";
-import { ApiError, isLive, useAnswer } from "../api";
+import { ApiError, get, isLive, useAnswer } from "../api";
 import { Moment, Tile } from "../components/figure";
 import { Facets, type FacetNames, SearchBox } from "../components/filters";
 import { JobCard } from "../components/job";
 import { PageLink } from "../components/link";
-import { EmptyState, ErrorState, Loading, Notes } from "../components/states";
+import { EmptyState, ErrorState, Loading } from "../components/states";
 import { Pager } from "../components/table";
 import { startJob } from "../jobs";
 import { address, setQuery, useRoute } from "../router";
 
 const LIMIT = 20;
+const MORE = 100; // lines that are fetched at a time
 const FACETS: FacetNames = {
   titles: { severity: "Severity", rule: "Rule", zoo: "Zoo", architecture: "Architecture" },
 };
@@ -131,7 +132,12 @@ function Audit({ id }: { id: string }) {
           <Tile figure={one.count.toLocaleString("en")} title={one.severity} kind={one.count ? one.severity : ""} />
         ))}
       </div>
-      <Notes notes={answer.notes} title={`Left out or not known (${answer.notes.length})`} />
+      {answer.total_notes > 0 && (
+        <details class="notes">
+          <summary>Left out or not known ({answer.total_notes.toLocaleString("en")})</summary>
+          <Lines audit={id} of="notes" first={answer.notes} total={answer.total_notes} />
+        </details>
+      )}
       <div class="bar">
         <SearchBox
           label="Search findings"
@@ -157,7 +163,7 @@ function Audit({ id }: { id: string }) {
               {listed.total.toLocaleString("en")} of {listed.all.toLocaleString("en")} findings, the gravest first.
             </p>
             {listed.rows.map((finding) => (
-              <Finding key={finding.id} finding={finding} />
+              <Finding key={finding.id} audit={id} finding={finding} />
             ))}
             {listed.all === 0 && <EmptyState title="The audit found nothing.">That is no proof that all is right.</EmptyState>}
             {listed.all > 0 && listed.total === 0 && (
@@ -176,8 +182,8 @@ function Audit({ id }: { id: string }) {
   );
 }
 
-function Finding({ finding }: { finding: FindingItem }) {
-  const [odd, other] = finding.models;
+function Finding({ audit, finding }: { audit: string; finding: FindingItem }) {
+  const [odd, other] = finding.networks;
   return (
     <article class={`finding ${finding.severity}`} aria-label={finding.title}>
       <h2>
@@ -186,36 +192,76 @@ function Finding({ finding }: { finding: FindingItem }) {
       <p class="dim">
         <span class="severity">{finding.severity}</span> · <bdi>{finding.rule}</bdi> · <bdi>{finding.architecture}</bdi>
       </p>
-      <ul>
-        {finding.evidence.map((line) => (
-          <li>
-            <bdi>{line}</bdi>
-          </li>
-        ))}
-      </ul>
+      <Lines audit={audit} of="evidence" finding={finding.id} first={finding.evidence} total={finding.total_evidence} />
       {finding.fix && (
         <p>
           What to do: <bdi>{finding.fix}</bdi>
         </p>
       )}
-      <p>
-        {finding.models.map((model, place) => (
-          <>
-            {place > 0 && ", "}
-            <PageLink page="model" rest={model}>
-              <bdi>{model}</bdi>
-            </PageLink>
-          </>
-        ))}
-      </p>
+      <Lines audit={audit} of="models" finding={finding.id} first={finding.models} total={finding.total_models} />
       {odd && other && (
-        <p class="dim">
-          Both networks side by side:{" "}
-          <code>
-            <bdi>{`zoolens diff ${odd} ${other}`}</bdi>
-          </code>
+        <p>
+          <PageLink page="networks" query={{ a: odd, b: other, audit }}>
+            Both networks side by side
+          </PageLink>{" "}
+          <span class="dim">
+            (
+            <code>
+              <bdi>{`zoolens diff ${odd} ${other}`}</bdi>
+            </code>
+            )
+          </span>
         </p>
       )}
     </article>
+  );
+}
+
+interface LinesProps {
+  audit: string;
+  of: "notes" | "models" | "evidence";
+  finding?: string;
+  /** Those that came with the answer, of `total`. */
+  first: string[];
+  total: number;
+}
+
+/** Sentences or models. Where there are more than were sent, it says so and fetches the others on demand. */
+function Lines({ audit, of, finding = "", first, total }: LinesProps) {
+  const [more, setMore] = useState<string[]>([]);
+  const [problem, setProblem] = useState("");
+  const rows = [...first, ...more];
+  const fetchMore = () =>
+    get("/audits/{id}/lines", { id: audit, of, finding, offset: rows.length, limit: MORE }).then(
+      (page) => setMore([...more, ...page.rows]),
+      (error: unknown) => setProblem(error instanceof ApiError ? error.message : String(error)),
+    );
+  const shown = (row: string) =>
+    of === "models" ? (
+      <PageLink page="model" rest={row}>
+        <bdi>{row}</bdi>
+      </PageLink>
+    ) : (
+      <bdi>{row}</bdi>
+    );
+  return (
+    <>
+      <ul class={of === "models" ? "inline" : undefined}>
+        {rows.map((row) => (
+          <li>{shown(row)}</li>
+        ))}
+      </ul>
+      {rows.length < total && (
+        <p class="dim">
+          {rows.length.toLocaleString("en")} of {total.toLocaleString("en")} {of === "evidence" ? "lines of evidence" : of} are shown.{" "}
+          {isLive() && (
+            <button type="button" class="more" onClick={fetchMore}>
+              Show {Math.min(MORE, total - rows.length)} more
+            </button>
+          )}
+        </p>
+      )}
+      {problem && <p role="alert">{problem}</p>}
+    </>
   );
 }

@@ -276,6 +276,13 @@ function Explained(props: { answer: Comparison; kind: string; text: string; butt
           ))}
         </ul>
       )}
+      {done && kind === "diverge" && (
+        <p>
+          <PageLink page="diverge" rest={id}>
+            How the difference grows, layer by layer
+          </PageLink>
+        </p>
+      )}
     </>
   );
 }

@@ -4,10 +4,12 @@ import { ApiPage } from "./api";
 import { AuditPage } from "./audit";
 import { ChoosePage } from "./choose";
 import { ComparePage } from "./compare";
+import { DivergePage } from "./diverge";
 import { JobsPage } from "./jobs";
 import { LivePage } from "./live";
 import { ModelPage } from "./model";
 import { ModelsPage } from "./models";
+import { NetworksPage } from "./networks";
 import { RunPage } from "./run";
 import { RunsPage } from "./runs";
 import { ServicesPage } from "./services";
@@ -32,10 +34,12 @@ export interface PageProps {
 export const PAGES: Page[] = [
   { path: "models", title: "Models", link: "Models", component: ModelsPage },
   { path: "model", title: "Model", component: ModelPage },
+  { path: "networks", title: "Two networks", component: NetworksPage },
   { path: "choose", title: "Choose", link: "Choose", component: ChoosePage },
   { path: "runs", title: "Runs", link: "Runs", component: RunsPage },
   { path: "run", title: "Run", component: RunPage },
   { path: "compare", title: "Compare", link: "Compare", component: ComparePage },
+  { path: "diverge", title: "Diverge", link: "Diverge", component: DivergePage },
   { path: "audit", title: "Audit", link: "Audit", component: AuditPage },
   { path: "services", title: "Services", link: "Services", component: ServicesPage },
   { path: "live", title: "Live", link: "Live", component: LivePage },

@@ -1,10 +1,12 @@
 // One model: what its source says beside what was measured, what its layers cost, the network itself, namesakes, runs.
-import { useState } from "preact/hooks";
-import type { ClaimItem, ModelDetail, Namesake, NetworkDifference, RunItem } from "../answers";
-import { resourceUrl, useAnswer } from "../api";
+import type { ClaimItem, ModelDetail, Namesake, RunItem } from "../answers";
+import { useAnswer } from "../api";
 import { Chart, type Spec } from "../components/chart";
 import { FigureCell, Moment, Tile } from "../components/figure";
 import { PageLink } from "../components/link";
+import { NetworkPicture } from "../components/network";
+import { NetworkDiff } from "../components/networkdiff";
+import { ReadNetwork } from "../components/readnetwork";
 import { EmptyState, ErrorState, Loading } from "../components/states";
 import { type Column, Table } from "../components/table";
 import { Tabs } from "../components/tabs";
@@ -61,37 +63,28 @@ export function ModelPage({ rest }: PageProps) {
   );
 }
 
-const ZOOMS = [50, 75, 100, 150, 200, 300];
-
 function Network({ model }: { model: ModelDetail }) {
-  const { answer, error } = useAnswer("/network/{ref}", { ref: model.ref });
-  const [zoom, setZoom] = useState(2);
-  if (error) return <ErrorState error={error} />;
+  const { answer, error, again } = useAnswer("/network/{ref}", { ref: model.ref });
+  if (error) return <ErrorState error={error} again={again} />;
   if (!answer) return <Loading what="Reading the network" />;
-  if (!answer.read) return <EmptyState title="The network is not known here."><p>{answer.reason}</p></EmptyState>;
-  const step = (by: number) => setZoom((before) => Math.min(Math.max(before + by, 0), ZOOMS.length - 1));
+  const { network } = answer;
+  if (!network) {
+    return <ReadNetwork model={model.ref} reason={answer.reason} readable={answer.readable} parameter="reading" onRead={again} />;
+  }
   return (
     <>
       <p class="found">
-        {answer.macs_words} multiply-accumulates, {answer.parameters_words} parameters, counted from the network.
+        {network.macs_words} multiply-accumulates, {network.parameters_words} parameters, counted from the network of{" "}
+        {network.layers.toLocaleString("en")} layers.
+        {network.unknown.length > 0 && (
+          <>
+            {" "}
+            Not counted, because nobody knows what they compute: <bdi>{network.unknown.join(", ")}</bdi>.
+          </>
+        )}
       </p>
-      <Chart spec={answer.chart as Spec} title={`Cost by layer of ${model.name}`} />
-      <div class="bar" role="group" aria-label="Size of the picture">
-        <button type="button" aria-label="Smaller" disabled={zoom === 0} onClick={() => step(-1)}>
-          −
-        </button>
-        <span>{ZOOMS[zoom]} %</span>
-        <button type="button" aria-label="Larger" disabled={zoom === ZOOMS.length - 1} onClick={() => step(1)}>
-          +
-        </button>
-      </div>
-      <div class="network" tabIndex={0} role="region" aria-label="The network">
-        <img
-          src={resourceUrl("/network-picture/{ref}", { ref: model.ref })}
-          alt={`The network of ${model.name}, block by block`}
-          width={(520 * ZOOMS[zoom]!) / 100}
-        />
-      </div>
+      <NetworkPicture network={network} name={model.name} />
+      <Chart spec={network.chart as Spec} title={`Cost by layer of ${model.name}`} />
     </>
   );
 }
@@ -216,43 +209,10 @@ function Namesakes({ model }: { model: ModelDetail }) {
       ) : (
         <EmptyState title="No other model here has its name or its architecture." />
       )}
-      {other && <Difference a={model.ref} b={other} />}
+      {other && <NetworkDiff key={other} a={model.ref} b={other} />}
     </>
   );
 }
-
-function Difference({ a, b }: { a: string; b: string }) {
-  const { answer, error } = useAnswer("/networks", { a, b });
-  if (error) return <ErrorState error={error} />;
-  if (!answer) return <Loading what="Comparing the networks" />;
-  if (!answer.read) {
-    return (
-      <EmptyState title="One of the networks is not known here.">
-        <p>{answer.reason}</p>
-      </EmptyState>
-    );
-  }
-  return (
-    <section aria-label="How they differ">
-      <p class="verdict">
-        <bdi>{answer.headline}</bdi>
-      </p>
-      {answer.differences.length > 0 && (
-        <Table label="Differences" columns={DIFFERENCES} rows={answer.differences} rowKey={(row) => `${row.cause} ${row.text}`} />
-      )}
-      <div class="network" tabIndex={0} role="region" aria-label="Both networks side by side">
-        <img src={resourceUrl("/networks/picture", { a, b })} alt={`The networks of ${a} and ${b}, side by side`} />
-      </div>
-    </section>
-  );
-}
-
-const DIFFERENCES: Column<NetworkDifference>[] = [
-  { key: "cause", title: "Cause", cell: (row) => <bdi class="wide">{row.cause}</bdi> },
-  { key: "text", title: "What differs", cell: (row) => <bdi class="prose">{row.text}</bdi> },
-  { key: "macs", title: "MACs", number: true, cell: (row) => row.macs_words },
-  { key: "parameters", title: "Parameters", number: true, cell: (row) => row.parameters_words },
-];
 
 const NAMESAKES = (ref: string): Column<Namesake>[] => [
   {
@@ -269,7 +229,11 @@ const NAMESAKES = (ref: string): Column<Namesake>[] => [
   {
     key: "differs",
     title: "Network",
-    cell: (row) => <a href={address(`model/${ref}`, { tab: "namesakes", other: row.ref })}>compare</a>,
+    cell: (row) => (
+      <a href={address(`model/${ref}`, { tab: "namesakes", other: row.ref })} aria-label={`How the network of ${row.ref} differs`}>
+        how they differ
+      </a>
+    ),
   },
 ];
 

@@ -1,7 +1,7 @@
 // All models of all zoos and of the store: search, facets, columns that one chooses.
-import { useEffect, useMemo } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import type { ModelItem, ModelPage } from "../answers";
-import { useAnswer } from "../api";
+import { ApiError, isLive, send, useAnswer } from "../api";
 import { FigureCell, Moment, Sparkline } from "../components/figure";
 import { Facets, type FacetNames, SearchBox } from "../components/filters";
 import { PageLink } from "../components/link";
@@ -74,7 +74,7 @@ export function ModelsPage() {
         >
           <p class="found" role="status">
             {words(answer)}
-            {!answer.complete && " More zoos are being listed …"}
+            {answer.complete ? <ListAgain onStart={again} /> : " Zoos are being listed …"}
           </p>
           <Part part={answer} limit={LIMIT} nothing={<NothingFits what="model" />}>
             <Table
@@ -90,6 +90,27 @@ export function ModelsPage() {
           <Notes title="Zoos that are not listed in full" notes={answer.notes} />
         </Filtered>
       )}
+    </>
+  );
+}
+
+/** After a model or a zoo was added while the server runs. */
+function ListAgain({ onStart }: { onStart: () => void }) {
+  const [problem, setProblem] = useState("");
+  if (!isLive()) return null;
+  const refresh = () => {
+    setProblem("");
+    send("POST", "/models/refresh", {}).then(onStart, (failure: unknown) =>
+      setProblem(failure instanceof ApiError ? failure.message : String(failure)),
+    );
+  };
+  return (
+    <>
+      {" "}
+      <button type="button" class="more" onClick={refresh}>
+        List the zoos again
+      </button>
+      {problem && <span role="alert"> {problem}</span>}
     </>
   );
 }

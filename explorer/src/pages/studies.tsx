@@ -6,6 +6,7 @@ import { useAnswer } from "../api";
 import { Chart } from "../components/chart";
 import { Tile } from "../components/figure";
 import { SearchBox } from "../components/filters";
+import { JobButton } from "../components/jobbutton";
 import { PageLink } from "../components/link";
 import { NothingFits, Part, useOffset } from "../components/listing";
 import { EmptyState, ErrorState, Loading } from "../components/states";
@@ -134,7 +135,7 @@ function StudyPage({ name }: { name: string }) {
   );
 }
 
-const pickTrial = (trial: string) => setQuery({ trial });
+const pickTrial = (trial: string) => setQuery({ trial, explaining: "" });
 
 function SpacePanel({ name, detail }: { name: string; detail: StudyDetail }) {
   const [x] = useQueryState("x");
@@ -331,6 +332,7 @@ function PickedTrial({ name }: { name: string }) {
           {answer.explanations.map((one) => (
             <Explanation found={one} />
           ))}
+          <Explain name={name} trial={trial} unexplained={answer.unexplained} onEnd={again} />
         </>
       )}
       <p>
@@ -342,11 +344,34 @@ function PickedTrial({ name }: { name: string }) {
   );
 }
 
+/** Offers to find out which hidden default makes the gap, or says why nobody can. */
+function Explain({ name, trial, unexplained, onEnd }: { name: string; trial: string; unexplained: string; onEnd: () => void }) {
+  if (unexplained) {
+    return (
+      <p class="dim">
+        <bdi>{unexplained}</bdi>
+      </p>
+    );
+  }
+  return (
+    <>
+      <p>
+        Which hidden default makes the gap? Both sides are trained again and again, with the defaults of the other one switched
+        in: that takes as long as many trainings. On the command line:{" "}
+        <code>
+          <bdi>{`zoolens crosstrain explain ${name} ${trial}`}</bdi>
+        </code>
+      </p>
+      <JobButton label="Explain this trial" kind="explain" parameters={{ study: name, trial }} name="explaining" onEnd={onEnd} />
+    </>
+  );
+}
+
 function ExplanationsPanel({ name, found }: { name: string; found: ExplanationItem[] }) {
   if (!found.length) {
     return (
       <EmptyState title="No trial of this study was explained yet.">
-        Run <code>zoolens crosstrain explain {name} TRIAL</code>: it switches every hidden default that two sides have
+        Pick a trial and explain it, or run <code>zoolens crosstrain explain {name} TRIAL</code>: it switches every hidden default that two sides have
         differently, and shares the gap out among them.
       </EmptyState>
     );

@@ -67,6 +67,7 @@ def command(
 def _diff(a: str, b: str, size: tuple[int, int] | None, store: str | None) -> Diff:
     from zoolens.cli.bars import Bars
     from zoolens.graph.diff.report import diff
+    from zoolens.graph.diff.side_names import short_names
     from zoolens.graph.structure import structure_of
     from zoolens.graph.structure_sources import find_entries
 
@@ -91,12 +92,6 @@ def _write(path: Path, text: str) -> None:
         error = ZoolensError(f"{path} cannot be written: {problem.strerror}.")
         error.exit_code = TROUBLE
         raise error from problem
-
-
-def short_names(a: str, b: str) -> tuple[str, str]:
-    """How sentences call the two models: by their zoos if those differ, else by their names."""
-    zoos = [ref.split(":", 1)[0] if ":" in ref and not Path(ref).exists() else Path(ref).name for ref in (a, b)]
-    return (zoos[0], zoos[1]) if zoos[0] != zoos[1] else (a, b) if a != b else (f"{a} (A)", f"{b} (B)")
 
 
 def _print(found: Diff, refs: tuple[str, str], *, show_all: bool) -> None:

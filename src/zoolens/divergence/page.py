@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from zoolens.divergence.result import Divergence
-from zoolens.divergence.words import FLOOR_IN_WORDS, headline, lines, table
+from zoolens.divergence.words import FLOOR_IN_WORDS, as_data, headline, lines, table
 from zoolens.present.charts import Chart, Spec, axis, heading, series, values
 from zoolens.present.pages import Page, Section, Tile, page_html
 
@@ -28,7 +28,12 @@ def divergence_page(divergence: Divergence) -> Page:
     if divergence.layers:
         layers = table(divergence)
         sections.append(
-            Section("Layer by layer", (FLOOR_IN_WORDS,), charts=(growth_chart(divergence),), tables=(("", layers),))
+            Section(
+                "Layer by layer",
+                (FLOOR_IN_WORDS,),
+                charts=(growth_chart(as_data(divergence)["layers"]),),
+                tables=(("", layers),),
+            )
         )
     return Page(
         f"{divergence.a.title} and {divergence.b.title}",
@@ -40,21 +45,17 @@ def divergence_page(divergence: Divergence) -> Page:
     )
 
 
-def growth_chart(divergence: Divergence) -> Chart:
-    """How far the two are apart from layer to layer, beside what rounding may do, on a logarithmic scale."""
+def growth_chart(layers: Sequence[Mapping[str, Any]]) -> Chart:
+    """How far the two are apart from layer to layer, beside what rounding may do, on a logarithmic scale. `layers`: as
+    `words.as_data` makes them."""
     names = ("A and B", "floor of rounding", "A by itself", "B by itself")
     rows: list[dict[str, Any]] = []
-    for place, fact in enumerate(divergence.layers, 1):
-        layer = fact.layer
-        figures = (
-            None if layer.between is None else layer.between.error,
-            layer.floor,
-            *(None if side is None or side.local is None else side.local.error for side in layer.sides),
-        )
+    for place, layer in enumerate(layers, 1):
+        own = [side["local"] if (side := layer["sides"].get(label)) else None for label in "ab"]
         rows += [
-            {"place": place, "layer": fact.label, "series": name, "error": max(error, _LEAST)}
-            for name, error in zip(names, figures, strict=True)
-            if error is not None and math.isfinite(error)
+            {"place": place, "layer": layer["layer"], "series": name, "error": max(error, _LEAST)}
+            for name, error in zip(names, (layer["error"], layer["floor"], *own), strict=True)
+            if error is not None  # it is not known, or infinite
         ]
     spec: Spec = {
         "title": heading(

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from zoolens.divergence.answers import Answer
 from zoolens.divergence.causes import Cause, Kind, number
 from zoolens.divergence.inspection import NOISY_RUNS, Layer, SideLayer
 from zoolens.divergence.result import Divergence, LayerFacts, SideFacts
-from zoolens.numerics.deviation import Deviation
 from zoolens.numerics.rounding import FACTOR, ROUNDINGS
 from zoolens.present.tables import Column, Table
 from zoolens.tasks.base import TOLERANCE
@@ -19,6 +18,7 @@ FLOOR_IN_WORDS: Final = (
     f"The floor of a layer is {FACTOR:g} times the farthest that rounding moved it in {NOISY_RUNS} evaluations in "
     f"float32, with weights and inputs disturbed by up to {ROUNDINGS} roundings each."
 )
+_ONE_SIDE: Final = "not shown by both"
 _SHOWN: Final = 5
 _COLUMNS: Final = (
     Column("layer", keep=9), Column("A and B", "number", keep=8), Column("floor", "number", keep=7),
@@ -153,26 +153,37 @@ def proof_in_words(cause: Cause) -> str:
 
 def table(divergence: Divergence) -> Table:
     """One row for each layer that a side shows: how far apart they are, and what each side's layer does by itself."""
-    return Table("layers", _COLUMNS, tuple(_row(fact) for fact in divergence.layers))
+    return layer_table([_layer(fact) for fact in divergence.layers])
 
 
-def _row(fact: LayerFacts) -> tuple[Any, ...]:
-    layer = fact.layer
-    verdict = ", ".join(f"{label} by itself" for label in layer.faulty)
-    verdict = verdict or ("carried on" if layer.beyond else "within")
-    return (fact.label, _error(layer), number(layer.floor), _alone(layer.a), _alone(layer.b), verdict)
+def layer_table(layers: Sequence[Mapping[str, Any]]) -> Table:
+    """The same of layers that are data, as `as_data` makes them."""
+    return Table("layers", _COLUMNS, tuple(map(_row, layers)))
 
 
-def _alone(side: SideLayer | None) -> str:
-    return "–" if side is None or side.local is None else _moved(side.local)
+def _row(layer: Mapping[str, Any]) -> tuple[Any, ...]:
+    between = "–" if layer["why"] == _ONE_SIDE else _moved(layer["error"], layer["why"])
+    alone = (_alone(layer["sides"].get(label)) for label in "ab")
+    return (layer["layer"], between, _moved(layer["floor"], "value"), *alone, layer["verdict"])
+
+
+def _alone(side: Mapping[str, Any] | None) -> str:
+    return "–" if side is None or side["local_why"] is None else _moved(side["local"], side["local_why"])
+
+
+def _moved(error: float | None, why: str) -> str:
+    """A deviation in words; in data an infinite one is None."""
+    return number(math.inf if error is None else error) if why == "value" else why
 
 
 def _error(layer: Layer) -> str:
-    return "–" if layer.between is None else _moved(layer.between)
+    moved = layer.between
+    return "–" if moved is None else _moved(moved.error, moved.why)
 
 
-def _moved(moved: Deviation) -> str:
-    return number(moved.error) if moved.why == "value" else moved.why
+def _verdict(layer: Layer) -> str:
+    own = ", ".join(f"{label} by itself" for label in layer.faulty)
+    return own or ("carried on" if layer.beyond else "within")
 
 
 # --- data
@@ -187,6 +198,7 @@ def as_data(divergence: Divergence) -> dict[str, Any]:
         "differs": divergence.differs,
         "agrees": divergence.agrees,
         "verdict": headline(divergence),
+        "sentences": [line.strip() for line in lines(divergence)],
         "answers": {
             "inputs": len(answers.rows),
             "compared": answers.compared,
@@ -237,9 +249,10 @@ def _layer(fact: LayerFacts) -> dict[str, Any]:
         "a": layer.pair.a,
         "b": layer.pair.b,
         "error": None if layer.between is None else _json(layer.between.error),
-        "why": "not shown by both" if layer.between is None else layer.between.why,
+        "why": _ONE_SIDE if layer.between is None else layer.between.why,
         "floor": _json(layer.floor),
         "beyond": layer.beyond,
+        "verdict": _verdict(layer),
         "sides": {label: _side_layer(side) for label, side in zip("ab", layer.sides, strict=True) if side is not None},
     }
 
@@ -248,6 +261,7 @@ def _side_layer(side: SideLayer) -> dict[str, Any]:
     return {
         "total": _json(side.total.error),
         "local": None if side.local is None else _json(side.local.error),
+        "local_why": None if side.local is None else side.local.why,
         "local_floor": _json(side.local_floor),
         "faulty": side.faulty,
         "broken": side.broken,

@@ -99,6 +99,15 @@ def kept_structure(entry: Entry, *, store: Store | str | Path | None = None) -> 
         return _kept(opened, {wanted.source.key: wanted}).get(wanted.source.key)
 
 
+def known_structure(entry: Entry, store: Store) -> Structure:
+    """What is known of a model, where nothing is read now. Without a graph and without an error, its network can be
+    read but was not."""
+    wanted = _wanted(entry, None)
+    if wanted.source is None:
+        return wanted
+    return _kept(store, {wanted.source.key: wanted}, runtime=wanted.source.stack.runtime).get(wanted.source.key, wanted)
+
+
 def _is_absent(path: Path | None) -> bool:
     return path is not None and not path.exists()
 
@@ -139,17 +148,18 @@ def _wanted(entry: Entry, size: Size | None) -> Structure:
 # --- what is there
 
 
-def _kept(store: Store, wanted: Mapping[RunKey, Structure]) -> dict[RunKey, Structure]:
-    runs = {key: run for key, run in _latest(store).items() if key in wanted}
+def _kept(store: Store, wanted: Mapping[RunKey, Structure], *, runtime: str | None = None) -> dict[RunKey, Structure]:
+    """`runtime`: that of all that is wanted, where it is one."""
+    runs = {key: run for key, run in _latest(store, runtime).items() if key in wanted}
     figures = store.observations_by_run([run.id for run in runs.values()])
     structures = ((key, _from_store(store, wanted[key], run, figures.get(run.id, ()))) for key, run in runs.items())
     return {key: structure for key, structure in structures if structure is not None}
 
 
-def _latest(store: Store) -> dict[RunKey, Run]:
+def _latest(store: Store, runtime: str | None) -> dict[RunKey, Run]:
     """All structure runs that came to an end, of several attempts the last."""
     latest: dict[RunKey, Run] = {}
-    for run in store.runs(kind=RunKind.STRUCTURE):
+    for run in store.runs(kind=RunKind.STRUCTURE, runtime=runtime):
         first = replace(run.key, attempt=0)
         if STAGE in run.stages and (first not in latest or latest[first].key.attempt < run.key.attempt):
             latest[first] = run

@@ -21,6 +21,7 @@ from zoolens.ui.input_reader import InputReader
 from zoolens.ui.jobs.board import JobBoard
 from zoolens.ui.live import LiveModels
 from zoolens.ui.model_index import ModelIndex
+from zoolens.ui.network_reader import NetworkReader
 from zoolens.ui.server_metrics import ServerWatcher
 from zoolens.ui.settings import Settings
 from zoolens.ui.trace_reader import TraceReader
@@ -47,6 +48,7 @@ class Context:
     live: LiveModels
     server: ServerWatcher | None
     traces: TraceReader
+    networks: NetworkReader
 
 
 @contextmanager
@@ -64,8 +66,10 @@ def open_context(settings: Settings) -> Iterator[Context]:
         reading.start()
         try:
             models, answers = ModelIndex(index, zoos), AnswerReader(store)
-            traces = TraceReader(store, _store_name(settings))
-            yield Context(settings, store, index, models, answers, inputs, jobs, live, _watcher(settings), traces)
+            target = _store_name(settings)
+            traces, networks = TraceReader(store, target), NetworkReader(store, target)
+            watcher = _watcher(settings)
+            yield Context(settings, store, index, models, answers, inputs, jobs, live, watcher, traces, networks)
         finally:
             reading.join()
 

@@ -35,20 +35,21 @@ class Listed:
 
 @dataclass
 class ZooListing:
-    """Use as a context manager: inside, `listed` grows until it is complete."""
+    """Use as a context manager: inside, `listed` grows until it is complete. Threads may share it."""
 
     zoos: Sequence[str] = ()  # none named: all
     listed: Listed = field(default_factory=Listed)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
     _process: subprocess.Popen[bytes] | None = None
     _stopped: bool = False
 
     def __enter__(self) -> ZooListing:
-        self._thread = threading.Thread(target=self._list, name="zoo listing", daemon=True)
-        self._thread.start()
+        self._begin()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stopped = True
+        with self._lock:
+            self._stopped = True
         if self._process is not None:
             self._process.kill()
         self._thread.join()
@@ -58,8 +59,24 @@ class ZooListing:
         self._thread.join(seconds)
         return self.listed.complete
 
+    def again(self) -> None:
+        """List all zoos anew. What is known stays until that is done; nothing happens while a listing is at work."""
+        with self._lock:
+            if self._stopped or self._thread.is_alive():
+                return
+            known = self.listed
+            self.listed = Listed(known.version + 1, known.entries, known.notes)
+            self._begin()
+
+    def _begin(self) -> None:
+        self._thread = threading.Thread(target=self._list, name="zoo listing", daemon=True)
+        self._thread.start()
+
     def _list(self) -> None:
         names = self.zoos or plugins.names(plugins.ZOOS)
+        first = not self.listed.entries
+        entries: list[Entry] = []
+        notes: list[str] = []
         for name in sorted(names, key=lambda name: not is_kept(name)):  # what is quick comes first
             if not is_kept(name):
                 self._keep(name)
@@ -69,14 +86,16 @@ class ZooListing:
                 listing = list_zoo(name, None, named=False)
             except Exception as error:  # a plug-in of somebody else
                 log.warning("The zoo %s cannot be listed: %s", name, error)
-                self._add((), (f"{name}: cannot be listed: {error}",))
+                notes.append(f"{name}: cannot be listed: {error}")
             else:
-                self._add(listing.entries, listing.notes)
-        self.listed = Listed(self.listed.version + 1, self.listed.entries, self.listed.notes, complete=True)
+                entries += listing.entries
+                notes += listing.notes
+            if first:  # so that pages have something to show
+                self._tell(entries, notes, complete=False)
+        self._tell(entries, notes, complete=True)
 
-    def _add(self, entries: Sequence[Entry], notes: Sequence[str]) -> None:
-        known = self.listed
-        self.listed = Listed(known.version + 1, (*known.entries, *entries), (*known.notes, *notes))
+    def _tell(self, entries: Sequence[Entry], notes: Sequence[str], *, complete: bool) -> None:
+        self.listed = Listed(self.listed.version + 1, tuple(entries), tuple(notes), complete)
 
     def _keep(self, name: str) -> None:
         command = [sys.executable, "-m", "zoolens", "models", "--zoo", name, "--json"]

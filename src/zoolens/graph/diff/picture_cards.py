@@ -42,9 +42,12 @@ class Card:
     lines: tuple[CardLine, ...]
     macs_a: int = 0
     macs_b: int = 0
-    indices: tuple[int, ...] = ()  # of the blocks in it
-    kind: str = ""
+    indices: tuple[int, ...] = ()  # of the blocks in it, as A counts them
+    indices_b: tuple[int, ...] = ()
+    kind: str = ""  # of A's blocks; "" where they are layers
+    kind_b: str = ""
     whole: tuple[int, ...] = ()  # marks of a block that the other side lacks; its lines are not shown
+    alike: bool = True  # of several blocks: the lines, which are those of the first, read the same in all of them
 
     @property
     def marks(self) -> tuple[int, ...]:
@@ -56,7 +59,7 @@ class Card:
 
     @property
     def count(self) -> int:
-        return max(len(self.indices), 1)
+        return max(len(self.indices), len(self.indices_b), 1)
 
 
 def cards(diff: Diff) -> list[Card]:
@@ -116,10 +119,20 @@ def _card(rows: list[BlockRow], marks: Marks, macs: Sequence[Mapping[str, int]])
         () if one_sided else tuple(_lines(pairs, marks)),
         sum(macs[0].get(pair.a.node.name, 0) for pair in pairs if pair.a),
         sum(macs[1].get(pair.b.node.name, 0) for pair in pairs if pair.b),
-        (block.index,) if block.index else (),
-        "" if block.plain else block.kind,
+        _indices(rows[0].a),
+        _indices(rows[0].b),
+        _block_kind(rows[0].a),
+        _block_kind(rows[0].b),
         tuple(sorted({number for pair in pairs for number, _ in marks.get(pair.names, [])})) if one_sided else (),
     )
+
+
+def _indices(block: Block | None) -> tuple[int, ...]:
+    return (block.index,) if block is not None and block.index else ()
+
+
+def _block_kind(block: Block | None) -> str:
+    return block.kind if block is not None and not block.plain else ""
 
 
 def _kind_title(blocks: Iterable[Block | None]) -> str:
@@ -130,8 +143,7 @@ def _kind_title(blocks: Iterable[Block | None]) -> str:
 def _lines(pairs: Sequence[Pair], marks: Marks) -> Iterator[CardLine]:
     for pair in pairs:
         own = marks.get(pair.names, [])
-        shown = pair.either.kind not in QUIET
-        if shown or any(major for _, major in own):
+        if own or pair.either.kind not in QUIET:
             yield CardLine(
                 layer_text(pair.a),
                 layer_text(pair.b),
@@ -166,11 +178,16 @@ def node_text(node: Node) -> str:
 
 
 def _mergeable(above: Card, below: Card) -> bool:
-    if not (above.indices and below.indices and above.stage == below.stage and above.kind == below.kind):
+    both = (above, below)
+    if above.stage != below.stage or not all(card.indices or card.indices_b for card in both):
+        return False
+    if (above.kind, above.kind_b) != (below.kind, below.kind_b):
+        return False
+    if bool(above.indices) != bool(below.indices) or bool(above.indices_b) != bool(below.indices_b):
         return False
     if bool(above.title_a) != bool(below.title_a) or bool(above.title_b) != bool(below.title_b):
         return False
-    patterns = [[(line.marks, bool(line.a), bool(line.b)) for line in card.lines] for card in (above, below)]
+    patterns = [[(line.marks, bool(line.a), bool(line.b)) for line in card.lines] for card in both]
     if above.whole or below.whole:
         return above.whole == below.whole
     quiet = not above.major and not below.major
@@ -183,13 +200,26 @@ def _merged(above: Card, below: Card) -> Card:
         macs_a=above.macs_a + below.macs_a,
         macs_b=above.macs_b + below.macs_b,
         indices=(*above.indices, *below.indices),
+        indices_b=(*above.indices_b, *below.indices_b),
+        alike=above.alike and _words(above) == _words(below),
     )
 
 
+def _words(card: Card) -> list[tuple[str, str]]:
+    return [(line.a, line.b) for line in card.lines]
+
+
 def _titled(card: Card) -> Card:
-    if not card.indices:
-        return card
-    numbers = ranges(sorted(card.indices))
-    times = f" ×{card.count}" if card.count > 1 else ""
-    title = f"{card.kind} block{'s' if card.count > 1 else ''} {numbers}{times}"
-    return replace(card, title_a=title if card.title_a else "", title_b=title if card.title_b else "")
+    return replace(
+        card,
+        title_a=_title(card.title_a, card.kind, card.indices),
+        title_b=_title(card.title_b, card.kind_b, card.indices_b),
+    )
+
+
+def _title(title: str, kind: str, indices: Sequence[int]) -> str:
+    """What a side calls its blocks, by its own kind and its own count of them."""
+    if not title or not indices:
+        return title
+    times = f" ×{len(indices)}" if len(indices) > 1 else ""
+    return f"{kind} block{'s' if len(indices) > 1 else ''} {ranges(sorted(indices))}{times}"

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from zoolens.ui.endpoint import Query
+from zoolens.ui.endpoint import Query, RequestError
 from zoolens.ui.jobs.permissions import check_data, check_model, check_runtime, check_subject
 
 MOST_MODELS = 50
@@ -171,6 +171,48 @@ class DivergeJob(JobParameters):
         return f"Diverge {self.a} and {self.b}"
 
 
+class NetworkJob(JobParameters):
+    name = "network"
+    summary = "Read the network of a model, and count what its layers cost"
+
+    model: str
+
+    def check(self, allowed: Sequence[Path]) -> None:
+        check_model(self.model, allowed)
+
+    def arguments(self) -> list[str]:
+        return ["cost", "--json", "--", self.model]
+
+    @property
+    def title(self) -> str:
+        return f"Read the network of {self.model}"
+
+
+class ExplainJob(JobParameters):
+    name = "explain"
+    summary = "Say which hidden default makes the gap of a trial"
+
+    study: str = Field(min_length=1, max_length=500)
+    trial: str = Field(min_length=1, max_length=500)
+    frameworks: list[str] = Field([], max_length=2, description="Two sides; none: those that are furthest apart.")
+    replicates: int = Field(4, ge=2, le=64, description="Seeds; as many fresh ones verify.")
+
+    def check(self, allowed: Sequence[Path]) -> None:
+        """Studies and trials are looked up in the store by their names, and no file is read."""
+        if len(self.frameworks) == 1:
+            raise RequestError("An explanation is about two sides: name both, or none.")
+
+    def arguments(self) -> list[str]:
+        sides = [f"--with={framework}" for framework in self.frameworks]
+        return [
+            "crosstrain", "explain", *sides, f"--replicates={self.replicates}", "--json", "--", self.study, self.trial
+        ]  # fmt: skip
+
+    @property
+    def title(self) -> str:
+        return f"Explain trial {self.trial[:100]} of {self.study[:100]}"
+
+
 class QueryJob(JobParameters):
     name = "query"
     summary = "Find a model that answers like another within a budget"
@@ -188,8 +230,10 @@ class QueryJob(JobParameters):
         return f"Query {self.text[:200]}"
 
 
-KINDS: tuple[type[JobParameters], ...] = (EvaluateJob, AuditJob, CompareJob, TraceJob, PeaksJob, DivergeJob, QueryJob)
-JobName = Literal["evaluate", "audit", "compare", "trace", "peaks", "diverge", "query"]
+KINDS: tuple[type[JobParameters], ...] = (
+    EvaluateJob, AuditJob, CompareJob, TraceJob, PeaksJob, DivergeJob, NetworkJob, ExplainJob, QueryJob,
+)  # fmt: skip
+JobName = Literal["evaluate", "audit", "compare", "trace", "peaks", "diverge", "network", "explain", "query"]
 
 
 def _few(names: Sequence[str]) -> str:

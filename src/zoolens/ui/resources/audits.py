@@ -9,6 +9,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from pydantic import Field
 
+from zoolens.present.text import clean
 from zoolens.ui.context import Context
 from zoolens.ui.endpoint import Answer, Endpoint, NotFound, Paged, Query, Shown
 from zoolens.ui.facets import Facet, facet_column, faceted
@@ -17,7 +18,10 @@ from zoolens.ui.resources.jobs import Job, job_of
 
 _LONGEST: Final = 200  # letters of a search or of a value
 _KIND: Final = "audit"
-_MOST_LINES: Final = 50  # of evidence, of models, of notes
+_MOST_LINES: Final = 50  # of evidence, of models, of notes, unless more are asked for
+_OF_NETWORKS: Final = frozenset(
+    {"structure", "size", "constants", "shortcuts"}
+)  # groups of rules that compare networks
 _FACETS: Final[dict[str, Callable[[Mapping[str, Any]], list[str]]]] = {
     "severity": lambda finding: [str(finding["severity"])],
     "rule": lambda finding: [str(finding["rule"])],
@@ -55,12 +59,13 @@ class SeverityCount(Answer):
 
 
 class AuditSummary(Answer):
-    """`summary`: in one sentence. `notes`: which zoos were left out, and why. `severities`: how many findings there are
-    of each, the gravest first."""
+    """`summary`: in one sentence. `notes`: which zoos were left out, and why; the first of `total_notes`. `severities`:
+    how many findings there are of each, the gravest first."""
 
     job: Job
     summary: Shown
     notes: list[Shown]
+    total_notes: int
     architectures: int
     severities: list[SeverityCount]
 
@@ -72,6 +77,7 @@ def audit(context: Context, query: AuditQuery) -> AuditSummary:
         job=job_of(folder),
         summary=printed["facts"].get("summary", ""),
         notes=printed["notes"][:_MOST_LINES],
+        total_notes=len(printed["notes"]),
         architectures=len(printed["architectures"]),
         severities=[SeverityCount(severity=severity, count=counts[severity]) for severity in _GRAVEST_FIRST],
     )
@@ -89,7 +95,9 @@ class FindingsQuery(Paged):
 
 
 class FindingItem(Answer):
-    """One thing that is not as it is said to be. `models`: the odd one first."""
+    """One thing that is not as it is said to be. `models`: the odd one first; they are the first of `total_models`, as
+    `evidence` is of `total_evidence`. `networks`: two models whose networks the finding is about, the odd one first;
+    empty where it is about something else."""
 
     id: Shown
     severity: SeverityName
@@ -97,7 +105,10 @@ class FindingItem(Answer):
     architecture: Shown
     title: Shown
     models: list[Shown]
+    total_models: int
     evidence: list[Shown]
+    total_evidence: int
+    networks: list[Shown]
     fix: Shown
 
 
@@ -146,9 +157,47 @@ def _item(finding: Mapping[str, Any]) -> FindingItem:
         architecture=finding["architecture"],
         title=finding["title"],
         models=finding["models"][:_MOST_LINES],
+        total_models=len(finding["models"]),
         evidence=finding["evidence"][:_MOST_LINES],
+        total_evidence=len(finding["evidence"]),
+        networks=_networks(finding),
         fix=finding["fix"],
     )
+
+
+def _networks(finding: Mapping[str, Any]) -> list[str]:
+    """The odd network and the one that it is held against, which rules name last: between them may stand others that
+    are odd in the same way."""
+    models = finding["models"]
+    compares = str(finding["rule"]).partition("/")[0] in _OF_NETWORKS
+    return [models[0], models[-1]] if compares and len(models) > 1 else []
+
+
+class LinesQuery(Paged):
+    """Long lists of an audit come in parts: its notes, or the models or the evidence of one finding."""
+
+    id: str = Field(max_length=50, description="The id of the audit's job.")
+    of: Literal["notes", "models", "evidence"]
+    finding: str = Field("", max_length=2000, description="The id of the finding; empty for notes.")
+
+
+class LinePage(Answer):
+    total: int
+    offset: int
+    rows: list[Shown]
+
+
+def lines(context: Context, query: LinesQuery) -> LinePage:
+    _, printed = _audit(context, query.id)
+    every = printed["notes"] if query.of == "notes" else _finding(printed, query.finding)[query.of]
+    return LinePage(total=len(every), offset=query.offset, rows=every[query.offset : query.offset + query.limit])
+
+
+def _finding(printed: Mapping[str, Any], finding_id: str) -> Mapping[str, Any]:
+    for finding in printed["findings"]:
+        if clean(finding["id"]) == finding_id:  # the id as the browser was given it
+            return dict(finding)
+    raise NotFound("This audit has no such finding.")
 
 
 def _audit(context: Context, job_id: str) -> tuple[Any, dict[str, Any]]:
@@ -162,4 +211,7 @@ ENDPOINTS: Final = (
     Endpoint("/audits", "Audits of zoos, newest first", Paged, AuditList, audits),
     Endpoint("/audits/{id}", "One audit: how many findings of each severity", AuditQuery, AuditSummary, audit),
     Endpoint("/audits/{id}/findings", "What an audit found", FindingsQuery, FindingPage, findings),
+    Endpoint(
+        "/audits/{id}/lines", "Models or evidence of a finding, or notes of an audit", LinesQuery, LinePage, lines
+    ),
 )

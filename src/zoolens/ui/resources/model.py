@@ -1,4 +1,4 @@
-"""/model: one model: its manifest, claims beside measurements, what its layers cost, its namesakes, its runs."""
+"""/model: one model: its manifest, claims beside measurements, its namesakes, its runs."""
 
 from __future__ import annotations
 
@@ -10,27 +10,18 @@ from zoolens.audit.claims_chart import ClaimBeside, claims_beside, claims_chart
 from zoolens.audit.naming import claimed_architecture, claiming
 from zoolens.catalog.names import bare, last_part
 from zoolens.comparisons.history import history_chart, run_history
-from zoolens.errors import ZoolensError
-from zoolens.graph.cost import cost
-from zoolens.graph.cost_chart import cost_chart, layer_costs
-from zoolens.graph.diff.picture import svg as diff_svg
-from zoolens.graph.diff.report import diff
-from zoolens.graph.model import Graph
-from zoolens.graph.network_picture import network_svg
-from zoolens.graph.structure import Structure, kept_structure
 from zoolens.manifests.files import dump_manifest
 from zoolens.present.charts import Chart, themed
 from zoolens.present.figures import count, figure
 from zoolens.present.text import without_folders
 from zoolens.queries.wording import amount
 from zoolens.ui.context import Context
-from zoolens.ui.endpoint import Answer, Endpoint, File, NotFound, Query, Shown
+from zoolens.ui.endpoint import Answer, Endpoint, NotFound, Query, Shown
 from zoolens.ui.model_index import ModelRow
 from zoolens.zoos.base import Entry
 
 MOST_LINES: Final = 400  # of a manifest
 MOST_NAMESAKES: Final = 40
-SVG: Final = "image/svg+xml"
 REPLACEMENT: Final = "CORR {} WITHIN 90% ON size <= 100% AND latency <= 100%"
 
 
@@ -41,11 +32,6 @@ class ModelQuery(Query):
 class HistoryQuery(Query):
     ref: str = Field(max_length=500, description="The model, as zoo:name@version.")
     metric: Literal["top1", "top5", "latency_p50", "latency_p95", "throughput", "file_size", "ece"] = "top1"
-
-
-class PairQuery(Query):
-    a: str = Field(max_length=500, description="A model, as zoo:name@version.")
-    b: str = Field(max_length=500, description="Another one.")
 
 
 class ClaimedRun(Answer):
@@ -74,35 +60,6 @@ class Namesake(Answer):
     runs: int
     params_words: str
     listed: bool
-
-
-class NetworkFacts(Answer):
-    """`read`: whether the network is known here; otherwise `reason` says why not, and what to do."""
-
-    read: bool
-    reason: Shown
-    macs_words: str
-    parameters_words: str
-    chart: dict[str, Any] | None
-
-
-class NetworkDifference(Answer):
-    """One thing that differs. `macs_words`: what it changes in multiply-accumulates from A to B."""
-
-    cause: Shown
-    text: Shown
-    macs_words: str
-    parameters_words: str
-
-
-class NetworkComparison(Answer):
-    """How two networks differ. `read`: both are known here; otherwise `reason` says what to do."""
-
-    read: bool
-    reason: Shown
-    same: bool
-    headline: Shown
-    differences: list[NetworkDifference]
 
 
 class ModelDetail(Answer):
@@ -138,7 +95,7 @@ class HistoryAnswer(Answer):
 
 
 def model(context: Context, query: ModelQuery) -> ModelDetail:
-    row, entry = _find(context, query.ref)
+    row, entry = find_model(context, query.ref)
     claims = [] if entry is None else claims_beside(context.store, entry)
     return ModelDetail(
         ref=row.ref,
@@ -164,7 +121,7 @@ def model(context: Context, query: ModelQuery) -> ModelDetail:
     )
 
 
-def _find(context: Context, ref: str) -> tuple[ModelRow, Entry | None]:
+def find_model(context: Context, ref: str) -> tuple[ModelRow, Entry | None]:
     """The model of that name among those that zoos list and the store knows: no path is ever opened."""
     known = context.models.models()
     rows = [row for row in known.rows if ref in (row.ref, bare(row.ref))]
@@ -223,80 +180,8 @@ def _namesakes(context: Context, row: ModelRow) -> list[Namesake]:
     ]
 
 
-def network(context: Context, query: ModelQuery) -> NetworkFacts:
-    row, structure = _structure(context, query.ref)
-    if structure is None or structure.packed is None:
-        command = f"zoolens cost {bare(row.ref)}"
-        reason = (structure.error if structure else None) or f"The network was not read yet: `{command}` reads it."
-        return NetworkFacts(read=False, reason=reason, macs_words="", parameters_words="", chart=None)
-    costs = layer_costs(cost(structure.graph))
-    return NetworkFacts(
-        read=True,
-        reason="",
-        macs_words=count(costs.macs),
-        parameters_words=count(costs.parameters),
-        chart=themed(cost_chart(costs, bare(row.ref))),
-    )
-
-
-def network_picture(context: Context, query: ModelQuery) -> File:
-    row, structure = _structure(context, query.ref)
-    if structure is None or structure.packed is None:
-        raise NotFound(
-            f"The network of {row.ref} was not read yet.", hint=f"Read it with `zoolens cost {bare(row.ref)}`."
-        )
-    return File(network_svg(structure.graph, bare(row.ref)).encode(), SVG)
-
-
-def _structure(context: Context, ref: str) -> tuple[ModelRow, Structure | None]:
-    row, entry = _find(context, ref)
-    try:
-        return row, None if entry is None else kept_structure(entry, store=context.store)
-    except ZoolensError:  # its file is not here, so that nobody knows of which content it is
-        return row, None
-
-
-def compare_networks(context: Context, query: PairQuery) -> NetworkComparison:
-    names, graphs, unread = _pair(context, query)
-    if unread:
-        reason = f"Not read yet: `zoolens cost {' '.join(unread)}` reads what is missing."
-        return NetworkComparison(read=False, reason=reason, same=False, headline="", differences=[])
-    found = diff(*graphs, names=names)
-    return NetworkComparison(
-        read=True,
-        reason="",
-        same=found.same,
-        headline=found.headline,
-        differences=[
-            NetworkDifference(
-                cause=each.cause,
-                text=each.text,
-                macs_words=f"{each.macs:+,}" if each.macs else "",
-                parameters_words=f"{each.parameters:+,}" if each.parameters else "",
-            )
-            for each in found.differences
-        ],
-    )
-
-
-def comparison_picture(context: Context, query: PairQuery) -> File:
-    names, graphs, unread = _pair(context, query)
-    if unread:
-        raise NotFound("One of the networks was not read yet.", hint=f"Read it with `zoolens cost {unread[0]}`.")
-    return File(diff_svg(diff(*graphs, names=names), legend=False).encode(), SVG)
-
-
-def _pair(context: Context, query: PairQuery) -> tuple[tuple[str, str], list[Graph], list[str]]:
-    """Both names, the graphs that are known, and the names of those that are not."""
-    pairs = [_structure(context, ref) for ref in (query.a, query.b)]
-    first, second = (bare(row.ref) for row, _ in pairs)
-    known = [structure.graph for _, structure in pairs if structure is not None and structure.packed is not None]
-    unread = [bare(row.ref) for row, structure in pairs if structure is None or structure.packed is None]
-    return (first, second), known, unread
-
-
 def history(context: Context, query: HistoryQuery) -> HistoryAnswer:
-    row, _ = _find(context, query.ref)
+    row, _ = find_model(context, query.ref)
     course = run_history(context.store, bare(row.ref), query.metric)
     chart = history_chart(course)
     return HistoryAnswer(runs=len(course.points), others=course.others, title=chart.title, chart=themed(chart))
@@ -304,9 +189,5 @@ def history(context: Context, query: HistoryQuery) -> HistoryAnswer:
 
 ENDPOINTS: Final = (
     Endpoint("/model/{ref:path}", "One model: manifest, claims, namesakes", ModelQuery, ModelDetail, model),
-    Endpoint("/network/{ref:path}", "What the layers of a model cost", ModelQuery, NetworkFacts, network),
-    Endpoint("/network-picture/{ref:path}", "A model's network as a picture", ModelQuery, File, network_picture),
-    Endpoint("/networks", "How two networks differ", PairQuery, NetworkComparison, compare_networks),
-    Endpoint("/networks/picture", "Two networks side by side", PairQuery, File, comparison_picture),
     Endpoint("/history/{ref:path}", "One figure of a model's runs over time", HistoryQuery, HistoryAnswer, history),
 )

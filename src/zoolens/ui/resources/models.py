@@ -14,7 +14,7 @@ from zoolens.present.figures import count, figure
 from zoolens.store.records import Observation
 from zoolens.store.scopes import batch_scope
 from zoolens.ui.context import Context
-from zoolens.ui.endpoint import Answer, Endpoint, Paged, Shown
+from zoolens.ui.endpoint import Answer, Endpoint, Paged, Query, Shown
 from zoolens.ui.facets import Facet, facet_column, faceted
 from zoolens.ui.figures import Figure, figure_named, listed_figures
 from zoolens.ui.model_index import ModelRow, Models
@@ -200,6 +200,27 @@ def _item(row: ModelRow, figures: Mapping[str, Sequence[Observation]]) -> ModelI
     )  # fmt: skip
 
 
+class RefreshQuery(Query):
+    """Nothing is asked."""
+
+
+class ListingState(Answer):
+    """`complete`: no zoo is being listed now."""
+
+    models: int
+    complete: bool
+
+
+def list_again(context: Context, query: RefreshQuery) -> ListingState:
+    """Begin to list all zoos anew; the page of models shows what is known meanwhile."""
+    context.models.zoos.again()
+    listed = context.models.zoos.listed
+    return ListingState(models=len(listed.entries), complete=listed.complete)
+
+
 ENDPOINTS: Final = (
+    Endpoint(
+        "/models/refresh", "List all zoos anew", RefreshQuery, ListingState, list_again, method="POST", status=202
+    ),
     Endpoint("/models", "Models of all zoos and of the store, by search and facets", ModelsQuery, ModelPage, models),
 )

@@ -289,11 +289,13 @@ class TrialQuery(StudyQuery):
 
 
 class TrialDetail(Answer):
-    """`curves`: loss and accuracy of every side over the epochs; null where nobody kept two epochs."""
+    """`curves`: loss and accuracy of every side over the epochs; null where nobody kept two epochs. `unexplained`: why
+    the gap of the trial cannot be explained here; empty where a job can try."""
 
     trial: TrialItem
     curves: dict[str, Any] | None
     explanations: list[ExplanationItem]
+    unexplained: Shown
 
 
 def study_trial(context: Context, query: TrialQuery) -> TrialDetail:
@@ -306,7 +308,16 @@ def study_trial(context: Context, query: TrialQuery) -> TrialDetail:
         trial=_trial_item(trial_as_data(findings, place)),
         curves=_curves(findings.study.trials[place]),
         explanations=[_explanation(one) for one in found if (one.study, one.trial) == (query.name, query.trial)],
+        unexplained=_unexplained(findings.study.trials[place]),
     )
+
+
+def _unexplained(trial: Trial) -> str:
+    if trial.details.get("recipe") is None:
+        return "The trial was published without its recipe, so that its gap cannot be explained here."
+    if not any(a.accuracy is not None and b.accuracy is not None for a, b in trial.pairs):
+        return "The trial has no two sides with an accuracy, so that there is no gap to explain."
+    return ""
 
 
 def _curves(trial: Trial) -> dict[str, Any] | None:

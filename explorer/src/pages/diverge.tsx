@@ -1,0 +1,227 @@
+// Where two stacks part: how the difference grows from layer to layer, which layer begins, and which cause is proved.
+import { useState } from "preact/hooks";
+import type { DivergedSide, DivergenceFacts, FlippedInput } from "../answers";
+import { ApiError, isLive, useAnswer } from "../api";
+import { Chart, type Spec } from "../components/chart";
+import { Moment, Tile } from "../components/figure";
+import { JobCard } from "../components/job";
+import { PageLink } from "../components/link";
+import { EmptyState, ErrorState, Loading } from "../components/states";
+import { type Column, Pager, Table } from "../components/table";
+import { WordTable } from "../components/words";
+import { startJob } from "../jobs";
+import { address, setQuery, useRoute } from "../router";
+
+const LIMIT = 20;
+
+export function DivergePage({ rest }: { rest: string }) {
+  return rest ? <Divergence id={rest} /> : <Divergences />;
+}
+
+function Divergences() {
+  const { query } = useRoute();
+  const offset = Number(query.get("offset") ?? 0) || 0;
+  const { answer, error, again } = useAnswer("/divergences", { offset, limit: LIMIT });
+  return (
+    <>
+      <h1>Diverge</h1>
+      <p>At which layer do two stacks part on the same inputs, is that rounding or a fault, and what removes it?</p>
+      {isLive() && <DivergeForm onStart={again} />}
+      {error && <ErrorState error={error} again={again} />}
+      {!answer && !error && <Loading />}
+      {answer?.total === 0 && (
+        <EmptyState title="No two stacks were compared here yet.">
+          Start above, or from two runs that <PageLink page="compare">Compare</PageLink> shows.{" "}
+          <code>zoolens diverge MODEL@RUNTIME MODEL@RUNTIME --data demo</code> says the same in a terminal.
+        </EmptyState>
+      )}
+      <section aria-label="Comparisons of two stacks">
+        {answer?.rows.map((job) => (
+          <div key={job.id}>
+            <JobCard job={job} onEnd={again} />
+            {job.state === "done" && (
+              <p>
+                <a href={address(`diverge/${job.id}`)} aria-label={`Result of ${job.title}`}>
+                  Result
+                </a>
+              </p>
+            )}
+          </div>
+        ))}
+      </section>
+      {answer && (
+        <Pager offset={offset} limit={LIMIT} total={answer.total} onOffset={(next) => setQuery({ offset: next ? String(next) : "" })} />
+      )}
+    </>
+  );
+}
+
+function DivergeForm({ onStart }: { onStart: () => void }) {
+  const [a, setA] = useState("");
+  const [b, setB] = useState("");
+  const [data, setData] = useState("demo");
+  const [limit, setLimit] = useState("");
+  const [problem, setProblem] = useState("");
+  const start = async (event: Event) => {
+    event.preventDefault();
+    setProblem("");
+    try {
+      await startJob("diverge", { a: a.trim(), b: b.trim(), data: data.trim() || null, limit: limit ? Number(limit) : null });
+      onStart();
+    } catch (error) {
+      setProblem(error instanceof ApiError ? error.message : String(error));
+    }
+  };
+  const field = (title: string, value: string, hint: string, change: (value: string) => void, required = true) => (
+    <label>
+      {title}
+      <input type="text" required={required} value={value} placeholder={hint} spellcheck={false} onInput={(event) => change(event.currentTarget.value)} />
+    </label>
+  );
+  return (
+    <form class="panel" onSubmit={start} aria-label="Compare two stacks">
+      {field("A", a, "demo:lenet-torch@onnxruntime", setA)}
+      {field("B", b, "demo:lenet-torch@litert", setB)}
+      {field("Data", data, "that of the runs", setData, false)}
+      <label>
+        Inputs
+        <input type="number" min={1} value={limit} placeholder="all" onInput={(event) => setLimit(event.currentTarget.value)} />
+      </label>
+      <button type="submit" class="primary">
+        Find where they part
+      </button>
+      {problem && (
+        <p role="alert" class="problem">
+          {problem}
+        </p>
+      )}
+    </form>
+  );
+}
+
+function Divergence({ id }: { id: string }) {
+  const { answer, error, again } = useAnswer("/divergences/{id}", { id });
+  if (!answer) return error ? <ErrorState error={error} again={again} /> : <Loading />;
+  return (
+    <>
+      <p class="crumbs">
+        <a href={address("diverge")}>All comparisons of two stacks</a>
+      </p>
+      <h1>
+        <bdi>{answer.a.title}</bdi> and <bdi>{answer.b.title}</bdi>
+      </h1>
+      <div class="sides">
+        <Side letter="A" side={answer.a} run={answer.runs[0]} />
+        <Side letter="B" side={answer.b} run={answer.runs[1]} />
+      </div>
+      <p class="dim">
+        {answer.inputs.toLocaleString("en")} inputs of <bdi>{answer.data}</bdi>, <Moment at={answer.job.created} />.
+      </p>
+      <p class={answer.agrees ? "verdict good" : "verdict"}>
+        <bdi>{answer.verdict}</bdi>
+      </p>
+      <div class="tiles">
+        <Tile figure={answer.flips.toLocaleString("en")} title={`of ${answer.inputs.toLocaleString("en")} answers differ`} />
+        <Tile figure={answer.first || "none"} title="first layer beyond rounding" />
+        <Tile
+          figure={answer.causes.length ? `${answer.causes.filter((cause) => cause.proved).length} of ${answer.causes.length}` : "none"}
+          title={answer.causes.length ? "causes are proved" : "cause was looked for or found"}
+        />
+      </div>
+      <Causes answer={answer} />
+      {answer.growth && (
+        <section aria-label="Layer by layer">
+          <h2>Layer by layer</h2>
+          <Chart spec={answer.growth as Spec} title="How the difference grows from layer to layer" />
+          <p class="dim">{answer.floor}</p>
+          <WordTable table={answer.layers} label="Layers of both stacks" />
+        </section>
+      )}
+      <section aria-label="All that was found">
+        <h2>All that was found</h2>
+        <ul>
+          {answer.sentences.map((sentence) => (
+            <li>
+              <bdi>{sentence}</bdi>
+            </li>
+          ))}
+        </ul>
+      </section>
+      {answer.flips > 0 && <Flips id={id} />}
+    </>
+  );
+}
+
+function Side({ letter, side, run }: { letter: string; side: DivergedSide; run?: string }) {
+  const isRun = /^[0-9a-f]{16}$/.test(run ?? "");
+  return (
+    <div class="side">
+      <b class="letter">{letter}</b>
+      <div>
+        <bdi>{side.title}</bdi>
+        <div class="dim">
+          <bdi>{`${side.runtime} ${side.version}`}</bdi>, precision <bdi>{side.precision}</bdi>;{" "}
+          {side.layers.toLocaleString("en")} layers can be read
+        </div>
+        {isRun && (
+          <div class="dim">
+            Run{" "}
+            <PageLink page="run" rest={run}>
+              <code>{run!.slice(0, 8)}</code>
+            </PageLink>
+          </div>
+        )}
+      </div>
+    </div>
+  );
+}
+
+function Causes({ answer }: { answer: DivergenceFacts }) {
+  if (!answer.causes.length) return null;
+  return (
+    <section aria-label="Causes">
+      <h2>Why</h2>
+      {answer.causes.map((cause) => (
+        <article class={cause.proved ? "finding" : "finding low"} aria-label={cause.kind}>
+          <p>
+            <b>{cause.proved ? "Proved" : "Suspected, not proved"}:</b> <bdi>{cause.sentence}</bdi>.
+          </p>
+          {cause.layer && (
+            <p class="dim">
+              Layer <bdi>{cause.layer}</bdi>
+            </p>
+          )}
+          {cause.proof && (
+            <p>
+              {cause.proved ? "Proof" : "What was tried"}: <bdi>{cause.proof}</bdi>.
+            </p>
+          )}
+        </article>
+      ))}
+    </section>
+  );
+}
+
+const FLIPS: Column<FlippedInput>[] = [
+  { key: "input", title: "Input", cell: (row) => <bdi class="wide">{row.input}</bdi> },
+  { key: "label", title: "Truth", number: true, cell: (row) => row.label ?? <span class="dim">not known</span> },
+  { key: "a", title: "A says", number: true, cell: (row) => row.a ?? <span class="dim">–</span> },
+  { key: "b", title: "B says", number: true, cell: (row) => row.b ?? <span class="dim">–</span> },
+  { key: "apart", title: "Apart by", number: true, cell: (row) => row.apart },
+];
+
+function Flips({ id }: { id: string }) {
+  const { query } = useRoute();
+  const offset = Number(query.get("offset") ?? 0) || 0;
+  const { answer, error, again } = useAnswer("/divergences/{id}/flips", { id, offset, limit: LIMIT });
+  return (
+    <section aria-label="Inputs that are answered differently">
+      <h2>Inputs that are answered differently</h2>
+      {error && <ErrorState error={error} again={again} />}
+      {answer && <Table label="Inputs that are answered differently" columns={FLIPS} rows={answer.rows} rowKey={(row) => row.input} />}
+      {answer && (
+        <Pager offset={offset} limit={LIMIT} total={answer.total} onOffset={(next) => setQuery({ offset: next ? String(next) : "" })} />
+      )}
+    </section>
+  );
+}

@@ -1,0 +1,97 @@
+"""A diff as rows for a page that shows both networks side by side: what stands beside what, and in words how it
+differs.
+
+The rows are the cards of the picture (`picture_cards`); a page can fold, search and read them aloud.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Final
+
+from zoolens.graph.diff.picture_cards import Card, CardLine, cards
+from zoolens.graph.diff.report import Diff
+
+MOST_LINES: Final = 3000  # of all parts together
+
+
+class State(StrEnum):
+    """How a part of A and the part of B beside it compare."""
+
+    SAME = "same"
+    CONSTANTS = "constants"  # only constants that cost nothing differ: epsilon, padding side, biases …
+    DIFFERS = "differs"
+    ONLY_A = "only a"
+    ONLY_B = "only b"
+
+
+@dataclass(frozen=True)
+class LineBeside:
+    """One layer on each side; "" where a side has none. `marks`: numbers of differences, counted from 1. `source_a`:
+    what the source of A calls the layer."""
+
+    a: str
+    b: str
+    state: State
+    marks: tuple[int, ...]
+    source_a: str
+    source_b: str
+
+
+@dataclass(frozen=True)
+class PartBeside:
+    """A block, equal blocks, or the layers between two blocks. `title_a` is "" where A has nothing here. `first_only`:
+    the lines are those of the first block, and those of the others read differently. `left_out`: how many lines are not
+    given, because there are too many."""
+
+    stage: str
+    title_a: str
+    title_b: str
+    macs_a: int
+    macs_b: int
+    state: State
+    marks: tuple[int, ...]
+    lines: tuple[LineBeside, ...]
+    first_only: bool
+    left_out: int = 0
+
+
+def side_by_side(diff: Diff, most: int = MOST_LINES) -> list[PartBeside]:
+    """All parts in order. Of a network with more than `most` layers, the last parts are given without their lines."""
+    return list(_shortened(map(_part, cards(diff)), most))
+
+
+def _part(card: Card) -> PartBeside:
+    return PartBeside(
+        card.stage,
+        card.title_a,
+        card.title_b,
+        card.macs_a,
+        card.macs_b,
+        _state(bool(card.title_a), bool(card.title_b), card.marks, major=card.major),
+        card.marks,
+        tuple(_line(line) for line in card.lines),
+        not card.alike,
+    )
+
+
+def _line(line: CardLine) -> LineBeside:
+    state = _state(bool(line.a), bool(line.b), line.marks, major=line.major)
+    return LineBeside(line.a, line.b, state, line.marks, line.hint_a, line.hint_b)
+
+
+def _state(in_a: bool, in_b: bool, marks: Sequence[int], *, major: bool) -> State:
+    if not in_b:
+        return State.ONLY_A
+    if not in_a:
+        return State.ONLY_B
+    return State.DIFFERS if major else State.CONSTANTS if marks else State.SAME
+
+
+def _shortened(parts: Iterable[PartBeside], most: int) -> Iterable[PartBeside]:
+    given = 0
+    for part in parts:
+        given += len(part.lines)
+        yield part if given <= most else replace(part, lines=(), left_out=len(part.lines))

@@ -1,0 +1,267 @@
+"""Networks for pages: what was read last is kept, and what may take long is computed in a process of its own.
+
+Only structures that are in the store are shown. To read one imports a framework, which is a job.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby, pairwise
+from typing import Any, Final
+
+from zoolens.graph.cost import cost
+from zoolens.graph.cost_chart import cost_chart, layer_costs
+from zoolens.graph.diff.phrases import amount
+from zoolens.graph.diff.report import Diff, diff
+from zoolens.graph.diff.side_by_side import PartBeside, side_by_side
+from zoolens.graph.model import Graph
+from zoolens.graph.network_layout import LIMITS, MEASURES, Amounts, NetworkLayout, NetworkPart, heat, network_layout
+from zoolens.graph.serialisation import unpack
+from zoolens.graph.structure import KIND, Structure, known_structure
+from zoolens.present.charts import themed
+from zoolens.present.figures import count, figure
+from zoolens.store.store import Store, open_store
+from zoolens.ui.side_process import computed
+from zoolens.zoos.base import Entry
+
+KEPT: Final = 16
+QUICK: Final = 400  # nodes of all networks that are looked at: more are laid out or compared in another process
+MOST_DIFFERENCES: Final = 200
+
+Data = dict[str, Any]
+
+
+class NetworkReader:
+    """Threads share it."""
+
+    def __init__(self, store: Store, target: str | None = None) -> None:
+        """`target`: how the store is named, for processes that open it themselves."""
+        self._store, self._target = store, target
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[tuple[str, ...], Data] = OrderedDict()
+
+    def structure(self, entry: Entry) -> Structure:
+        """What is known of the network of a model; nothing is read for it."""
+        return known_structure(entry, self._store)
+
+    def layout(self, structure: Structure, name: str) -> Data:
+        """What `layout_data` says of a network that is known."""
+        run = _run(structure)
+        if _nodes(structure) <= QUICK:
+            return self._keep(("layout", run, name), lambda: layout_data(structure.graph, name))
+        return self._keep(
+            ("layout", run, name), lambda: dict(computed(f"{__name__}:stored_layout", self._target, run, name))
+        )
+
+    def comparison(self, a: Structure, b: Structure, names: tuple[str, str]) -> Data:
+        """What `comparison_data` says of two networks that are known."""
+        runs = _run(a), _run(b)
+        if _nodes(a) + _nodes(b) <= QUICK:
+            return self._keep(
+                ("comparison", *runs, *names), lambda: comparison_data(diff(a.graph, b.graph, names=names))
+            )
+        return self._keep(
+            ("comparison", *runs, *names),
+            lambda: dict(computed(f"{__name__}:stored_comparison", self._target, *runs, *names)),
+        )
+
+    def _keep(self, key: tuple[str, ...], make: Callable[[], Data]) -> Data:
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        made = make()
+        with self._lock:
+            self._kept[key] = made
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
+        return made
+
+
+def _run(structure: Structure) -> str:
+    assert structure.run is not None  # only what the store has is shown
+    return structure.run
+
+
+def _nodes(structure: Structure) -> float:
+    return structure.figures.get("nodes", float("inf"))
+
+
+# --- in a process of their own
+
+
+def stored_layout(store: str | None, run: str, name: str) -> Data:
+    with open_store(store, must_exist=True) as opened:
+        return layout_data(_stored(opened, run), name)
+
+
+def stored_comparison(store: str | None, run_a: str, run_b: str, name_a: str, name_b: str) -> Data:
+    with open_store(store, must_exist=True) as opened:
+        graphs = _stored(opened, run_a), _stored(opened, run_b)
+    return comparison_data(diff(*graphs, names=(name_a, name_b)))
+
+
+def _stored(store: Store, run: str) -> Graph:
+    return unpack(store.table(run, KIND).column(KIND)[0].as_py())
+
+
+# --- as data
+
+
+def layout_data(graph: Graph, name: str) -> Data:
+    """A network with what its layers cost, in words and as a chart."""
+    layout = network_layout(graph)
+    costs = layer_costs(cost(graph))
+    return {
+        "macs_words": count(layout.totals["macs"]),
+        "parameters_words": count(layout.totals["parameters"]),
+        "layers": layout.layers,
+        "unknown": [f"{operator} (×{times})" for operator, times in sorted(layout.unknown.items())],
+        "whole": layout.whole,
+        "measures": list(MEASURES.values()),
+        "heats": heat_words(),
+        "stages": list(_stages(layout)),
+        "chart": themed(cost_chart(costs, name)),
+    }
+
+
+def heat_words() -> list[str]:
+    """What each heat means, from none to the hottest."""
+    percents = [f"{100 * limit:g}" for limit in LIMITS]
+    between = [f"{low} to {high} %" for low, high in pairwise(percents)]
+    return ["nothing", f"below {percents[0]} %", *between, f"{percents[-1]} % and more"]
+
+
+def _stages(layout: NetworkLayout) -> Iterator[Data]:
+    numbered = enumerate(layout.parts)
+    for stage, group in groupby(numbered, key=lambda item: item[1].stage):
+        members = list(group)
+        yield {
+            "name": stage,
+            "layers": sum(block.count for _, part in members for block in part.blocks),
+            "costs": _costs(layout, _added(part.amounts for _, part in members)),
+            "parts": [_part(layout, place, part) for place, part in members],
+        }
+
+
+def _added(amounts: Iterable[Amounts]) -> Amounts:
+    each = list(amounts)
+    return {measure: sum(one[measure] for one in each) for measure in MEASURES}
+
+
+def _part(layout: NetworkLayout, place: int, part: NetworkPart) -> Data:
+    return {
+        "place": place,
+        "title": part.title,
+        "shape": part.shape,
+        "single": part.single,
+        "inputs": list(part.inputs),
+        "costs": _costs(layout, part.amounts),
+        "blocks": [
+            {
+                "title": block.title,
+                "shape": block.shape,
+                "count": block.count,
+                "costs": _costs(layout, block.amounts),
+                "lines": [list(line) for line in block.lines],
+                "ends": list(block.ends),
+                "layers": [
+                    {
+                        "words": layer.words,
+                        "source": layer.source,
+                        "shape": layer.shape,
+                        "row": layer.row,
+                        "column": layer.column,
+                        "costs": _costs(layout, layer.amounts),
+                    }
+                    for layer in block.layers
+                ],
+            }
+            for block in part.blocks
+        ],
+    }
+
+
+def _costs(layout: NetworkLayout, amounts: Amounts) -> list[Data | None]:
+    """One for each measure; None where there is nothing of it."""
+    return [_cost(amounts[measure], layout.share(amounts, measure), measure) for measure in MEASURES]
+
+
+def _cost(value: int, share: float, measure: str) -> Data | None:
+    if not value:
+        return None
+    words = figure(value, "B") if measure == "moved_bytes" else count(value)
+    percent = f"{100 * share:.1f} %" if share >= 0.0005 else "< 0.1 %"
+    return {"words": words, "share": percent, "heat": heat(share)}
+
+
+def comparison_data(found: Diff) -> Data:
+    """How two networks differ: in sentences, and part by part."""
+    return {
+        "same": found.same,
+        "headline": found.headline,
+        "figures": [
+            {"macs_words": count(spent.macs), "parameters_words": count(spent.parameters)}
+            for spent in (found.cost_a, found.cost_b)
+        ],
+        "held": [
+            "" if held is None else f"{amount(held.total).lstrip('+')} parameters are held: {held.reason}"
+            for held in found.held
+        ],
+        "total": len(found.differences),
+        "differences": [
+            {
+                "number": number,
+                "cause": difference.cause,
+                "text": difference.text,
+                "macs_words": _signed(difference.macs),
+                "share_words": _share(difference.macs, found.macs_gap),
+                "parameters_words": _signed(difference.parameters),
+            }
+            for number, difference in enumerate(found.differences[:MOST_DIFFERENCES], 1)
+        ],
+        "parts": [_beside(part) for part in side_by_side(found)],
+    }
+
+
+def _signed(value: int) -> str:
+    return f"{value:+,}".replace("-", "−") if value else ""
+
+
+def _share(macs: int, gap: int) -> str:
+    """Of the gap between the two; negative where a difference makes the gap smaller."""
+    if not macs or not gap:
+        return ""
+    percent = round(100 * macs / gap)
+    return f"{percent} %".replace("-", "−") if percent else "less than 1 %"
+
+
+def _beside(part: PartBeside) -> Data:
+    return {
+        "stage": part.stage,
+        "a": part.title_a,
+        "b": part.title_b,
+        "macs_a": _macs(part.macs_a),
+        "macs_b": _macs(part.macs_b),
+        "state": part.state.value,
+        "marks": list(part.marks),
+        "first_only": part.first_only,
+        "left_out": part.left_out,
+        "lines": [
+            {
+                "a": line.a,
+                "b": line.b,
+                "source_a": line.source_a,
+                "source_b": line.source_b,
+                "state": line.state.value,
+                "marks": list(line.marks),
+            }
+            for line in part.lines
+        ],
+    }
+
+
+def _macs(value: int) -> str:
+    return f"{count(value)} MACs" if value else ""

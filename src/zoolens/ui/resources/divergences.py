@@ -1,0 +1,185 @@
+"""/divergences: at which layer two stacks part, and why. Each is a job, and what it found is kept with the job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic import Field
+
+from zoolens.divergence.page import growth_chart
+from zoolens.divergence.words import layer_table
+from zoolens.present.charts import themed
+from zoolens.ui.context import Context
+from zoolens.ui.endpoint import Answer, Endpoint, NotFound, Paged, Query, Shown
+from zoolens.ui.jobs.outputs import printed_by
+from zoolens.ui.resources.jobs import Job, job_of
+from zoolens.ui.word_tables import WordTable, word_table
+
+_KIND: Final = "diverge"
+_MOST_SENTENCES: Final = 100
+
+
+class DivergenceList(Answer):
+    """Comparisons of two stacks that were started from the explorer, newest first."""
+
+    total: int
+    rows: list[Job]
+
+
+def divergences(context: Context, query: Paged) -> DivergenceList:
+    jobs = [folder for folder in context.jobs.jobs() if folder.asked().get("kind") == _KIND]
+    return DivergenceList(
+        total=len(jobs), rows=[job_of(folder) for folder in jobs[query.offset : query.offset + query.limit]]
+    )
+
+
+class DivergenceQuery(Query):
+    id: str = Field(max_length=50, description="The id of the job.")
+
+
+class DivergedSide(Answer):
+    """`layers`: how many values inside the model can be read and found in its graph."""
+
+    title: Shown
+    runtime: Shown
+    version: Shown
+    precision: Shown
+    layers: int
+
+
+class DivergenceCause(Answer):
+    """Why the two part. `proof`: what was changed and what became of the difference; empty where nothing was tried.
+    `proved`: the difference vanished with it."""
+
+    kind: Shown
+    sentence: Shown
+    layer: Shown
+    proved: bool
+    proof: Shown
+
+
+class DivergenceFacts(Answer):
+    """What `zoolens diverge` found. `first`: the first layer that is farther apart than rounding explains; empty if
+    there is none. `growth`: how far the two are apart, layer after layer; null where no layers could be compared."""
+
+    job: Job
+    a: DivergedSide
+    b: DivergedSide
+    runs: list[Shown]
+    data: Shown
+    inputs: int
+    verdict: Shown
+    agrees: bool
+    flips: int
+    first: Shown
+    sentences: list[Shown]
+    causes: list[DivergenceCause]
+    growth: dict[str, Any] | None
+    floor: Shown
+    layers: WordTable
+
+
+def divergence(context: Context, query: DivergenceQuery) -> DivergenceFacts:
+    folder, printed = _divergence(context, query.id)
+    layers, answers, first = printed["layers"], printed["answers"], printed["first"]
+    parameters = folder.asked().get("parameters") or {}
+    return DivergenceFacts(
+        job=job_of(folder),
+        a=_side(printed["a"]),
+        b=_side(printed["b"]),
+        runs=[run for run in (parameters.get("a"), parameters.get("b")) if isinstance(run, str)],
+        data=printed["data"],
+        inputs=answers["inputs"],
+        verdict=printed["verdict"],
+        agrees=printed["agrees"],
+        flips=answers["flips"],
+        first="" if first is None else first["layer"],
+        sentences=printed["sentences"][:_MOST_SENTENCES],
+        causes=[_cause(cause) for cause in printed["causes"]],
+        growth=themed(growth_chart(layers)) if layers else None,
+        floor=printed["floor"],
+        layers=word_table(layer_table(layers)),
+    )
+
+
+def _side(side: Mapping[str, Any]) -> DivergedSide:
+    return DivergedSide(
+        title=side["title"],
+        runtime=side["runtime"],
+        version=side["version"] or "",
+        precision=side["precision"],
+        layers=side["layers"],
+    )
+
+
+def _cause(cause: Mapping[str, Any]) -> DivergenceCause:
+    proof = cause["proof"]
+    return DivergenceCause(
+        kind=cause["kind"],
+        sentence=cause["sentence"],
+        layer=cause["label"] or "",
+        proved=cause["proved"],
+        proof="" if proof is None else proof["sentence"],
+    )
+
+
+class FlipsQuery(Paged):
+    id: str = Field(max_length=50, description="The id of the job.")
+
+
+class FlippedInput(Answer):
+    """An input that the two answer differently. Classes are numbers; null where there is none. `apart`: how far the two
+    answers are apart."""
+
+    input: Shown
+    label: int | None
+    a: int | None
+    b: int | None
+    apart: str
+
+
+class FlipPage(Answer):
+    total: int
+    offset: int
+    rows: list[FlippedInput]
+
+
+def flips(context: Context, query: FlipsQuery) -> FlipPage:
+    _, printed = _divergence(context, query.id)
+    flipped = printed["answers"]["flipped"]
+    return FlipPage(
+        total=len(flipped),
+        offset=query.offset,
+        rows=[
+            FlippedInput(
+                input=row["input"],
+                label=_class(row["label"]),
+                a=_class(row["a"]),
+                b=_class(row["b"]),
+                apart="not finite" if row["error"] is None else f"{row['error']:.2g}",
+            )
+            for row in flipped[query.offset : query.offset + query.limit]
+        ],
+    )
+
+
+def _class(number: int) -> int | None:
+    return number if number >= 0 else None
+
+
+def _divergence(context: Context, job_id: str) -> tuple[Any, dict[str, Any]]:
+    folder = context.jobs.job(job_id)
+    if folder.asked().get("kind") != _KIND:
+        raise NotFound("This job compares no two stacks.")
+    printed = printed_by(folder)
+    if "sentences" not in printed:
+        raise NotFound("This job was done by an earlier version of zoolens.", hint="Start it again.")
+    return folder, printed
+
+
+ENDPOINTS: Final = (
+    Endpoint("/divergences", "Comparisons of two stacks, newest first", Paged, DivergenceList, divergences),
+    Endpoint("/divergences/{id}", "Where two stacks part, and why", DivergenceQuery, DivergenceFacts, divergence),
+    Endpoint("/divergences/{id}/flips", "Inputs that two stacks answer differently", FlipsQuery, FlipPage, flips),
+)
