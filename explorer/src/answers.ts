@@ -90,6 +90,29 @@ export interface ClaimedRun {
   sentence: string;
 }
 
+/** `inputs` of this class, and how many inputs were `answered` with it. `recall`: null where it is not stored. */
+export interface ClassItem {
+  number: number;
+  name: string;
+  inputs: number;
+  answered: number;
+  recall: Figure | null;
+}
+
+/** Classes that are a label or an answer of at least one input: `total` of them, of which no more than 2,000 are given. `reason`: why there are none. `scored`: the scores of the answers were kept, so that inputs can be sorted by them. */
+export interface ClassList {
+  reason: string;
+  scored: boolean;
+  total: number;
+  rows: (ClassItem)[];
+}
+
+/** The numbers of two classes, as `label` and `answer` of a list of predictions take them. */
+export interface ClassPair {
+  label: number;
+  answer: number;
+}
+
 export interface CompareJob {
   a: string;
   b: string;
@@ -331,6 +354,16 @@ export interface HistoryAnswer {
   chart: Record<string, unknown>;
 }
 
+/** `name`: what the data call it now. `words`: what it is, with its first numbers where it is no image. `picture`: there is one at /runs/{run}/inputs/{index}. */
+export interface InputItem {
+  index: number;
+  name: string;
+  words: string;
+  picture: boolean;
+}
+
+export type InputState = "ready" | "opening" | "unavailable";
+
 /** One job. `runs`: the ids of runs that it made or met. `error`: why it failed, in the words of the command. `code`: the exit status of the command; null if it was never started or lost. */
 export interface Job {
   id: string;
@@ -367,6 +400,11 @@ export interface JobProgress {
 
 /** How far a job is. */
 export type JobState = "queued" | "running" | "done" | "failed" | "cancelled";
+
+export interface LatencyChart {
+  title: string;
+  chart: Record<string, unknown>;
+}
 
 /** The newest evaluation of a model, and what it found. */
 export interface LatestRun {
@@ -645,12 +683,13 @@ export interface PeaksJob {
   device?: string;
 }
 
-/** What one run answered. `answer` is the number of the class; null where it answers no classes. `right`: null where nobody knows. */
+/** What one run answered. `answer` is the number of the class; null where it answers no classes. `right`: null where nobody knows. `best`: the classes with the highest scores, as far as they were kept. */
 export interface PredictedAnswer {
   words: string;
   answer: number | null;
   score: number | null;
   right: boolean | null;
+  best: (ScoredClass)[];
 }
 
 /** One input. `truth` is the name of its class, empty where the data do not say; `label_score` is the probability that the run gave to it. `agreement`: with the other run, between 0 and 1. */
@@ -662,10 +701,11 @@ export interface PredictionItem {
   ours: PredictedAnswer;
   theirs: PredictedAnswer | null;
   label_score: number | null;
+  label_words: string;
   agreement: number | null;
 }
 
-/** `total` inputs are listed, of `inputs` that were answered; `unknown` of them stand last, because what they are sorted by is not known. */
+/** `total` inputs are listed, of `inputs` that were answered; `unknown` of them stand last, because what they are sorted by is not known. `bin`: the range of confidence that was asked for, in words. */
 export interface PredictionPage {
   run: string;
   other: string;
@@ -673,6 +713,7 @@ export interface PredictionPage {
   inputs: number;
   offset: number;
   unknown: number;
+  bin: string;
   rows: (PredictionItem)[];
 }
 
@@ -696,18 +737,56 @@ export interface RefreshQuery {
 
 }
 
-/** `figures` are those of the whole run and of each batch size; those of single classes, of epochs and the like are further observations, of which there are `observations` in all. `environment` is what can change an answer or a time, `resolved` what only the open model knew. `answered`: it has predictions. */
+/** A repetition of the same model on the same data in the same stack. */
+export interface RunAttempt {
+  id: string;
+  attempt: number;
+  created: string;
+}
+
+/** `reason`: why there is no chart. `table` has a row for each bin; its place is the number of the bin. `ece`: the expected calibration error with its interval. */
+export interface RunCalibration {
+  reason: string;
+  title: string;
+  ece: string;
+  chart: Record<string, unknown> | null;
+  table: WordTable | null;
+}
+
+/** `reason`: why there is no chart. `pairs` are the rows of `table`, in the same order. */
+export interface RunConfusion {
+  reason: string;
+  title: string;
+  chart: Record<string, unknown> | null;
+  table: WordTable | null;
+  pairs: (ClassPair)[];
+}
+
+/** `figures` are those of the whole run and of each batch size; those of single classes, of epochs and the like are further observations, of which there are `observations` in all. `notes`: what a reader must know before he trusts the figures. `advice`: what to do about a run that is not finished. `environment` is what can change an answer or a time, `resolved` what only the open model knew, `origin` where model and data were found. `answered`: it has predictions. `attempts`: this run and its repetitions, where there are any. */
 export interface RunDetail {
   run: RunItem;
   model_fingerprint: string;
   data_fingerprint: string;
   precision: string;
+  tiles: (RunTile)[];
+  notes: (string)[];
+  advice: string;
   stages: (StageItem)[];
   figures: (Figure)[];
   observations: number;
   environment: (Fact)[];
   resolved: (Fact)[];
+  origin: (Fact)[];
   answered: boolean;
+  attempts: (RunAttempt)[];
+}
+
+/** `state`: while it is "opening", ask again in a second. `sentence`: why there are no inputs, or not yet. */
+export interface RunInputs {
+  run: string;
+  state: InputState;
+  sentence: string;
+  rows: (InputItem)[];
 }
 
 /** One run. `stack`: runtime, version and what sets the stack apart. `sorted_by`: the figure that the list is sorted by. `note`: why figures are left out. */
@@ -733,6 +812,12 @@ export interface RunItem {
 /** Which kind of facts a run holds. Only evaluations are listed unless another kind is asked for. */
 export type RunKind = "evaluation" | "trial" | "training" | "structure" | "claim" | "operator" | "load" | "labels" | "serving" | "trace" | "machine" | "study" | "other";
 
+/** A chart for each batch size that the run was timed with; none where it was not. */
+export interface RunLatency {
+  charts: (LatencyChart)[];
+  table: WordTable;
+}
+
 /** `total` runs fit. `lacking` of them do not have the figure that they are sorted by. */
 export interface RunList {
   total: number;
@@ -744,6 +829,19 @@ export interface RunList {
 
 /** How far a run came, as far as the store can tell: which stages were still to come is not stored. */
 export type RunState = "measured" | "failed" | "begun";
+
+export interface RunTile {
+  figure: string;
+  title: string;
+}
+
+/** `words`: the score in percent. */
+export interface ScoredClass {
+  number: number;
+  name: string;
+  score: number;
+  words: string;
+}
 
 /** A session with its sentences, its chart (Vega-Lite) and its newest events, of `all_events`. */
 export interface ServiceDetail {
@@ -1055,10 +1153,15 @@ export interface Answers {
   "/about": About;
   "/models": ModelPage;
   "/runs": RunList;
+  "/figures": SortableFigures;
   "/runs/{run}": RunDetail;
   "/runs/{run}/observations": ObservationPage;
+  "/runs/{run}/latency": RunLatency;
   "/runs/{run}/predictions": PredictionPage;
-  "/figures": SortableFigures;
+  "/runs/{run}/confusion": RunConfusion;
+  "/runs/{run}/calibration": RunCalibration;
+  "/runs/{run}/classes": ClassList;
+  "/runs/{run}/inputs": RunInputs;
   "/comparison": Comparison;
   "/comparison/finding": JobFinding;
   "/audits": AuditList;
