@@ -406,7 +406,7 @@ export interface LatencyChart {
   chart: Record<string, unknown>;
 }
 
-/** The newest evaluation of a model, and what it found. */
+/** The newest evaluation of a model, and what it found. `latency_p50`: of single inputs, never of larger batches. */
 export interface LatestRun {
   id: string;
   created: string;
@@ -1180,10 +1180,10 @@ export interface Answers {
   "/networks": NetworkComparison;
   "/traces": TraceList;
   "/traces/{run}": TraceDetail;
+  "/traces/{run}/data": TraceData;
   "/traces/{run}/timeline": TraceTimeline;
   "/traces/{run}/layers": LayerPage;
   "/traces/{run}/roofline": TraceRoofline;
-  "/traces/{run}/data": TraceData;
   "/traces/{run}/compared/{other}": TraceDifferences;
   "/studies": StudyList;
   "/study": StudyDetail;
