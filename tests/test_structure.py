@@ -19,7 +19,7 @@ ORDER = [
     "errors", "consent", "paths", "untrusted", "plugins", "progress", "statistics", "numerics",
     "standins", "torchvision_shim", "engine", "manifests", "store", "present", "zoos", "protocol", "runtimes",
     "catalog", "datasets", "preprocess", "tasks", "graph", "measure", "comparisons",
-    "tracing", "twins", "divergence", "audit", "crosstrain",
+    "tracing", "twins", "divergence", "audit", "crosstrain", "port",
     "index", "queries", "serving", "load", "notebook", "ui", "contrib", "cli", "testing",
 ]  # fmt: skip
 
@@ -38,6 +38,7 @@ FRAMEWORKS = {
         "graph/counters/*.py",
         "crosstrain/training/trainers/torch*.py",
         "crosstrain/training/live/torch*.py",
+        "port/frameworks/torch.py",
     ],
     "torchvision": [
         "runtimes/torch*.py",
@@ -65,10 +66,17 @@ FRAMEWORKS = {
         "graph/counters/tensorflow.py",
         "crosstrain/training/trainers/keras*.py",
         "crosstrain/training/live/keras*.py",
+        "port/frameworks/keras.py",
     ],
     "tf_keras": ["runtimes/tensorflow*.py", "contrib/tensorflow_models/*.py"],
     "h5py": ["runtimes/keras*.py"],
-    "jax": ["runtimes/jax*.py", "crosstrain/training/trainers/keras*.py", "crosstrain/training/live/keras*.py"],
+    "jax": [
+        "runtimes/jax*.py",
+        "graph/importers/jax/*.py",
+        "crosstrain/training/trainers/keras*.py",
+        "crosstrain/training/live/keras*.py",
+        "port/frameworks/jax.py",
+    ],
     "pynvml": ["engine/nvml.py"],
     "optuna": ["crosstrain/study/search/sampler.py"],
     "sklearn": ["crosstrain/study/analysis/*.py"],

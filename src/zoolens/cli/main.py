@@ -59,6 +59,7 @@ SECTIONS: Final[dict[str, dict[str, str]]] = {
     },
     "Train": {
         "crosstrain": "Train one recipe in several frameworks, and say why they part.",
+        "port": "Is your port of a network the same? Move weights between the two.",
     },
     "Store": {
         "runs": "List and show what was measured.",

@@ -113,19 +113,21 @@ def with_varied_weights(graph: Graph, seed: int) -> Graph:
     """Tensors whose numbers are all alike (a fresh norm's scale of 1) are varied: they would hide a mistake."""
     generator = np.random.default_rng(seed + 1)
     roles = {tensor.key: tensor.role for node in graph.nodes for tensor in node.parameters}
-    varied = {
-        key: _varied(np.asarray(values), roles[key], generator)
+    changed = {
+        key: varied(np.asarray(values), roles[key], generator)
         for key, values in graph.weights.items()
-        if key in roles and _alike(np.asarray(values))
+        if key in roles and alike(np.asarray(values))
     }
-    return replace(graph, weights={**graph.weights, **varied})
+    return replace(graph, weights={**graph.weights, **changed})
 
 
-def _alike(values: Array) -> bool:
+def alike(values: Array) -> bool:
+    """Whether all numbers of a tensor are equal, so that a mistake in their order would not show."""
     return values.size > 1 and values.dtype.kind == "f" and bool((values == values.flat[0]).all())
 
 
-def _varied(values: Array, role: str, generator: np.random.Generator) -> Array:
+def varied(values: Array, role: str, generator: np.random.Generator) -> Array:
+    """Other numbers in a similar range; variances stay positive."""
     if role.endswith("variance"):
         return np.asarray(values * generator.uniform(0.5, 1.5, values.shape))
     return np.asarray(

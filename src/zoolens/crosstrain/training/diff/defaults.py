@@ -70,12 +70,14 @@ def _evidence(side: list[Drawn], fits: tuple[Initialiser, ...]) -> str:
 
 
 def loss(a: SideFacts, b: SideFacts) -> Iterator[Finding]:
+    if a.loss is None or b.loss is None:
+        return
     called = f"by calling {a.loss.name} and {b.loss.name}"
     yield compared("loss", "reduction over a batch", a.loss.reduction, b.loss.reduction, evidence=called)
     yield compared("loss", "takes", a.loss.takes, b.loss.takes, evidence=called)
     answers = ("probabilities" if _ends_in_softmax(facts) else "logits" for facts in (a, b))
     yield compared("loss", "the network answers", *answers, evidence="its last operation")
-    limits = (_limit(facts.loss) for facts in (a, b))
+    limits = (_limit(fact) for fact in (a.loss, b.loss))
     yield compared("loss", "largest loss of one sample", *limits, evidence="a wrong answer given with certainty")
 
 

@@ -87,8 +87,8 @@ class SideFacts(Fact):
     layers: tuple[LayerFact, ...]
     drawn: tuple[Drawn, ...]
     norms: tuple[NormFact, ...]
-    optimizers: tuple[OptimizerFact, ...]
-    loss: LossFact
+    optimizers: tuple[OptimizerFact, ...] = ()
+    loss: LossFact | None = Field(default=None, description="None: it was not asked for")
     padding: PaddingFact | None = Field(default=None, description="None: it has no layers that pad")
     channels: str = Field(description="first or last")
 

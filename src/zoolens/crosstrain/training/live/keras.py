@@ -50,8 +50,8 @@ def load(backend: str, request: Request) -> Graph:
         versions={"keras": str(keras.__version__), backend: version(backend)},
         network=network,
         layers=layer_facts(graph, channels_last=last),
-        drawn=tuple(_drawn(keras, model)),
-        norms=tuple(_norms(keras, model)),
+        drawn=tuple(drawn_tensors(keras, model)),
+        norms=tuple(norm_facts(keras, model)),
         optimizers=tuple(optimizers.measured(name, _constants(name), _Stepper) for name in optimizers.NAMES),
         loss=losses.measured("keras.losses.SparseCategoricalCrossentropy", _loss(keras)),
         padding=_padding(keras),
@@ -98,9 +98,10 @@ def _shipped(keras: Any, wanted: Subject) -> tuple[str, Any]:
     return f"keras.applications.{name}", model
 
 
-def _drawn(keras: Any, model: Any) -> Iterator[Drawn]:
+def drawn_tensors(keras: Any, model: Any) -> Iterator[Drawn]:
+    """The kernels, biases, scales and shifts of any model, as they are now; also those of models inside it."""
     kinds = ((keras.layers.Conv2D, "conv"), (keras.layers.Dense, "dense"), (keras.layers.BatchNormalization, "norm"))
-    for layer in model.layers:
+    for layer in model._flatten_layers():
         kind = next((name for made, name in kinds if isinstance(layer, made)), None)
         if kind is None:
             continue
@@ -119,14 +120,14 @@ def _kernel_fans(shape: tuple[int, ...]) -> tuple[int, int]:
     return fans((made, given, *field))
 
 
-def _norms(keras: Any, model: Any) -> Iterator[NormFact]:
-    """Layers with the same settings are the same: one of each is tried."""
+def norm_facts(keras: Any, model: Any) -> Iterator[NormFact]:
+    """The batch norms of any model. Layers with the same settings are the same: one of each is trained for a step."""
 
     @cache
     def known(momentum: float, epsilon: float) -> NormFact:
         return norm_fact("", epsilon, _training_step(keras, {"momentum": momentum, "epsilon": epsilon}))
 
-    for layer in model.layers:
+    for layer in model._flatten_layers():
         if isinstance(layer, keras.layers.BatchNormalization):
             yield known(layer.momentum, layer.epsilon).model_copy(update={"layer": layer.name})
 

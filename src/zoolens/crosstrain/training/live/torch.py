@@ -50,8 +50,8 @@ def load(request: Request) -> Graph:
         | ({"torchvision": version("torchvision")} if wanted.shipped else {}),
         network=network,
         layers=layer_facts(graph, channels_last=False),
-        drawn=tuple(_drawn(module)),
-        norms=tuple(_norms(module)),
+        drawn=tuple(drawn_tensors(module)),
+        norms=tuple(norm_facts(module)),
         optimizers=tuple(optimizers.measured(name, _constants(name), _Stepper) for name in optimizers.NAMES),
         loss=losses.measured("torch.nn.CrossEntropyLoss", _loss()),
         padding=_padding(),
@@ -92,7 +92,8 @@ def _few_draws() -> AbstractContextManager[Any]:
     return FewDraws()
 
 
-def _drawn(module: Any) -> Iterator[Drawn]:
+def drawn_tensors(module: Any) -> Iterator[Drawn]:
+    """The kernels, biases, scales and shifts of any module, as they are now."""
     import torch
 
     kinds = ((torch.nn.Conv2d, "conv"), (torch.nn.Linear, "dense"), (torch.nn.modules.batchnorm._BatchNorm, "norm"))
@@ -108,7 +109,8 @@ def _drawn(module: Any) -> Iterator[Drawn]:
                 yield drawn(first, layer=path, kind=kind, role=role, fans=both)
 
 
-def _norms(module: Any) -> Iterator[NormFact]:
+def norm_facts(module: Any) -> Iterator[NormFact]:
+    """The batch norms of any module; a copy of each is trained for one step."""
     import torch
 
     for path, layer in module.named_modules():
@@ -119,11 +121,14 @@ def _norms(module: Any) -> Iterator[NormFact]:
 def _training_step(layer: Any) -> Callable[[NDArray[Any]], tuple[float, float]]:
     import torch
 
+    flat, deep = isinstance(layer, torch.nn.BatchNorm1d), isinstance(layer, torch.nn.BatchNorm3d)
+    ones = (1,) if flat else (1, 1, 1, 1) if deep else (1, 1, 1)
+
     def step(values: NDArray[Any]) -> tuple[float, float]:
-        twin = copy.deepcopy(layer).train()
+        twin = copy.deepcopy(layer).float().train()
         twin.reset_running_stats()
         with torch.no_grad():
-            twin(torch.from_numpy(values).reshape(-1, 1, 1, 1).expand(-1, twin.num_features, 1, 1))
+            twin(torch.from_numpy(values).reshape(-1, *ones).expand(-1, twin.num_features, *ones[1:]))
         return float(twin.running_mean[0]), float(twin.running_var[0])
 
     return step

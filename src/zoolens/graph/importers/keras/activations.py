@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+import numpy as np
+
 from zoolens.graph.importers.keras.walk import KerasCall, KerasWalk, positive
+from zoolens.graph.model import Array
+from zoolens.graph.passes.activations import named_function
 
 ActivationStep = tuple[str, dict[str, Any]]  # an op of the vocabulary and its attributes
 
@@ -21,8 +25,31 @@ def activate(walk: KerasWalk, call: KerasCall, value: str, function: Any) -> str
     """The value after `function`, which is what Keras keeps in a layer's `activation`: None, a function, a layer."""
     if function is None:
         return value
+    if _is_users(function):
+        return _measured(walk, call, value, function)
     name = plain_name(getattr(function, "__name__", None) or type(function).__name__)
     return value if name == "linear" else activation(walk, call, value, name, function)
+
+
+def _is_users(function: Any) -> bool:
+    """Whether it is a function of somebody else's than Keras', whose name then says nothing."""
+    return hasattr(function, "__name__") and str(getattr(function, "__module__", "")).partition(".")[0] != "keras"
+
+
+def _measured(walk: KerasWalk, call: KerasCall, value: str, function: Any) -> str:
+    """A function of the user's is what it computes."""
+    import keras
+
+    def computed(points: Array) -> Array:
+        tensor = keras.ops.convert_to_tensor(points.astype(np.float32))
+        return np.asarray(keras.ops.convert_to_numpy(function(tensor)))
+
+    try:
+        found = named_function(computed)
+    except Exception:  # the user's code may raise anything where it is not given a map
+        found = None
+    op, options = found or ("unknown", {"source_op": f"function {function.__name__}"})
+    return walk.add(op, call, inputs=[value], shape=walk.shape(value), **options)
 
 
 def plain_name(name: str) -> str:

@@ -1,0 +1,168 @@
+"""`zoolens port`: a network of your own and its port to another framework: the same? And can the weights move?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+
+from zoolens.cli.options import OUT_FILE, json_option
+from zoolens.errors import ZoolensError
+from zoolens.present.terminal import echo_json
+
+DIFFERENT, TROUBLE = 1, 2  # as diff(1) has it
+
+
+@click.group("port")
+def command() -> None:
+    """Compare a network of your own with its port to another framework, and move weights between them.
+
+    A side is file.py:function or module:function. The function takes no arguments and returns a torch.nn.Module, a
+    Keras model, or a JAX function with its parameters. It is your code, and it runs because you name it: in a process
+    of its own, never from a store.
+    """
+
+
+_inputs = click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    required=True,
+    metavar="SHAPE",
+    help="Shape of an input without the batch, channels first: 3x64x64; int:128 for whole numbers. One for each input.",
+)
+_map = click.option(
+    "--map",
+    "chosen",
+    multiple=True,
+    metavar="A=B",
+    help="This tensor of A belongs to that tensor of B, by their names.",
+)
+_timeout = click.option(
+    "--timeout", type=click.FloatRange(1), default=300.0, show_default=True, help="Seconds that one answer may take."
+)
+
+
+@command.command("check")
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="B")
+@_inputs
+@_map
+@click.option("--strict", is_flag=True, help="Exit with 1 also for what only training would see.")
+@click.option("--all", "everything", is_flag=True, help="Show every tensor.")
+@_timeout
+@json_option
+@click.pass_context
+def check_command(
+    ctx: click.Context,
+    a: str,
+    b: str,
+    inputs: tuple[str, ...],
+    chosen: tuple[str, ...],
+    strict: bool,
+    everything: bool,
+    timeout: float,
+    as_json: bool,
+) -> None:
+    """Say whether A and B are the same network: my_torch.py:net my_keras.py:net --input 3x64x64.
+
+    Both are built and read, nothing is trained: what differs, in words; which tensor of A is which tensor of B; whether
+    the outputs agree on the same input with the same weights, and if not, which layer parts first.
+
+    Exits with 0 if they compute the same, 1 if they differ, 2 if one cannot be built or read.
+    """
+    from zoolens.port.check import check
+    from zoolens.port.words import check_data, check_lines
+
+    with _trouble():
+        found = check(a, b, inputs, chosen=_pairs(chosen), timeout=timeout)
+    if as_json:
+        echo_json(check_data(found))
+    else:
+        for line in check_lines(found, everything=everything):
+            click.echo(line)
+    ctx.exit(0 if found.same and not (strict and found.training) else DIFFERENT)
+
+
+@command.command("weights")
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="B")
+@_inputs
+@click.option(
+    "--out",
+    required=True,
+    type=OUT_FILE,
+    help="Where B's weights go: .safetensors, .pt, .keras, .weights.h5, .msgpack.",
+)
+@click.option(
+    "--checkpoint",
+    type=click.Path(path_type=Path),
+    help="A's weights: .safetensors, .pt, .keras, .h5, .msgpack.",
+)
+@_map
+@click.option("--unproved", is_flag=True, help="Write them even where the two networks answer differently.")
+@click.option("--all", "everything", is_flag=True, help="Show every tensor.")
+@_timeout
+@json_option
+@click.pass_context
+def weights_command(
+    ctx: click.Context,
+    a: str,
+    b: str,
+    inputs: tuple[str, ...],
+    out: Path,
+    checkpoint: Path | None,
+    chosen: tuple[str, ...],
+    unproved: bool,
+    everything: bool,
+    timeout: float,
+    as_json: bool,
+) -> None:
+    """Move the weights of A into B, prove it by running both, and write B's weights.
+
+    The other way round, name the sides the other way round. What B has and A lacks is asked for unless it can be
+    neutral (a bias of 0). Nothing is written where the answers differ, unless you say --unproved.
+
+    Exits with 0 if both answer alike, 1 if they do not, 2 if something cannot be built, read or written.
+    """
+    from zoolens.port.weights import move_weights
+    from zoolens.port.words import moved_data, moved_lines
+
+    with _trouble():
+        moved = move_weights(
+            a,
+            b,
+            inputs,
+            out,
+            checkpoint=checkpoint,
+            chosen=_pairs(chosen),
+            unproved=unproved,
+            timeout=timeout,
+        )
+    if as_json:
+        echo_json(moved_data(moved))
+    else:
+        for line in moved_lines(moved, everything=everything):
+            click.echo(line)
+    ctx.exit(0 if moved.agreement.agree else DIFFERENT)
+
+
+def _pairs(chosen: tuple[str, ...]) -> dict[str, str]:
+    pairs = {}
+    for text in chosen:
+        a, sign, b = text.partition("=")
+        if not (a and sign and b):
+            raise ZoolensError(f"{text[:80]!r} maps nothing.", hint="Write --map name_in_A=name_in_B.")
+        pairs[a] = b
+    return pairs
+
+
+@contextmanager
+def _trouble() -> Iterator[None]:
+    try:
+        yield
+    except ZoolensError as error:
+        error.exit_code = TROUBLE
+        raise

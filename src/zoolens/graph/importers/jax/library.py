@@ -1,0 +1,108 @@
+"""Any function of JAX as a graph: the program that JAX traces of it is walked, operation by operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from typing import Any, Final
+
+import numpy as np
+
+from zoolens.errors import ModelError, first_line
+from zoolens.graph.importers.jax.primitives import PRIMITIVES
+from zoolens.graph.importers.jax.walk import JaxCall, JaxWalk, Leaf, Operand
+from zoolens.graph.model import Array, Graph
+
+# Calls of programs within a program, and the settings that may have the inner one.
+_CALLS: Final = frozenset(
+    {"jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "remat",
+     "remat2", "checkpoint"}
+)  # fmt: skip
+_INNER: Final = ("jaxpr", "call_jaxpr", "fun_jaxpr")
+
+
+def graph_of_jax_function(
+    function: Callable[..., Any],
+    parameters: Sequence[tuple[str, Array]],
+    example_inputs: Sequence[Any],
+    name: str,
+    *,
+    channels_last: bool = True,
+) -> Graph:
+    """The raw graph of `function(values, *inputs)`, where `values` are those of the named parameters, in order.
+
+    Inputs are for a batch of 1; their numbers do not matter.
+    """
+    import jax
+
+    values = [array for _, array in parameters]
+    try:
+        program = jax.make_jaxpr(function)(values, *example_inputs)
+    except jax.errors.ConcretizationTypeError as error:
+        raise ModelError(
+            f"{name} decides by numbers what it computes, so that it has no one structure: {first_line(error)}",
+            hint="Use jax.lax.cond or jnp.where, or remove the decision.",
+        ) from error
+    walk = JaxWalk(name, weights=True)
+    leaves: list[Operand] = [Leaf(np.asarray(array), key, learned=True) for key, array in parameters]
+    inputs: list[Operand] = [_input(walk, array, place, channels_last) for place, array in enumerate(example_inputs)]
+    outputs = _walked(walk, program.jaxpr, [walk.constant(value) for value in program.consts], [*leaves, *inputs])
+    facts = {
+        "library": "jax", "name": name, "version": version("jax"),
+        "parameters_total": sum(int(array.size) for array in values),
+    }  # fmt: skip
+    return walk.builder.finish([walk.node(output) for output in outputs], facts)
+
+
+def _input(walk: JaxWalk, array: Any, place: int, channels_last: bool) -> str:
+    axes = ("NHWC" if channels_last else "NCHW") if array.ndim == 4 else ""
+    return walk.builder.add("input", (), array.shape, name=f"input{place}", source=f"input{place}", axes=axes)
+
+
+def _walked(walk: JaxWalk, program: Any, constants: Sequence[Operand], given: Sequence[Operand]) -> list[Operand]:
+    values: dict[int, Operand] = {}
+    values.update((id(variable), operand) for variable, operand in zip(program.constvars, constants, strict=True))
+    values.update((id(variable), operand) for variable, operand in zip(program.invars, given, strict=True))
+
+    def operand(variable: Any) -> Operand:
+        return walk.constant(variable.val) if hasattr(variable, "val") else values[id(variable)]
+
+    for equation in program.eqns:
+        made = _computed(walk, equation, [operand(variable) for variable in equation.invars])
+        values.update((id(variable), result) for variable, result in zip(equation.outvars, made, strict=True))
+    return [operand(variable) for variable in program.outvars]
+
+
+def _computed(walk: JaxWalk, equation: Any, operands: list[Operand]) -> list[Operand]:
+    inner = next((equation.params[name] for name in _INNER if name in equation.params), None)
+    if inner is not None and equation.primitive.name in _CALLS:
+        program = getattr(inner, "jaxpr", inner)
+        constants = [walk.constant(value) for value in getattr(inner, "consts", ())]
+        return _walked(walk, program, constants, operands)
+    if all(isinstance(each, Leaf) and not each.learned for each in operands):
+        folded = _folded(walk, equation, operands)
+        if folded is not None:
+            return folded
+    shapes = tuple(tuple(variable.aval.shape) for variable in equation.outvars)
+    given = tuple(tuple(variable.aval.shape) for variable in equation.invars)
+    call = JaxCall(walk, equation.primitive.name, tuple(operands), dict(equation.params), given, shapes)
+    handler = PRIMITIVES.get(equation.primitive.name)
+    if handler is not None and len(shapes) == 1:
+        return [handler(call)]
+    first = call.unknown()
+    rest = enumerate(shapes[1:], start=1)
+    return [first, *(call.add("output_of", first, shape=shape, index=index) for index, shape in rest)]
+
+
+def _folded(walk: JaxWalk, equation: Any, operands: list[Operand]) -> list[Operand] | None:
+    """What is computed from constants alone is a constant; None where there is nothing to compute from, or it fails."""
+    shapes = [tuple(variable.aval.shape) for variable in equation.invars]
+    arrays = [
+        each.values.reshape(shape) for each, shape in zip(operands, shapes, strict=True) if isinstance(each, Leaf)
+    ]
+    try:
+        results = equation.primitive.bind(*arrays, **equation.params)
+    except Exception:  # a primitive of somebody else's may raise anything: it is then translated as the others are
+        return None
+    listed = results if equation.primitive.multiple_results else [results]
+    return [walk.constant(np.asarray(result)) for result in listed]

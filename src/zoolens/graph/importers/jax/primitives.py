@@ -1,0 +1,318 @@
+"""JAX's primitives as nodes of our vocabulary: `PRIMITIVES` has one small function for each kind."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+
+from zoolens.graph.importers.jax.walk import Handler, JaxCall, Leaf, Operand
+from zoolens.graph.model import Shape
+
+_SPATIAL: Final = {1: "W", 2: "HW", 3: "DHW"}
+
+
+def _same(call: JaxCall) -> Operand:
+    return call.operands[0]
+
+
+def _one(op: str) -> Handler:
+    return lambda call: call.add(op, call.value())
+
+
+def _two(op: str, *, ordered: bool = False) -> Handler:
+    def handle(call: JaxCall) -> Operand:
+        left, right = call.operands
+        for place, (number, other) in enumerate(((right, left), (left, right))):
+            value = number.number if isinstance(number, Leaf) else None
+            if value is not None and (not isinstance(other, Leaf) or other.learned) and call.given[place] == call.shape:
+                named = _named(call, op, other, value, reverse=place == 1 and ordered)
+                return named if named is not None else _scalar(call, op, other, value, place == 1 and ordered)
+        if op == "div" and _is_softmax(call):
+            return _softmax(call)
+        values = [call.walk.node(operand) for operand in call.operands]  # operators spread short operands by themselves
+        known = [call.walk.builder.shapes[value] for value in values]
+        return call.add(op, *values, shape=np.broadcast_shapes(*known))
+
+    return handle
+
+
+def _scalar(call: JaxCall, op: str, other: Operand, value: float, reverse: bool) -> str:
+    return call.add(op, call.walk.node(other), scalar=value, reverse=reverse or None)
+
+
+def _named(call: JaxCall, op: str, other: Operand, value: float, *, reverse: bool) -> str | None:
+    """A sum that is divided by the number of its terms is a mean, or an average pool."""
+    if op not in ("div", "mul") or reverse or isinstance(other, Leaf):
+        return None
+    count = value if op == "div" else 1 / value if value else 0.0
+    made = call.walk.maker(other)
+    if made.op == "sum":
+        before = call.walk.builder.shapes[made.inputs[0]]
+        terms = prod(before[axis] for axis in made.get("axes"))
+        return call.add("mean", *made.inputs, axes=made.get("axes")) if _about(terms, count) else None
+    if made.op != "mul" or len(made.inputs) != 1:
+        return None
+    pool = call.walk.maker(made.inputs[0])
+    return pool.name if pool.op == "avg_pool" and _about(made.get("scalar"), count) else None
+
+
+def _about(a: float, b: float) -> bool:
+    return abs(a - b) <= 1e-5 * abs(a)
+
+
+def _is_softmax(call: JaxCall) -> bool:
+    """Whether exp(x - max(x)) is divided by its own sum, over one axis."""
+    return _softmax_of(call) is not None
+
+
+def _softmax_of(call: JaxCall) -> tuple[str, int] | None:
+    top, total = call.operands
+    if isinstance(top, Leaf) or isinstance(total, Leaf):
+        return None
+    powers, summed = call.walk.maker(top), call.walk.maker(_through(call, total))
+    if powers.op != "exp" or summed.op != "sum" or summed.inputs != (top,) or len(summed.get("axes")) != 1:
+        return None
+    centred = call.walk.maker(powers.inputs[0])
+    if centred.op != "sub" or len(centred.inputs) != 2:
+        return None
+    x, largest = centred.inputs
+    most = call.walk.maker(_through(call, largest))
+    fits = most.op == "max" and most.inputs == (x,) and most.get("axes") == summed.get("axes")
+    return (x, int(summed.get("axes")[0])) if fits else None
+
+
+def _through(call: JaxCall, name: str) -> str:
+    """The value before reshapes, and before a maximum with minus infinity, which changes nothing."""
+    while True:
+        node = call.walk.maker(name)
+        idle = node.op == "maximum" and node.get("scalar") is not None and node.get("scalar") == -np.inf
+        if node.op not in ("reshape", "expand", "identity") and not idle:
+            return name
+        name = node.inputs[0]
+
+
+def _softmax(call: JaxCall) -> str:
+    found = _softmax_of(call)
+    assert found is not None
+    return call.add("softmax", found[0], axis=found[1])
+
+
+def _integer_power(call: JaxCall) -> str:
+    power = int(call.settings["y"])
+    if power == 2:
+        return call.add("square", call.value())
+    return call.add("reciprocal", call.value()) if power == -1 else call.add("pow", call.value(), scalar=float(power))
+
+
+def _erfc(call: JaxCall) -> str:
+    inner = call.add("erf", call.value())
+    return call.add("sub", inner, scalar=1.0, reverse=True)
+
+
+def _log1p(call: JaxCall) -> str:
+    return call.add("log", call.add("add", call.value(), scalar=1.0))
+
+
+def _expm1(call: JaxCall) -> str:
+    return call.add("sub", call.add("exp", call.value()), scalar=1.0)
+
+
+def _compare(kind: str) -> Handler:
+    def handle(call: JaxCall) -> Operand:
+        right = call.operands[1]
+        number = right.number if isinstance(right, Leaf) else None
+        if number is not None:
+            return call.add("compare", call.value(0), kind=kind, scalar=number)
+        return call.add("compare", call.value(0), call.value(1), kind=kind)
+
+    return handle
+
+
+def _select(call: JaxCall) -> Operand:
+    """JAX names the case of False first."""
+    if len(call.operands) != 3:
+        return call.unknown()
+    return call.add("where", call.value(0), call.value(2), call.value(1))
+
+
+def _reduction(op: str) -> Handler:
+    return lambda call: call.add(op, call.value(), axes=tuple(int(axis) for axis in call.settings["axes"]))
+
+
+def _clamp(call: JaxCall) -> Operand:
+    low, _, high = call.operands
+    ends = [end.number if isinstance(end, Leaf) else None for end in (low, high)]
+    if None in ends:
+        return call.unknown()
+    return call.add("clip", call.value(1), low=ends[0], high=ends[1])
+
+
+def _reshape(call: JaxCall) -> Operand:
+    return _arranged(call, lambda values: values.reshape(call.shape)) or call.add("reshape", call.value())
+
+
+def _transpose(call: JaxCall) -> Operand:
+    perm = tuple(int(axis) for axis in call.settings["permutation"])
+    return _arranged(call, lambda values: values.transpose(perm)) or call.add("transpose", call.value(), perm=perm)
+
+
+def _broadcast(call: JaxCall) -> Operand:
+    """New axes of extent 1 first, then those that are spread."""
+    given, places = call.given[0], call.settings["broadcast_dimensions"]
+    extents = [1] * len(call.shape)
+    for axis, place in enumerate(places):
+        extents[place] = given[axis]
+    operand = call.operands[0]
+    if isinstance(operand, Leaf) and operand.number is not None:
+        return Leaf(np.broadcast_to(operand.values.reshape(extents), call.shape), operand.key, operand.learned)
+    if tuple(extents) == call.shape:
+        leading = len(extents) - len(given)
+        if extents[leading:] == list(given) and (isinstance(operand, Leaf) or operand in call.walk.static):
+            return operand  # along the last axes, where a short operand lies anyway
+        if isinstance(operand, Leaf):
+            return Leaf(operand.values.reshape(extents), operand.key, operand.learned)
+    value = call.value()
+    if tuple(extents) != given:
+        value = call.add("reshape", value, shape=tuple(extents))
+    return value if tuple(extents) == call.shape else call.add("expand", value)
+
+
+def _arranged(call: JaxCall, arrange: Any) -> Leaf | None:
+    """A leaf stays one where its numbers are only put into another order."""
+    operand = call.operands[0]
+    if not isinstance(operand, Leaf):
+        return None
+    return Leaf(arrange(operand.values.reshape(call.given[0])), operand.key, operand.learned)
+
+
+def _concatenate(call: JaxCall) -> Operand:
+    values = [call.value(place) for place in range(len(call.operands))]
+    return call.add("concat", *values, axis=int(call.settings["dimension"]))
+
+
+def _slice(call: JaxCall) -> Operand:
+    starts, stops = call.settings["start_indices"], call.settings["limit_indices"]
+    steps = call.settings["strides"] or (1,) * len(starts)
+    cuts = tuple(slice(*each) for each in zip(starts, stops, steps, strict=True))
+    leaf = _arranged(call, lambda values: values[cuts])
+    if leaf is not None:
+        return leaf
+    value, shape = call.value(), list(call.given[0])
+    for axis, (start, stop, step) in enumerate(zip(starts, stops, steps, strict=True)):
+        extent = len(range(start, stop, step))
+        if extent != shape[axis]:
+            shape[axis] = extent
+            cut = {"axis": axis, "start": start, "stop": stop, "step": step if step > 1 else None}
+            value = call.add("slice", value, shape=tuple(shape), **cut)
+    return value
+
+
+def _pad(call: JaxCall) -> Operand:
+    widths = call.settings["padding_config"]
+    filling = call.operands[1]
+    number = filling.number if isinstance(filling, Leaf) else None
+    if number is None or any(inner or low < 0 or high < 0 for low, high, inner in widths):
+        return call.unknown()
+    pads = (*(low for low, _, _ in widths), *(high for _, high, _ in widths))
+    return call.add("pad", call.value(), pads=tuple(map(int, pads)), value=number or None)
+
+
+def _axes_name(rank: int, features: int) -> str:
+    spatial = _SPATIAL.get(rank - 2, "")
+    if not spatial:
+        return ""
+    return f"NC{spatial}" if features == 1 else f"N{spatial}C" if features == rank - 1 else ""
+
+
+def _conv(call: JaxCall) -> Operand:
+    kernel, numbers = call.operands[1], call.settings["dimension_numbers"]
+    rank, spec = len(call.shape), numbers.rhs_spec
+    same = numbers.lhs_spec == numbers.out_spec and numbers.out_spec[0] == 0
+    axes = _axes_name(rank, numbers.out_spec[1]) if same else ""
+    plain = set(call.settings["lhs_dilation"]) <= {1} and call.settings.get("batch_group_count", 1) == 1
+    if not isinstance(kernel, Leaf) or not axes or not plain:
+        return call.unknown()
+    pads = call.settings["padding"]
+    turned = call.walk.parameter("kernel", kernel, spec)  # of as many axes as the map
+    return call.add(
+        "conv", call.value(), axes=axes, parameters=[turned], kernel=turned.shape[2:],
+        stride=tuple(call.settings["window_strides"]), dilation=tuple(call.settings["rhs_dilation"]),
+        pads=(*(int(low) for low, _ in pads), *(int(high) for _, high in pads)),
+        groups=int(call.settings["feature_group_count"]),
+    )  # fmt: skip
+
+
+def _dot(call: JaxCall) -> Operand:
+    (left, right), (batch_left, batch_right) = call.settings["dimension_numbers"]
+    ranks = len(call.given[0]), len(call.given[1])
+    if len(left) != 1 or len(right) != 1:
+        return call.unknown()
+    kernel = call.operands[1]
+    if isinstance(kernel, Leaf) and ranks[1] == 2 and not batch_left and left == (ranks[0] - 1,):
+        parameter = call.walk.parameter("kernel", kernel, (1, 0) if right == (0,) else (0, 1))
+        return call.add("dense", call.value(), parameters=[parameter])
+    count = len(batch_left)
+    leading = tuple(range(count))
+    if batch_left != leading or batch_right != leading or ranks != (count + 2, count + 2):
+        return call.unknown()
+    return call.add(
+        "matmul", call.value(0), call.value(1),
+        transpose_a=True if left[0] == count else None, transpose_b=True if right[0] == count + 1 else None,
+    )  # fmt: skip
+
+
+def _window(call: JaxCall) -> tuple[Shape, dict[str, Any], str] | None:
+    window = tuple(call.settings["window_dimensions"])
+    features = 1 if window[1] == 1 and window[-1] != 1 else len(window) - 1
+    spatial = [axis for axis in range(1, len(window)) if axis != features]
+    plain = set(call.settings.get("base_dilation") or (1,)) <= {1} and window[0] == window[features] == 1
+    axes = _axes_name(len(window), features)
+    if not plain or not axes:
+        return None
+    pads, strides = call.settings["padding"], call.settings["window_strides"]
+    spread = call.settings.get("window_dilation") or (1,) * len(window)
+    described = {
+        "kernel": tuple(window[axis] for axis in spatial),
+        "stride": tuple(int(strides[axis]) for axis in spatial),
+        "dilation": tuple(int(spread[axis]) for axis in spatial),
+        "pads": (*(int(pads[axis][0]) for axis in spatial), *(int(pads[axis][1]) for axis in spatial)),
+    }
+    return window, described, axes
+
+
+def _max_pool(call: JaxCall) -> Operand:
+    found = _window(call)
+    return call.unknown() if found is None else call.add("max_pool", call.value(), axes=found[2], **found[1])
+
+
+def _sum_pool(call: JaxCall) -> Operand:
+    """The sum over windows: an average that counts its padding, times the number of places."""
+    found = _window(call)
+    if found is None or set(found[1].pop("dilation")) != {1}:
+        return call.unknown()
+    pool = call.add("avg_pool", call.value(), axes=found[2], count_pad=True, **found[1])
+    return call.add("mul", pool, scalar=float(prod(found[1]["kernel"])))
+
+
+PRIMITIVES: Final[dict[str, Handler]] = {
+    **dict.fromkeys(("convert_element_type", "copy", "copy_p", "stop_gradient", "reduce_precision"), _same),
+    "add": _two("add"), "add_any": _two("add"), "sub": _two("sub", ordered=True), "mul": _two("mul"),
+    "div": _two("div", ordered=True), "max": _two("maximum"), "min": _two("minimum"), "pow": _two("pow", ordered=True),
+    "integer_pow": _integer_power, "erfc": _erfc, "log1p": _log1p, "expm1": _expm1, "clamp": _clamp,
+    **{name: _one(op) for name, op in (
+        ("neg", "neg"), ("exp", "exp"), ("log", "log"), ("tanh", "tanh"), ("logistic", "sigmoid"), ("erf", "erf"),
+        ("rsqrt", "rsqrt"), ("sqrt", "sqrt"), ("abs", "abs"), ("sin", "sin"), ("cos", "cos"), ("floor", "floor"),
+        ("ceil", "ceil"), ("square", "square"),
+    )},
+    **{name: _compare(kind) for name, kind in (
+        ("gt", ">"), ("ge", ">="), ("lt", "<"), ("le", "<="), ("eq", "=="), ("ne", "!="),
+    )},
+    "select_n": _select,
+    "reduce_sum": _reduction("sum"), "reduce_max": _reduction("max"), "reduce_min": _reduction("min"),
+    "reshape": _reshape, "squeeze": _reshape, "expand_dims": _reshape, "transpose": _transpose,
+    "broadcast_in_dim": _broadcast, "concatenate": _concatenate, "slice": _slice, "pad": _pad,
+    "conv_general_dilated": _conv, "dot_general": _dot,
+    "reduce_window_max": _max_pool, "reduce_window_sum": _sum_pool,
+}  # fmt: skip

@@ -1,0 +1,1 @@
+"""Ports of a network from one framework to another: are they the same, and can the weights move?"""

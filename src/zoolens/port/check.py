@@ -1,0 +1,171 @@
+"""`check`: are two networks of the user's the same, how do their parameters map, and do they answer alike?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from zoolens.crosstrain.training.diff import defaults, structure
+from zoolens.crosstrain.training.diff.findings import Finding, Item, compared
+from zoolens.graph.diff.report import Diff
+from zoolens.graph.diff.report import diff as graph_diff
+from zoolens.graph.model import Graph
+from zoolens.graph.proof import alike, varied
+from zoolens.port.agreement import SAMPLES, Agreement, agreement, random_inputs
+from zoolens.port.frameworks.base import Array
+from zoolens.port.origins import Origin
+from zoolens.port.parameter_map import MappedSide, ParameterMap, parameter_map
+from zoolens.port.sides import TIMEOUT, InputShape, Side, SideName, open_side
+
+
+@dataclass(frozen=True)
+class OpenPair:
+    """Both networks, read: `diff` and `map` go from A to B."""
+
+    a: Side
+    b: Side
+    inputs: tuple[InputShape, ...]
+    diff: Diff
+    map: ParameterMap
+
+    def fed(self, samples: int = SAMPLES) -> list[list[Array]]:
+        """Random inputs, the same for both."""
+        return [random_inputs(self.inputs, (self.diff.a, self.diff.b), seed) for seed in range(samples)]
+
+
+@dataclass(frozen=True)
+class Check:
+    """`training`: differences that only training sees; `agreement` is with A's weights in both."""
+
+    names: tuple[str, str]
+    frameworks: tuple[str, str]
+    versions: tuple[Mapping[str, str], Mapping[str, str]]
+    diff: Diff
+    training: tuple[Item, ...]
+    map: ParameterMap
+    agreement: Agreement
+
+    @property
+    def same(self) -> bool:
+        """Whether the networks have one structure and give equal answers with equal weights."""
+        return self.diff.same and self.map.lossless and self.agreement.agree is True
+
+
+def check(
+    a: str | Any,
+    b: str | Any,
+    inputs: Sequence[str],
+    *,
+    chosen: Mapping[str, str] | None = None,
+    timeout: float = TIMEOUT,
+) -> Check:
+    """Call both functions, each in a process of its own, and compare the networks they return. Nothing is trained.
+
+    `a`, `b`: "file.py:function" or "module:function"; or a live network, which is compared in this process and has its
+    weights back afterwards. `inputs`: one shape for each input, such as "3x64x64".
+    """
+    with opened(a, b, inputs, chosen=chosen, timeout=timeout) as pair:
+        weights = _shaken(pair)
+        pair.a.assign(weights)
+        pair.b.assign(pair.map.moved(weights, pair.b.tensors()))
+        answers = agreement(pair.a, pair.b, pair.diff, pair.fed(), weights)
+        return Check(
+            (pair.a.text, pair.b.text),
+            (pair.a.framework, pair.b.framework),
+            (pair.a.facts.versions, pair.b.facts.versions),
+            pair.diff,
+            tuple(item for item in _training(pair) if isinstance(item, Item)),
+            pair.map,
+            answers,
+        )
+
+
+@contextmanager
+def opened(
+    a: str | Any,
+    b: str | Any,
+    inputs: Sequence[str],
+    *,
+    chosen: Mapping[str, str] | None = None,
+    timeout: float = TIMEOUT,
+) -> Iterator[OpenPair]:
+    """Both sides in their processes, read and aligned; the processes end with the `with`."""
+    shapes = tuple(InputShape.parse(text) for text in inputs)
+    for side in (a, b):
+        if isinstance(side, str):
+            SideName.parse(side)  # so that no process starts for a name that is none
+    processes = isinstance(a, str) and isinstance(b, str)
+    with ExitStack() as stack, ThreadPoolExecutor(2 if processes else 1) as threads:
+        coming = [
+            threads.submit(open_side, side, shapes, letter, timeout=timeout)
+            for side, letter in zip((a, b), "AB", strict=True)
+        ]
+        problems = [error for future in coming if (error := future.exception()) is not None]
+        sides = [stack.enter_context(future.result()) for future in coming if future.exception() is None]
+        if problems:
+            raise problems[0]
+        read = list(threads.map(_read, sides))
+        diff = graph_diff(read[0][0], read[1][0], names=_short_names([side.text for side in sides]))
+        fed = random_inputs(shapes, (read[0][0], read[1][0]), 0)
+        unused = [_unused(side, known, names, fed) for side, (_, known, names) in zip(sides, read, strict=True)]
+        described = [
+            MappedSide(known, names, tuple(idle)) for (_, known, names), idle in zip(read, unused, strict=True)
+        ]
+        yield OpenPair(sides[0], sides[1], shapes, diff, parameter_map(diff, described[0], described[1], chosen))
+
+
+def _read(side: Side) -> tuple[Graph, dict[str, Origin], dict[str, tuple[int, ...]]]:
+    graph, origins = side.read()
+    return graph, origins, {name: array.shape for name, array in side.tensors().items()}
+
+
+def _unused(side: Side, origins: Mapping[str, Origin], names: Iterable[str], fed: Sequence[Array]) -> list[str]:
+    """Tensors that change no output when they change. Only those without a place in the graph are tried."""
+    placed = {origin.tensor for origin in origins.values()}
+    left = [name for name in names if name not in placed]
+    if not left:
+        return []
+    before, expected = side.tensors(), side.run(fed)
+    generator = np.random.default_rng(1)
+    unused = []
+    for name in left:
+        try:
+            side.assign({name: before[name] + generator.uniform(0.5, 1.5, before[name].shape)})
+            answers = side.run(fed)
+        finally:
+            side.assign({name: before[name]})
+        if all(np.array_equal(x, y, equal_nan=True) for x, y in zip(answers, expected, strict=True)):
+            unused.append(name)
+    return unused
+
+
+def _short_names(names: Sequence[str]) -> tuple[str, str]:
+    """What sentences call the two."""
+    a, b = (name.rpartition("/")[2] for name in names)
+    return (a, b) if a != b else (f"{a} (A)", f"{b} (B)")
+
+
+def _shaken(pair: OpenPair) -> dict[str, Array]:
+    """A's own weights, those that are all alike varied: fresh scales of 1 and shifts of 0 would hide mistakes."""
+    generator = np.random.default_rng(0)
+    roles = {move.a.tensor: move.role for move in pair.map.moves}
+    return {
+        name: varied(values, roles.get(name, ""), generator).astype(values.dtype)
+        if alike(values) and name in roles
+        else values
+        for name, values in pair.a.tensors().items()
+    }
+
+
+def _training(pair: OpenPair) -> Iterator[Finding]:
+    """What changes no answer of a network that is not trained."""
+    a, b = pair.a.facts, pair.b.facts
+    yield compared("dtype", "type of the weights", pair.a.dtype, pair.b.dtype)
+    yield from structure.dropouts(a, b)
+    yield from (finding for finding in defaults.norms(a, b) if finding.what != "epsilon")
+    yield from defaults.initial(a, b)

@@ -1,0 +1,163 @@
+"""A user's JAX network: a function of parameters and inputs, with its parameters.
+
+The parameters may be any tree, also a module of Flax or Equinox: its arrays of floating numbers are the tensors, and
+what else it holds stays as it is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from zoolens.crosstrain.training.diff.facts import SideFacts
+from zoolens.errors import ZoolensError
+from zoolens.graph.model import Graph
+from zoolens.port.frameworks.base import Array, LiveNetwork, checked_assignment, joined, plain
+
+
+class JaxNetwork(LiveNetwork):
+    framework: ClassVar[str] = "jax"
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        parameters: Any,
+        shapes: Sequence[tuple[int, ...]],
+        kinds: Sequence[str],
+        name: str,
+    ) -> None:
+        import jax
+
+        self._function, self._name, self._kinds = function, name, kinds
+        paths, self._tree = jax.tree_util.tree_flatten_with_path(parameters)
+        self._leaves = [leaf for _, leaf in paths]
+        self._names = {_readable(path): place for place, (path, leaf) in enumerate(paths) if _is_floating(leaf)}
+        self._last, self._orders = self._order(shapes)
+        self._shapes = [tuple(shape[axis] for axis in order) for shape, order in zip(shapes, self._orders, strict=True)]
+
+    def _order(self, shapes: Sequence[tuple[int, ...]]) -> tuple[bool, list[tuple[int, ...]]]:
+        """How the function takes its images: with the channels last, as is usual, or first where that alone fits."""
+        problem: Exception | None = None
+        for last in (True, False):
+            orders = [
+                (1, 2, 0) if last and len(shape) == 3 and kind == "float" else tuple(range(len(shape)))
+                for shape, kind in zip(shapes, self._kinds, strict=True)
+            ]
+            turned = [tuple(shape[axis] for axis in order) for shape, order in zip(shapes, orders, strict=True)]
+            try:
+                self._program([leaf for _, leaf in self._arrays()], *self._examples(turned), shape_only=True)
+            except ZoolensError:
+                raise
+            except Exception as error:
+                problem = problem or error
+            else:
+                return last, orders
+        assert problem is not None
+        raise problem
+
+    def _arrays(self) -> list[tuple[str, Any]]:
+        return [(name, self._leaves[place]) for name, place in self._names.items()]
+
+    def _examples(self, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
+        return [
+            np.zeros((1, *shape), np.int32 if kind == "int" else np.float32)
+            for shape, kind in zip(shapes, self._kinds, strict=True)
+        ]
+
+    def _applied(self, values: Sequence[Any], *inputs: Any) -> Any:
+        import jax
+
+        leaves = list(self._leaves)
+        for place, value in zip(self._names.values(), values, strict=True):
+            leaves[place] = value
+        return self._function(jax.tree_util.tree_unflatten(self._tree, leaves), *inputs)
+
+    def _program(self, values: Sequence[Any], *inputs: Any, shape_only: bool) -> Any:
+        import jax
+
+        return jax.eval_shape(self._applied, values, *inputs) if shape_only else self._applied(values, *inputs)
+
+    def tensors(self) -> dict[str, Array]:
+        return {name: np.array(plain(leaf)) for name, leaf in self._arrays()}
+
+    def assign(self, values: Mapping[str, Array]) -> None:
+        import jax.numpy as jnp
+
+        checked_assignment({name: tuple(leaf.shape) for name, leaf in self._arrays()}, values)
+        for name, array in values.items():
+            place = self._names[name]
+            self._leaves[place] = jnp.array(array, self._leaves[place].dtype)
+
+    def graph(self) -> Graph:
+        from zoolens.graph.importers.jax.library import graph_of_jax_function
+
+        named = [(name, np.asarray(leaf)) for name, leaf in self._arrays()]
+        return graph_of_jax_function(
+            self._applied, named, self._examples(self._shapes), self._name, channels_last=self._last
+        )
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        import jax
+
+        turned = [
+            np.ascontiguousarray(array.transpose(0, *(axis + 1 for axis in order)))
+            for array, order in zip(inputs, self._orders, strict=True)
+        ]
+        answer = self._applied([leaf for _, leaf in self._arrays()], *turned)
+        return [plain(leaf) for leaf in jax.tree_util.tree_leaves(answer)]
+
+    def facts(self) -> SideFacts:
+        import jax
+
+        return SideFacts(
+            versions={"jax": str(jax.__version__)},
+            network=getattr(self._function, "__qualname__", type(self._function).__name__),
+            layers=(),
+            drawn=(),
+            norms=(),
+            channels="last" if self._last else "first",
+        )
+
+    def dtype(self) -> str:
+        types = Counter(str(leaf.dtype) for _, leaf in self._arrays())
+        return ", ".join(name for name, _ in types.most_common()) or "float32"
+
+    def load(self, path: Path) -> None:
+        """A tree of arrays in a .msgpack file, as Flax writes it."""
+        from zoolens.port.frameworks.msgpack_trees import read_tree
+
+        given = read_tree(path)
+        known = {name: self._leaves[place] for name, place in self._names.items()}
+        joined(known, given, path.name)
+        self.assign({name: array.astype(np.float32) for name, array in given.items()})
+
+    def save(self, path: Path) -> None:
+        from zoolens.port.frameworks.msgpack_trees import write_tree
+
+        write_tree(path, self.tensors())
+
+
+def _is_floating(leaf: Any) -> bool:
+    kind = getattr(leaf, "dtype", None)
+    return kind is not None and hasattr(leaf, "shape") and (np.dtype(kind).kind == "f" or "float" in str(kind))
+
+
+def _readable(path: Sequence[Any]) -> str:
+    """The keys, fields and places that lead to a leaf: "conv1/kernel"."""
+    parts = (getattr(step, "key", getattr(step, "name", getattr(step, "idx", step))) for step in path)
+    return "/".join(str(part) for part in parts) or "parameters"
+
+
+def function_and_parameters(made: Any) -> tuple[Callable[..., Any], Any] | None:
+    """The function and its parameters in what the user's function returned; None where it is no such pair."""
+    if not isinstance(made, tuple) or len(made) < 2:
+        return None
+    first, parameters = made[0], made[1]
+    apply = getattr(first, "apply", None)
+    if callable(apply):  # a module of Flax
+        return apply, parameters
+    return (first, parameters) if callable(first) else None

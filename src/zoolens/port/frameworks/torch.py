@@ -1,0 +1,123 @@
+"""A user's torch.nn.Module."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from zoolens.crosstrain.training.diff.facts import LayerFact, SideFacts
+from zoolens.graph.model import Graph
+from zoolens.port.frameworks.base import Array, LiveNetwork, checked_assignment, joined, plain
+
+
+class TorchNetwork(LiveNetwork):
+    framework: ClassVar[str] = "torch"
+
+    def __init__(self, module: Any, shapes: Sequence[tuple[int, ...]], kinds: Sequence[str], name: str) -> None:
+        self._module = module.cpu().eval()
+        self._shapes, self._kinds, self._name = shapes, kinds, name
+
+    def _named(self) -> dict[str, Any]:
+        kept = self._module.state_dict(keep_vars=True)
+        buffers = {
+            name: tensor
+            for name, tensor in self._module.named_buffers()
+            if name in kept and tensor.is_floating_point()  # others are counters, or made anew by the constructor
+        }
+        return {**dict(self._module.named_parameters()), **buffers}
+
+    def tensors(self) -> dict[str, Array]:
+        import torch
+
+        wide = (torch.float64, torch.float32)
+        return {
+            name: (tensor if tensor.dtype in wide else tensor.float()).detach().numpy().copy()
+            for name, tensor in self._named().items()
+        }
+
+    def assign(self, values: Mapping[str, Array]) -> None:
+        import torch
+
+        named = self._named()
+        checked_assignment({name: tuple(tensor.shape) for name, tensor in named.items()}, values)
+        with torch.no_grad():
+            for name, array in values.items():
+                named[name].copy_(torch.tensor(array))
+
+    def graph(self) -> Graph:
+        import torch
+
+        from zoolens.graph.importers.torch.library import graph_of_module
+
+        zeros = [
+            torch.zeros((1, *shape), dtype=torch.int64 if kind == "int" else self._floating())
+            for shape, kind in zip(self._shapes, self._kinds, strict=True)
+        ]
+        return graph_of_module(self._module, zeros, self._name, weights=True)
+
+    def _floating(self) -> Any:
+        import torch
+
+        return next((tensor.dtype for tensor in self._module.parameters() if tensor.is_floating_point()), torch.float32)
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        import torch
+
+        from zoolens.graph.importers.torch.trace import tensors_in
+
+        fed = [torch.tensor(array) for array in inputs]
+        with torch.no_grad():
+            answer = self._module(
+                *(tensor.to(self._floating()) if tensor.is_floating_point() else tensor for tensor in fed)
+            )
+        wide = (torch.float64, torch.float32)
+        return [plain((tensor if tensor.dtype in wide else tensor.float()).numpy()) for tensor in tensors_in([answer])]
+
+    def facts(self) -> SideFacts:
+        import torch
+
+        from zoolens.crosstrain.training.live.torch import drawn_tensors, norm_facts
+
+        return SideFacts(
+            versions={"torch": str(torch.__version__)},
+            network=type(self._module).__name__,
+            layers=tuple(_dropouts(self._module)),
+            drawn=tuple(drawn_tensors(self._module)),
+            norms=tuple(norm_facts(self._module)),
+            channels="first",
+        )
+
+    def dtype(self) -> str:
+        types = Counter(str(tensor.dtype).removeprefix("torch.") for tensor in self._module.parameters())
+        return ", ".join(name for name, _ in types.most_common()) or "float32"
+
+    def load(self, path: Path) -> None:
+        """A state_dict in a .pt or .pth file. Counters may be missing."""
+        from zoolens.runtimes.torchweights import read_weights
+
+        weights = read_weights(path)
+        kept = self._module.state_dict()
+        counters = {name for name, tensor in kept.items() if not tensor.is_floating_point()}
+        joined(
+            {name: None for name in kept if name not in counters},
+            {name: None for name in weights if name not in counters},
+            path.name,
+        )
+        learned = {name: tensor.float().numpy() for name, tensor in weights.items() if name not in counters}
+        names = self._named()
+        self.assign({name: array for name, array in learned.items() if name in names})
+
+    def save(self, path: Path) -> None:
+        import torch
+
+        torch.save(self._module.state_dict(), path)
+
+
+def _dropouts(module: Any) -> Iterator[LayerFact]:
+    import torch
+
+    for path, layer in module.named_modules():
+        if isinstance(layer, torch.nn.modules.dropout._DropoutNd) and layer.p:
+            yield LayerFact(name=path, op="dropout", rate=float(layer.p))

@@ -1,0 +1,305 @@
+"""Which tensor of one network becomes which tensor of the other, and how its axes turn.
+
+Layers stand beside each other as the comparison of the two graphs aligned them; within a pair, tensors of one role
+belong together. Both have one shape there, and each knows where in its network it comes from, so that nothing about any
+framework's layout is assumed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import permutations
+from math import prod
+from typing import Final
+
+import numpy as np
+
+from zoolens.errors import ModelError
+from zoolens.graph.diff.alignment import Pair
+from zoolens.graph.diff.report import Diff
+from zoolens.graph.model import Graph, Node, Parameter
+from zoolens.port.frameworks.base import Array
+from zoolens.port.origins import Origin, order_of_axes
+
+# What a tensor without a partner is set to, so that its layer computes as one that lacks it.
+NEUTRAL: Final = {"bias": 0.0, "shift": 0.0, "scale": 1.0, "mean": 0.0, "norm_shift": 0.0, "norm_scale": 1.0}
+
+
+@dataclass(frozen=True)
+class Move:
+    """One tensor of A beside one tensor of B. `how`: what turns A's into B's, in words."""
+
+    a: Origin
+    b: Origin
+    role: str
+    layers: tuple[str, str]
+    how: str
+
+    def apply(self, values: Array, into: Array) -> None:
+        """Write A's numbers into B's tensor, in place."""
+        self.b.put(into, self.a.taken(values).astype(into.dtype))
+
+
+@dataclass(frozen=True)
+class MappedSide:
+    """What the map needs to know of one network: the origins of its graph's tensors by key, the shapes of all of its
+    tensors by name, and those that change no output."""
+
+    origins: Mapping[str, Origin]
+    shapes: Mapping[str, tuple[int, ...]]
+    unused: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Unmatched:
+    """A tensor of one side that has no partner. `neutral`: what it can be set to where the other side lacks it."""
+
+    tensor: str
+    shape: tuple[int, ...]
+    layer: str
+    role: str
+    why: str
+    neutral: float | None = None
+
+
+@dataclass(frozen=True)
+class ParameterMap:
+    """`only_a` and `only_b` have what is not moved; `unused` are tensors that lead to no output, by side."""
+
+    moves: tuple[Move, ...]
+    only_a: tuple[Unmatched, ...]
+    only_b: tuple[Unmatched, ...]
+    unused: tuple[tuple[str, ...], tuple[str, ...]] = field(default=((), ()))
+
+    @property
+    def complete(self) -> bool:
+        """Whether every tensor of B that matters gets a value: from A, or a neutral one where A has none."""
+        return all(tensor.neutral is not None for tensor in self.only_b)
+
+    @property
+    def lossless(self) -> bool:
+        """Whether B can hold all that A has."""
+        return self.complete and not self.only_a
+
+    def candidates(self) -> list[tuple[Unmatched, tuple[Unmatched, ...]]]:
+        """Tensors of B without a partner, each with those of A that have as many numbers and no partner either."""
+        found = [
+            (tensor, tuple(other for other in self.only_a if prod(other.shape) == prod(tensor.shape)))
+            for tensor in self.only_b
+        ]
+        return [(tensor, others) for tensor, others in found if others]
+
+    def moved(self, values: Mapping[str, Array], onto: Mapping[str, Array]) -> dict[str, Array]:
+        """B's tensors with A's values in them; what has no partner is neutral, or stays where it cannot be."""
+        into = {name: array.copy() for name, array in onto.items()}
+        for tensor in self.only_b:
+            if tensor.neutral is not None:
+                into[tensor.tensor][...] = tensor.neutral
+        for move in self.moves:
+            move.apply(values[move.a.tensor], into[move.b.tensor])
+        return into
+
+    def reversed(self) -> ParameterMap:
+        """The map from B to A."""
+        moves = tuple(
+            Move(move.b, move.a, move.role, move.layers[::-1], turning(move.b, move.a)) for move in self.moves
+        )
+        return ParameterMap(moves, self.only_b, self.only_a, self.unused[::-1])
+
+
+def parameter_map(diff: Diff, a: MappedSide, b: MappedSide, chosen: Mapping[str, str] | None = None) -> ParameterMap:
+    """The map from A to B. `chosen`: tensors of B for tensors of A, by name, as the user says, which come before what
+    the alignment finds. Every tensor of each side is moved, without a partner, or unused."""
+    sides = (a, b)
+    moves = [_chosen(name, other, sides) for name, other in (chosen or {}).items()]
+    taken = ({move.a.tensor for move in moves}, {move.b.tensor for move in moves})
+    missing: tuple[list[Unmatched], list[Unmatched]] = ([], [])
+    seen: set[tuple[str, str]] = set()
+    for pair in diff.alignment.pairs:
+        for move in _moves(pair, sides, (diff.a, diff.b), missing, taken):
+            if (move.a.tensor, move.b.tensor) not in seen or move.a.axes is None:
+                seen.add((move.a.tensor, move.b.tensor))
+                moves.append(move)
+    _refuse_conflicts(moves)
+    partly = _partly_covered(moves)
+    alone = [_alone(side, moves, missing[number], partly[number], number) for number, side in enumerate(sides)]
+    return ParameterMap(tuple(moves), tuple(alone[0]), tuple(alone[1]), (a.unused, b.unused))
+
+
+def _chosen(a: str, text: str, sides: tuple[MappedSide, MappedSide]) -> Move:
+    """The move that the user asks for; "@1,0" behind the name in B is the order of axes, where several fit."""
+    b, sign, order = text.partition("@")
+    for letter, side, name in zip("AB", sides, (a, b), strict=True):
+        if name not in side.shapes:
+            raise ModelError(f"{letter} has no tensor {name!r}, which --map names.")
+    from_shape, to_shape = sides[0].shapes[a], sides[1].shapes[b]
+    fitting = [
+        axes for axes in permutations(range(len(from_shape))) if tuple(from_shape[axis] for axis in axes) == to_shape
+    ]
+    if sign:
+        fitting = [axes for axes in fitting if ",".join(map(str, axes)) == order]
+    if len(fitting) != 1:
+        words = "can turn into it in several ways" if fitting else "cannot become it by turning its axes"
+        choices = " or ".join(f"{a}={b}@{','.join(map(str, axes))}" for axes in fitting[:2])
+        raise ModelError(
+            f"--map {a}={text}: {_size(from_shape)} {words} ({_size(to_shape)}).",
+            hint=f"Say how, as {choices}." if choices else None,
+        )
+    origin_a, origin_b = Origin(a, from_shape, fitting[0]), Origin(b, to_shape, tuple(range(len(to_shape))))
+    return Move(origin_a, origin_b, "value", (a, b), turning(origin_a, origin_b))
+
+
+def _moves(
+    pair: Pair,
+    sides: tuple[MappedSide, MappedSide],
+    graphs: tuple[Graph, Graph],
+    missing: tuple[list[Unmatched], list[Unmatched]],
+    taken: tuple[set[str], set[str]],
+) -> list[Move]:
+    nodes = (pair.a.node if pair.a else None, pair.b.node if pair.b else None)
+    tensors = [_by_place(node) for node in nodes]
+    moves = []
+    for place in dict.fromkeys((*tensors[0], *tensors[1])):
+        both = tuple(side.get(place) for side in tensors)
+        found = tuple(sides[side].origins.get(tensor.key) if tensor else None for side, tensor in enumerate(both))
+        if any(origin is not None and origin.tensor in taken[side] for side, origin in enumerate(found)):
+            continue
+        role = place[0]
+        a, b = found
+        if a is not None and b is not None and both[0] and both[1] and both[0].size == both[1].size:
+            names = (_name(nodes[0]), _name(nodes[1]))
+            moves.append(Move(a, b, role, names, turning(a, b, _flattened(nodes[0], graphs[0], role))))
+            continue
+        for side, origin in enumerate(found):
+            if origin is not None:
+                other = nodes[1 - side]
+                why = _why(other, both[1 - side] is not None, found[1 - side] is not None, "BA"[side])
+                absent = both[1 - side] is None and other is not None
+                neutral = (1.0 if role.endswith("variance") else NEUTRAL.get(role)) if absent else None
+                missing[side].append(Unmatched(origin.tensor, origin.shape, _name(nodes[side]), role, why, neutral))
+    return moves
+
+
+def _by_place(node: Node | None) -> dict[tuple[str, int], Parameter]:
+    """A node's tensors by role, and by their number among those of one role, of which an unknown layer has several."""
+    counts: Counter[str] = Counter()
+    places = {}
+    for tensor in node.parameters if node is not None else ():
+        places[tensor.role, counts[tensor.role]] = tensor
+        counts[tensor.role] += 1
+    return places
+
+
+def _why(other: Node | None, has_tensor: bool, has_origin: bool, side: str) -> str:
+    if other is None:
+        return f"{side} has no such layer"
+    if not has_tensor:
+        return f"{_name(other)} of {side} has no such tensor"
+    return f"{_name(other)} of {side} has another size" if has_origin else f"{side} has fixed or computed numbers there"
+
+
+def _name(node: Node | None) -> str:
+    return (node.source or node.name) if node is not None else ""
+
+
+def _alone(
+    side: MappedSide, moves: Sequence[Move], missing: Sequence[Unmatched], partly: Sequence[Unmatched], number: int
+) -> list[Unmatched]:
+    """Every tensor that is neither moved as a whole nor unused, with the reason."""
+    incomplete = {tensor.tensor: tensor for tensor in partly}
+    moved = {(move.a, move.b)[number].tensor for move in moves}
+    reasons = {tensor.tensor: tensor for tensor in missing}
+    alone = []
+    for name, shape in side.shapes.items():
+        if name in incomplete:
+            alone.append(incomplete[name])
+        elif name not in moved and name not in side.unused:
+            why = "it is computed together with others, so that it has no place of its own in the comparison"
+            alone.append(reasons.get(name) or Unmatched(name, shape, "", "value", why))
+    return alone
+
+
+def _partly_covered(moves: Sequence[Move]) -> tuple[list[Unmatched], list[Unmatched]]:
+    """Tensors of each side of which only some elements move."""
+    found: tuple[list[Unmatched], list[Unmatched]] = ([], [])
+    for side in (0, 1):
+        parts: dict[str, list[Move]] = {}
+        for move in moves:
+            parts.setdefault((move.a, move.b)[side].tensor, []).append(move)
+        for name, members in parts.items():
+            origins = [(move.a, move.b)[side] for move in members]
+            if any(origin.axes is not None for origin in origins):
+                continue
+            covered = len(np.unique(np.concatenate([origin.places() for origin in origins])))
+            if covered < prod(origins[0].shape):
+                why = f"only {covered:,} of its {prod(origins[0].shape):,} numbers have a partner"
+                first = members[0]
+                found[side].append(Unmatched(name, origins[0].shape, first.layers[side], first.role, why))
+    return found
+
+
+def _refuse_conflicts(moves: Sequence[Move]) -> None:
+    """A tensor that A shares between layers cannot become two tensors of B and come back; nor may two become one."""
+    sources: dict[str, set[str]] = {}
+    for move in moves:
+        sources.setdefault(move.b.tensor, set()).add(move.a.tensor)
+    for name, several in sources.items():
+        whole = [move for move in moves if move.b.tensor == name and move.b.axes is not None]
+        if len(several) > 1 and whole:
+            raise ModelError(
+                f"{name} of B is shared between layers for which A has tensors of their own "
+                f"({', '.join(sorted(several)[:4])}), so that no map between them exists.",
+                hint="Share them in A as well, or give B a tensor for each layer.",
+            )
+
+
+def _flattened(node: Node | None, graph: Graph, role: str) -> tuple[int, ...]:
+    """The extents, channels first, of the map that a dense layer reads flattened; empty where it reads none."""
+    if node is None or node.op != "dense" or role != "kernel":
+        return ()
+    before = graph.by_name[node.inputs[0]]
+    while before.op in ("dropout", "identity"):
+        before = graph.by_name[before.inputs[0]]
+    return graph.by_name[before.inputs[0]].shape[1:] if before.op == "flatten" else ()
+
+
+def turning(a: Origin, b: Origin, flattened: tuple[int, ...] = ()) -> str:
+    """How a tensor of A becomes one of B, in words: as it is, with its axes in another order, reshaped, reordered."""
+    if not (a.whole and b.whole):
+        return "a part of it" if b.whole else "into a part of it" if a.whole else "part into part"
+    places = np.empty(prod(b.shape), np.int64)  # for each place of B's tensor, flat, the place in A's
+    places[b.places()] = a.places()
+    axes = order_of_axes(a.shape, places, b.shape)
+    if axes is not None:
+        turned = tuple(a.shape[axis] for axis in axes)
+        order = "" if axes == tuple(range(len(axes))) else f"axes {_numbers(axes)}"
+        size = "" if turned == b.shape else f"as {_size(b.shape)}"
+        return ", ".join(part for part in (order, size) if part) or "as it is"
+    return _by_map(places, a.shape, b.shape, flattened) or "its numbers in another order"
+
+
+def _by_map(places: Array, shape: tuple[int, ...], wanted: tuple[int, ...], flattened: tuple[int, ...]) -> str:
+    """The kernel of a dense layer behind a flattened map: its inputs in another order of the map's axes."""
+    if len(flattened) != 3 or len(shape) != 2 or prod(flattened) not in shape:
+        return ""
+    extents = dict(zip("CHW", flattened, strict=True))
+    for given in ("CHW", "HWC"):
+        inputs = tuple(extents[letter] for letter in given)
+        for letters in ("O" + given, given + "O"):
+            split = (shape[0], *inputs) if letters[0] == "O" else (*inputs, shape[1])
+            axes = order_of_axes(split, places) if prod(split) == places.size else None
+            if axes is not None:
+                order = "".join(letters[axis] for axis in axes)
+                turned = "transposed, " if order.startswith("O") != letters.startswith("O") else ""
+                return f"{turned}its inputs from the order {given} to {order.replace('O', '')}"
+    return ""
+
+
+def _numbers(axes: Sequence[int]) -> str:
+    return f"({', '.join(map(str, axes))})"
+
+
+def _size(shape: Sequence[int]) -> str:
+    return "×".join(map(str, shape)) or "one number"

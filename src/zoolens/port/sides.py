@@ -1,0 +1,237 @@
+"""The two sides of a port: functions of the user's own code, each called in a worker process of its own.
+
+A side is named on the command line or in Python, as `file.py:function` or `module:function`, and nowhere else: no
+store, manifest or exchanged folder can name one, for naming it runs it.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import numpy as np
+
+from zoolens.crosstrain.training.diff.facts import SideFacts
+from zoolens.engine.process import WorkerKind, WorkerProcess
+from zoolens.errors import ModelError, ZoolensError
+from zoolens.graph.model import Graph
+from zoolens.graph.passes.canonical import canonical
+from zoolens.graph.serialisation import unpack
+from zoolens.port.frameworks.base import Array
+from zoolens.port.frameworks.recognition import recognised
+from zoolens.port.origins import Origin, graph_and_origins, unpacked_origins
+
+TIMEOUT: Final = 300.0  # seconds for one answer, of which calling the function is the first
+_VARIABLES: Final = (("TF_CPP_MIN_LOG_LEVEL", "3"), ("CUDA_VISIBLE_DEVICES", "-1"))
+_MOST: Final = 1 << 28  # numbers of one input
+_INPUT: Final = re.compile(r"(?:(int|float):)?(\d{1,9}(?:[x×]\d{1,9}){0,5})")
+
+
+@dataclass(frozen=True)
+class InputShape:
+    """One input of both networks, without the batch; an image has its channels first. `kind`: "float" or "int"."""
+
+    shape: tuple[int, ...]
+    kind: str = "float"
+
+    @classmethod
+    def parse(cls, text: str) -> InputShape:
+        match = _INPUT.fullmatch(text.strip())
+        shape = tuple(int(part) for part in re.split("[x×]", match[2])) if match else ()
+        if match is None or 0 in shape or np.prod(shape, dtype=float) > _MOST:
+            raise ZoolensError(
+                f"{text[:40]!r} is no shape of an input.",
+                hint="Write channels, height and width of images (3x64x64), or int:128 for 128 whole numbers.",
+            )
+        return cls(shape, match[1] or "float")
+
+
+@dataclass(frozen=True)
+class SideName:
+    """What the user wrote, and what it means: a Python file or a module, and a function in it."""
+
+    text: str
+    code: str
+    function: str
+
+    @classmethod
+    def parse(cls, text: str) -> SideName:
+        code, colon, function = text.rpartition(":")
+        if not colon or not code or not function.isidentifier():
+            raise ModelError(
+                f"{text[:80]!r} names no function.", hint="Write file.py:function or module:function, as my_net.py:net."
+            )
+        if code.endswith(".py"):
+            if not Path(code).is_file():
+                raise ModelError(f"There is no file {code}.")
+            return cls(text, str(Path(code).absolute()), function)
+        if not all(part.isidentifier() for part in code.split(".")):
+            raise ModelError(
+                f"{code[:80]!r} is neither a Python file nor the name of a module.",
+                hint="Write file.py:function or module:function.",
+            )
+        return cls(text, code, function)
+
+
+class Side(ABC):
+    """One network of the user's, wherever it lives; use it in a `with`."""
+
+    text: str  # what sentences call it
+    framework: str
+    dtype: str
+    facts: SideFacts
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let the network go."""
+
+    @abstractmethod
+    def read(self) -> tuple[Graph, dict[str, Origin]]:
+        """The canonical graph and where each of its tensors comes from, by key."""
+
+    @abstractmethod
+    def canonical_graph(self) -> Graph:
+        """The canonical graph with the current values."""
+
+    @abstractmethod
+    def tensors(self) -> dict[str, Array]:
+        """Copies of the network's tensors, by its own names."""
+
+    @abstractmethod
+    def assign(self, values: Mapping[str, Array]) -> None:
+        """Set tensors by name."""
+
+    @abstractmethod
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """The outputs for inputs that have their channels first."""
+
+    @abstractmethod
+    def load(self, path: Path) -> None:
+        """Set the tensors from a checkpoint in one of the framework's own formats."""
+
+    @abstractmethod
+    def save(self, path: Path) -> None:
+        """Write the tensors in one of the framework's own formats."""
+
+
+class LiveSide(Side):
+    """A network that a user of Python holds already; its tensors are put back at the end."""
+
+    def __init__(self, made: Any, inputs: Sequence[InputShape], text: str) -> None:
+        shapes, kinds = [given.shape for given in inputs], [given.kind for given in inputs]
+        self._network = recognised(made, shapes, kinds, text)
+        self.text = text
+        self.framework, self.dtype = self._network.framework, self._network.dtype()
+        self.facts = self._network.facts()
+        self._before = self._network.tensors()
+
+    def close(self) -> None:
+        self._network.assign(self._before)
+
+    def read(self) -> tuple[Graph, dict[str, Origin]]:
+        return graph_and_origins(self._network)
+
+    def canonical_graph(self) -> Graph:
+        return canonical(self._network.graph())
+
+    def tensors(self) -> dict[str, Array]:
+        return self._network.tensors()
+
+    def assign(self, values: Mapping[str, Array]) -> None:
+        self._network.assign(values)
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        return self._network.run(inputs)
+
+    def load(self, path: Path) -> None:
+        self._network.load(path)
+
+    def save(self, path: Path) -> None:
+        self._network.save(path)
+
+
+class WorkerSide(Side):
+    """A function of the user's code in a process of its own, which ends with all that it started."""
+
+    def __init__(self, name: SideName, inputs: Sequence[InputShape], *, timeout: float = TIMEOUT) -> None:
+        self.text = name.text
+        self._timeout = timeout
+        kind = WorkerKind(
+            f"process of {name.text}",
+            "zoolens.port.worker",
+            "zoolens.port.worker",
+            variables=_VARIABLES,
+            own_folder=True,
+        )
+        self._worker = WorkerProcess(kind)
+        try:
+            about = self._ask(
+                {
+                    "do": "open",
+                    "code": name.code,
+                    "function": name.function,
+                    "name": name.text,
+                    "shapes": [list(given.shape) for given in inputs],
+                    "kinds": [given.kind for given in inputs],
+                },
+                f"calling {name.function}",
+            )
+            self.framework, self.dtype = str(about["framework"]), str(about["dtype"])
+            self.facts = SideFacts.model_validate(about["facts"])
+        except BaseException:
+            self._worker.stop()
+            raise
+
+    def close(self) -> None:
+        self._worker.stop()
+
+    def read(self) -> tuple[Graph, dict[str, Origin]]:
+        answer = self._ask({"do": "graph"}, "reading its structure")
+        graph = unpack(base64.b64decode(answer["graph"]))
+        return graph, unpacked_origins(answer["origins"], self._tensors(answer))
+
+    def canonical_graph(self) -> Graph:
+        answer = self._ask({"do": "values"}, "reading its weights")
+        return replace(unpack(base64.b64decode(answer["graph"])), weights=self._tensors(answer))
+
+    def tensors(self) -> dict[str, Array]:
+        return self._tensors(self._ask({"do": "tensors"}, "reading its weights"))
+
+    def assign(self, values: Mapping[str, Array]) -> None:
+        self._ask({"do": "assign"}, "setting its weights", values)
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        fed = {f"input{number}": array for number, array in enumerate(inputs)}
+        return list(self._tensors(self._ask({"do": "run"}, "running it", fed)).values())
+
+    def load(self, path: Path) -> None:
+        self._ask({"do": "load", "path": str(path.absolute())}, f"reading {path.name}")
+
+    def save(self, path: Path) -> None:
+        self._ask({"do": "save", "path": str(path.absolute())}, f"writing {path.name}")
+
+    def _ask(self, message: Mapping[str, Any], doing: str, tensors: Mapping[str, Array] | None = None) -> Any:
+        return self._worker.ask(message, doing, tensors, timeout=self._timeout)
+
+    def _tensors(self, answer: Mapping[str, Any]) -> dict[str, Array]:
+        return {name: view.copy() for name, view in self._worker.outputs.read(answer["tensors"]).items()}
+
+
+def open_side(side: str | Any, inputs: Sequence[InputShape], letter: str, *, timeout: float = TIMEOUT) -> Side:
+    """The side that a user names, or the live network that a user of Python hands over."""
+    if isinstance(side, str):
+        return WorkerSide(SideName.parse(side), inputs, timeout=timeout)
+    kind = type(side[0] if isinstance(side, tuple) and side else side)
+    return LiveSide(side, inputs, f"{kind.__name__} ({letter})")

@@ -1,0 +1,124 @@
+"""Weights that move, and the proof that they did."""
+
+import numpy as np
+import pytest
+
+from zoolens.crosstrain.training.weights import read_weights, write_weights
+from zoolens.errors import ModelError, ZoolensError
+from zoolens.port.conftest import SHAPE, jax_net, keras_net, torch_net
+from zoolens.port.frameworks.msgpack_trees import read_tree, write_tree
+from zoolens.port.weights import move_weights
+
+torch = pytest.importorskip("torch")
+keras = pytest.importorskip("keras")
+jax = pytest.importorskip("jax")
+nn = torch.nn
+
+IMAGE = np.random.default_rng(0).standard_normal((2, 3, 8, 8)).astype(np.float32)
+
+
+def answer(net):
+    if isinstance(net, nn.Module):
+        with torch.no_grad():
+            return net.eval()(torch.from_numpy(IMAGE)).numpy()
+    turned = IMAGE.transpose(0, 2, 3, 1)
+    return np.asarray(net[0](net[1], turned)) if isinstance(net, tuple) else keras.ops.convert_to_numpy(net(turned))
+
+
+def test_from_torch_to_keras_and_back(tmp_path):
+    net, port = torch_net(), keras_net()
+    moved = move_weights(net, port, [SHAPE], tmp_path / "port.weights.h5")
+    assert moved.written == tmp_path / "port.weights.h5"
+    port.load_weights(moved.written)
+    np.testing.assert_allclose(answer(port), answer(net), atol=1e-5)
+    other = torch_net()
+    back = move_weights(port, other, [SHAPE], tmp_path / "net.pt")
+    assert back.written is not None
+    other.load_state_dict(torch.load(back.written, weights_only=True))
+    np.testing.assert_allclose(answer(other), answer(net), atol=1e-5)
+    assert not list(tmp_path.glob("part-*"))
+
+
+def test_from_a_checkpoint_of_each_kind(tmp_path):
+    net = torch_net()
+    torch.save(net.state_dict(), tmp_path / "net.pt")
+    expected = answer(net)
+    first = move_weights(torch_net(), jax_net(), [SHAPE], tmp_path / "j.msgpack", checkpoint=tmp_path / "net.pt")
+    assert first.written is not None
+    second = move_weights(jax_net(), keras_net(), [SHAPE], tmp_path / "k.keras", checkpoint=tmp_path / "j.msgpack")
+    assert second.written is not None
+    third = move_weights(keras_net(), torch_net(), [SHAPE], tmp_path / "t.safetensors", checkpoint=tmp_path / "k.keras")
+    assert third.written is not None
+    last = torch_net()
+    last.load_state_dict(
+        {name: torch.tensor(array) for name, array in read_weights(third.written).items()}, strict=False
+    )
+    np.testing.assert_allclose(answer(last), expected, atol=1e-5)
+
+
+def test_nothing_is_written_where_the_answers_differ(tmp_path):
+    out = tmp_path / "port.safetensors"
+    moved = move_weights(torch_net(eps=0.5), keras_net(), [SHAPE], out)
+    assert moved.written is None
+    assert not out.exists()
+    assert moved.agreement.first is not None
+    assert move_weights(torch_net(eps=0.5), keras_net(), [SHAPE], out, unproved=True).written == out
+    assert out.exists()
+
+
+def test_what_cannot_be_known_is_asked(tmp_path):
+    a = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3))
+    b = nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 6), nn.ReLU(), nn.Linear(6, 3))
+    with pytest.raises(ModelError, match="no known counterpart in A") as caught:
+        move_weights(a, b, ["4"], tmp_path / "b.pt")
+    assert "--map" in str(caught.value)
+
+
+def test_a_map_of_the_users(tmp_path):
+    draws = [nn.Linear(4, 4, bias=False) for _ in range(2)]
+    with pytest.raises(ModelError, match=r"in several ways .* weight=weight@0,1 or weight=weight@1,0"):
+        move_weights(draws[0], draws[1], ["4"], tmp_path / "b.pt", chosen={"weight": "weight"})
+    assert move_weights(draws[0], draws[1], ["4"], tmp_path / "b.pt", chosen={"weight": "weight@1,0"}).written is None
+    assert move_weights(draws[0], draws[1], ["4"], tmp_path / "b.pt", chosen={"weight": "weight@0,1"}).written
+    with pytest.raises(ModelError, match="has no tensor 'wight'"):
+        move_weights(draws[0], draws[1], ["4"], tmp_path / "b.pt", chosen={"wight": "weight"})
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda tensors: tensors.pop("0.weight"), "has no 0.weight"),
+        (lambda tensors: tensors.update(more=np.zeros(3, np.float32)), "has more, which the network does not have"),
+        (lambda tensors: tensors.update({"0.weight": np.zeros((1, 2), np.float32)}), "has the shape"),
+    ],
+)
+def test_a_checkpoint_of_another_network(tmp_path, change, words):
+    path = tmp_path / "a.safetensors"
+    net = nn.Sequential(nn.Linear(4, 3))
+    tensors = {name: tensor.numpy().copy() for name, tensor in net.state_dict().items()}
+    change(tensors)
+    write_weights(path, tensors)
+    with pytest.raises(ModelError, match=words):
+        move_weights(net, nn.Sequential(nn.Linear(4, 3)), ["4"], tmp_path / "b.pt", checkpoint=path)
+
+
+def test_formats_that_do_not_fit(tmp_path):
+    net = nn.Linear(4, 3)
+    for out, words in (("b.bin", "has no known format"), ("b.keras", "has no files that end in .keras")):
+        with pytest.raises(ZoolensError, match=words):
+            move_weights(net, net, ["4"], tmp_path / out)
+    with pytest.raises(ModelError, match="There is no file"):
+        move_weights(net, net, ["4"], tmp_path / "b.pt", checkpoint=tmp_path / "none.pt")
+
+
+def test_trees_of_arrays(tmp_path):
+    tree = {"params/conv/kernel": np.arange(6, dtype=np.float32).reshape(2, 3), "step": np.array(3)}
+    write_tree(tmp_path / "tree.msgpack", tree)
+    read = read_tree(tmp_path / "tree.msgpack")
+    assert {name: array.tolist() for name, array in read.items()} == {
+        name: array.tolist() for name, array in tree.items()
+    }
+    for content in (b"", b"\x93\x01\x02\x03", b"\x81\xa1a\xc7\x03\x02abc", b"\x81\xa1a\xc7\x05\x01hello"):
+        (tmp_path / "bad.msgpack").write_bytes(content)
+        with pytest.raises(ModelError, match="is no tree of arrays"):
+            read_tree(tmp_path / "bad.msgpack")

@@ -1,0 +1,134 @@
+"""`move_weights`: the weights of one network in another framework's network, proved by running both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from zoolens.crosstrain.training.weights import read_weights, write_weights
+from zoolens.errors import ModelError, ZoolensError
+from zoolens.graph.diff.report import Diff
+from zoolens.port.agreement import Agreement, agreement
+from zoolens.port.check import OpenPair, opened
+from zoolens.port.frameworks.base import joined
+from zoolens.port.parameter_map import ParameterMap
+from zoolens.port.sides import TIMEOUT, Side
+
+PLAIN: Final = ".safetensors"
+OWN: Final = {"torch": (".pt", ".pth"), "keras": (".keras", ".h5"), "jax": (".msgpack",)}  # a framework's own formats
+_NAMED: Final = 4
+
+
+@dataclass(frozen=True)
+class Moved:
+    """`written`: the file, or None where the answers differ and nothing was written."""
+
+    names: tuple[str, str]
+    diff: Diff
+    map: ParameterMap
+    agreement: Agreement
+    written: Path | None
+
+
+def move_weights(
+    a: str | Any,
+    b: str | Any,
+    inputs: Sequence[str],
+    out: Path,
+    *,
+    checkpoint: Path | None = None,
+    chosen: Mapping[str, str] | None = None,
+    unproved: bool = False,
+    timeout: float = TIMEOUT,
+) -> Moved:
+    """Move the weights of A into B and write B's weights to `out`, by its suffix as safetensors or in B's own format.
+
+    A has the weights that its function returned, or those of `checkpoint`. Nothing is written unless both networks give
+    equal answers, or `unproved` says that it may be. A ModelError asks for what cannot be known.
+    """
+    for path in (checkpoint, out):
+        if path is not None:
+            _check_suffix(path)
+    if checkpoint is not None and not checkpoint.is_file():
+        raise ModelError(f"There is no file {checkpoint}.")
+    if not out.absolute().parent.is_dir():
+        raise ZoolensError(f"There is no folder {out.absolute().parent}.")
+    with opened(a, b, inputs, chosen=chosen, timeout=timeout) as pair:
+        _check_format(out, pair.b)
+        _ask_for_missing(pair.map)
+        if checkpoint is not None:
+            _load(pair.a, checkpoint)
+        weights = pair.a.tensors()
+        moved = pair.map.moved(weights, pair.b.tensors())
+        pair.b.assign(moved)
+        answers = agreement(pair.a, pair.b, pair.diff, pair.fed(), weights)
+        proved = answers.agree is True
+        if proved or unproved:
+            _write(pair, out)
+        return Moved((pair.a.text, pair.b.text), pair.diff, pair.map, answers, out if proved or unproved else None)
+
+
+def _check_suffix(path: Path) -> None:
+    known = (PLAIN, *(suffix for suffixes in OWN.values() for suffix in suffixes))
+    if path.suffix not in known:
+        raise ZoolensError(f"{path.name} has no known format.", hint=f"Its name must end in one of {', '.join(known)}.")
+
+
+def _check_format(path: Path, side: Side) -> None:
+    """Refuse another framework's own format, before a long computation."""
+    own = OWN[side.framework]
+    if path.suffix not in (PLAIN, *own):
+        raise ZoolensError(
+            f"{side.text} is a network of {side.framework}, which has no files that end in {path.suffix}.",
+            hint=f"Use {PLAIN} or {', '.join(own)}.",
+        )
+    if path.suffix == ".h5" and not path.name.endswith(".weights.h5"):
+        raise ZoolensError(f"Keras writes weights to files that end in .weights.h5, not to {path.name}.")
+
+
+def _load(side: Side, checkpoint: Path) -> None:
+    if checkpoint.suffix == PLAIN:
+        given, known = read_weights(checkpoint), side.tensors()
+        counters = [name for name, array in given.items() if name not in known and array.dtype.kind in "iu"]
+        kept = {name: array for name, array in given.items() if name not in counters}
+        joined(known, kept, checkpoint.name)
+        side.assign({name: array.astype(known[name].dtype) for name, array in kept.items()})
+        return
+    if checkpoint.suffix not in OWN[side.framework]:
+        raise ZoolensError(
+            f"{checkpoint.name} is no checkpoint of {side.framework}, the framework of {side.text}.",
+            hint="Name the network that it belongs to first.",
+        )
+    side.load(checkpoint.absolute())
+
+
+def _ask_for_missing(map_: ParameterMap) -> None:
+    """Tensors of B that nothing is known to belong to are asked for, not guessed."""
+    missing = [tensor for tensor in map_.only_b if tensor.neutral is None]
+    if not missing:
+        return
+    candidates = {tensor.tensor: others for tensor, others in map_.candidates()}
+    lines = []
+    for tensor in missing[:_NAMED]:
+        names = [other.tensor for other in candidates.get(tensor.tensor, ())][:_NAMED]
+        choice = f"; {' or '.join(names)} of A would fit" if names else ""
+        lines.append(f"{tensor.tensor} ({'×'.join(map(str, tensor.shape))}: {tensor.why}{choice})")
+    more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
+    raise ModelError(
+        f"{len(missing)} tensors of B have no known counterpart in A: {'; '.join(lines)}{more}.",
+        hint="Say what belongs together with --map NAME_IN_A=NAME_IN_B, or see `zoolens port check` for what differs.",
+    )
+
+
+def _write(pair: OpenPair, out: Path) -> None:
+    if out.suffix == PLAIN:
+        write_weights(out, pair.b.tensors())
+        return
+    part = out.absolute().with_name(f"part-{out.name}")
+    try:
+        pair.b.save(part)
+        part.replace(out)
+    finally:
+        part.unlink(missing_ok=True)

@@ -1,0 +1,160 @@
+"""A check as lines for a terminal and as data for JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict
+from typing import Any, Final
+
+from zoolens.graph.diff.phrases import plural
+from zoolens.port.agreement import Agreement
+from zoolens.port.check import Check
+from zoolens.port.parameter_map import ParameterMap, Unmatched
+from zoolens.port.weights import Moved
+
+_SHOWN: Final = 8
+
+
+def check_lines(check: Check, *, everything: bool = False) -> list[str]:
+    """The verdict, what differs, what only training sees, how parameters map, and whether answers agree."""
+    lines = [
+        f"{letter}  {name}  {_versions(check, side)}"
+        for side, (letter, name) in enumerate(zip("AB", check.names, strict=True))
+    ]
+    lines += ["", check.diff.headline]
+    lines += [f"{number:3}. {difference.text}" for number, difference in enumerate(check.diff.differences, 1)]
+    lines += ["", *_training_lines(check)]
+    lines += ["", *map_lines(check.map, everything=everything)]
+    return [*lines, "", *agreement_lines(check.agreement)]
+
+
+def _versions(check: Check, side: int) -> str:
+    return f"({', '.join(f'{name} {version}' for name, version in check.versions[side].items())})"
+
+
+def _training_lines(check: Check) -> list[str]:
+    if "jax" in check.frameworks:  # a function of parameters says nothing about its training
+        told = [f"  {item.what}: A {item.a}; B {item.b}" for item in check.training]
+        return ["Dropout, statistics of norms and initial weights were not compared: a JAX function shows none.", *told]
+    if not check.training:
+        return ["Beside the structure nothing differs: types, dropout, statistics of norms, initial weights."]
+    items = [f"  {item.what}: A {item.a}; B {item.b}" for item in check.training]
+    return ["Differences that the structure does not show:", *items]
+
+
+def map_lines(map_: ParameterMap, *, everything: bool = False) -> list[str]:
+    """How many tensors move and how, and every one that does not."""
+    ways = Counter(move.how for move in map_.moves)
+    lines = [f"{plural(len(map_.moves), 'tensor')} of A {'goes' if len(map_.moves) == 1 else 'go'} to B:"]
+    if everything:
+        lines += [f"  {move.a.tensor} -> {move.b.tensor}: {move.how}" for move in map_.moves]
+    else:
+        lines += [f"  {count} {how}" for how, count in ways.most_common()]
+    for letter, tensors in (("A", map_.only_a), ("B", map_.only_b)):
+        lines += _alone_lines(letter, tensors, everything=everything)
+    for letter, names in zip("AB", map_.unused, strict=True):
+        if names:
+            lines.append(f"{plural(len(names), 'tensor')} of {letter} that no output depends on: {_few(names)}.")
+    return lines
+
+
+def _alone_lines(letter: str, tensors: tuple[Unmatched, ...], *, everything: bool) -> list[str]:
+    if not tensors:
+        return []
+    lines = [f"{plural(len(tensors), 'tensor')} of {letter} without a partner:"]
+    shown = tensors if everything else tensors[:_SHOWN]
+    for tensor in shown:
+        filled = f"; set to {tensor.neutral:g}" if tensor.neutral is not None and letter == "B" else ""
+        lines.append(f"  {tensor.tensor} ({'×'.join(map(str, tensor.shape))}): {tensor.why}{filled}")
+    if len(shown) < len(tensors):
+        lines.append(f"  … and {len(tensors) - len(shown)} more; see all with --all.")
+    return lines
+
+
+def _few(names: tuple[str, ...]) -> str:
+    shown = ", ".join(names[:_SHOWN])
+    return f"{shown} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown
+
+
+def agreement_lines(agreement: Agreement) -> list[str]:
+    """Whether the outputs agree, by how much, and where the networks part."""
+    lines = [_outputs(agreement)]
+    if agreement.first is not None:
+        first, kind = agreement.first, agreement.first.op.replace("_", " ")
+        lines.append(f"They part first at {first.a} of A and {first.b} of B ({kind}), by {first.error:.1e}.")
+    elif agreement.compared:
+        lines.append(f"No aligned layer parts: {plural(agreement.compared, 'pair')} were computed in float64.")
+    if agreement.layers:
+        lines.append(f"Layers were not compared one by one: {agreement.layers}")
+    return lines
+
+
+def _outputs(agreement: Agreement) -> str:
+    if agreement.random:
+        sides = " and ".join(agreement.random)
+        return f"Given the same input again, {sides} answers with other numbers, so that answers cannot be compared."
+    if agreement.why == "shape":
+        return "With the same weights and input, the outputs have other shapes."
+    if agreement.why == "not finite":
+        return "With the same weights and input, an output is not finite."
+    figures = f"{agreement.error:.1e} apart; rounding alone moves them by up to {agreement.floor:.1e}"
+    words = {True: "the outputs agree", False: "the outputs differ", None: "nothing can be told from the outputs"}
+    return f"With the same weights and input, {words[agreement.agree]} ({figures})."
+
+
+def moved_lines(moved: Moved, *, everything: bool = False) -> list[str]:
+    """How the weights moved, whether the answers prove it, and what was written."""
+    lines = [*map_lines(moved.map, everything=everything), "", *agreement_lines(moved.agreement)]
+    if not moved.agreement.agree and moved.diff.differences:
+        lines += [moved.diff.headline, *(f"  {difference.text}" for difference in moved.diff.differences)]
+    if moved.written is None:
+        return [
+            *lines,
+            "",
+            "Nothing was written, for the two networks do not answer alike; --unproved writes all the same.",
+        ]
+    proved = "" if moved.agreement.agree else ", unproved"
+    return [*lines, "", f"The weights of {moved.names[1]} are in {moved.written}{proved}."]
+
+
+def moved_data(moved: Moved) -> dict[str, Any]:
+    return {
+        "a": moved.names[0],
+        "b": moved.names[1],
+        "diff": moved.diff.as_data(),
+        "map": map_data(moved.map),
+        "agreement": agreement_data(moved.agreement),
+        "written": str(moved.written) if moved.written else None,
+    }
+
+
+def check_data(check: Check) -> dict[str, Any]:
+    return {
+        "a": {"name": check.names[0], "framework": check.frameworks[0], "versions": dict(check.versions[0])},
+        "b": {"name": check.names[1], "framework": check.frameworks[1], "versions": dict(check.versions[1])},
+        "same": check.same,
+        "diff": check.diff.as_data(),
+        "training": [asdict(item) for item in check.training],
+        "map": map_data(check.map),
+        "agreement": agreement_data(check.agreement),
+    }
+
+
+def map_data(map_: ParameterMap) -> dict[str, Any]:
+    return {
+        "complete": map_.complete,
+        "lossless": map_.lossless,
+        "moves": [
+            {"a": move.a.tensor, "b": move.b.tensor, "role": move.role, "how": move.how, "layers": list(move.layers)}
+            for move in map_.moves
+        ],
+        "only_a": [asdict(tensor) for tensor in map_.only_a],
+        "only_b": [asdict(tensor) for tensor in map_.only_b],
+        "unused_a": list(map_.unused[0]),
+        "unused_b": list(map_.unused[1]),
+    }
+
+
+def agreement_data(agreement: Agreement) -> dict[str, Any]:
+    finite = agreement.error if agreement.error != float("inf") else None
+    return {**asdict(agreement), "error": finite, "agree": agreement.agree}

@@ -1,0 +1,112 @@
+"""The process that runs the user's code: it calls their function once, and answers what is asked about the network.
+
+{"do": "open"} calls the function; the other requests are about what it returned. Tensors lie in the shared memory.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from zoolens.engine.service import Message, Service
+from zoolens.errors import ModelError
+from zoolens.graph.passes.canonical import canonical
+from zoolens.graph.serialisation import pack
+from zoolens.port.frameworks.base import LiveNetwork
+from zoolens.port.frameworks.recognition import recognised
+from zoolens.port.origins import graph_and_origins, packed_origins
+from zoolens.port.user_code import call_user_function, user_errors
+
+
+def main(settings: Mapping[str, Any], began_ns: int) -> None:
+    side = _Side(Service(settings, began_ns))
+    side.service.serve(side.answer, doing)
+
+
+def doing(request: Mapping[str, Any]) -> str:
+    """The function's name for the request that opens a side, else what is done with its network."""
+    if request.get("do") == "open":
+        return f"Calling {Path(str(request.get('code'))).name}:{request.get('function')}"
+    return f"The request {request.get('do')!r} to the network"
+
+
+class _Side:
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self._code = ""
+        self._network: LiveNetwork | None = None
+        self._answers: dict[str, Callable[[Message], Any]] = {
+            "open": self._open,
+            "graph": self._graph,
+            "tensors": self._tensors,
+            "assign": self._assign,
+            "run": self._run,
+            "values": self._values,
+            "save": self._save,
+            "load": self._load,
+            "close": lambda _: {},
+        }
+
+    def answer(self, request: Message) -> Any:
+        return self._answers[request["do"]](request)
+
+    @property
+    def network(self) -> LiveNetwork:
+        if self._network is None:
+            raise ModelError("No network is open in this process.")
+        return self._network
+
+    def _open(self, request: Message) -> Any:
+        self._code = str(request["code"])
+        made = call_user_function(self._code, str(request["function"]))
+        shapes = [tuple(int(extent) for extent in shape) for shape in request["shapes"]]
+        with user_errors(self._code):
+            self._network = recognised(made, shapes, list(request["kinds"]), str(request["name"]))
+            facts = self.network.facts()
+        return {
+            "framework": self.network.framework,
+            "dtype": self.network.dtype(),
+            "facts": facts.model_dump(mode="json"),
+        }
+
+    def _graph(self, _: Message) -> Any:
+        with user_errors(self._code):
+            graph, origins = graph_and_origins(self.network)
+        rows, indices = packed_origins(origins)
+        return {"graph": base64.b64encode(pack(graph)).decode(), "origins": rows, "tensors": self._written(indices)}
+
+    def _values(self, _: Message) -> Any:
+        """The canonical graph's own tensors, with the network's current values."""
+        with user_errors(self._code):
+            graph = canonical(self.network.graph())
+        return {"graph": base64.b64encode(pack(graph)).decode(), "tensors": self._written(graph.weights)}
+
+    def _tensors(self, _: Message) -> Any:
+        return {"tensors": self._written(self.network.tensors())}
+
+    def _assign(self, request: Message) -> Any:
+        self.network.assign(self._sent(request))
+        return {}
+
+    def _run(self, request: Message) -> Any:
+        fed = list(self._sent(request).values())
+        with user_errors(self._code):
+            answers = self.network.run(fed)
+        return {"tensors": self._written({f"output{number}": answer for number, answer in enumerate(answers)})}
+
+    def _save(self, request: Message) -> Any:
+        self.network.save(Path(str(request["path"])))
+        return {}
+
+    def _load(self, request: Message) -> Any:
+        self.network.load(Path(str(request["path"])))
+        return {}
+
+    def _sent(self, request: Message) -> dict[str, Any]:
+        """Copies: JAX computes with the memory of the arrays it is given, and this one is written again."""
+        return {name: view.copy() for name, view in self.service.inputs.read(request["tensors"]).items()}
+
+    def _written(self, tensors: Mapping[str, Any]) -> Any:
+        return self.service.outputs.write(tensors)
