@@ -35,6 +35,7 @@ SLOW = {  # several networks of several libraries are built
     "diff.md": {0},
     "graph.md": {0, 1},
     "papers.md": {0},
+    "port.md": {0},
     "cost.md": {0},
     "python-api.md": {8, 10},
 }

@@ -183,7 +183,8 @@ def _compared(diff: Diff, a: Mapping[str, Array], b: Mapping[str, Array]) -> Ite
     for one, other in sorted(both, key=lambda nodes: place[nodes[0].name]):
         if one.name in a and other.name in b and one.op not in _LEAVES:
             values = _facing(b[other.name], a[one.name].shape)
-            yield Parting(_name(one), _name(other), one.op, deviation(values, a[one.name]).error)
+            kind = f"{one.op} with its norm" if one.get("norm") else one.op
+            yield Parting(_name(one), _name(other), kind, deviation(values, a[one.name]).error)
 
 
 def _name(node: Node) -> str:

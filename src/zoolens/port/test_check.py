@@ -54,7 +54,7 @@ def test_the_way_back_is_the_same_map():
 @pytest.mark.parametrize(
     ("a", "b", "cause", "op"),
     [
-        ({}, {"eps": 1e-5}, causes.EPSILON, "conv"),
+        ({}, {"eps": 1e-5}, causes.EPSILON, "conv with its norm"),
         ({}, {"same": True}, causes.PADDING, "conv"),
         ({"act": nn.GELU}, {"act": lambda x: keras.activations.gelu(x, approximate=True)}, causes.CONSTANT, "gelu"),
         ({"act": nn.ReLU6}, {}, causes.ACTIVATION, "relu6"),

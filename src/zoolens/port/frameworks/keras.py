@@ -120,9 +120,9 @@ def _walkable(keras: Any, model: Any, shapes: Sequence[tuple[int, ...]], kinds: 
     try:
         if hasattr(model, "_nodes_by_depth") or isinstance(model, keras.Sequential):
             _check_inputs(model, shapes)
-            return model if _sized(model, shapes) else keras.Model(inputs, model(fed))
+            return model if _sized(model, shapes) else keras.Model(fed, model(fed))
         model(fed)  # builds its layers
-        return keras.Model(inputs, model.call(fed))
+        return keras.Model(fed, model.call(fed))
     except ModelError:
         raise
     except Exception as error:

@@ -81,5 +81,5 @@ def _library() -> Any:
     try:
         import msgpack
     except ImportError as error:
-        raise MissingDependency("Reading and writing .msgpack files", "msgpack") from error
+        raise MissingDependency("Reading and writing .msgpack files", "msgpack", "jax") from error
     return msgpack
