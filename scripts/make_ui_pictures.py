@@ -23,12 +23,15 @@ QUIET = 700  # milliseconds without a request before a picture is taken
 # name of the picture -> the view, a text that must be there, and whether it is dark; what else is done is in `prepare`
 PICTURES = {
     "models": ("#/models?measured=yes&sort=-claimed_top1", "demo:resnet-tiny", False),
+    "run": ("#/run/last?tab=inputs&shown=wrong", "Download as JSON", False),
     "live": ("#/live?with=demo:lenet-torch+in+litert&with=demo:lenet-int8&with=demo:mlp-small", "Waits", False),
 }
 
 
 async def prepare(page: Any, name: str) -> None:
     """What a reader does before there is something to see."""
+    if name == "run":
+        await page.locator(".gallery img").first.wait_for(timeout=60_000)
     if name == "live":
         await page.get_by_role("button", name="Example 3").click()
         for card in await page.get_by_role("article").all():

@@ -200,20 +200,3 @@ def test_what_went_wrong_is_said_with_what_to_do(chromium, troubled):
 
 def test_everybody_can_read_it(look_everywhere, measured):
     look_everywhere(f"#/run/{measured[1].id}?tab=inputs", expect="200 of 200 inputs.")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("tab", "words"),
-    [
-        ("figures", "Value [95 %]"),
-        ("confusion", "Pick a cell"),
-        ("calibration", "Expected calibration error"),
-        ("classes", "occur as a label"),
-        ("latency", "undisturbed"),
-        ("observations", "observations."),
-        ("stack", "Stages"),
-    ],
-)
-def test_everybody_can_read_every_part_of_it(look_everywhere, measured, tab, words):
-    look_everywhere(f"#/run/{measured[1].id}?tab={tab}", expect=words)

@@ -3,8 +3,8 @@ import { useEffect } from "preact/hooks";
 import type { InputItem, PredictedAnswer, PredictionItem } from "../answers";
 import { resourceUrl, useAnswer } from "../api";
 import { setQuery, useRoute } from "../router";
+import { Part, useOffset } from "./listing";
 import { ErrorState, Loading } from "./states";
-import { Pager } from "./table";
 
 const LIMIT = 24;
 const PAUSE = 1000; // milliseconds until data that are being opened are asked for again
@@ -105,7 +105,7 @@ export function Gallery({ run, other }: GalleryProps) {
 
 function Inputs({ run, other, shown, order }: GalleryProps & { shown: string; order: string }) {
   const { query } = useRoute();
-  const offset = Number(query.get("offset") ?? 0) || 0;
+  const offset = useOffset();
   const narrowed = ["label", "answer", "bin"].some((name) => query.get(name));
   const { answer: page, error, loading, again } = useAnswer("/runs/{run}/predictions", {
     run,
@@ -139,22 +139,21 @@ function Inputs({ run, other, shown, order }: GalleryProps & { shown: string; or
           <bdi>{pictures.sentence}</bdi>
         </p>
       )}
-      {page.rows.length === 0 && (
-        <p>
-          {shown === "disagreeing" && !narrowed ? "Both give the same answer to every input." : "There is no such input."}
-        </p>
-      )}
-      <ul class="gallery" aria-label={other ? "Answers of both runs" : "Inputs"} aria-busy={loading}>
-        {page.rows.map((row) => (
-          <Card key={row.index} run={run} row={row} seen={pictures.items.get(row.index)} both={Boolean(other)} />
-        ))}
-      </ul>
-      <Pager
-        offset={offset}
+      <Part
+        part={page}
         limit={LIMIT}
-        total={page.total}
-        onOffset={(next) => setQuery({ offset: next ? String(next) : "" })}
-      />
+        nothing={
+          <p>
+            {shown === "disagreeing" && !narrowed ? "Both give the same answer to every input." : "There is no such input."}
+          </p>
+        }
+      >
+        <ul class="gallery" aria-label={other ? "Answers of both runs" : "Inputs"} aria-busy={loading}>
+          {page.rows.map((row) => (
+            <Card key={row.index} run={run} row={row} seen={pictures.items.get(row.index)} both={Boolean(other)} />
+          ))}
+        </ul>
+      </Part>
     </>
   );
 }

@@ -8,8 +8,9 @@ import { FigureCell, Moment, Tile } from "../components/figure";
 import { Gallery } from "../components/gallery";
 import { Calibration, Confusion } from "../components/judged";
 import { PageLink } from "../components/link";
+import { Part, useOffset } from "../components/listing";
 import { EmptyState, ErrorState, Loading } from "../components/states";
-import { type Column, Pager, Table } from "../components/table";
+import { type Column, Table } from "../components/table";
 import { Tabs } from "../components/tabs";
 import { WordTable } from "../components/words";
 import { setQuery, useQueryState, useRoute } from "../router";
@@ -300,7 +301,7 @@ function Latency({ run }: { run: string }) {
 function Observations({ run }: { run: string }) {
   const { query } = useRoute();
   const metric = query.get("metric") ?? "";
-  const offset = Number(query.get("first") ?? 0) || 0;
+  const offset = useOffset("first");
   const { answer, error, loading, again } = useAnswer("/runs/{run}/observations", {
     run,
     metric: metric ? [metric] : [],
@@ -328,19 +329,15 @@ function Observations({ run }: { run: string }) {
       <p class="found" role="status">
         {answer.total.toLocaleString("en")} observation{answer.total === 1 ? "" : "s"}.
       </p>
-      <Table
-        label="Observations"
-        columns={OBSERVATIONS}
-        rows={answer.rows}
-        rowKey={(row) => `${row.stage} ${row.figure.metric}@${row.figure.scope}`}
-        busy={loading}
-      />
-      <Pager
-        offset={offset}
-        limit={LISTED}
-        total={answer.total}
-        onOffset={(next) => setQuery({ first: next ? String(next) : "" })}
-      />
+      <Part part={answer} limit={LISTED} parameter="first" nothing={<EmptyState title="It has no such metric." />}>
+        <Table
+          label="Observations"
+          columns={OBSERVATIONS}
+          rows={answer.rows}
+          rowKey={(row) => `${row.stage} ${row.figure.metric}@${row.figure.scope}`}
+          busy={loading}
+        />
+      </Part>
     </>
   );
 }
