@@ -26,7 +26,8 @@ def workshop(tmp_path_factory, explorer):
     from zoolens.ui.settings import Settings
 
     home = tmp_path_factory.mktemp("workshop")
-    with at_home(home):
+    with at_home(home), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ZOOLENS_ZOO_PATH", str(home))
         structure_of([SHALLOW, BLOCKS])
         with serving(Settings()) as url:
             yield url, home
@@ -100,6 +101,18 @@ def test_colours_are_those_of_the_cost_that_is_chosen(window):
     expect(legend).to_contain_text("40 % and more")
     page.get_by_label("Colour by").select_option("parameters")
     expect(page.get_by_role("list", name="Share of the network's parameters")).to_be_visible()
+
+
+def test_a_model_that_was_added_is_listed_when_asked_for(window, workshop):
+    page = window.visit("#/models?q=added", expect="No model fits.")
+    (workshop[1] / "added.yaml").write_text(
+        "zoolens: 1\nname: added\ninputs: [{shape: [null, 1, 28, 28]}]\noutputs: [{}]\nassets: []\n", encoding="utf-8"
+    )
+    page.get_by_role("button", name="List the zoos again").click()
+    expect(page.get_by_role("link", name="folder:added")).to_be_visible()
+    page.get_by_role("link", name="folder:added").click()
+    expect(page.get_by_text("there is no importer for")).to_be_visible()
+    expect(page.get_by_role("button", name="Read this network")).to_have_count(0)
 
 
 @pytest.fixture(scope="module")

@@ -96,6 +96,7 @@ def test_a_picked_trial_shows_how_both_sides_learnt_and_its_explanation(reader, 
     expect(picked.get_by_role("region", name="Shares of the gap")).to_contain_text("90 %")
     picked.get_by_text("All that the command said").click()
     expect(picked).to_contain_text(f"all are in the study {explained.study}")
+    expect(picked).to_contain_text("published without its recipe, so that its gap cannot be explained here")
     page.wait_for_url("**trial=t1*")
 
 

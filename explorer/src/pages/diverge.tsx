@@ -123,10 +123,12 @@ function Divergence({ id }: { id: string }) {
       <div class="tiles">
         <Tile figure={answer.flips.toLocaleString("en")} title={`of ${answer.inputs.toLocaleString("en")} answers differ`} />
         <Tile figure={answer.first || "none"} title="first layer beyond rounding" />
-        <Tile
-          figure={answer.causes.length ? `${answer.causes.filter((cause) => cause.proved).length} of ${answer.causes.length}` : "none"}
-          title={answer.causes.length ? "causes are proved" : "cause was looked for or found"}
-        />
+        {answer.causes.length > 0 && (
+          <Tile
+            figure={`${answer.causes.filter((cause) => cause.proved).length} of ${answer.causes.length}`}
+            title={answer.causes.length === 1 ? "cause is proved" : "causes are proved"}
+          />
+        )}
       </div>
       <Causes answer={answer} />
       {answer.growth && (

@@ -29,7 +29,11 @@ export function LivePage() {
   return (
     <>
       <h1>Live</h1>
-      <p>One image through several classifiers, each with its own preprocessing, in a sandboxed process of its own.</p>
+      <p>
+        One image through several classifiers, each with its own preprocessing, in a sandboxed process of its own. Text can be
+        given to no model yet: manifests declare images and arrays of numbers, but neither words nor a tokenizer that would
+        turn them into numbers.
+      </p>
       <div class="live">
         <section aria-label="Image">
           <Drop picture={picture} onImage={setImage} />

@@ -66,7 +66,12 @@ def growth_chart(layers: Sequence[Mapping[str, Any]]) -> Chart:
         "height": 280,
         "mark": {"type": "line", "point": {"size": 24}, "strokeWidth": 1.5},
         "encoding": {
-            "x": {"field": "place", "type": "quantitative", "axis": axis("layer"), "scale": {"zero": False}},
+            "x": {
+                "field": "place",
+                "type": "quantitative",
+                "axis": axis("layer", tickMinStep=1),
+                "scale": {"zero": False},
+            },
             "y": {
                 "field": "error",
                 "type": "quantitative",

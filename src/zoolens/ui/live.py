@@ -154,7 +154,12 @@ def _open(model: str, runtime: str | None) -> _Opened:
     placement = place(model, runtime=runtime, options=Options())
     manifest = placement.manifest
     output = manifest.outputs[0]
-    if not task_named(output.task).discrete or len(manifest.inputs) != 1 or manifest.inputs[0].modality != "image":
+    if len(manifest.inputs) == 1 and manifest.inputs[0].modality != "image":
+        raise ModelError(
+            f"{placement.entry.ref} takes an {manifest.inputs[0].modality}, not an image.",
+            hint="Choose another model. Text can be given to none: manifests declare no words and no tokenizer.",
+        )
+    if not task_named(output.task).discrete or len(manifest.inputs) != 1:
         raise ModelError(f"{placement.entry.ref} is no classifier of images.", hint="Choose another model.")
     session = placement.open_isolated()
     try:

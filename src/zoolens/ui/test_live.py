@@ -1,6 +1,7 @@
 """One image through models: decoded apart, answered as the manifest says, refused where it is none."""
 
 import io
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from PIL import Image
 
 from zoolens.datasets.opening import open_dataset
 from zoolens.errors import DatasetError, ZoolensError
+from zoolens.manifests.schema import Input
 from zoolens.ui.live import LiveModels
 
 pytest.importorskip("ai_edge_litert")
@@ -69,6 +71,22 @@ def test_the_model_that_was_not_used_for_longest_is_closed(monkeypatch, tmp_path
         assert live.answer("demo:mlp-small", "litert", pixels, 1).opened
         assert not live.answer("demo:mlp-small", "litert", pixels, 1).opened
         assert live.answer("demo:lenet-int8", "litert", pixels, 1).opened
+
+
+def test_a_model_that_takes_no_image_says_what_it_takes(live, tmp_path, monkeypatch):
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path))
+    (tmp_path / "tiny.json").write_text('{"classes": 3, "input": [4]}')
+    (tmp_path / "tiny.yaml").write_text(
+        "zoolens: 1\nname: tiny\ninputs: [{modality: array, shape: [null, 4], layout: NC}]\n"
+        "outputs: [{labels: [ant, bee, cat]}]\nassets: [{format: fake, files: [{location: tiny.json}]}]\n"
+    )
+    with pytest.raises(ZoolensError, match=r"takes an array, not an image.*Text can be given to none"):
+        live.answer(str(tmp_path / "tiny.yaml"), "fake", np.zeros((2, 2, 1), np.uint8), 1)
+
+
+def test_no_manifest_can_declare_text_which_the_page_says():
+    """When this fails, the page Live and docs/ui.md have to offer text."""
+    assert get_args(Input.model_fields["modality"].annotation) == ("image", "array")
 
 
 def test_a_model_that_is_none_is_a_sentence(live, tmp_path, monkeypatch):

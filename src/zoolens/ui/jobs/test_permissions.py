@@ -11,7 +11,9 @@ from zoolens.ui.jobs.kinds import (
     CompareJob,
     DivergeJob,
     EvaluateJob,
+    ExplainJob,
     JobParameters,
+    NetworkJob,
     QueryJob,
     TraceJob,
 )
@@ -36,6 +38,10 @@ GOOD = (
     CompareJob(a="demo:lenet-torch@1.0.0", b="demo:lenet-jax"),
     TraceJob(model="demo:lenet-torch"),
     DivergeJob(a="demo:lenet-torch@openvino:precision=float32", b="demo:lenet-torch@onnxruntime", data="demo"),
+    NetworkJob(model="demo:lenet-torch@1.0.0"),
+    NetworkJob(model="{allowed}/net.onnx"),
+    ExplainJob(study="--store=/etc/passwd", trial="-t"),
+    ExplainJob(study="digits", trial="t1", frameworks=["torch", "jax"], replicates=2),
     QueryJob(text="SELECT MODELS CORR x WITHIN 95%"),
 )
 BAD = (
@@ -63,6 +69,9 @@ BAD = (
     DivergeJob(a="demo:x@remote:http://10.0.0.1", b="last"),
     DivergeJob(a="/x.onnx@openvino", b="last"),
     DivergeJob(a="last", b="last~1", data="/data"),
+    NetworkJob(model="/etc/passwd"),
+    NetworkJob(model="{allowed}/link.onnx"),
+    ExplainJob(study="digits", trial="t1", frameworks=["torch"]),
 )
 
 
@@ -95,7 +104,7 @@ def test_every_job_is_a_command_that_there_is(parameters):
     name, *arguments = parameters.arguments()
     command = cli.get_command(None, name)
     options = {option for parameter in command.params for option in parameter.opts}
-    if name == "trace":
+    if name in ("trace", "crosstrain"):
         command = command.get_command(None, arguments.pop(0))
         options = {option for parameter in command.params for option in parameter.opts}
     before = arguments[: arguments.index("--")] if "--" in arguments else arguments

@@ -1,0 +1,91 @@
+"""An audit and a comparison of two stacks that are started in the browser, really run, and end on the page that shows
+what they found."""
+
+import json
+
+import pytest
+
+pytest.importorskip("playwright")
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+pytest.importorskip("ai_edge_litert")
+from browsing import Visitor, at_home, serving
+from playwright.sync_api import expect
+
+from zoolens.audit.auditing import audit_models
+from zoolens.ui.jobs.folder import job_folders
+
+PATIENCE = 180_000  # milliseconds for a job
+
+
+@pytest.fixture(scope="module")
+def workshop(tmp_path_factory, explorer):
+    """The address of an explorer over an empty store, and its home."""
+    from zoolens import open_store
+    from zoolens.ui.settings import Settings
+
+    home = tmp_path_factory.mktemp("real-jobs")
+    with at_home(home):
+        open_store().close()
+        with serving(Settings(zoos=("demo", "onnx"))) as url:
+            yield url, home
+
+
+@pytest.fixture
+def window(chromium, workshop):
+    made = Visitor(chromium, workshop[0])
+    yield made
+    made.check()
+    made.close()
+
+
+def test_an_audit(window, workshop):
+    page = window.visit("#/audit", expect="No audit was started here yet.")
+    page.get_by_role("textbox", name="Zoos").fill("onnx")
+    page.get_by_role("textbox", name="Architectures").fill("squeezenet1_0")
+    page.get_by_role("button", name="Audit", exact=True).click()
+    page.get_by_role("link", name="Findings of Audit squeezenet1_0 of onnx").click(timeout=PATIENCE)
+    with at_home(workshop[1]):
+        audit = audit_models(zoos=["onnx"], archs=["squeezenet1_0"])
+    assert audit.findings  # the package's graph of that name is another network
+    expect(page.get_by_text(f"{len(audit.findings)} of {len(audit.findings)} findings")).to_be_visible()
+    words = window.text()
+    for finding in audit.findings:
+        assert finding.title in words
+        assert all(line in words for line in finding.evidence)
+    page.get_by_role("link", name="onnx:light/squeezenet").first.click()
+    expect(page.get_by_text("counted from the network")).to_be_visible()  # which the audit has read
+
+
+def test_where_two_stacks_part(window, workshop):
+    page = window.visit("#/diverge", expect="No two stacks were compared here yet.")
+    page.get_by_role("textbox", name="A", exact=True).fill("demo:lenet-int8@onnxruntime")
+    page.get_by_role("textbox", name="B", exact=True).fill("demo:lenet-int8@litert")
+    page.get_by_label("Inputs").fill("6")
+    page.get_by_role("button", name="Find where they part").click()
+    page.get_by_role("link", name="Result of Diverge").click(timeout=PATIENCE)
+    expect(page.locator(".verdict")).to_be_visible()
+    printed = json.loads(newest(workshop[1]).output_file.read_bytes())
+    expect(page.locator(".verdict")).to_have_text(printed["verdict"])
+    words = window.text()
+    assert all(sentence in words for sentence in printed["sentences"])
+    assert (printed["first"]["layer"] if printed["first"] else "none") in words
+    for cause in printed["causes"]:
+        assert f"{'Proved' if cause['proved'] else 'Suspected, not proved'}: {cause['sentence']}." in words
+    rows = page.get_by_role("region", name="Layers of both stacks").locator("tbody tr")
+    expect(rows).to_have_count(len(printed["layers"]))
+    for place, layer in enumerate(printed["layers"]):
+        assert layer["layer"] in rows.nth(place).inner_text()
+        assert layer["verdict"] in rows.nth(place).inner_text()
+    expect(page.locator(".chart")).to_contain_text("How the difference grows")
+
+
+def newest(home):
+    with at_home(home):
+        return job_folders()[0]
+
+
+def test_everybody_can_read_it(look_everywhere, workshop):
+    job = newest(workshop[1])
+    look_everywhere(f"#/diverge/{job.id}", expect="All that was found", url=workshop[0])
+    look_everywhere("#/diverge", expect="Result", url=workshop[0])
