@@ -322,10 +322,10 @@ function Figures({ answer }: { answer: Comparison }) {
 /** Both answers to every input, and what each run confuses and knows of itself. */
 function Inputs({ answer }: { answer: Comparison }) {
   const { a, b } = answer;
-  const both = (one: (letter: string, run: ComparedRun) => ComponentChildren) => (
+  const both = (column: (letter: string, run: ComparedRun) => ComponentChildren) => (
     <div class="sides">
-      <div class="column">{one("A", a)}</div>
-      <div class="column">{one("B", b)}</div>
+      <div class="column">{column("A", a)}</div>
+      <div class="column">{column("B", b)}</div>
     </div>
   );
   /** Inputs of A are on this page; those of B alone are on the page of its run, with A beside it. */

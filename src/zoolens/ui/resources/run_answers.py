@@ -39,7 +39,7 @@ from zoolens.ui.word_tables import WordTable, word_table
 MOST_CLASSES: Final = 2000  # that are listed
 _LARGEST: Final = 1 << 31
 
-Told = TypeVar("Told")
+Described = TypeVar("Described")
 
 
 class AnsweringRunQuery(Query):
@@ -154,8 +154,8 @@ def _answered(side: SideAnswer) -> PredictedAnswer:
         score=side.score,
         right=side.right,
         best=[
-            ScoredClass(number=one.number, name=one.name, score=one.score, words=probability(one.score))
-            for one in side.best
+            ScoredClass(number=ranked.number, name=ranked.name, score=ranked.score, words=probability(ranked.score))
+            for ranked in side.best
         ],
     )
 
@@ -192,7 +192,7 @@ class RunCalibration(Answer):
 
 
 def confusion(context: Context, query: AnsweringRunQuery) -> RunConfusion:
-    def tell(answers: Signature) -> RunConfusion:
+    def describe(answers: Signature) -> RunConfusion:
         confused = confusion_of(answers)
         chart = confusion_chart(confused)
         return RunConfusion(
@@ -203,13 +203,13 @@ def confusion(context: Context, query: AnsweringRunQuery) -> RunConfusion:
             pairs=[ClassPair(label=pair.label, answer=pair.answer) for pair in confused.pairs],
         )
 
-    return _told(
-        context, query, tell, lambda reason: RunConfusion(reason=reason, title="", chart=None, table=None, pairs=[])
+    return _described(
+        context, query, describe, lambda reason: RunConfusion(reason=reason, title="", chart=None, table=None, pairs=[])
     )
 
 
 def calibration(context: Context, query: AnsweringRunQuery) -> RunCalibration:
-    def tell(answers: Signature) -> RunCalibration:
+    def describe(answers: Signature) -> RunCalibration:
         reliability = reliability_of(answers)
         chart = reliability_chart(reliability)
         return RunCalibration(
@@ -220,19 +220,22 @@ def calibration(context: Context, query: AnsweringRunQuery) -> RunCalibration:
             table=word_table(bins_table(reliability)),
         )
 
-    return _told(
-        context, query, tell, lambda reason: RunCalibration(reason=reason, title="", ece="", chart=None, table=None)
+    return _described(
+        context, query, describe, lambda reason: RunCalibration(reason=reason, title="", ece="", chart=None, table=None)
     )
 
 
-def _told(
-    context: Context, query: AnsweringRunQuery, tell: Callable[[Signature], Told], refuse: Callable[[str], Told]
-) -> Told:
-    """What is told of the answers of a run, or why it cannot be told."""
+def _described(
+    context: Context,
+    query: AnsweringRunQuery,
+    describe: Callable[[Signature], Described],
+    refuse: Callable[[str], Described],
+) -> Described:
+    """What `describe` makes of the answers of a run, or what `refuse` makes of the reason why there are none."""
     run = context.store.run(query.run)
     try:
         context.store.measured_run(run.id, ANSWERING_KINDS)
-        return tell(context.answers.answers(run))
+        return describe(context.answers.answers(run))
     except StoreError:
         raise
     except ZoolensError as error:
@@ -275,13 +278,13 @@ class ClassList(Answer):
 
 
 def classes(context: Context, query: ClassesQuery) -> ClassList:
-    def tell(answers: Signature) -> ClassList:
+    def describe(answers: Signature) -> ClassList:
         items = _classes(answers, _recalls(context, answers.run))
         items.sort(key=_KEYS[query.order])
         scored = bool(np.isfinite(answers.score[:, 0]).any())
         return ClassList(reason="", scored=scored, total=len(items), rows=items[:MOST_CLASSES])
 
-    return _told(context, query, tell, lambda reason: ClassList(reason=reason, scored=False, total=0, rows=[]))
+    return _described(context, query, describe, lambda reason: ClassList(reason=reason, scored=False, total=0, rows=[]))
 
 
 def _recalls(context: Context, run: Run) -> dict[int | None, Observation]:

@@ -35,14 +35,16 @@ def answered(store, name="ours", labels=LABELS, given=GIVEN, **more):
 def test_what_is_confused_leads_to_the_inputs(home, client):
     run = answered(home)
     ask = client()
-    told = ask.get(f"{PREFIX}/runs/{run.id}/confusion").json()
+    answer = ask.get(f"{PREFIX}/runs/{run.id}/confusion").json()
     confusion = confusion_of(judged_predictions(home, run))
-    assert told["reason"] == ""
-    assert told["pairs"] == [{"label": pair.label, "answer": pair.answer} for pair in confusion.pairs]
-    assert told["table"]["rows"][0][:3] == ["cat", "dog", "2 of 4"]
-    (cell,) = (one for one in told["chart"]["data"]["values"] if (one["label_number"], one["answer_number"]) == (0, 1))
+    assert answer["reason"] == ""
+    assert answer["pairs"] == [{"label": pair.label, "answer": pair.answer} for pair in confusion.pairs]
+    assert answer["table"]["rows"][0][:3] == ["cat", "dog", "2 of 4"]
+    (cell,) = (
+        one for one in answer["chart"]["data"]["values"] if (one["label_number"], one["answer_number"]) == (0, 1)
+    )
     assert cell["count"] == 2
-    page = ask.get(f"{PREFIX}/runs/{run.id}/predictions", params=told["pairs"][0]).json()
+    page = ask.get(f"{PREFIX}/runs/{run.id}/predictions", params=answer["pairs"][0]).json()
     assert ([row["index"] for row in page["rows"]], page["total"], page["inputs"]) == ([3, 6], 2, 12)
     assert [one["name"] for one in page["rows"][0]["ours"]["best"]][:1] == ["dog"]
     assert page["rows"][0]["ours"]["best"][0]["words"] == "70.0 %"
@@ -59,13 +61,13 @@ def test_each_bin_of_the_calibration_has_the_inputs_that_it_counts(home, client)
     columns = class_columns(probabilities, np.maximum(labels, 0))
     run = write_run(home, "half", columns, labels, classes=NAMES)
     ask = client()
-    told = ask.get(f"{PREFIX}/runs/{run.id}/calibration").json()
+    answer = ask.get(f"{PREFIX}/runs/{run.id}/calibration").json()
     reliability = reliability_of(judged_predictions(home, run))
-    assert told["ece"] == with_interval(reliability.ece)
+    assert answer["ece"] == with_interval(reliability.ece)
     for number, part in enumerate(reliability.bins):
         page = ask.get(f"{PREFIX}/runs/{run.id}/predictions?bin={number}").json()
-        assert page["total"] == part.n == int(told["table"]["rows"][number][1])
-        assert page["bin"] in told["table"]["rows"][number][0]
+        assert page["total"] == part.n == int(answer["table"]["rows"][number][1])
+        assert page["bin"] in answer["table"]["rows"][number][0]
     assert sum(part.n for part in reliability.bins) == 55
 
 
@@ -98,9 +100,9 @@ def test_what_cannot_be_told_is_said(home, client, columns, labels, words):
         run = write_run(home, "other", given, labels, about=about)
     ask = client()
     for part in ("confusion", "calibration"):
-        told = ask.get(f"{PREFIX}/runs/{run.id}/{part}").json()
-        assert told["chart"] is None
-        assert words in told["reason"]
+        answer = ask.get(f"{PREFIX}/runs/{run.id}/{part}").json()
+        assert answer["chart"] is None
+        assert words in answer["reason"]
     classes = ask.get(f"{PREFIX}/runs/{run.id}/classes").json()
     assert bool(classes["rows"]) == ("label" in words)
 
@@ -125,16 +127,16 @@ def test_a_run_says_what_a_reader_must_know(home, client):
     timing = Observation("latency_p50", 0.1, scope="batch=1", unit="s", details={DISTURBED: True})
     home.finish_stage(run.id, "latency", [timing])
     home.fail_stage(run.id, "predictions", "out of memory")
-    told = ask.get(f"{PREFIX}/runs/{run.id}").json()
-    assert told["run"]["failed"] == [{"stage": "predictions", "error": "out of memory"}]
-    assert "measures what is missing" in told["advice"]
-    assert told["notes"][0] == "It was measured on a part of the data: 10 of 500 inputs."
-    assert "(disturbed)" in told["notes"][1]
-    assert "(disturbed)" in told["figures"][0]["words"]
-    assert told["tiles"][0]["title"] == "median latency, batch 1"
-    assert {"name": "limit", "value": "10"} in told["origin"]
-    assert not any(fact["name"].startswith("manifest") for fact in told["origin"])
-    assert [(one["id"], one["attempt"]) for one in told["attempts"]] == [(run.id, 0), (again.id, 1)]
+    answer = ask.get(f"{PREFIX}/runs/{run.id}").json()
+    assert answer["run"]["failed"] == [{"stage": "predictions", "error": "out of memory"}]
+    assert "measures what is missing" in answer["advice"]
+    assert answer["notes"][0] == "It was measured on a part of the data: 10 of 500 inputs."
+    assert "(disturbed)" in answer["notes"][1]
+    assert "(disturbed)" in answer["figures"][0]["words"]
+    assert answer["tiles"][0]["title"] == "median latency, batch 1"
+    assert {"name": "limit", "value": "10"} in answer["origin"]
+    assert not any(fact["name"].startswith("manifest") for fact in answer["origin"])
+    assert [(one["id"], one["attempt"]) for one in answer["attempts"]] == [(run.id, 0), (again.id, 1)]
 
 
 def test_of_several_outputs_the_first_is_shown_and_it_is_said(home, client):
@@ -160,10 +162,10 @@ def test_a_run_is_downloaded_as_the_command_prints_it(home, client):
     run = measured(home, "demo:a@1")
     answer = client().get(f"{PREFIX}/runs/{run.id[:8]}/json")
     assert answer.headers["content-disposition"] == f'attachment; filename="run-{run.id}.json"'
-    told = json.loads(answer.content)
+    data = json.loads(answer.content)
     expected = run_data(home.run(run.id), home.stages(run.id), home.observations(run.id))
-    assert told.keys() == expected.keys()
-    assert told["observations"] == [json.loads(json.dumps(asdict(one))) for one in home.observations(run.id)]
+    assert data.keys() == expected.keys()
+    assert data["observations"] == [json.loads(json.dumps(asdict(one))) for one in home.observations(run.id)]
 
 
 def test_inputs_come_with_pictures_by_the_place_alone(home, client):
@@ -178,10 +180,10 @@ def test_inputs_come_with_pictures_by_the_place_alone(home, client):
     )
     ask = client()
     path = f"{PREFIX}/runs/{run.id}/inputs"
-    while (told := ask.get(f"{path}?index=3&index=7").json())["state"] == "opening":
+    while (answer := ask.get(f"{path}?index=3&index=7").json())["state"] == "opening":
         pass
-    assert (told["state"], [row["index"] for row in told["rows"]]) == ("ready", [3, 7])
-    assert told["rows"][0] == {"index": 3, "name": third.id, "words": "28 × 28, grey", "picture": True}
+    assert (answer["state"], [row["index"] for row in answer["rows"]]) == ("ready", [3, 7])
+    assert answer["rows"][0] == {"index": 3, "name": third.id, "words": "28 × 28, grey", "picture": True}
     image = ask.get(f"{path}/3")
     assert image.headers["content-type"] == "image/png"
     assert "immutable" in image.headers["cache-control"]
