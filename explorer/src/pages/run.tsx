@@ -281,7 +281,7 @@ function Latency({ run }: { run: string }) {
     return (
       <EmptyState title="Its calls were not timed one by one.">
         <p>
-          <code>zoolens eval</code> times them, unless it is told <code>--no-latency</code>.
+          <code>zoolens eval MODEL --batch 1,8</code> times calls of these batch sizes.
         </p>
       </EmptyState>
     );
