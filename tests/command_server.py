@@ -15,13 +15,17 @@ import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 # what commands import when they run
 LATER = (
     "zoolens.comparisons.compare", "zoolens.crosstrain", "zoolens.measure.evaluate", "zoolens.queries.api",
-    "zoolens.store.store", "pyarrow.parquet", "sqlalchemy.dialects.sqlite",
+    "zoolens.store.store", "pyarrow.parquet", "sqlalchemy.dialects.sqlite", "numpy.random", "rich.markup",
+    "rich.progress",
 )  # fmt: skip
+# what pyarrow imports for the first array that it makes, where it is installed
+OPTIONAL = ("pandas", "pyarrow.pandas_compat")
 
 
 class CommandServer:
@@ -113,6 +117,9 @@ if __name__ == "__main__":
 
     for name in (*(f"zoolens.cli.{command}" for command in COMMANDS), *LATER):
         importlib.import_module(name)
+    with suppress(ImportError):
+        for name in OPTIONAL:
+            importlib.import_module(name)
     descriptors = [int(number) for number in sys.argv[1:]]
     for descriptor in descriptors:
         os.set_inheritable(descriptor, False)
