@@ -24,10 +24,10 @@ _UNUSED: Final[Mapping[str, tuple[str, ...]]] = {
 
 def import_keras(backend: str, needed_by: str) -> Any:
     """Keras on this backend. A ConstraintError says that this process has it on another one."""
-    os.environ.setdefault("KERAS_BACKEND", backend)
+    chosen = os.environ.setdefault("KERAS_BACKEND", backend)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     try:
-        with quiet_stderr(), _without_unused(backend):  # TensorFlow greets before its log level applies
+        with quiet_stderr(), _without_unused(chosen):  # TensorFlow greets before its log level applies
             import keras
     except ImportError as error:
         raise MissingDependency(needed_by, error.name or "keras", EXTRAS.get(backend)) from error
