@@ -335,7 +335,7 @@ def test_the_clock_of_the_next_request_does_not_end_the_one_that_is_answered(tmp
 
     async def session():
         options = ServerOptions(http_port=0, grpc_port=None, header_seconds=0.05)
-        models = [write_fake(tmp_path, "slow", latency_us=300_000)]
+        models = [write_fake(tmp_path, "slow", latency_us=100_000)]
         async with open_plane(models) as plane, Server(plane, options) as server:
             address = urlsplit(server.urls["http"])
             reader, writer = await asyncio.open_connection(address.hostname, address.port)

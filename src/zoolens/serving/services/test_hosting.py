@@ -312,7 +312,7 @@ def test_a_service_that_does_not_start_leaves_no_task_behind(measured_store, sto
     async def main():
         async with open_plane(["fashion=demo:mlp-small"]) as plane:
             before = asyncio.all_tasks()
-            service = Service(reference="demo:lenet-wide", within=0.9)
+            service = Service(reference="demo:lenet-wide", within=0.8, where="name = 'mlp-wide'")
             how = HostSettings(refresh=0, latency=quick)
             with pytest.raises(ZoolensError, match="two models or services named fashion"):
                 async with host_services(plane, {"fashion": service}, store=store_path, settings=how):

@@ -79,7 +79,7 @@ def test_the_page_fetches_nothing_runs_only_our_scripts_and_every_chart_is_in_it
 
 @pytest.mark.usefixtures("without_pictures")
 def test_without_the_library_for_files_the_page_is_whole(tmp_path):
-    written = write_report(made_study(), tmp_path)
+    written = write_report(made_study(5), tmp_path)
     assert not [path for path in written if path.suffix == ".png"]
     page = written[0].read_text(encoding="utf-8")
     assert ".png" not in page.partition("<main>")[2].partition("<script>")[0]
@@ -193,6 +193,7 @@ def test_one_hyperparameter_is_enough(tmp_path):
     assert "interaction.png" not in names
 
 
+@pytest.mark.usefixtures("without_pictures")
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_few_trials_are_said_to_be_few(tmp_path, count):
     write_report(made_study(count), tmp_path)
@@ -204,6 +205,7 @@ def test_few_trials_are_said_to_be_few(tmp_path, count):
         assert page.count("No hyperparameter varies between the trials.") == 2
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_strange_values_do_not_stop_a_report(tmp_path):
     study = made_study(30)
     values = (float("nan"), float("inf"), -1e308, 1e308, 0.0, -5.0)
@@ -253,7 +255,7 @@ def test_flags_that_need_labels_are_shown_where_they_are_given(tmp_path):
 @pytest.mark.assets
 def test_the_published_study(tmp_path, published):
     """628 of 1200 pairs are 5 % apart or more; epochs say most about DenseNet's Δ."""
-    found = {name: gather(study) for name, study in published.items()}
+    found = {name: gather(study, deep=name != "resnet50") for name, study in published.items()}
     assert {name: one.apart for name, one in found.items()} == {"vgg16": 237, "resnet50": 181, "densenet121": 210}
     assert sum(one.pair_count for one in found.values()) == 1200
     dense = found["densenet121"]
@@ -267,7 +269,7 @@ def test_the_published_study(tmp_path, published):
 def test_settings_of_a_study_are_words_at_the_end(tmp_path):
     recipe = {"architecture": "mlp", "train_limit": None, "optimizer": {"name": "adam"}}
     space = [{"name": "rate", "low": 0.1, "choices": []}]
-    study = replace(made_study(), details={"source": "us", "recipe": recipe, "space": space})
+    study = replace(made_study(5), details={"source": "us", "recipe": recipe, "space": space})
     page = write_report(study, tmp_path)[0].read_text(encoding="utf-8")
     header, main = page.partition("</header>")[::2]
     assert "architecture" not in header
@@ -280,7 +282,7 @@ def test_settings_of_a_study_are_words_at_the_end(tmp_path):
 
 @needs_images
 def test_how_the_furthest_trials_were_trained_is_drawn(tmp_path):
-    study = made_study()
+    study = made_study(5)
     losses = {"losses": (2.0, 1.0, None), "accuracies": (0.3, 0.6, 0.7)}
     learnt = [replace(one, sides=tuple(replace(side, **losses) for side in one.sides)) for one in study.trials]
     written = write_report(replace(study, trials=tuple(learnt)), tmp_path)
