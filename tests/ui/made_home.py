@@ -38,6 +38,9 @@ VIEWS = {
     "#/compare": "{one}",
     "#/compare?a={a}": "Run B",
     "#/compare?a={a}&b={b}&shown=all&compare={compare}&diverge={diverge}": "Stack difference",
+    "#/networks?a={model}&b={model}": "Swap A and B",
+    "#/diverge": "{one}",
+    "#/diverge/{diverge}": "Layer by layer",
     "#/audit": "{one}",
     "#/audit/{audit}": "findings, the gravest first",
     "#/traces": "{one}",
@@ -275,15 +278,39 @@ def write_jobs(words, pair):
 
     for text in words.each:
         ended(text[:100], text, {}, [{"run": text[:100_000]}], code=1)
-    divergence = {
-        "verdict": words.all,
-        "causes": [{"proved": True, "sentence": words.all, "proof": {"holds": True, "sentence": words.all}}],
-        "notes": words.cut(100_000),
-    }
     return {
         "compare": ended("compare", words.all, pair, {"cause": words.all}),
-        "diverge": ended("diverge", words.all, pair, divergence),
+        "diverge": ended("diverge", words.all, pair, made_divergence(words)),
         "audit": ended("audit", words.all, {}, made_audit(words).as_data()),
+    }
+
+
+def made_divergence(words):
+    """What `zoolens diverge --json` prints."""
+    side = {"title": words.all, "runtime": words.all, "version": words.all, "precision": words.all, "layers": 9}
+    alone = {"local": 1e-7, "local_why": "value"}
+    layer = {"error": 1e-3, "floor": 1e-6, "why": "value", "sides": {"a": alone, "b": alone}}
+    flip = {"label": 1, "a": 1, "b": 2, "error": 0.5}
+    return {
+        "a": side,
+        "b": side,
+        "data": words.all,
+        "agrees": False,
+        "verdict": words.all,
+        "first": {"layer": words.all},
+        "floor": words.all,
+        "sentences": words.cut(100_000),
+        "causes": [
+            {"kind": text, "sentence": text, "label": text, "proved": True, "proof": {"holds": True, "sentence": text}}
+            for text in words.cut(10_000)
+        ],
+        "layers": [{**layer, "layer": text, "verdict": text} for text in words.cut(10_000)],
+        "answers": {
+            "inputs": 18,
+            "flips": len(words.each),
+            "flipped": [{**flip, "input": text} for text in words.cut(10_000)],
+        },
+        "notes": words.cut(100_000),
     }
 
 

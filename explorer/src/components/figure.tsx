@@ -6,12 +6,11 @@ import type { Figure } from "../answers";
 export function FigureCell({ figure }: { figure: Figure | null }) {
   if (!figure) return <span class="dim">–</span>;
   if (figure.value === null) return <span class="dim" title={figure.reason}>{figure.reason ? "not available" : "–"}</span>;
-  const interval = figure.interval.slice(figure.interval.indexOf("["));
-  const known = figure.low !== null && figure.high !== null;
+  const at = figure.interval.indexOf("["); // what was measured once has none
   return (
     <span class="figure">
       {figure.words}
-      {known && <span class="interval">{interval}</span>}
+      {at >= 0 && <span class="interval">{figure.interval.slice(at)}</span>}
     </span>
   );
 }
@@ -26,7 +25,7 @@ export function Tile({ figure, title, kind }: { figure: string; title: string; k
   );
 }
 
-const WIDTH = 96;
+const WIDTH = 64;
 const HEIGHT = 20;
 
 /** Counts in equal stretches of time as small bars. `label` says in words what they show. */

@@ -107,8 +107,17 @@ function Audit({ id }: { id: string }) {
   const q = query.get("q") ?? "";
   const { answer, error, again } = useAnswer("/audits/{id}", { id });
   const page = useAnswer(answer ? "/audits/{id}/findings" : null, { id, q, ...facets, offset, limit: LIMIT });
-  if (error && !answer) return <ErrorState error={error} again={again} />;
-  if (!answer) return <Loading />;
+  if (!answer) {
+    return (
+      <>
+        <h1>Audit</h1>
+        {error ? <ErrorState error={error} again={again} /> : <Loading />}
+        <p>
+          <a href={address("audit")}>All audits</a>
+        </p>
+      </>
+    );
+  }
   const listed = page.answer;
   return (
     <>

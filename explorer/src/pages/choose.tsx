@@ -57,7 +57,7 @@ const EXAMPLES = [
 
 function Examples() {
   return (
-    <p class="examples">
+    <p class="suggested">
       Try{" "}
       {EXAMPLES.map(([words, text], place) => (
         <>

@@ -221,7 +221,7 @@ function Cause({ answer }: { answer: Comparison }) {
         <Explained
           answer={answer}
           kind="compare"
-          text="These are two models. What differs between them stands in their files."
+          text={`${a.model === b.model ? "These are two files of one model." : "These are two models."} What differs between them stands in their files.`}
           button="Look into both models"
           command={`zoolens compare ${a.id.slice(0, 8)} ${b.id.slice(0, 8)}`}
         />

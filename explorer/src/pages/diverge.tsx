@@ -101,7 +101,17 @@ function DivergeForm({ onStart }: { onStart: () => void }) {
 
 function Divergence({ id }: { id: string }) {
   const { answer, error, again } = useAnswer("/divergences/{id}", { id });
-  if (!answer) return error ? <ErrorState error={error} again={again} /> : <Loading />;
+  if (!answer) {
+    return (
+      <>
+        <h1>Diverge</h1>
+        {error ? <ErrorState error={error} again={again} /> : <Loading />}
+        <p>
+          <a href={address("diverge")}>All comparisons of two stacks</a>
+        </p>
+      </>
+    );
+  }
   return (
     <>
       <p class="crumbs">

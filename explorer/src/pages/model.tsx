@@ -16,8 +16,14 @@ import type { PageProps } from "./index";
 export function ModelPage({ rest }: PageProps) {
   const { answer, error, again } = useAnswer(rest ? "/model/{ref}" : null, { ref: rest });
   if (!rest) return <EmptyState title="No model is named." />;
-  if (error) return <ErrorState error={error} again={again} />;
-  if (!answer) return <Loading what="Reading the model" />;
+  if (!answer) {
+    return (
+      <>
+        <h1>Model</h1>
+        {error ? <ErrorState error={error} again={again} /> : <Loading what="Reading the model" />}
+      </>
+    );
+  }
   return (
     <>
       <h1>

@@ -125,8 +125,17 @@ const COLUMNS: Column<ServiceSession>[] = [
 function Session({ session }: { session: string }) {
   const { answer, error, again } = useAnswer("/services/{session}", { session });
   useAgain(answer?.summary.state === "active", again, answer);
-  if (error && !answer) return <ErrorState error={error} again={again} />;
-  if (!answer) return <Loading />;
+  if (!answer) {
+    return (
+      <>
+        <h1>Service</h1>
+        {error ? <ErrorState error={error} again={again} /> : <Loading />}
+        <p>
+          <a href={address("services")}>All services</a>
+        </p>
+      </>
+    );
+  }
   const { summary } = answer;
   return (
     <>

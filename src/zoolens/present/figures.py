@@ -82,11 +82,16 @@ def count(value: float | None) -> str:
 
 
 def with_interval(observation: Observation | None) -> str:
-    """86.9 % [85.4, 88.3], in one unit; a dash and no more where nothing is known."""
+    """86.9 % [85.4, 88.3], in one unit; a dash and no more where nothing is known. What was measured once has no
+    interval: both ends would be the value itself, as if it were known exactly."""
     if observation is None or observation.value is None:
         return NOTHING
     text = figure(observation.value, observation.unit) + disturbed_mark(observation) + network_mark(observation)
-    if observation.low is None or observation.high is None:
+    if (
+        observation.low is None
+        or observation.high is None
+        or (observation.n == 1 and observation.low == observation.high)
+    ):
         return text
     if observation.unit == "fraction":
         return f"{text} [{100 * observation.low:.1f}, {100 * observation.high:.1f}]"

@@ -34,3 +34,9 @@ def test_an_interval_is_written_in_the_unit_of_its_value():
     assert with_interval(Observation("x", 0.5, unit="fraction", low=0.25, high=0.75)) == "50.0 % [25.0, 75.0]"
     assert with_interval(Observation("x", None)) == "–"
     assert with_interval(None) == "–"
+
+
+def test_one_measurement_has_no_interval():
+    assert with_interval(Observation("x", 1.05, unit="s", low=1.05, high=1.05, n=1)) == "1.05 s"
+    assert with_interval(Observation("x", 1.05, unit="s", low=1.05, high=1.05, n=9)) == "1.05 s [1.05, 1.05]"
+    assert with_interval(Observation("x", 1.0, unit="fraction", low=0.05, high=1.0, n=1)) == "100.0 % [5.0, 100.0]"
