@@ -94,7 +94,7 @@ def test_a_finding_is_of_the_two_runs_that_are_asked_for(client, pair):
     a, b = (run.id for run in pair)
     found = make_job_folder("diverge", "Diverge", {"a": a, "b": b}, ["diverge"])
     asked = {"job": found.id, "a": a, "b": b}
-    assert ask.get(f"{PREFIX}/comparison/finding", params=asked).json()["error"] .startswith("This job ")
+    assert ask.get(f"{PREFIX}/comparison/finding", params=asked).json()["error"].startswith("This job ")
     proof = {"sentence": "with exact weights nothing is left", "holds": True}
     causes = [
         {"sentence": "other weights", "proved": True, "proof": proof},
