@@ -7,6 +7,7 @@ import threading
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 from urllib.parse import urlsplit
 
 import pytest
@@ -66,17 +67,35 @@ def serving(settings):
 
 
 class Visitor:
-    """One browser window, and what went wrong in it."""
+    """One browser window, and what went wrong in it.
+
+    A window that was closed is used again by the next visitor of the same browser who wants the same options: to open
+    one takes longer than most tests. One to which a test has added listeners of its own is not used again.
+    """
+
+    _unused: ClassVar[dict] = {}
 
     def __init__(self, browser, url, **options):
         self.url, self.problems, self.outside = url, [], []
         options = {"viewport": dict(zip(("width", "height"), SCREENS["wide"], strict=True)), **options}
-        self.window = browser.new_context(**options)
-        self.page = self.window.new_page()
+        self._kind = browser, json.dumps(options, sort_keys=True)
+        if unused := self._unused.get(self._kind):
+            self.window, self.page = unused.pop()
+            self.page.set_viewport_size(options["viewport"])
+            self.page.emulate_media(color_scheme=options.get("color_scheme"))
+        else:
+            self.window = browser.new_context(**options)
+            self.page = self.window.new_page()
         self.page.set_default_timeout(PATIENCE)
-        self.page.on("console", lambda message: self._hear(message))
-        self.page.on("pageerror", lambda error: self.problems.append(str(error)))
-        self.page.on("request", lambda request: self._watch(request.url))
+        self._others = listeners(self.page)
+        self._ours = {
+            "console": self._hear,
+            "pageerror": lambda error: self.problems.append(str(error)),
+            "request": lambda request: self._watch(request.url),
+        }
+        for event, listener in self._ours.items():
+            self.page.on(event, listener)
+        self._open = True
 
     def _hear(self, message):
         if message.type in ("error", "warning"):
@@ -89,7 +108,8 @@ class Visitor:
 
     def visit(self, view="", expect=None):
         """Open a view such as "#/models?q=lenet" anew and wait for `expect`, a text of it; gives the page."""
-        self.page.goto("about:blank")
+        if self.page.url != "about:blank":
+            self.page.goto("about:blank")
         self.page.goto(self.url + view)
         self.page.wait_for_selector("main h1, main .state")
         if expect is not None:
@@ -108,7 +128,24 @@ class Visitor:
         return self.page.inner_text("main")
 
     def close(self):
-        self.window.close()
+        if not self._open:
+            return
+        self._open = False
+        for event, listener in self._ours.items():
+            self.page.remove_listener(event, listener)
+        if listeners(self.page) == self._others and not self.page.is_closed() and len(self.window.pages) == 1:
+            self.page.unroute_all(behavior="ignoreErrors")
+            self.window.clear_cookies()
+            self.page.goto("about:blank")  # nothing of the page goes on
+            self._unused.setdefault(self._kind, []).append((self.window, self.page))
+        else:
+            self.window.close()
+
+
+def listeners(page):
+    """How many listeners a page has for each event."""
+    emitter = page._impl_obj
+    return {event: count for event in emitter.event_names() if (count := len(emitter.listeners(event)))}
 
 
 EVERYTHING_BUT_CONTRAST = (

@@ -4,6 +4,9 @@
 keeps people out.
 """
 
+import asyncio
+import fcntl
+import os
 import shutil
 from contextlib import ExitStack
 
@@ -13,9 +16,24 @@ from browsing import QUICK_ZOOS, Visitor, at_home, look_at, serving
 
 @pytest.fixture(scope="session")
 def explored_home(tmp_path_factory):
-    """A home whose store has a few models in two runtimes; made once for all tests. Read only."""
+    """A home whose store has a few models in two runtimes: a copy for this process of what is made once for all
+    processes of this test run. Read only."""
     pytest.importorskip("onnxruntime")
     pytest.importorskip("ai_edge_litert")
+    base = tmp_path_factory.getbasetemp()
+    made = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "made-explored"
+    made.mkdir(exist_ok=True)
+    with (made / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (made / "complete").exists():
+            evaluate_a_few(made / "home")
+            (made / "complete").touch()
+    home = tmp_path_factory.mktemp("explored") / "home"
+    shutil.copytree(made / "home", home)
+    return home
+
+
+def evaluate_a_few(home):
     import zoolens
     from zoolens import EvaluationPlan, open_store, trusting
     from zoolens.measure.evaluate import carry_out
@@ -23,7 +41,6 @@ def explored_home(tmp_path_factory):
     from zoolens.measure.latency import LatencySettings
     from zoolens.progress import Silent
 
-    home = tmp_path_factory.mktemp("explored")
     with at_home(home), trusting():
         plan = EvaluationPlan(
             models=["demo:lenet-torch", "demo:lenet-int8"],
@@ -36,7 +53,6 @@ def explored_home(tmp_path_factory):
         with open_store() as store:
             assert not [outcome for outcome in carry_out(plan, store, Silent()) if outcome.failed]
             zoolens.graph_of("demo:lenet-torch", store=store)
-    return home
 
 
 @pytest.fixture(scope="session")
@@ -59,16 +75,30 @@ def explorer(explored_home):
 # --- the browser
 
 
-@pytest.fixture(scope="module")  # no longer: its event loop runs on, and other tests of the process need their own
-def chromium():
-    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    if found is None:
+@pytest.fixture(scope="session")
+def started_browser():
+    """A browser that is started once, and the event loop of its driver. The loop is hidden again: it runs on, and
+    other tests of this process need loops of their own."""
+    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if program is None:
         pytest.skip("NO BROWSER: install Debian's chromium to see the explorer as a user does")
     playwright = pytest.importorskip("playwright.sync_api", reason="PLAYWRIGHT ABSENT: the explorer was not looked at")
     with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
-        yield browser
+        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
+        loop = asyncio.get_running_loop()
+        asyncio._set_running_loop(None)
+        yield browser, loop
+        asyncio._set_running_loop(loop)
         browser.close()
+
+
+@pytest.fixture(scope="module")
+def chromium(started_browser):
+    """The browser, for the tests of one file."""
+    browser, loop = started_browser
+    asyncio._set_running_loop(loop)
+    yield browser
+    asyncio._set_running_loop(None)
 
 
 @pytest.fixture
