@@ -6,6 +6,9 @@ The slowest files come first, so that two processes (`make test`) end at the sam
 JAX keeps what it compiled for all processes of a run: most tests train the same few networks. It compiles them without
 most optimisations, since each is used for a few steps only.
 
+Numpy computes in one thread: on matrices of a few hundred rows a second one takes more than it gives, and where two
+processes share two cores its waiting takes CPU from the other (a file of Gaussian processes 25 → 9 s of CPU).
+
 Python looks for cycles less often: what frameworks and thousands of collected tests make lives to the end, and to
 search it at every 700 objects took a twentieth of the time of the tests that run in these processes.
 
@@ -89,6 +92,7 @@ def pytest_configure(config):
     programs = tempfile.TemporaryDirectory(prefix="jax-programs-")
     config.add_cleanup(programs.cleanup)
     os.environ["JAX_COMPILATION_CACHE_DIR"] = programs.name
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
     os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"

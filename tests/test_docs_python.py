@@ -1,14 +1,15 @@
 """Python blocks of the documentation are executed: those of a page one after the other, as a reader would paste them.
 
 Blocks use what `zoolens demo` leaves in the store, and a few files that pages mention. A block that needs a framework
-for minutes runs in the slow tests only; one that cannot run here says why below.
+for minutes runs in the slow tests only; one that cannot run here says why below. Models are trusted in the quick tests,
+which spares a sandboxed process for each of them; tests/test_evaluate.py and the tests of commands use the sandbox.
 """
 
+import ast
+import importlib
 import os
 import re
 import shutil
-import subprocess
-import sys
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -43,9 +44,12 @@ DRIVER = """
 import sys
 from pathlib import Path
 
+from zoolens import trusting
+
 names = {"__name__": "page"}
-for path in sys.argv[1:]:
-    exec(compile(Path(path).read_text(), path, "exec"), names)
+with trusting(sys.argv[1] == "trust"):
+    for path in sys.argv[2:]:
+        exec(compile(Path(path).read_text(), path, "exec"), names)
 """
 
 
@@ -64,8 +68,9 @@ OTHERS = [page for page in PAGES if page.name in SLOW]
 
 
 @pytest.fixture
-def place(demo_home, tmp_path):
-    """Runs blocks in a folder that has the files which pages mention; each page has its own copy of the home."""
+def place(demo_home, tmp_path, command_server):
+    """Runs blocks in a folder that has the files which pages mention; each page has its own copy of the home, and its
+    own process."""
     shutil.copytree(demo_home, tmp_path / "home")
     for name in ("lenet-wide.onnx", "lenet-wide.tflite", "lenet-wide.yaml"):
         shutil.copy(MODELS / name, tmp_path / name)
@@ -73,23 +78,22 @@ def place(demo_home, tmp_path):
     shutil.copy(MODELS / "lenet-wide.yaml", tmp_path / "my-own-model.yaml")
     environment = {**os.environ, "ZOOLENS_HOME": str(tmp_path / "home")}
 
-    def run(texts):
+    def run(texts, trust):
         files = []
         for number, text in texts.items():
             files.append(tmp_path / f"block{number}.py")
             files[-1].write_text(
                 text.replace('"my-own-model.yaml", "photos"', '"my-own-model.yaml", "demo", limit=200')
             )
-        # A fresh interpreter: one that has imported more than a block does would hide what the block forgets.
-        command = [sys.executable, "-c", DRIVER, *files]
-        return subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=1200)
+        words = ["trust" if trust else "confine", *files]
+        return command_server.run(*words, code=DRIVER, environment=environment, folder=tmp_path, timeout=1200)
 
     return run
 
 
 @pytest.mark.parametrize("page", QUICK, ids=lambda page: page.name)
 def test_blocks_run(page, place):
-    done = place(executed(page, slow=False))
+    done = place(executed(page, slow=False), trust=True)
     assert done.returncode == 0, done.stderr
 
 
@@ -99,8 +103,26 @@ def test_slow_blocks_run(page, place):
     absent = [name for name in ("torchvision", "keras", "tensorflow", "onnx") if find_spec(name) is None]
     if absent:
         pytest.skip(f"NOT INSTALLED: {', '.join(absent)}")
-    done = place(executed(page, slow=True))
+    done = place(executed(page, slow=True), trust=False)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_blocks_import_the_modules_that_they_use(page):
+    """The process of the tests above has imported most modules already, which would hide what a block forgets."""
+    imported, used = set(), set()
+    for text in blocks(page).values():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.Attribute):
+                used.add(ast.unparse(node))
+    packages = {name.partition(".")[0] for name in imported}
+    for name in used:
+        package, _, attribute = name.partition(".")
+        if package in packages and attribute.isidentifier() and name not in imported:
+            exported = attribute in getattr(importlib.import_module(package), "__all__", ())
+            assert exported or find_spec(package).submodule_search_locations is None or find_spec(name) is None, name
 
 
 def test_what_is_left_out_or_slow_is_there():

@@ -9,7 +9,8 @@ from zoolens.measure import stages
 from zoolens.measure.evaluate import evaluate
 from zoolens.progress import Silent
 
-QUICK = {"cold": False}
+TIMED = {"cold": False}
+QUICK = {"cold": False, "batches": ()}
 
 
 def values(store, run, metric):
@@ -93,9 +94,9 @@ def test_every_declared_output_is_kept_in_the_same_row(home, tmp_path):
 
 def test_the_same_evaluation_again_measures_nothing(home, fake_model, data, monkeypatch):
     model = str(fake_model())
-    (first,) = evaluate([model], data, **QUICK)
+    (first,) = evaluate([model], data, **TIMED)
     monkeypatch.setattr("zoolens.measure.jobs.Job.open", lambda self: pytest.fail("the model was opened again"))
-    (second,) = evaluate([model], data, **QUICK)
+    (second,) = evaluate([model], data, **TIMED)
     assert second.run.id == first.run.id
     assert second.measured == ()
     assert set(second.kept) == set(first.measured)
@@ -103,8 +104,8 @@ def test_the_same_evaluation_again_measures_nothing(home, fake_model, data, monk
 
 def test_another_batch_size_adds_to_the_run(home, fake_model, data):
     model = str(fake_model())
-    (first,) = evaluate([model], data, **QUICK)
-    (second,) = evaluate([model], data, batches=(1, 4), **QUICK)
+    (first,) = evaluate([model], data, **TIMED)
+    (second,) = evaluate([model], data, batches=(1, 4), **TIMED)
     assert second.run.id == first.run.id
     assert second.measured == ("latency:batch=4",)
 
@@ -189,7 +190,7 @@ def test_a_fixed_batch_is_honoured_for_accuracy_and_refused_for_other_latencies(
     store = zoolens.open_store()
     model = fake_model(batch=7, behaviour="label_leak")
     model.write_text(model.read_text().replace("[null, 8, 8]", "[7, 8, 8]"))
-    (outcome,) = evaluate([str(model)], data, batches=(7, 2), store=store, **QUICK)
+    (outcome,) = evaluate([str(model)], data, batches=(7, 2), store=store, **TIMED)
     assert values(store, outcome.run, "top1") == {"": 1.0}
     refused = next(one for one in store.observations(outcome.run.id) if one.scope == "batch=2")
     assert refused.value is None
@@ -266,8 +267,8 @@ def test_observations_as_dataframe(home, fake_model, data):
 
 def test_runs_without_predictions_are_compared_and_reproduced_by_their_timings(home, fake_model, data):
     store = zoolens.open_store()
-    (a,) = evaluate([str(fake_model("a"))], data, accuracy=False, store=store, **QUICK)
-    (b,) = evaluate([str(fake_model("b", seed=2))], data, accuracy=False, store=store, **QUICK)
+    (a,) = evaluate([str(fake_model("a"))], data, accuracy=False, store=store, **TIMED)
+    (b,) = evaluate([str(fake_model("b", seed=2))], data, accuracy=False, store=store, **TIMED)
     report = zoolens.compare(a.run.id, b.run.id, store=store)
     assert report.answers is None
     assert "latency_p50" in {figure.metric for figure in report.figures}
@@ -311,7 +312,7 @@ def test_a_failing_metric_stops_nothing_else(home, fake_model, data, monkeypatch
 
     load = plugins.load
     monkeypatch.setattr(plugins, "load", lambda group, name: broken if name == "topk" else load(group, name))
-    (outcome,) = evaluate([str(fake_model())], data, **QUICK)
+    (outcome,) = evaluate([str(fake_model())], data, **TIMED)
     assert "no such luck" in outcome.errors[0]
     assert {"metric:calibration", "size", "latency:batch=1"} <= set(outcome.measured)
 
@@ -331,7 +332,7 @@ def test_a_model_whose_process_died_is_opened_again(home, fake_model, data, monk
         return real(context, batch)
 
     monkeypatch.setattr(module, "measure_batch_latency", dies_once)
-    (outcome,) = evaluate([str(fake_model())], data, batches=(1, 2, 3), isolate=True, **QUICK)
+    (outcome,) = evaluate([str(fake_model())], data, batches=(1, 2, 3), isolate=True, **TIMED)
     assert len(outcome.errors) == 1
     assert {"latency:batch=1", "latency:batch=3"} <= set(outcome.measured)
 
@@ -341,12 +342,12 @@ def test_facts_measured_under_other_conditions_do_not_mix(home, fake_model, data
     from zoolens.runtimes.fake import FakeSession
 
     model = str(fake_model())
-    evaluate([model], data, **QUICK)
+    evaluate([model], data, **TIMED)
     monkeypatch.setattr(FakeSession, "effective", lambda self: Effective("numpy", "float32", threads=7))
-    (outcome,) = evaluate([model], data, batches=(1, 4), **QUICK)
+    (outcome,) = evaluate([model], data, batches=(1, 4), **TIMED)
     assert "threads 1 and now 7" in outcome.errors[0]
     assert "--fresh" in outcome.errors[0]
-    (fresh,) = evaluate([model], data, batches=(1, 4), fresh=True, **QUICK)
+    (fresh,) = evaluate([model], data, batches=(1, 4), fresh=True, **TIMED)
     assert not fresh.errors
 
 

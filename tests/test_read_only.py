@@ -33,23 +33,28 @@ def measured(zoolens, home, fake_model, data):
     return home
 
 
-@pytest.fixture
-def in_namespace():
-    """A server of commands that runs where mounts are private, after a shell script; skipped where the kernel does not
-    let us."""
+@pytest.fixture(scope="module")
+def namespace():
+    """A server of commands that runs where mounts are private; skipped where the kernel does not let us."""
     unshare = shutil.which("unshare")
     probe = [unshare or "unshare", "--mount", "--map-root-user", "sh", "-c", "mount -t tmpfs none /mnt"]
     if unshare is None or subprocess.run(probe, capture_output=True).returncode:
         pytest.skip("MOUNTS NOT ALLOWED: this kernel gives no private mounts, so that no disk can be made read-only")
-    servers = []
+    server = CommandServer(unshare, "--mount", "--map-root-user")
+    yield server
+    server.close()
 
-    def start(script):
-        servers.append(CommandServer(unshare, "--mount", "--map-root-user", "sh", "-euc", f'{script}\nexec "$@"', "sh"))
-        return servers[0]
 
-    yield start
-    for server in servers:
-        server.close()
+@pytest.fixture
+def in_namespace(namespace):
+    """Run a shell script among the private mounts; gives the server whose commands see what it mounted."""
+
+    def run(script):
+        done = namespace.run(script, code="import os, sys; os.execlp('sh', 'sh', '-euc', sys.argv[1])")
+        assert done.returncode == 0, done.stderr
+        return namespace
+
+    return run
 
 
 def read_everything(server, out, environment):

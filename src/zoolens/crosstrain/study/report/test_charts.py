@@ -35,7 +35,7 @@ def marks(spec, kind):
 
 
 def test_every_trial_is_a_point_below_its_curve():
-    findings = gather(made_study(30))
+    findings = gather(made_study(30), deep=False)
     (_, points), *_ = marks(accuracy_chart(findings).spec, "circle")
     assert sorted(row["x"] for row in points if row["of"].startswith("torch")) == sorted(
         findings.accuracies["torch"].values
@@ -44,7 +44,7 @@ def test_every_trial_is_a_point_below_its_curve():
 
 
 def test_the_largest_difference_is_drawn_last_and_in_the_darkest_colour():
-    findings = gather(made_study(30))
+    findings = gather(made_study(30), deep=False)
     for chart in (space_chart(findings), pairs_chart(findings)):
         part, rows = marks(chart.spec, "circle")[-1]
         assert rows[-1]["delta"] == max(findings.delta.known)
@@ -53,7 +53,7 @@ def test_the_largest_difference_is_drawn_last_and_in_the_darkest_colour():
 
 
 def test_every_plane_of_two_hyperparameters_and_the_difference_itself_are_panels():
-    findings = gather(made_study(30))  # rate and optimizer vary, epochs do not
+    findings = gather(made_study(30), deep=False)  # rate and optimizer vary, epochs do not
     rows = space_chart(findings).spec["vconcat"]
     assert [len(row["hconcat"]) for row in rows] == [1, 2]
     assert [row["hconcat"][0]["layer"][0]["encoding"]["y"]["field"] for row in rows] == ["d1", "delta"]
@@ -62,7 +62,7 @@ def test_every_plane_of_two_hyperparameters_and_the_difference_itself_are_panels
 def test_trials_without_a_difference_are_grey_and_lie_below():
     study = made_study(30)
     broken = replace(study.trials[0], sides=(study.trials[0].sides[0], Side("jax", "non-finite")))
-    findings = gather(replace(study, trials=(broken, *study.trials[1:])))
+    findings = gather(replace(study, trials=(broken, *study.trials[1:])), deep=False)
     chart = space_chart(findings)
     assert chart.spec["data"]["values"][0]["delta"] is None
     grey, coloured = chart.spec["vconcat"][0]["hconcat"][0]["layer"]
@@ -73,7 +73,7 @@ def test_trials_without_a_difference_are_grey_and_lie_below():
 
 def test_a_very_large_study_is_thinned(monkeypatch):
     monkeypatch.setattr(trial_charts, "MOST_POINTS", 50)
-    findings = gather(made_study(80))
+    findings = gather(made_study(80), deep=False)
     _, rows = marks(pairs_chart(findings).spec, "circle")[-1]
     assert len(rows) == 50
     assert rows[-1]["delta"] == max(findings.delta.known)
@@ -82,8 +82,8 @@ def test_a_very_large_study_is_thinned(monkeypatch):
 def test_a_planned_logarithmic_range_is_drawn_so():
     study = made_study()
     space = [{"name": "rate", "low": 1e-5, "high": 0.1}, {"name": "optimizer", "choices": ["adam", "sgd"]}]
-    assert gather(study).log == {"rate"}
-    assert gather(replace(study, details={"space": space})).log == frozenset()
+    assert gather(study, deep=False).log == {"rate"}
+    assert gather(replace(study, details={"space": space}), deep=False).log == frozenset()
     narrow = tuple(replace(one, hyperparameters={"size": 16 + i}) for i, one in enumerate(study.trials))
     space = [{"name": "size", "low": 16, "high": 64, "log": True}]
     findings = gather(replace(study, trials=narrow, details={"space": space}))
@@ -93,7 +93,7 @@ def test_a_planned_logarithmic_range_is_drawn_so():
 
 
 def test_three_sides_have_a_panel_for_each_pair():
-    findings = gather(made_study(25, ("torch", "tensorflow", "jax")))
+    findings = gather(made_study(25, ("torch", "tensorflow", "jax")), deep=False)
     spec = pairs_chart(findings).spec
     assert [panel["layer"][-1]["encoding"]["x"]["axis"]["title"] for panel in spec["concat"]] == [
         "torch", "torch", "tensorflow",
@@ -131,7 +131,7 @@ def test_names_of_strangers_are_values_and_titles_only(draw):
         for one in made_study(30, (EVIL, "tensorflow", "jax")).trials
     )
     study = replace(made_study(30, (EVIL, "tensorflow", "jax"), name=EVIL), trials=trials)
-    spec = draw(gather(study)).spec
+    spec = draw(gather(study, deep=False)).spec
 
     def expressions(part):
         if isinstance(part, dict):
