@@ -53,13 +53,18 @@ def test_metric_runs_in_an_evaluation(installed, zoolens):
 
 @pytest.mark.assets
 @pytest.mark.skipif(not ASSETS.exists(), reason=f"reference models are not at {ASSETS}: set ZOOLENS_ASSETS")
-def test_runtime_gives_the_reference_accuracy(installed, zoolens):
+@pytest.mark.parametrize(
+    ("limit", "expected", "tolerance"),
+    [("60", 45 / 60, 0.001), pytest.param("725", 0.695, 0.005, marks=pytest.mark.slow)],
+)
+def test_runtime_gives_the_reference_accuracy(installed, zoolens, limit, expected, tolerance):
     model = REPO / "tests" / "reference_zoo" / "imagenet" / "squeezenet_v1.1_ncnn.yaml"
     done = zoolens(installed, "eval", model, "--data", ASSETS / "data" / "imagenet_val", "--no-cold", "--json",
-                   "--precision", "float32", "--latency-seconds", "0.2")  # fmt: skip
+                   "--precision", "float32", "--latency-seconds", "0.2", "--threads", "1",
+                   "--limit", limit)  # fmt: skip
     assert done.returncode == 0, done.stderr
     top1 = next(one for one in json.loads(done.stdout)[0]["observations"] if one["metric"] == "top1")
-    assert abs(top1["value"] - 0.695) < 0.005
+    assert abs(top1["value"] - expected) < tolerance
 
 
 def test_runtime_passes_the_conformance_suite(installed, tmp_path):
