@@ -45,7 +45,7 @@ def test_the_figures_are_those_of_the_store(visitor, measured):
     assert run.ref in words
     assert run.dataset.name in words
     assert f"{run.stack.runtime} {run.stack.version}" in words
-    assert "It was measured on a part of the data: 200 of 2,000 inputs." in words
+    assert "It is about a part of the data: 200 of 2,000 inputs." in words
     rows = page.get_by_role("region", name="Figures").locator("tbody tr")
     for metric in ("top1", "ece", "file_size"):
         (known,) = store.observations(run.id, metric=metric, scope="")

@@ -8,6 +8,7 @@ from zoolens.comparisons.answer_pages import (
     AnswerOrder,
     AnswerReader,
     AnswersShown,
+    AnswersWithin,
     page_of_answers,
 )
 from zoolens.comparisons.conftest import class_columns, vector_columns, write_run
@@ -114,3 +115,23 @@ def test_only_the_last_few_are_kept(store):
     with pytest.raises(ZoolensError, match="missing"):
         reader.answers(runs[0])
     assert reader.answers(replace(runs[-1])) is reader.answers(runs[-1])
+
+
+def test_the_answers_within_a_cell_a_class_or_a_bin(store, runs):
+    reader, (run, _) = AnswerReader(store), runs
+    assert places(page_of_answers(reader, run, within=AnswersWithin(label=0))) == [0, 3]
+    assert places(page_of_answers(reader, run, within=AnswersWithin(answer=1))) == [3, 4]
+    assert places(page_of_answers(reader, run, within=AnswersWithin(label=0, answer=1))) == [3]
+    assert places(page_of_answers(reader, run, within=AnswersWithin(bin=9))) == [0]  # from 60 to 66.7 %
+    assert places(page_of_answers(reader, run, shown=AnswersShown.WRONG, within=AnswersWithin(bin=9))) == []
+    with pytest.raises(ZoolensError, match="from 0 to 14"):
+        page_of_answers(reader, run, within=AnswersWithin(bin=15))
+
+
+def test_the_best_classes_come_with_their_scores(store, runs):
+    (row,) = page_of_answers(AnswerReader(store), runs[0], limit=1).rows
+    assert [(ranked.number, ranked.name) for ranked in row.ours.best] == [(0, "cat"), (1, "dog"), (2, "<b>bird</b>")]
+    assert [ranked.score for ranked in row.ours.best] == pytest.approx([0.6, 0.3, 0.1])
+    nameless = write_run(store, "nameless", OURS, LABELS, dataset="nameless")
+    (row,) = page_of_answers(AnswerReader(store), nameless, limit=1).rows
+    assert row.ours.best[0].name == "class 0"

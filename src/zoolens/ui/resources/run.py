@@ -32,7 +32,7 @@ from zoolens.ui.word_tables import WordTable, word_table
 _MOST_ATTEMPTS: Final = 50
 _MOST_WORDS: Final = 50  # of a list in a fact
 _AGAIN: Final = {
-    RunState.FAILED: "The same `zoolens eval` again measures what is missing, and nothing twice.",
+    RunState.FAILED: "Once that is mended, the same `zoolens eval` again measures what is missing, and nothing twice.",
     RunState.BEGUN: "Whether it is still at work is not stored. If it is not, the same `zoolens eval` again goes on "
     "where it stopped.",
 }
@@ -116,7 +116,7 @@ def run_detail(context: Context, query: RunQuery) -> RunDetail:
 def _notes(context: Context, run: Run, known: Sequence[Observation]) -> Iterator[str]:
     drawn_from = run.dataset.details.get("drawn_from")
     if isinstance(drawn_from, int):
-        yield f"It was measured on a part of the data: {run.inputs:,} of {drawn_from:,} inputs."
+        yield f"It is about a part of the data: {run.inputs:,} of {drawn_from:,} inputs."
     if any(map(is_disturbed, known)):
         yield (
             "The machine was busy with something else: timings marked (disturbed) are of all calls, because too few "

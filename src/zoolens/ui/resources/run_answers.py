@@ -19,6 +19,7 @@ from zoolens.comparisons.answer_pages import (
     AnswersWithin,
     SideAnswer,
     page_of_answers,
+    shown_class,
 )
 from zoolens.comparisons.signatures import Signature
 from zoolens.errors import StoreError, ZoolensError
@@ -299,7 +300,7 @@ def _classes(answers: Signature, recalls: dict[int | None, Observation]) -> list
     return [
         ClassItem(
             number=number,
-            name=answers.class_name(number),
+            name=shown_class(answers, number),
             inputs=inputs[number],
             answered=answered[number],
             recall=figure_of(recalls[number]) if number in recalls else None,
