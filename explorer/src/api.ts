@@ -7,6 +7,11 @@ export type Parameters = Record<string, string | number | boolean | string[] | u
 /** Where answers come from: the server, or the files of an exported bundle. */
 export interface Source {
   get(path: string, parameters: Parameters, signal?: AbortSignal): Promise<unknown>;
+  /** The address of something that is no JSON, such as an image. */
+  url(path: string, parameters: Parameters): string;
+  /** Whether a path can be asked at all, and whether a page has something of this name to show. */
+  holds(path: string): boolean;
+  holdsView(page: string, rest?: string): boolean;
   /** Whether anything can be started or changed. */
   readonly live: boolean;
 }
@@ -19,8 +24,7 @@ export class ApiError extends Error {
 
 const BASE = "api/v1";
 
-/** The address of something that is no JSON, such as an image. */
-export function resourceUrl(path: string, parameters: Parameters = {}): string {
+function serverUrl(path: string, parameters: Parameters): string {
   const rest: Parameters = { ...parameters };
   const filled = path.replace(/{(\w+)}/g, (_, name: string) => {
     const value = rest[name];
@@ -47,12 +51,15 @@ const server: Source = {
   live: true,
   async get(path, parameters, signal) {
     try {
-      return await read(await fetch(resourceUrl(path, parameters), { signal }));
+      return await read(await fetch(serverUrl(path, parameters), { signal }));
     } catch (error) {
       if (error instanceof TypeError) throw new ApiError("The server of the explorer does not answer.", 0);
       throw error;
     }
   },
+  url: serverUrl,
+  holds: () => true,
+  holdsView: () => true,
 };
 
 let source: Source = server;
@@ -64,6 +71,21 @@ export function setSource(other: Source): void {
 
 export function isLive(): boolean {
   return source.live;
+}
+
+/** The address of something that is no JSON, such as an image. */
+export function resourceUrl(path: string, parameters: Parameters = {}): string {
+  return source.url(path, parameters);
+}
+
+/** Whether a path can be asked: of a bundle, only what was chosen for it. */
+export function holds(path: string): boolean {
+  return source.holds(path);
+}
+
+/** Whether a page has something of this name to show. */
+export function holdsView(page: string, rest?: string): boolean {
+  return source.holdsView(page, rest);
 }
 
 export async function get<Path extends keyof Answers>(

@@ -1,15 +1,17 @@
 // The frame around every page: navigation, the page of the address, and where the focus goes.
 import type { RefObject } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { useAnswer } from "./api";
+import { isLive, useAnswer } from "./api";
 import { EmptyState } from "./components/states";
-import { PAGES } from "./pages";
+import { PAGES, shownPages } from "./pages";
 import { address, useRoute } from "./router";
 
 export function App() {
   const route = useRoute();
   const [first = "", ...others] = route.path.split("/");
-  const page = PAGES.find((candidate) => candidate.path === (first || PAGES[0]!.path));
+  const pages = shownPages();
+  const home = pages.find((candidate) => candidate.link) ?? PAGES[0]!;
+  const page = pages.find((candidate) => candidate.path === (first || home.path));
   const main = useRef<HTMLElement>(null);
   const { answer: about, again: lookAgain } = useAnswer("/about");
   const shown = useRef(route.path);
@@ -28,11 +30,11 @@ export function App() {
         Skip to the content
       </a>
       <header class="top">
-        <a class="brand" href={address(PAGES[0]!.path)}>
+        <a class="brand" href={address(home.path)}>
           zoolens
         </a>
         <nav aria-label="Pages">
-          {PAGES.filter((candidate) => candidate.link).map((candidate) => (
+          {pages.filter((candidate) => candidate.link).map((candidate) => (
             <a href={address(candidate.path)} aria-current={candidate === page ? "page" : undefined}>
               {candidate.link}
             </a>
@@ -48,8 +50,8 @@ export function App() {
         {Content ? (
           <Content rest={others.join("/")} />
         ) : (
-          <EmptyState title="There is no such page.">
-            <a href={address(PAGES[0]!.path)}>See the models</a>
+          <EmptyState title={isLive() ? "There is no such page." : "This page is not in this bundle."}>
+            <a href={address(home.path)}>See the {home.title.toLowerCase()}</a>
           </EmptyState>
         )}
       </main>

@@ -1,8 +1,12 @@
 import { render } from "preact";
+import { setSource } from "./api";
 import { App } from "./app";
+import { bundleIndex, bundleSource } from "./bundle";
 import { registerPages } from "./components/link";
-import { PAGES } from "./pages";
+import { shownPages } from "./pages";
 import "./style.css";
 
-registerPages(PAGES.map((page) => page.path));
+const bundle = bundleIndex();
+if (bundle) setSource(bundleSource(bundle));
+registerPages(shownPages().map((page) => page.path));
 render(<App />, document.getElementById("app")!);

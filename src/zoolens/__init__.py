@@ -36,6 +36,7 @@ _PUBLIC = {  # where each lies; behind a colon the name it has there, where that
     "serve": "zoolens.serving.api",
     "run_load": "zoolens.load.api",
     "show": "zoolens.notebook.showing",
+    "export_bundle": "zoolens.ui.bundle.export",
     "trusting": "zoolens.engine.sandbox",
     "running_on": "zoolens.engine.executors.base",
     "Store": "zoolens.store.store",

@@ -1,5 +1,6 @@
-// Links between pages. What a page is about may have a page of its own, or not yet: then the name stands alone.
+// Links between pages. Where a bundle does not have what a page is about, the name stands alone.
 import type { ComponentChildren } from "preact";
+import { holdsView } from "../api";
 import { address } from "../router";
 
 const known = new Set<string>();
@@ -19,6 +20,6 @@ interface LinkProps {
 }
 
 export function PageLink({ page, rest, query, children }: LinkProps) {
-  if (!known.has(page)) return <>{children}</>;
+  if (!known.has(page) || !holdsView(page, rest)) return <>{children}</>;
   return <a href={address(rest === undefined ? page : `${page}/${rest}`, query)}>{children}</a>;
 }

@@ -1,6 +1,7 @@
 // Which stretch of a call a timeline shows: kept in the address as shares (?from=0.2&to=0.4), chosen by dragging over
 // the chart or with buttons.
 import { useRef } from "preact/hooks";
+import { isLive } from "../api";
 import { setQuery, useRoute } from "../router";
 import { Chart, type Spec } from "./chart";
 
@@ -54,6 +55,7 @@ export function TimelineChart({ spec, title, stretch, onPick }: TimelineProps) {
     if (last - first < (high - low) * 0.005) return;
     timer.current = setTimeout(() => showStretch(share(first), share(last)), PAUSE);
   };
+  if (!isLive()) return <Chart spec={spec} title={title} />; // a part of it is drawn by the server
   return (
     <>
       <div class="bar zoom" role="group" aria-label="The part of the call that is shown">

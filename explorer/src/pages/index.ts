@@ -1,5 +1,6 @@
 // The pages of the explorer. To add one, write a file beside this one and put it into the list.
 import type { ComponentType } from "preact";
+import { holds, isLive } from "../api";
 import { ApiPage } from "./api";
 import { AuditPage } from "./audit";
 import { ChoosePage } from "./choose";
@@ -23,6 +24,8 @@ export interface Page {
   title: string;
   /** The word in the navigation; a page without one is reached by links alone. */
   link?: string;
+  /** What it asks first: a bundle that has it shows the page. A page without one needs the server. */
+  needs?: string;
   component: ComponentType<PageProps>;
 }
 
@@ -32,19 +35,24 @@ export interface PageProps {
 }
 
 export const PAGES: Page[] = [
-  { path: "models", title: "Models", link: "Models", component: ModelsPage },
-  { path: "model", title: "Model", component: ModelPage },
-  { path: "networks", title: "Two networks", component: NetworksPage },
+  { path: "models", title: "Models", link: "Models", needs: "/runs/{run}", component: ModelsPage },
+  { path: "model", title: "Model", needs: "/model/{ref}", component: ModelPage },
+  { path: "networks", title: "Two networks", needs: "/networks", component: NetworksPage },
   { path: "choose", title: "Choose", link: "Choose", component: ChoosePage },
-  { path: "runs", title: "Runs", link: "Runs", component: RunsPage },
-  { path: "run", title: "Run", component: RunPage },
-  { path: "compare", title: "Compare", link: "Compare", component: ComparePage },
+  { path: "runs", title: "Runs", link: "Runs", needs: "/runs/{run}", component: RunsPage },
+  { path: "run", title: "Run", needs: "/runs/{run}", component: RunPage },
+  { path: "compare", title: "Compare", link: "Compare", needs: "/comparison", component: ComparePage },
   { path: "diverge", title: "Diverge", link: "Diverge", component: DivergePage },
-  { path: "audit", title: "Audit", link: "Audit", component: AuditPage },
+  { path: "audit", title: "Audit", link: "Audit", needs: "/audits/{id}", component: AuditPage },
   { path: "services", title: "Services", link: "Services", component: ServicesPage },
   { path: "live", title: "Live", link: "Live", component: LivePage },
-  { path: "traces", title: "Traces", link: "Traces", component: TracesPage },
-  { path: "studies", title: "Crosstrain", link: "Crosstrain", component: StudiesPage },
+  { path: "traces", title: "Traces", link: "Traces", needs: "/traces/{run}", component: TracesPage },
+  { path: "studies", title: "Crosstrain", link: "Crosstrain", needs: "/study", component: StudiesPage },
   { path: "jobs", title: "Jobs", link: "Jobs", component: JobsPage },
   { path: "api", title: "API", link: "API", component: ApiPage },
 ];
+
+/** The pages that there is something for: all of them, or those of a bundle. */
+export function shownPages(): Page[] {
+  return isLive() ? PAGES : PAGES.filter((page) => page.needs && holds(page.needs));
+}

@@ -1,6 +1,6 @@
 // One model: what its source says beside what was measured, what its layers cost, the network itself, namesakes, runs.
 import type { ClaimItem, ModelDetail, Namesake, RunItem } from "../answers";
-import { useAnswer } from "../api";
+import { isLive, useAnswer } from "../api";
 import { Chart, type Spec } from "../components/chart";
 import { FigureCell, Moment, Tile } from "../components/figure";
 import { PageLink } from "../components/link";
@@ -44,7 +44,7 @@ export function ModelPage({ rest }: PageProps) {
         <Tile figure={answer.licence || "not told"} title="licence" />
       </div>
       <div class="bar">
-        {answer.replacement && (
+        {answer.replacement && isLive() && (
           <a class="button" href={address("choose", { q: answer.replacement })}>
             Replace this model
           </a>

@@ -352,7 +352,7 @@ function TimelinePanel({ run, levels }: { run: string; levels: string[] }) {
           </p>
         </section>
       )}
-      {answer && !picked && (
+      {answer && !picked && isLive() && (
         <p>
           <button type="button" onClick={() => setQuery({ span: "0" })}>
             Go through the spans
@@ -534,10 +534,10 @@ function ComparePanel({ trace, other }: { trace: TraceItem; other: string }) {
           <Chart
             spec={answer.differences}
             title="The largest differences between both traces"
-            onPick={(datum) => typeof datum.place === "number" && pick(datum.place)}
+            onPick={(datum) => isLive() && typeof datum.place === "number" && pick(datum.place)}
           />
           <h2>All differences</h2>
-          <WordTable table={answer.table} label="All differences" picked={answer.picked} onPick={pick} />
+          <WordTable table={answer.table} label="All differences" picked={answer.picked} onPick={isLive() ? pick : undefined} />
           {isLive() && (
             <p>
               <a href={resourceUrl("/traces/{run}/chrome", { run: trace.id, other })} download>

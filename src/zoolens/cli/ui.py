@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from zoolens.cli.options import OUT_FOLDER, json_option
 from zoolens.cli.stores import store_option
 
 if TYPE_CHECKING:
@@ -79,3 +80,70 @@ async def _serve(settings: Settings, *, browser: bool) -> None:
         if browser:
             await asyncio.to_thread(webbrowser.open, f"{url}?token={settings.token}" if settings.token else url)
         await stopped
+
+
+@command.command()
+@click.argument("folder", type=OUT_FOLDER)
+@click.option(
+    "--runs", multiple=True, metavar="RUN", help="Id, its beginning, last, or a model such as 'demo:*'. Repeatable."
+)
+@click.option("--data", metavar="NAME", help="Of models, only their runs on this data; * and ? are allowed.")
+@click.option("--runtime", metavar="NAME", help="Of models, only their runs in this runtime; * and ? are allowed.")
+@click.option("--compare", nargs=2, multiple=True, metavar="A B", help="Two runs to be compared. Repeatable.")
+@click.option("--trace", "traces", multiple=True, metavar="TRACE", help="As `trace show` takes it. Repeatable.")
+@click.option("--study", "studies", multiple=True, metavar="NAME", help="A study of crosstrain. Repeatable.")
+@click.option(
+    "--audit", "audits", multiple=True, metavar="JOB", help="An audit of the explorer, or latest. Repeatable."
+)
+@click.option("--with-inputs", is_flag=True, help="Also the pictures of the runs' inputs.")
+@json_option
+@store_option("reads")
+def export(
+    folder: Path,
+    runs: tuple[str, ...],
+    data: str | None,
+    runtime: str | None,
+    compare: tuple[tuple[str, str], ...],
+    traces: tuple[str, ...],
+    studies: tuple[str, ...],
+    audits: tuple[str, ...],
+    with_inputs: bool,
+    as_json: bool,
+    store: str | None,
+) -> None:
+    """Write a copy of the explorer with just these runs, traces, studies and audits to a new FOLDER.
+
+    It needs no server: open its index.html from a disk, or put it on any web server. Folders, host names and user names
+    are removed, and nothing is in it about what was not named.
+    """
+    import json
+    from dataclasses import asdict
+
+    from zoolens.cli.bars import Bars
+    from zoolens.present.figures import figure
+    from zoolens.ui.bundle.export import export_bundle
+
+    with Bars() as bars:
+        bundle = export_bundle(
+            folder,
+            runs=runs,
+            data=data,
+            runtime=runtime,
+            compare=compare,
+            traces=traces,
+            studies=studies,
+            audits=audits,
+            with_inputs=with_inputs,
+            store=store,
+            progress=bars,
+        )
+    if as_json:
+        click.echo(json.dumps({**asdict(bundle), "folder": str(bundle.folder)}, indent=2))
+        return
+    counts = {"run": bundle.runs, "trace": bundle.traces, "audit": bundle.audits}
+    words = [f"{count:,} {what}{'' if count == 1 else 's'}" for what, count in counts.items() if count]
+    words += [f"{bundle.studies:,} {'study' if bundle.studies == 1 else 'studies'}"] if bundle.studies else []
+    click.echo(f"Wrote {', '.join(words)} to {folder}: {bundle.files:,} files, {figure(bundle.bytes, 'B')}.")
+    for note in bundle.notes:
+        click.echo(note)
+    click.echo(f"Open {folder / 'index.html'} in a browser, or send the folder to somebody.")

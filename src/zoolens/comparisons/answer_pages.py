@@ -155,6 +155,45 @@ def page_of_answers(
 ) -> AnswerPage:
     """A page of what `run` answered, beside the answers of `other` to the same inputs where it is given. `within` is
     about the answers of `run`."""
+    ordered = _ordered(reader, run, other, order, shown, within)
+    page = ordered.places[offset : offset + limit]
+    rows = tuple(_row(ordered.ours, ordered.theirs, ordered.agreement, place) for place in page.tolist())
+    return AnswerPage(rows, len(ordered.places), len(ordered.ours), ordered.unknown)
+
+
+def order_of_answers(
+    reader: AnswerReader,
+    run: Run,
+    other: Run | None = None,
+    *,
+    order: AnswerOrder = AnswerOrder.INDEX,
+    shown: AnswersShown = AnswersShown.ALL,
+    within: AnswersWithin = EVERYWHERE,
+) -> list[int]:
+    """The places, among all inputs, of those that the pages of `page_of_answers` list together, in their order."""
+    places: list[int] = _ordered(reader, run, other, order, shown, within).places.tolist()
+    return places
+
+
+@dataclass(frozen=True, eq=False)
+class _Ordered:
+    """What is listed, by place; `unknown` of them stand last."""
+
+    ours: Signature
+    theirs: Signature | None
+    agreement: Floats | None
+    places: NDArray[np.int64]
+    unknown: int
+
+
+def _ordered(
+    reader: AnswerReader,
+    run: Run,
+    other: Run | None,
+    order: AnswerOrder,
+    shown: AnswersShown,
+    within: AnswersWithin,
+) -> _Ordered:
     ours = reader.answers(run)
     theirs = None if other is None else _paired(ours, reader.answers(other))
     if theirs is None and (needed := next((asked for asked in (order, shown) if asked in _OF_PAIRS), None)):
@@ -164,9 +203,8 @@ def page_of_answers(
     agreement = None if theirs is None else pair_answers(ours.main, theirs.main).agreement
     listed = np.flatnonzero(_listed(ours, agreement, shown) & _within(ours, within))
     key = _sort_key(ours, theirs, agreement, order)[listed]
-    page = listed[np.argsort(key, kind="stable")][offset : offset + limit]
-    rows = tuple(_row(ours, theirs, agreement, place) for place in page.tolist())
-    return AnswerPage(rows, len(listed), len(ours), int(np.count_nonzero(np.isnan(key))))
+    places = listed[np.argsort(key, kind="stable")]
+    return _Ordered(ours, theirs, agreement, places, int(np.count_nonzero(np.isnan(key))))
 
 
 def _paired(ours: Signature, theirs: Signature) -> Signature:

@@ -23,11 +23,11 @@ from starlette.responses import RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from zoolens.errors import MissingDependency, StoreError, UnknownName, ZoolensError, first_line
+from zoolens.errors import ZoolensError, first_line
 from zoolens.present.text import clean
 from zoolens.ui.assets import Asset, assets
 from zoolens.ui.context import Context
-from zoolens.ui.endpoint import PREFIX, Answer, Endpoint, Event, File, NotFound, Query, RequestError
+from zoolens.ui.endpoint import PREFIX, Answer, Endpoint, Event, File, NotFound, Query, RequestError, status_of
 from zoolens.ui.openapi import document
 from zoolens.ui.resources import endpoints
 from zoolens.ui.security import COOKIE, HEADERS, TOKEN_PARAMETER, check_request, is_token
@@ -36,7 +36,6 @@ from zoolens.ui.settings import Settings
 log = logging.getLogger("zoolens.ui")
 
 _LEAST_COMPRESSED: Final = 1500  # bytes
-_STATUS: Final = {UnknownName: 404, MissingDependency: 501, StoreError: 503}
 _RAW_IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})  # nothing in them is run
 
 
@@ -217,12 +216,7 @@ def _lines(event: Event) -> str:
 
 
 def _error(error: ZoolensError) -> Response:
-    status = (
-        error.status
-        if isinstance(error, RequestError)
-        else next((status for kind, status in _STATUS.items() if isinstance(error, kind)), 400)
-    )
-    return Response(json.dumps({"error": clean(str(error))}), status, media_type="application/json")
+    return Response(json.dumps({"error": clean(str(error))}), status_of(error), media_type="application/json")
 
 
 # --- everything else

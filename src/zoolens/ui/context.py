@@ -61,17 +61,23 @@ def open_context(settings: Settings) -> Iterator[Context]:
         LiveModels() as live,
         InputReader(settings.allowed) as inputs,
     ):
-        index = RunIndex(store)
-        reading = threading.Thread(target=_read_ahead, args=(index,), name="runs")
+        context = make_context(settings, store, zoos, jobs, live, inputs)
+        reading = threading.Thread(target=_read_ahead, args=(context.runs,), name="runs")
         reading.start()
         try:
-            models, answers = ModelIndex(index, zoos), AnswerReader(store)
-            target = _store_name(settings)
-            traces, networks = TraceReader(store, target), NetworkReader(store, target)
-            watcher = _watcher(settings)
-            yield Context(settings, store, index, models, answers, inputs, jobs, live, watcher, traces, networks)
+            yield context
         finally:
             reading.join()
+
+
+def make_context(
+    settings: Settings, store: Store, zoos: ZooListing, jobs: JobBoard, live: LiveModels, inputs: InputReader
+) -> Context:
+    """A context over what is open already."""
+    index, target = RunIndex(store), _store_name(settings)
+    models, answers = ModelIndex(index, zoos), AnswerReader(store)
+    traces, networks = TraceReader(store, target), NetworkReader(store, target)
+    return Context(settings, store, index, models, answers, inputs, jobs, live, _watcher(settings), traces, networks)
 
 
 def _watcher(settings: Settings) -> ServerWatcher | None:

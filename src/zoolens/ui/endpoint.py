@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from zoolens.errors import ZoolensError
+from zoolens.errors import MissingDependency, StoreError, UnknownName, ZoolensError
 from zoolens.present.text import clean
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 PREFIX: Final = "/api/v1"
 MOST_ROWS: Final = 500  # of a page
 _NAME: Final = re.compile(r"{(\w+)(?::path)?}")
+_STATUS: Final = {UnknownName: 404, MissingDependency: 501, StoreError: 503}
 
 
 class Query(BaseModel):
@@ -83,6 +84,13 @@ class NotFound(RequestError):
         super().__init__(message, status=404, hint=hint)
 
 
+def status_of(error: ZoolensError) -> int:
+    """The status of the answer that says this error."""
+    if isinstance(error, RequestError):
+        return error.status
+    return next((status for kind, status in _STATUS.items() if isinstance(error, kind)), 400)
+
+
 @dataclass(frozen=True)
 class Endpoint:
     """One thing that the API answers. `path` comes after /api/v1; `{name}` in it, or `{name:path}` where the value may
@@ -109,9 +117,14 @@ class Endpoint:
         return tuple(_NAME.findall(self.path))
 
     @property
+    def template(self) -> str:
+        """The path as the browser's client names it, such as "/model/{ref}"."""
+        return _NAME.sub(r"{\1}", self.path)
+
+    @property
     def plain_path(self) -> str:
         """The whole path as OpenAPI writes it."""
-        return PREFIX + _NAME.sub(r"{\1}", self.path)
+        return PREFIX + self.template
 
 
 Call = Callable[["Context", Any], Answer]

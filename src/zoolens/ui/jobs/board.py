@@ -32,9 +32,11 @@ _END: Final = 25.0  # seconds for the running job to end in good order
 class JobBoard:
     """Use as a context manager; threads may share it."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, root: Path | None = None) -> None:
+        """`root`: where jobs lie, if not in the user's home."""
         self._settings = settings
-        self._root, self._environment = jobs_dir(), _environment(settings)  # as they are now: all jobs have the same
+        self._root = root or jobs_dir()  # as it is now, and the variables too: all jobs have the same
+        self._environment = _environment(settings)
         self._lock, self._wake = threading.Lock(), threading.Event()
         self._waiting: list[JobFolder] = []
         self._running: JobFolder | None = None

@@ -61,10 +61,12 @@ class StudyList(Answer):
 def studies(context: Context, query: StudiesQuery) -> StudyList:
     names = [name for name in study_names(context.store) if query.q.lower() in name.lower()]
     shown = names[query.offset : query.offset + query.limit]
-    return StudyList(total=len(names), offset=query.offset, rows=[_item(_findings(context, name)) for name in shown])
+    return StudyList(
+        total=len(names), offset=query.offset, rows=[_item(study_findings(context, name)) for name in shown]
+    )
 
 
-def _findings(context: Context, name: str) -> Findings:
+def study_findings(context: Context, name: str) -> Findings:
     """What is quickly known of a study, kept until a run or a trial is added to the store."""
     return context.runs.derived(("findings", name), lambda _: gather(read_study(context.store, name), deep=False))
 
@@ -135,7 +137,7 @@ class StudyDetail(Answer):
 
 
 def study_detail(context: Context, query: StudyQuery) -> StudyDetail:
-    findings = _findings(context, query.name)
+    findings = study_findings(context, query.name)
     drawn = (accuracy_chart(findings), delta_chart(findings), pairs_chart(findings))
     return StudyDetail(
         study=_item(findings),
@@ -203,7 +205,7 @@ class StudyPlane(Answer):
 
 
 def study_plane(context: Context, query: PlaneQuery) -> StudyPlane:
-    findings = _findings(context, query.name)
+    findings = study_findings(context, query.name)
     varied = [*findings.columns, DELTA]
     x, y = query.x or varied[0], query.y or varied[min(1, len(varied) - 1)]
     return StudyPlane(x=x, y=y, chart=themed(plane_chart(findings, x, y)))
@@ -245,7 +247,7 @@ class TrialPage(Answer):
 
 
 def study_trials(context: Context, query: TrialsQuery) -> TrialPage:
-    findings = _findings(context, query.name)
+    findings = study_findings(context, query.name)
     by, descending = query.sort.removeprefix("-"), query.sort.startswith("-")
     if by not in ("delta", "trial"):
         raise RequestError("sort: name 'delta' or 'trial'.")
@@ -299,7 +301,7 @@ class TrialDetail(Answer):
 
 
 def study_trial(context: Context, query: TrialQuery) -> TrialDetail:
-    findings = _findings(context, query.name)
+    findings = study_findings(context, query.name)
     place = next((at for at, trial in enumerate(findings.study.trials) if trial.id == query.trial), None)
     if place is None:
         raise NotFound(f"The study {query.name} has no trial {query.trial!r}.")

@@ -1,0 +1,144 @@
+"""Write a bundle: a folder with the explorer and the answers to everything that it asks about what was chosen."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from zoolens import __version__
+from zoolens.errors import ZoolensError
+from zoolens.progress import Progress, Silent
+from zoolens.store.store import Store, borrowed_store
+from zoolens.ui.assets import assets
+from zoolens.ui.bundle.chosen import Chosen, Wanted, choose
+from zoolens.ui.bundle.excerpt import chosen_context, other_runs
+from zoolens.ui.bundle.inputs import data_folders, inputs_left_out, recorded_inputs
+from zoolens.ui.bundle.packs import PackWriter
+from zoolens.ui.bundle.recording import Recorder
+from zoolens.ui.bundle.redaction import Redaction
+from zoolens.ui.bundle.requests import is_recorded
+from zoolens.ui.resources import endpoints
+
+FORMAT: Final = 1  # of what the index says
+_INDEX: Final = "index.html"
+_SCRIPT: Final = '<script src="explorer.js" defer></script>'
+_LOADED_BEFORE: Final = '<script src="data/index.js" defer></script>\n    '
+# As the server's, but that a page on a disk has no origin: its own files are then those of the scheme "file".
+_POLICY: Final = (
+    "default-src 'none'; script-src 'self' file:; style-src 'self' file:; img-src 'self' file: data:; "
+    "base-uri 'none'; form-action 'none'"
+)
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """What was written. `notes`: what a reader of the bundle will miss, and why."""
+
+    folder: Path
+    runs: int
+    traces: int
+    studies: int
+    audits: int
+    files: int
+    bytes: int
+    notes: tuple[str, ...]
+
+
+def export_bundle(
+    folder: Path | str,
+    *,
+    runs: Sequence[str] = (),
+    data: str | None = None,
+    runtime: str | None = None,
+    compare: Sequence[tuple[str, str]] = (),
+    traces: Sequence[str] = (),
+    studies: Sequence[str] = (),
+    audits: Sequence[str] = (),
+    with_inputs: bool = False,
+    store: Store | str | Path | None = None,
+    progress: Progress | None = None,
+) -> Bundle:
+    """Write the explorer with just these runs, traces, studies and audits to a folder, which must not exist or be
+    empty. It opens from any web server and from a disk, and appears whole or not at all.
+
+    `runs`: ids, the beginnings of ids, "last", or names of models with * and ?; `data` and `runtime` narrow the latter.
+    `compare`: pairs of runs; without one, all pairs on the same data where they are few. `audits`: ids of jobs of the
+    explorer, or "latest". `with_inputs`: also the pictures of the runs' inputs, up to a thousand of each run.
+    """
+    wanted = Wanted(tuple(runs), data, runtime, tuple(compare), tuple(traces), tuple(studies), tuple(audits))
+    with borrowed_store(store, must_exist=True) as opened, _new_folder(Path(folder)) as building:
+        chosen = choose(opened, wanted)
+        _write(opened, chosen, building, with_inputs=with_inputs, progress=progress or Silent())
+        sizes = [path.stat().st_size for path in building.rglob("*") if path.is_file()]
+    return Bundle(
+        folder=Path(folder),
+        runs=len(chosen.runs),
+        traces=len(chosen.traces),
+        studies=len(chosen.studies),
+        audits=len(chosen.audits),
+        files=len(sizes),
+        bytes=sum(sizes),
+        notes=chosen.notes,
+    )
+
+
+@contextmanager
+def _new_folder(folder: Path) -> Iterator[Path]:
+    """A folder under another name, which takes this name at the end. Where anything fails, nothing is left."""
+    target = folder.absolute()
+    if target.exists() and (not target.is_dir() or any(target.iterdir())):
+        raise ZoolensError(f"{folder} is there already and not empty.", hint="Name a new folder.")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        building = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}-"))
+        try:
+            yield building
+            building.chmod(0o755)
+            building.replace(target)
+        finally:
+            shutil.rmtree(building, ignore_errors=True)
+    except OSError as error:
+        raise ZoolensError(f"{folder} cannot be written: {error.strerror or error}.", hint="Name another.") from error
+
+
+def _write(store: Store, chosen: Chosen, folder: Path, *, with_inputs: bool, progress: Progress) -> None:
+    _write_explorer(folder)
+    writer = PackWriter(folder)
+    recorded = [endpoint for resource in endpoints().values() for endpoint in resource if is_recorded(endpoint)]
+    allowed = data_folders(chosen.runs) if with_inputs else ()
+    with chosen_context(store, chosen, allowed=allowed) as (context, networks):
+        redaction = Redaction(other_runs(store, context))
+        recorder = Recorder(context, networks, chosen, writer, redaction)
+        progress.begin("bundle", "recording", len(recorded), "questions")
+        kept: dict[str, Any] = {}
+        for endpoint in recorded:
+            if (answers := recorder.record(endpoint)) is not None:
+                kept[endpoint.template] = answers
+            progress.advance(1)
+        progress.end()
+        kept |= recorded_inputs(recorder, progress) if with_inputs else inputs_left_out(recorder)
+        known = {row.ref for row in context.models.models().rows}
+    subjects = {
+        "run": [run.id for run in chosen.runs],
+        "model": [redaction.text(ref) for ref in chosen.models if ref in known],
+        "traces": [run.id for run in chosen.traces],
+        "studies": [redaction.text(name) for name in chosen.studies],
+        "audit": [audit.id for audit in chosen.audits],
+    }
+    writer.close({"format": FORMAT, "version": __version__, "subjects": subjects, "endpoints": kept})
+
+
+def _write_explorer(folder: Path) -> None:
+    for name, asset in assets().items():
+        (folder / name).write_bytes(asset.content)
+    page = (folder / _INDEX).read_text(encoding="utf-8")
+    if _SCRIPT not in page:
+        raise ZoolensError("The explorer is not built here.", hint="Run: make ui")
+    policy = f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">\n    '
+    page = page.replace("<title>", f"{policy}<title>").replace(_SCRIPT, _LOADED_BEFORE + _SCRIPT)
+    (folder / _INDEX).write_text(page, encoding="utf-8")
