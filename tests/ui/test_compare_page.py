@@ -13,6 +13,8 @@ from zoolens.comparisons.report_page import change_words, verdict
 from zoolens.present.figures import percent, probability, with_interval
 from zoolens.store.store import open_store
 
+OPENING = 60_000  # milliseconds in which data are opened on a busy machine
+
 
 @pytest.fixture(scope="module")
 def two_models(explored_home):
@@ -50,7 +52,7 @@ def test_the_figures_are_those_of_the_command(visitor, two_models):
     page.get_by_label("Show").select_option("all inputs")
     inputs = page.get_by_role("list", name="Answers of both runs").locator("> li")
     expect(inputs).to_have_count(24)
-    expect(inputs.locator("img")).to_have_count(24)
+    expect(inputs.locator("img")).to_have_count(24, timeout=OPENING)
     for row, shown in zip(rows[:5], inputs.all(), strict=False):
         line = shown.inner_text()
         assert row.input in line
@@ -74,7 +76,9 @@ def test_confusion_and_calibration_of_both_lead_to_inputs(visitor, two_models):
     expect(bins).to_have_count(2)
     bins.last.locator("tbody tr").last.get_by_role("button").click()
     page.wait_for_url(f"**#/run/{report.b.id}?tab=inputs&other={report.a.id}*")
-    expect(page.get_by_role("list", name="Answers of both runs").locator("> li img").first).to_be_visible()
+    expect(page.get_by_role("list", name="Answers of both runs").locator("> li img").first).to_be_visible(
+        timeout=OPENING
+    )
 
 
 def test_what_differs_in_the_files_of_two_models_is_a_job(visitor, two_models):

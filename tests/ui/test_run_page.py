@@ -21,6 +21,8 @@ from zoolens.store.records import DatasetRecord, ModelRecord, Observation, Stack
 from zoolens.store.store import open_store
 from zoolens.ui.settings import Settings
 
+OPENING = 60_000  # milliseconds in which data are opened on a busy machine
+
 
 @pytest.fixture(scope="module")
 def measured(explored_home):
@@ -66,7 +68,7 @@ def test_inputs_are_sorted_by_loss_and_each_has_its_own_image(visitor, measured)
     page = visitor.visit(f"#/run/{run.id}?tab=inputs", expect="200 of 200 inputs.")
     rows = answers_of(measured, order=AnswerOrder.LOSS).rows
     expect(cards(page)).to_have_count(len(rows))
-    expect(cards(page).locator("img")).to_have_count(len(rows))
+    expect(cards(page).locator("img")).to_have_count(len(rows), timeout=OPENING)
     with closing(open_inputs(run)) as dataset:
         for row, card in list(zip(rows, cards(page).all(), strict=True))[:6]:
             words = card.inner_text()
