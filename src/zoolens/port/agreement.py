@@ -45,7 +45,7 @@ class Parting:
 class Agreement:
     """`error`: how far the outputs are apart, relative to the larger; `floor`: how far rounding alone moves them.
 
-    `first`: where they part; `layers`: why the layers could not be compared, where they could not. `random`: the sides
+    `first`: where they part at all; `beyond`: where by more than the floor of the outputs; `layers`: why the layers could not be compared, where they could not. `random`: the sides
     that answer the same input with other numbers each time.
     """
 
@@ -53,6 +53,7 @@ class Agreement:
     floor: float
     why: str = "value"
     first: Parting | None = None
+    beyond: Parting | None = None
     layers: str = ""
     random: tuple[str, ...] = ()
     compared: int = 0
@@ -167,7 +168,8 @@ def _with_layers(
         computed.append(values)
     pairs = list(_compared(diff, computed[0], computed[1]))
     first = next((parting for parting in pairs if parting.error > _EXACT), None)
-    return replace(found, first=first, compared=len(pairs))
+    beyond = next((parting for parting in pairs if parting.error > max(found.floor, _EXACT)), None)
+    return replace(found, first=first, beyond=beyond, compared=len(pairs))
 
 
 def _values(graph: Graph, fed: Sequence[Array]) -> Iterator[tuple[str, Array]]:

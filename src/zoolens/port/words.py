@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from zoolens.graph.diff.phrases import plural
-from zoolens.port.agreement import Agreement
+from zoolens.port.agreement import Agreement, Parting
 from zoolens.port.check import Check
 from zoolens.port.parameter_map import ParameterMap, Unmatched
 from zoolens.port.weights import Moved
@@ -80,13 +80,18 @@ def agreement_lines(agreement: Agreement) -> list[str]:
     """Whether the outputs agree, by how much, and where the networks part."""
     lines = [_outputs(agreement)]
     if agreement.first is not None:
-        first, kind = agreement.first, agreement.first.op.replace("_", " ")
-        lines.append(f"They part first at {first.a} of A and {first.b} of B ({kind}), by {first.error:.1e}.")
+        lines.append(f"They part first at {_parting(agreement.first)}.")
+        if agreement.beyond is not None and agreement.beyond != agreement.first:
+            lines.append(f"They part by more than rounding first at {_parting(agreement.beyond)}.")
     elif agreement.compared:
         lines.append(f"No aligned layer parts: {plural(agreement.compared, 'pair')} were computed in float64.")
     if agreement.layers:
         lines.append(f"Layers were not compared one by one: {agreement.layers}")
     return lines
+
+
+def _parting(parting: Parting) -> str:
+    return f"{parting.a} of A and {parting.b} of B ({parting.op.replace('_', ' ')}), by {parting.error:.1e}"
 
 
 def _outputs(agreement: Agreement) -> str:

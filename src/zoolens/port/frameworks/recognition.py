@@ -19,14 +19,14 @@ def recognised(made: Any, shapes: Sequence[tuple[int, ...]], kinds: Sequence[str
     loss) are for training."""
     network = made[0] if isinstance(made, tuple) and made else made
     torch, keras = sys.modules.get("torch"), sys.modules.get("keras")
+    if keras is not None and isinstance(network, keras.Model):  # on torch it is a torch.nn.Module as well
+        from zoolens.port.frameworks.keras import KerasNetwork
+
+        return KerasNetwork(network, shapes, kinds, name)
     if torch is not None and isinstance(network, torch.nn.Module):
         from zoolens.port.frameworks.torch import TorchNetwork
 
         return TorchNetwork(network, shapes, kinds, name)
-    if keras is not None and isinstance(network, keras.Model):
-        from zoolens.port.frameworks.keras import KerasNetwork
-
-        return KerasNetwork(network, shapes, kinds, name)
     pair = function_and_parameters(made) if "jax" in sys.modules else None
     if pair is not None:
         from zoolens.port.frameworks.jax import JaxNetwork
