@@ -45,8 +45,9 @@ class Parting:
 class Agreement:
     """`error`: how far the outputs are apart, relative to the larger; `floor`: how far rounding alone moves them.
 
-    `first`: where they part at all; `beyond`: where by more than the floor of the outputs; `layers`: why the layers could not be compared, where they could not. `random`: the sides
-    that answer the same input with other numbers each time.
+    `first`: where they part at all; `beyond`: where by more than the floor of the outputs; `layers`: why the layers
+    could not be compared, where they could not. `random`: the sides that answer the same input with other numbers each
+    time.
     """
 
     error: float

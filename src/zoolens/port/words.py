@@ -161,5 +161,12 @@ def map_data(map_: ParameterMap) -> dict[str, Any]:
 
 
 def agreement_data(agreement: Agreement) -> dict[str, Any]:
-    finite = agreement.error if agreement.error != float("inf") else None
-    return {**asdict(agreement), "error": finite, "agree": agreement.agree}
+    return {**_finite(asdict(agreement)), "agree": agreement.agree}
+
+
+def _finite(data: dict[str, Any]) -> dict[str, Any]:
+    """The same with None for what is infinite, which JSON has no number for."""
+    return {
+        key: _finite(value) if isinstance(value, dict) else None if value == float("inf") else value
+        for key, value in data.items()
+    }
