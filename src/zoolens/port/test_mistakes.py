@@ -1,4 +1,4 @@
-"""Seeded mistakes of ports, one in each pair, and faithful ports beside them: each mistake is named, no port is accused.
+"""Seeded mistakes of ports, one in each pair, and faithful ports: each mistake is named, and no port is accused.
 
 Each pair is one layer or two around it, so that what is said can only be about the mistake.
 """
@@ -45,7 +45,9 @@ FAITHFUL = {
         "4x8x8", lambda: nn.GroupNorm(2, 4), lambda: port((8, 8, 4), kl.GroupNormalization(2, epsilon=1e-5)),
     ),
     "convolution in one dimension": (
-        "3x9", lambda: nn.Conv1d(3, 5, 3), lambda: port((3, 9), kl.Permute((2, 1)), kl.Conv1D(5, 3), kl.Permute((2, 1))),
+        "3x9",
+        lambda: nn.Conv1d(3, 5, 3),
+        lambda: port((3, 9), kl.Permute((2, 1)), kl.Conv1D(5, 3), kl.Permute((2, 1))),
     ),
     "pool and flatten": (
         "3x8x8",
@@ -163,7 +165,10 @@ MISTAKES = {
         "norm",
     ),
     "half precision": (
-        "6", lambda: nn.Linear(6, 4), lambda: port(VECTOR, kl.Dense(4, dtype="float16")), "type of the weights: A float32",
+        "6",
+        lambda: nn.Linear(6, 4),
+        lambda: port(VECTOR, kl.Dense(4, dtype="float16")),
+        "type of the weights: A float32",
     ),
 }  # fmt: skip
 
