@@ -49,6 +49,7 @@ _timeout = click.option(
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
 @_inputs
+@click.option("--data", metavar="D", help="A dataset whose samples both answer, instead of random numbers.")
 @_map
 @click.option("--strict", is_flag=True, help="Exit with 1 also for what only training would see.")
 @click.option("--all", "everything", is_flag=True, help="Show every tensor.")
@@ -60,6 +61,7 @@ def check_command(
     a: str,
     b: str,
     inputs: tuple[str, ...],
+    data: str | None,
     chosen: tuple[str, ...],
     strict: bool,
     everything: bool,
@@ -77,7 +79,7 @@ def check_command(
     from zoolens.port.words import check_data, check_lines
 
     with _trouble():
-        found = check(a, b, inputs, chosen=_pairs(chosen), timeout=timeout)
+        found = check(a, b, inputs, data=data, chosen=_pairs(chosen), timeout=timeout)
     if as_json:
         echo_json(check_data(found))
     else:

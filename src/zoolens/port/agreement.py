@@ -58,6 +58,7 @@ class Agreement:
     layers: str = ""
     random: tuple[str, ...] = ()
     compared: int = 0
+    inputs: int = 0
 
     @property
     def agree(self) -> bool | None:
@@ -106,8 +107,8 @@ def agreement(
     worst = apart[number]
     floor = _floor(a, fed, answers[0], weights)
     if not layers or worst.verdict(floor) == "within" or random:
-        return Agreement(worst.error, floor, worst.why, random=random)
-    found = Agreement(worst.error, floor, worst.why)
+        return Agreement(worst.error, floor, worst.why, random=random, inputs=len(fed))
+    found = Agreement(worst.error, floor, worst.why, inputs=len(fed))
     return _with_layers(found, (a, b), diff, fed[number], (answers[0][number], answers[1][number]))
 
 

@@ -6,21 +6,25 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from zoolens.crosstrain.training.diff import defaults, structure
 from zoolens.crosstrain.training.diff.findings import Finding, Item, compared
+from zoolens.errors import DatasetError
 from zoolens.graph.diff.report import Diff
 from zoolens.graph.diff.report import diff as graph_diff
 from zoolens.graph.model import Graph
 from zoolens.graph.proof import alike, varied
 from zoolens.port.agreement import SAMPLES, Agreement, agreement, random_inputs
+from zoolens.port.data_inputs import data_inputs
 from zoolens.port.frameworks.base import Array
 from zoolens.port.origins import Origin
 from zoolens.port.parameter_map import MappedSide, ParameterMap, parameter_map
 from zoolens.port.sides import TIMEOUT, InputShape, Side, SideName, open_side
+
+DATA_SAMPLES: Final = 16  # of a dataset, one after the other
 
 
 @dataclass(frozen=True)
@@ -33,9 +37,11 @@ class OpenPair:
     diff: Diff
     map: ParameterMap
 
-    def fed(self, samples: int = SAMPLES) -> list[list[Array]]:
-        """Random inputs, the same for both."""
-        return [random_inputs(self.inputs, (self.diff.a, self.diff.b), seed) for seed in range(samples)]
+    def fed(self, data: str | None = None) -> list[list[Array]]:
+        """Inputs for both: samples of a dataset where one is named, or random ones."""
+        if data is not None:
+            return data_inputs(data, self.inputs[0], DATA_SAMPLES)
+        return [random_inputs(self.inputs, (self.diff.a, self.diff.b), seed) for seed in range(SAMPLES)]
 
 
 @dataclass(frozen=True)
@@ -61,19 +67,22 @@ def check(
     b: str | Any,
     inputs: Sequence[str],
     *,
+    data: str | None = None,
     chosen: Mapping[str, str] | None = None,
     timeout: float = TIMEOUT,
 ) -> Check:
     """Call both functions, each in a process of its own, and compare the networks they return. Nothing is trained.
 
     `a`, `b`: "file.py:function" or "module:function"; or a live network, which is compared in this process and has its
-    weights back afterwards. `inputs`: one shape for each input, such as "3x64x64".
+    weights back afterwards. `inputs`: one shape for each input, such as "3x64x64". `data`: a dataset whose samples they
+    answer instead of random numbers.
     """
+    _check_data(data, inputs)
     with opened(a, b, inputs, chosen=chosen, timeout=timeout) as pair:
         weights = _shaken(pair)
         pair.a.assign(weights)
         pair.b.assign(pair.map.moved(weights, pair.b.tensors()))
-        answers = agreement(pair.a, pair.b, pair.diff, pair.fed(), weights)
+        answers = agreement(pair.a, pair.b, pair.diff, pair.fed(data), weights)
         return Check(
             (pair.a.text, pair.b.text),
             (pair.a.framework, pair.b.framework),
@@ -83,6 +92,15 @@ def check(
             pair.map,
             answers,
         )
+
+
+def _check_data(data: str | None, inputs: Sequence[str]) -> None:
+    """Refuse data that do not fit before anything is built."""
+    if data is None:
+        return
+    if len(inputs) != 1:
+        raise DatasetError(f"A dataset has samples for one input, and the networks have {len(inputs)}.")
+    data_inputs(data, InputShape.parse(inputs[0]), 1)
 
 
 @contextmanager

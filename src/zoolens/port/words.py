@@ -104,7 +104,8 @@ def _outputs(agreement: Agreement) -> str:
         return "With the same weights and input, an output is not finite."
     figures = f"{agreement.error:.1e} apart; rounding alone moves them by up to {agreement.floor:.1e}"
     words = {True: "the outputs agree", False: "the outputs differ", None: "nothing can be told from the outputs"}
-    return f"With the same weights and input, {words[agreement.agree]} ({figures})."
+    tried = f"on {plural(agreement.inputs, 'input')}, "
+    return f"With the same weights and input, {words[agreement.agree]} ({tried}{figures})."
 
 
 def moved_lines(moved: Moved, *, everything: bool = False) -> list[str]:
