@@ -277,7 +277,7 @@ function LineRow({ line, picked }: { line: LinePair; picked: boolean }) {
 function Marks({ marks }: { marks: number[] }) {
   const [mark] = useQueryState("mark");
   return (
-    <span class="marks">
+    <span class="badges">
       {marks.slice(0, 8).map((number) => (
         <Mark number={number} picked={String(number) === mark} />
       ))}

@@ -9,6 +9,7 @@ from zoolens.divergence.result import Divergence
 from zoolens.divergence.words import FLOOR_IN_WORDS, as_data, headline, lines, table
 from zoolens.present.charts import Chart, Spec, axis, heading, series, values
 from zoolens.present.pages import Page, Section, Tile, page_html
+from zoolens.present.text import shareable
 
 _LEAST: Final = 1e-9  # drawn in the place of 0 on a logarithmic scale
 
@@ -53,7 +54,7 @@ def growth_chart(layers: Sequence[Mapping[str, Any]]) -> Chart:
     for place, layer in enumerate(layers, 1):
         own = [side["local"] if (side := layer["sides"].get(label)) else None for label in "ab"]
         rows += [
-            {"place": place, "layer": layer["layer"], "series": name, "error": max(error, _LEAST)}
+            {"place": place, "layer": shareable(layer["layer"], 200), "series": name, "error": max(error, _LEAST)}
             for name, error in zip(names, (layer["error"], layer["floor"], *own), strict=True)
             if error is not None  # it is not known, or infinite
         ]
