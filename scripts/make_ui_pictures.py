@@ -24,6 +24,8 @@ QUIET = 700  # milliseconds without a request before a picture is taken
 PICTURES = {
     "models": ("#/models?measured=yes&sort=-claimed_top1", "demo:resnet-tiny", False),
     "run": ("#/run/last?tab=inputs&shown=wrong", "Download as JSON", False),
+    "network": ("#/model/demo:resnet-tiny?open=p5.p6&zoom=70", "Network", False),
+    "networks": ("#/networks?a=demo:lenet-torch&b=demo:lenet-deep", "Two networks", False),
     "live": ("#/live?with=demo:lenet-torch+in+litert&with=demo:lenet-int8&with=demo:mlp-small", "Waits", False),
 }
 
@@ -32,6 +34,17 @@ async def prepare(page: Any, name: str) -> None:
     """What a reader does before there is something to see."""
     if name == "run":
         await page.locator(".gallery img").first.wait_for(timeout=60_000)
+    if name in ("network", "networks"):
+        await page.locator(".network, .beside, .state button.primary").first.wait_for(timeout=60_000)
+        while await (unread := page.get_by_role("button", name="Read this network")).count():
+            await unread.first.click()
+            await page.locator(".job.done").first.wait_for(timeout=120_000)
+            await page.wait_for_timeout(QUIET)
+        await page.locator(".network, .differences").first.wait_for(timeout=60_000)
+    if name == "networks":
+        await page.locator(".differences").evaluate("list => list.scrollIntoView()")
+    if name == "network":
+        await page.get_by_role("group", name="How the picture is shown").evaluate("bar => bar.scrollIntoView()")
     if name == "live":
         await page.get_by_role("button", name="Example 3").click()
         for card in await page.get_by_role("article").all():
@@ -49,7 +62,7 @@ async def main(names: list[str]) -> None:
             page = await opened.new_page(viewport=SIZE, color_scheme="dark" if dark else "light")
             await page.goto(url + view)
             await page.get_by_text(text).first.wait_for(timeout=60_000)
-            await page.get_by_text("More zoos are being listed").wait_for(state="detached", timeout=120_000)
+            await page.get_by_text("Zoos are being listed").wait_for(state="detached", timeout=120_000)
             await prepare(page, name)
             await page.wait_for_timeout(QUIET)
             await page.screenshot(path=TARGET / f"explorer-{name}.png")
