@@ -564,7 +564,7 @@ export interface Network {
   chart: Record<string, unknown>;
 }
 
-/** `lines`: pairs of places in `layers`, whose first is −1 where the value comes from outside the block. `ends`: the places of layers whose values are used outside. `count`: how many layers it has, also where none are given. */
+/** `lines`: pairs of places in `layers`, whose first is −1 where the value comes from outside the block. `ends`: the places of layers whose values are used outside. `inputs`: places of the other blocks of its part whose values it uses, and −1 for values from outside the part. `count`: how many layers it has, also where none are given. */
 export interface NetworkBlock {
   title: string;
   shape: string;
@@ -572,6 +572,7 @@ export interface NetworkBlock {
   costs: (CostWords | null)[];
   lines: ((number)[])[];
   ends: (number)[];
+  inputs: (number)[];
   layers: (NetworkLayer)[];
 }
 

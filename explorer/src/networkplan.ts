@@ -122,21 +122,32 @@ class Drawing {
   /** Equal blocks behind one another, each of which can be unfolded. */
   private series(part: NetworkPart, key: string): void {
     const frame = this.add({ key, kind: "frame", x: LEFT - 2 * INSET, y: this.y, width: 0, height: 0, title: part.title, detail: details(layersOf(part), part.shape), costs: part.costs, folds: true, open: true });
-    let above = this.y;
-    this.y += TITLE + INSET;
+    const entry = this.y + TITLE;
+    const bottoms: number[] = [];
+    let lane = 0;
+    this.y += TITLE + GAP;
     part.blocks.forEach((block, place) => {
-      this.lines.push(`M${MIDDLE} ${place ? above : this.y - INSET} V${this.y}`);
+      for (const source of block.inputs) {
+        const start = source < 0 ? entry : bottoms[source]!;
+        const aside = LEFT - 2 * INSET + 5 + 6 * (lane % 3);
+        if (source === place - 1) this.lines.push(`M${MIDDLE} ${start} V${this.y}`);
+        else {
+          this.lines.push(`M${MIDDLE} ${start} v5 H${aside} V${this.y - 5} H${MIDDLE} V${this.y}`);
+          lane += 1;
+        }
+      }
       const own = blockKey(part, place);
       if (this.open.has(own)) this.block(block, own, INSET);
       else {
         this.add({ key: own, kind: "card", x: LEFT, y: this.y, width: WIDTH, height: TALL, title: block.title, detail: details(layerCount(block.count), block.shape), costs: block.costs, folds: block.layers.length > 0, open: false });
         this.y += TALL;
       }
-      above = this.y;
+      bottoms.push(this.y);
       this.y += GAP;
     });
-    this.lines.push(`M${MIDDLE} ${above} V${this.y - GAP + INSET}`);
+    const last = bottoms[bottoms.length - 1]!;
     this.y += INSET - GAP;
+    if (part.blocks[part.blocks.length - 1]!.ends.length) this.lines.push(`M${MIDDLE} ${last} V${this.y}`);
     this.close(frame, 2 * INSET);
   }
 

@@ -109,7 +109,7 @@ def test_a_model_that_was_added_is_listed_when_asked_for(window, workshop):
         "zoolens: 1\nname: added\ninputs: [{shape: [null, 1, 28, 28]}]\noutputs: [{}]\nassets: []\n", encoding="utf-8"
     )
     page.get_by_role("button", name="List the zoos again").click()
-    expect(page.get_by_role("link", name="folder:added")).to_be_visible()
+    expect(page.get_by_role("link", name="folder:added")).to_be_visible(timeout=PATIENCE)
     page.get_by_role("link", name="folder:added").click()
     expect(page.get_by_text("there is no importer for")).to_be_visible()
     expect(page.get_by_role("button", name="Read this network")).to_have_count(0)

@@ -5,9 +5,10 @@ import { JobCard } from "../components/job";
 import { EmptyState, ErrorState, Loading } from "../components/states";
 import { Pager } from "../components/table";
 import { startJob } from "../jobs";
-import { setQuery, useRoute } from "../router";
+import { address, setQuery, useRoute } from "../router";
 
 const LIMIT = 20;
+const RESULTS = ["audit", "diverge"]; // kinds that have a page of the same name, which shows what the job found
 
 export function JobsPage() {
   const { query } = useRoute();
@@ -24,7 +25,20 @@ export function JobsPage() {
       {error && <ErrorState error={error} again={again} />}
       {!answer && !error && <Loading />}
       {answer && answer.total === 0 && <EmptyState title="No job was started yet." />}
-      <section aria-label="Jobs">{answer?.rows.map((job) => <JobCard key={job.id} job={job} onEnd={again} />)}</section>
+      <section aria-label="Jobs">
+        {answer?.rows.map((job) => (
+          <div key={job.id}>
+            <JobCard job={job} onEnd={again} />
+            {job.state === "done" && RESULTS.includes(job.kind) && (
+              <p>
+                <a href={address(`${job.kind}/${job.id}`)} aria-label={`What ${job.title} found`}>
+                  What it found
+                </a>
+              </p>
+            )}
+          </div>
+        ))}
+      </section>
       {answer && (
         <Pager
           offset={offset}

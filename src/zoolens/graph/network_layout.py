@@ -42,14 +42,16 @@ class PlacedLayer:
 @dataclass(frozen=True)
 class PlacedBlock:
     """A block, or a single layer outside any. `lines`: pairs of places in `layers`; the first is −1 where the value
-    comes from outside the block. `ends`: places of the layers whose values are used outside. `count`: its layers, also
-    where `layers` is empty because the network has too many."""
+    comes from outside the block. `ends`: places of the layers whose values are used outside. `inputs`: places of the
+    other blocks of its part whose values it uses, and −1 where it uses a value from outside the part. `count`: its
+    layers, also where `layers` is empty because the network has too many."""
 
     title: str
     shape: str
     layers: tuple[PlacedLayer, ...]
     lines: tuple[tuple[int, int], ...]
     ends: tuple[int, ...]
+    inputs: tuple[int, ...]
     count: int
     amounts: Amounts
 
@@ -128,12 +130,13 @@ def _part(
 ) -> NetworkPart:
     nodes = [layer.node for block in run for layer in block.layers]
     sources = {home[name] for node in nodes for name in node.inputs if name in home}
+    own = {layer.node.name: number for number, block in enumerate(run) for layer in block.layers}
     return NetworkPart(
         run[0].stage,
         _title(run),
         _shape(run[-1].output),
         run[0].plain,
-        tuple(_block(block, graph, amounts, whole=whole) for block in run),
+        tuple(_block(block, own, graph, amounts, whole=whole) for block in run),
         tuple(sorted(sources - {place})),
         _sum(amounts[node.name] for node in nodes),
     )
@@ -165,7 +168,10 @@ def _sum(amounts: Iterable[Amounts]) -> Amounts:
 # --- the inside of a block
 
 
-def _block(block: Block, graph: Graph, amounts: Mapping[str, Amounts], *, whole: bool) -> PlacedBlock:
+def _block(
+    block: Block, own: Mapping[str, int], graph: Graph, amounts: Mapping[str, Amounts], *, whole: bool
+) -> PlacedBlock:
+    """`own`: in which block of the part each of its layers is."""
     nodes = [layer.node for layer in block.layers]
     places = {node.name: place for place, node in enumerate(nodes)}
     grid = _grid(block) if whole else ()
@@ -184,6 +190,7 @@ def _block(block: Block, graph: Graph, amounts: Mapping[str, Amounts], *, whole:
         ),
         tuple(dict.fromkeys(lines)) if whole else (),
         tuple(used_outside) if whole else (),
+        tuple(sorted({own.get(name, -1) for node in nodes for name in node.inputs if name not in places})),
         len(nodes),
         _sum(amounts[node.name] for node in nodes),
     )

@@ -2,7 +2,7 @@ import pytest
 
 from zoolens.graph.builder import GraphBuilder
 from zoolens.graph.cost import cost
-from zoolens.graph.diff.conftest import densenet, resnet
+from zoolens.graph.diff.conftest import Sketch, densenet, resnet
 from zoolens.graph.network_layout import LIMITS, MEASURES, heat, network_layout
 
 
@@ -90,3 +90,24 @@ def test_heat_rises_with_the_share():
     assert heat(1e-9) == 1
     assert [heat(limit) for limit in LIMITS] == [2, 3, 4, 5, 6, 7]
     assert heat(1) == 7
+
+
+def test_equal_blocks_tell_which_of_them_they_use():
+    """Cells that use the one before them and the one before that, as NASNet has them."""
+    net = Sketch("cells", 8)
+    before = net.conv(16)
+    last = net.conv(16)
+    for _ in range(6):
+        net.conv(8, of=last)
+        left, right = net.conv(8), net.conv(8, of=before)
+        before, last = last, net.concat(left, right)
+    net.head()
+    cells = max(network_layout(net.finish()).parts, key=lambda part: len(part.blocks))
+    assert len(cells.blocks) > 3
+    for place, block in enumerate(cells.blocks):
+        assert block.inputs == tuple(sorted({max(place - 2, -1), max(place - 1, -1)}))
+
+
+def test_blocks_in_a_row_use_each_their_neighbour(layout):
+    row = max(layout.parts, key=lambda part: len(part.blocks))
+    assert [block.inputs for block in row.blocks] == [(place - 1,) for place in range(len(row.blocks))]

@@ -167,6 +167,7 @@ def _part(layout: NetworkLayout, place: int, part: NetworkPart) -> Data:
                 "costs": _costs(layout, block.amounts),
                 "lines": [list(line) for line in block.lines],
                 "ends": list(block.ends),
+                "inputs": list(block.inputs),
                 "layers": [
                     {
                         "words": layer.words,

@@ -43,7 +43,8 @@ class NetworkLayer(Answer):
 
 class NetworkBlock(Answer):
     """`lines`: pairs of places in `layers`, whose first is −1 where the value comes from outside the block. `ends`: the
-    places of layers whose values are used outside. `count`: how many layers it has, also where none are given."""
+    places of layers whose values are used outside. `inputs`: places of the other blocks of its part whose values it
+    uses, and −1 for values from outside the part. `count`: how many layers it has, also where none are given."""
 
     title: Shown
     shape: str
@@ -51,6 +52,7 @@ class NetworkBlock(Answer):
     costs: list[CostWords | None]
     lines: list[list[int]]
     ends: list[int]
+    inputs: list[int]
     layers: list[NetworkLayer]
 
 
