@@ -115,7 +115,7 @@ def test_inputs_with_different_answers_come_first_and_lead_to_the_layer(flipping
     page = window.visit(f"#/compare?a={a.id}&b={b.id}", expect="3 of 20 inputs.")
     rows = page.get_by_role("list", name="Answers of both runs").locator("> li")
     expect(rows).to_have_count(3)
-    assert "does not say where its data lie" in window.text()
+    expect(page.get_by_text("does not say where its data lie")).to_be_visible()
     for row in rows.all():
         assert row.inner_text().index("✓ right") < row.inner_text().index("✗ wrong")
     expect(page.get_by_role("figure", name="Inputs with different answers").locator("svg")).to_have_count(1)
