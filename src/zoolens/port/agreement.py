@@ -117,19 +117,16 @@ def _equal(one: Sequence[Array], other: Sequence[Array]) -> bool:
 
 
 def _apart(a: Sequence[Array], b: Sequence[Array]) -> Deviation:
-    """The farthest of the outputs, in order; maps are compared with their channels first."""
+    """The farthest of the outputs, in order."""
     if len(a) != len(b):
         return Deviation(float("inf"), "shape")
     return max((deviation(_facing(y, x.shape), x) for x, y in zip(a, b, strict=True)), key=lambda moved: moved.error)
 
 
 def _facing(array: Array, wanted: tuple[int, ...]) -> Array:
-    """A map with its channels where the other has them; a tensor that differs only by axes of extent 1 in its shape."""
+    """A tensor whose shape differs only by axes of extent 1, in the other's shape. Channels come first in both."""
     if array.shape == wanted:
         return array
-    for axes in ((0, 3, 1, 2), (0, 2, 3, 1)):
-        if array.ndim == 4 and tuple(array.shape[axis] for axis in axes) == wanted:
-            return array.transpose(axes)
     without = [tuple(extent for extent in shape if extent != 1) for shape in (array.shape, wanted)]
     return array.reshape(wanted) if without[0] == without[1] else array
 

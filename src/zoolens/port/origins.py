@@ -8,7 +8,7 @@ none.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from math import prod
@@ -19,6 +19,7 @@ import numpy as np
 from zoolens.errors import ModelError
 from zoolens.graph.equality import same_structure
 from zoolens.graph.model import Graph
+from zoolens.graph.passes.axis_labels import canonical_order, labels
 from zoolens.graph.passes.canonical import canonical
 from zoolens.port.frameworks.base import Array, LiveNetwork
 
@@ -92,6 +93,29 @@ def graph_and_origins(network: LiveNetwork) -> tuple[Graph, dict[str, Origin]]:
             if origin is not None:
                 origins[tensor.key] = origin
     return graph, origins
+
+
+def output_orders(network: LiveNetwork) -> list[tuple[int, ...] | None]:
+    """For each output, the order that puts its axes as N, C, spatial; None where nothing is known of its axes.
+
+    It is read from the graph. Shapes would not tell it: a map may have as many channels as rows.
+    """
+    raw = network.graph()
+    known = labels(raw)
+    return [canonical_order(known[name]) if name in known else None for name in raw.outputs]
+
+
+def run_with_channels_first(
+    network: LiveNetwork, inputs: Sequence[Array], orders: Sequence[tuple[int, ...] | None]
+) -> list[Array]:
+    """The outputs, maps with their channels first whatever the framework's own order is."""
+    answers = network.run(inputs)
+    if len(answers) != len(orders):
+        return answers
+    return [
+        np.ascontiguousarray(answer.transpose(order)) if order is not None and len(order) == answer.ndim else answer
+        for answer, order in zip(answers, orders, strict=True)
+    ]
 
 
 def numbered(shape: tuple[int, ...]) -> Array:

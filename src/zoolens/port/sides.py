@@ -25,7 +25,7 @@ from zoolens.graph.passes.canonical import canonical
 from zoolens.graph.serialisation import unpack
 from zoolens.port.frameworks.base import Array
 from zoolens.port.frameworks.recognition import recognised
-from zoolens.port.origins import Origin, graph_and_origins, unpacked_origins
+from zoolens.port.origins import Origin, graph_and_origins, output_orders, run_with_channels_first, unpacked_origins
 
 TIMEOUT: Final = 300.0  # seconds for one answer, of which calling the function is the first
 _VARIABLES: Final = (("TF_CPP_MIN_LOG_LEVEL", "3"), ("CUDA_VISIBLE_DEVICES", "-1"))
@@ -115,7 +115,7 @@ class Side(ABC):
 
     @abstractmethod
     def run(self, inputs: Sequence[Array]) -> list[Array]:
-        """The outputs for inputs that have their channels first."""
+        """The outputs for inputs that have their channels first; maps among them have so, too."""
 
     @abstractmethod
     def load(self, path: Path) -> None:
@@ -136,6 +136,7 @@ class LiveSide(Side):
         self.framework, self.dtype = self._network.framework, self._network.dtype()
         self.facts = self._network.facts()
         self._before = self._network.tensors()
+        self._orders: list[tuple[int, ...] | None] | None = None
 
     def close(self) -> None:
         self._network.assign(self._before)
@@ -153,7 +154,9 @@ class LiveSide(Side):
         self._network.assign(values)
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
-        return self._network.run(inputs)
+        if self._orders is None:
+            self._orders = output_orders(self._network)
+        return run_with_channels_first(self._network, inputs, self._orders)
 
     def load(self, path: Path) -> None:
         self._network.load(path)

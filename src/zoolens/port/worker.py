@@ -16,7 +16,7 @@ from zoolens.graph.passes.canonical import canonical
 from zoolens.graph.serialisation import pack
 from zoolens.port.frameworks.base import LiveNetwork
 from zoolens.port.frameworks.recognition import recognised
-from zoolens.port.origins import graph_and_origins, packed_origins
+from zoolens.port.origins import graph_and_origins, output_orders, packed_origins, run_with_channels_first
 from zoolens.port.user_code import call_user_function, user_errors
 
 
@@ -37,6 +37,7 @@ class _Side:
         self.service = service
         self._code = ""
         self._network: LiveNetwork | None = None
+        self._orders: list[tuple[int, ...] | None] | None = None
         self._answers: dict[str, Callable[[Message], Any]] = {
             "open": self._open,
             "graph": self._graph,
@@ -93,7 +94,9 @@ class _Side:
     def _run(self, request: Message) -> Any:
         fed = list(self._sent(request).values())
         with user_errors(self._code):
-            answers = self.network.run(fed)
+            if self._orders is None:
+                self._orders = output_orders(self.network)
+            answers = run_with_channels_first(self.network, fed, self._orders)
         return {"tensors": self._written({f"output{number}": answer for number, answer in enumerate(answers)})}
 
     def _save(self, request: Message) -> Any:
