@@ -14,7 +14,7 @@ from zoolens.crosstrain.study.plan import Dimension, Plan, Search
 from zoolens.crosstrain.study.search.hyperspace import subspaces
 from zoolens.crosstrain.training.architectures import NAMES
 from zoolens.crosstrain.training.data import prepared
-from zoolens.crosstrain.training.recipe import Optimizer, Recipe
+from zoolens.crosstrain.training.recipe import Optimizer, Recipe, Schedule
 from zoolens.crosstrain.training.semantics import Semantics
 from zoolens.crosstrain.training.trial_runner import HYPERPARAMETERS, apply
 from zoolens.crosstrain.training.trials import Hyperparameter
@@ -26,12 +26,13 @@ M = TypeVar("M", bound=BaseModel)
 
 _MAX_BYTES: Final = 1 << 18
 _PARTS: Final[Mapping[str, type[BaseModel]]] = {
-    "recipe": Recipe, "optimizer": Optimizer, "semantics": Semantics, "search": Search, "space": Dimension,
+    "recipe": Recipe, "optimizer": Optimizer, "semantics": Semantics, "schedule": Schedule,
+    "search": Search, "space": Dimension,
 }  # fmt: skip
 _SHAPING: Final = ("architecture", "dataset", "train_limit", "test_limit")  # what a recipe is checked for as a whole
 
 
-_COUNTED: Final = ("train_limit", "test_limit")  # whole numbers that may be left out
+_COUNTED: Final = ("train_limit", "test_limit", "every", "epochs")  # whole numbers that may be left out
 
 
 class PlanError(ZoolensError):

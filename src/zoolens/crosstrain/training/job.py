@@ -23,8 +23,9 @@ class Job(BaseModel):
     names and layout of `network`), None: the side makes its own from the seed. `output`: a folder of this job's own.
 
     `capture`: steps (counted from 1) at which the state is written to capture-STEP.safetensors: `activation/LAYER`
-    and `gradient/TENSOR` of that step, then after its update `tensor/TENSOR`, `first/TENSOR`, `second/TENSOR` (the
-    optimizer's slots, raw moments) and `statistic/TENSOR` of norms, and `loss`. Training ends after the last capture.
+    and `gradient/TENSOR` of that step, then after its update `tensor/TENSOR`, `first/TENSOR`, `second/TENSOR`,
+    `average/TENSOR` (the optimizer's slots, raw: momentum or first moment, mean or sum of squares, and the average
+    gradient of a centred RMSprop) and `statistic/TENSOR` of norms, and `loss`. Training ends after the last capture.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -48,6 +49,12 @@ class Job(BaseModel):
         if found is None:
             raise ConstraintError(f"There is no device {self.device!r}.", hint="There are cpu, cuda, cuda:1 and so on.")
         return None if self.device == "cpu" else int(found[1] or 0)
+
+    @property
+    def loss_semantics(self) -> Semantics:
+        """What this job's loss does, where it is not what every loss does: what frameworks leave open is uniform."""
+        smoothing = (self.semantics.smoothing or "uniform") if self.recipe.label_smoothing else None
+        return Semantics(smoothing=smoothing, reduction=self.semantics.reduction)
 
 
 class Epoch(BaseModel):

@@ -40,29 +40,84 @@ class Semantics(BaseModel):
         "Keras), which makes it act larger in the first steps",
     )
     adam_epsilon: float | None = Field(default=None, ge=0, description="where the recipe's optimizer gives none")
-    weight_decay: Literal["coupled", "decoupled"] | None = Field(
+    weight_decay: Literal["coupled", "decoupled", "independent"] | None = Field(
         default=None,
         description="coupled adds it to the gradient (torch), decoupled takes rate·decay·value from the value at every "
-        "step (Keras); only where the recipe has a weight decay",
+        "step (Keras, AdamW of both), independent takes decay·value, whatever the learning rate, and only a "
+        "schedule's share of it (as the authors of AdamW write it); only where the recipe has a weight decay",
+    )
+    root_rule: Literal["outside", "under"] | None = Field(
+        default=None,
+        description="of RMSprop and Adagrad: epsilon is added to the root (outside: torch), or under it (Keras), where "
+        "1e-7 acts like 3e-4 beside the root",
+    )
+    root_epsilon: float | None = Field(
+        default=None, ge=0, description="of RMSprop and Adagrad, where the recipe's optimizer gives none"
+    )
+    rmsprop_rho: float | None = Field(
+        default=None, ge=0, lt=1, description="of RMSprop: share of the old mean square that a step keeps"
+    )
+    adagrad_start: float | None = Field(
+        default=None, ge=0, description="of Adagrad: what the sum of squared gradients begins with"
+    )
+
+    smoothing: Literal["uniform", "others"] | None = Field(
+        default=None,
+        description="where the recipe smooths labels: uniform spreads it over all classes (torch, Keras), others over "
+        "the wrong ones alone; of a binary loss, the classes are yes and no",
+    )
+    reduction: Literal["mean", "sum"] | None = Field(
+        default=None,
+        description="of the samples' losses in a batch, for the gradient; what is reported is always the mean. None is "
+        "the mean, which is what the frameworks' losses do",
+    )
+
+    schedule_unit: Literal["step", "epoch"] | None = Field(
+        default=None,
+        description="where the recipe's schedule changes the rate: at every step (Keras' schedules), or once an epoch "
+        "(torch's schedulers as they are mostly used)",
+    )
+    warmup_start: float | None = Field(
+        default=None,
+        ge=0,
+        le=1,
+        description="share of the rate with which a warm-up begins: 1/3 in torch's LinearLR, 0 in Keras",
+    )
+    momentum_rate: Literal["current", "past"] | None = Field(
+        default=None,
+        description="where the rate changes and there is momentum: all of it moves at the current rate (torch), or "
+        "each gradient at the rate of its own step (Keras)",
     )
 
     @model_serializer(mode="wrap")
     def _as_before(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Trainings without weight decay are written as they were before it had a name, and so keep their keys."""
-        found: dict[str, Any] = handler(self)
-        if found.get("weight_decay") is None:
-            found.pop("weight_decay", None)
-        return found
+        """Trainings are written as they were before a semantic had a name, where it is None, and so keep their keys."""
+        written: dict[str, Any] = handler(self)
+        return {name: value for name, value in written.items() if name in _FIRST or value is not None}
 
     def over(self, other: Semantics) -> Semantics:
         """These where they are set, the other's elsewhere."""
         mine = {key: value for key, value in self.model_dump().items() if value is not None}
         return Semantics(**{**other.model_dump(), **mine})
 
+    def value(self, name: str) -> Any:
+        """Of the semantic; where nobody tells a reduction, it is the mean."""
+        own = getattr(self, name)
+        return "mean" if own is None and name == "reduction" else own
+
     def differing(self, other: Semantics) -> tuple[str, ...]:
         """Names of what both sides have and have differently."""
-        pairs = ((name, getattr(self, name), getattr(other, name)) for name in type(self).model_fields)
+        pairs = ((name, self.value(name), other.value(name)) for name in type(self).model_fields)
         return tuple(name for name, ours, theirs in pairs if None not in (ours, theirs) and not _same(ours, theirs))
+
+
+# Semantics that are written also where they are None: they were there when the first trainings were filed.
+_FIRST: Final = frozenset(
+    {
+        "norm_momentum", "norm_epsilon", "init", "bias_init", "conv_bias", "dropout", "stride", "padding", "adam_rule",
+        "adam_epsilon",
+    }
+)  # fmt: skip
 
 
 def _same(value: Any, other: Any) -> bool:

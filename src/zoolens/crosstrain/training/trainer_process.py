@@ -39,6 +39,7 @@ class Worker:
         return self.carry_out(job, lambda epoch: self._report(epoch.model_dump())).model_dump()
 
     def carry_out(self, job: Job, report: Callable[[Epoch], None]) -> Outcome:
+        self._trainer.check_known(job)
         weights = read_weights(job.weights) if job.weights else None
         job.output.mkdir(parents=True, exist_ok=True)
         trained = self._trainer.train(job, self._data(job.data), weights, report)

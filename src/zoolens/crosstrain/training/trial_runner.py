@@ -18,7 +18,7 @@ from zoolens.crosstrain.training.data import Prepared, load, prepared
 from zoolens.crosstrain.training.initial import initial_weights
 from zoolens.crosstrain.training.job import Epoch, Job, LoopKind, Outcome
 from zoolens.crosstrain.training.network import Network
-from zoolens.crosstrain.training.recipe import Optimizer, Recipe
+from zoolens.crosstrain.training.recipe import Optimizer, Recipe, Schedule
 from zoolens.crosstrain.training.semantics import USUAL, Semantics
 from zoolens.crosstrain.training.trainer_pool import Workers, read_predictions
 from zoolens.crosstrain.training.trainer_process import PREDICTIONS
@@ -31,7 +31,13 @@ from zoolens.store.records import fingerprint
 Answers = NDArray[np.int32]
 Report = Callable[[str, Epoch], None]  # framework, epoch
 
-_PARTS: Final[Mapping[str, type[BaseModel]]] = {"optimizer": Optimizer, "semantics": Semantics}
+# A semantic -> the field of the recipe's optimizer that goes before it.
+CONSTANTS: Final[Mapping[str, str]] = {
+    "adam_epsilon": "epsilon", "root_epsilon": "epsilon", "rmsprop_rho": "rho", "adagrad_start": "initial_accumulator",
+}  # fmt: skip
+_PARTS: Final[Mapping[str, type[BaseModel]]] = {
+    "optimizer": Optimizer, "semantics": Semantics, "schedule": Schedule,
+}  # fmt: skip
 
 
 def none_known(_: Job) -> Side | None:
@@ -132,10 +138,10 @@ def check_told(job: Job, switched: Semantics | None, read: Semantics) -> None:
 
 def contradicted(recipe: Recipe, told: Semantics, switched: Semantics, read: Semantics) -> tuple[str, ...]:
     """Names of what a side was told and its live objects (`read`) have otherwise. `switched`: what of it is told to
-    this side alone. The recipe's own epsilon goes before the one that all sides are told."""
-    if recipe.optimizer.epsilon is not None and switched.adam_epsilon is None:
-        told = told.model_copy(update={"adam_epsilon": None})
-    return told.differing(read)
+    this side alone. The recipe's own constants go before those that all sides are told."""
+    constants = {name: getattr(recipe.optimizer, field) for name, field in CONSTANTS.items()}
+    own = [name for name, value in constants.items() if value is not None and getattr(switched, name) is None]
+    return told.model_copy(update=dict.fromkeys(own)).differing(read)
 
 
 def side_of(outcome: Outcome, answers: Answers, truth: NDArray[Any], classes: int) -> Side:
@@ -181,7 +187,7 @@ def apply(recipe: Recipe, hyperparameters: Mapping[str, Hyperparameter]) -> Reci
         if name not in HYPERPARAMETERS:
             raise UnknownName("hyperparameter", name, HYPERPARAMETERS)
         part, dot, field = name.rpartition(".")
-        (settings[part] if dot else settings)[field] = value
+        (settings.setdefault(part, {}) if dot else settings)[field] = value
     try:
         return Recipe.model_validate(settings)
     except ValidationError as error:

@@ -91,9 +91,14 @@ def _limit(fact: LossFact) -> str:
 
 def updates(a: SideFacts, b: SideFacts) -> Iterator[Finding]:
     sides = [{optimizer.name: optimizer for optimizer in facts.optimizers} for facts in (a, b)]
-    for name in sides[0]:
-        if name in sides[1]:
+    if not all(sides):
+        return
+    for name in {**sides[0], **sides[1]}:
+        if name in sides[0] and name in sides[1]:
             yield from _optimizer(name, sides[0][name], sides[1][name])
+        else:
+            has = ("in the library" if name in side else "not in the library" for side in sides)
+            yield compared("optimizer", f"{name} is", *has, evidence="looked for")
 
 
 def _optimizer(name: str, a: OptimizerFact, b: OptimizerFact) -> Iterator[Finding]:
@@ -101,6 +106,8 @@ def _optimizer(name: str, a: OptimizerFact, b: OptimizerFact) -> Iterator[Findin
         sizes = f"A: {_acting(a)}; B: {_acting(b)}"
         rules = (optimizers.rule(one) for one in (a, b))
         yield compared("optimizer", f"{name}: epsilon is", *rules, evidence=f"measured on one number: {sizes}")
+    if a.epsilon and b.epsilon:
+        yield compared("optimizer", f"{name}: epsilon is", a.epsilon, b.epsilon, evidence="measured on one number")
     for key in a.constants:
         if key in b.constants:
             values = (_value(one.constants[key]) for one in (a, b))
@@ -109,6 +116,8 @@ def _optimizer(name: str, a: OptimizerFact, b: OptimizerFact) -> Iterator[Findin
     if a.momentum and b.momentum:
         what = f"{name}: after a change of the learning rate momentum"
         yield compared("optimizer", what, a.momentum, b.momentum, evidence="measured")
+    if a.nesterov and b.nesterov:
+        yield compared("optimizer", f"{name}: with nesterov a step is", a.nesterov, b.nesterov, evidence="measured")
 
 
 def _acting(fact: OptimizerFact) -> str:
@@ -120,6 +129,18 @@ def _acting(fact: OptimizerFact) -> str:
 
 def _value(value: float | bool) -> str:
     return {True: "on", False: "off"}[value] if isinstance(value, bool) else f"{value:g}"
+
+
+def behaviours(a: SideFacts, b: SideFacts) -> Iterator[Finding]:
+    """Subjects and questions that both sides have."""
+    others = {fact.subject: fact for fact in b.behaviours}
+    for fact in a.behaviours:
+        other = others.get(fact.subject)
+        for question in fact.does if other is not None else ():
+            if other is not None and question in other.does:
+                evidence = f"by running {' and '.join(dict.fromkeys((fact.name, other.name)))}"
+                answers = fact.does[question], other.does[question]
+                yield compared(fact.kind, f"{fact.subject}: {question}", *answers, evidence=evidence)
 
 
 def layout(a: SideFacts, b: SideFacts) -> Iterator[Finding]:

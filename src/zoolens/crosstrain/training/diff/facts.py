@@ -55,13 +55,16 @@ class NormFact(Fact):
 
 class OptimizerFact(Fact):
     """`constants`: defaults under common names. `epsilon_acts`: by step, how many times its declared size epsilon acts
-    beside the corrected root of the second moment. `weight_decay`, `momentum`: what these do, in words."""
+    beside the corrected root of the second moment. `weight_decay`, `momentum`, `nesterov`: what these do, in words;
+    `epsilon`: where RMSprop and Adagrad add it. None: it has no such thing."""
 
     name: str
     constants: dict[str, float | bool]
     epsilon_acts: dict[int, float] = Field(default_factory=dict)
     weight_decay: str
     momentum: str | None = None
+    epsilon: str | None = None
+    nesterov: str | None = None
 
 
 class LossFact(Fact):
@@ -71,6 +74,16 @@ class LossFact(Fact):
     reduction: str
     takes: str  # logits, probabilities
     largest: float
+
+
+class BehaviourFact(Fact):
+    """What something does that has no layers, found by running it. `kind`: of the finding; `subject`: what is compared,
+    such as "binary cross-entropy"; `name`: what it is called there; `does`: question -> answer."""
+
+    kind: str
+    subject: str
+    name: str
+    does: dict[str, str]
 
 
 class PaddingFact(Fact):
@@ -89,6 +102,7 @@ class SideFacts(Fact):
     norms: tuple[NormFact, ...]
     optimizers: tuple[OptimizerFact, ...] = ()
     loss: LossFact | None = Field(default=None, description="None: it was not asked for")
+    behaviours: tuple[BehaviourFact, ...] = Field(default=(), description="further losses, and schedules")
     padding: PaddingFact | None = Field(default=None, description="None: it has no layers that pad")
     channels: str = Field(description="first or last")
 

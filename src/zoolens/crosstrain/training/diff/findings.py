@@ -10,7 +10,7 @@ from typing import Final
 # In the order in which they are told.
 KINDS: Final = (
     "layers", "parameters", "bias", "dropout", "stride", "padding", "norm", "init", "head", "loss", "optimizer",
-    "layout",
+    "schedule", "layout",
 )  # fmt: skip
 _NAMED: Final = 4
 

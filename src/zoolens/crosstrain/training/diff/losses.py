@@ -1,4 +1,4 @@
-"""What a cross-entropy loss does with its defaults, found by calling it."""
+"""What losses do with their defaults, and with smoothed labels, found by calling them."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.crosstrain.training.diff.facts import LossFact
+from zoolens.crosstrain.training.diff.facts import BehaviourFact, LossFact
 
 Loss = Callable[[NDArray[Any], NDArray[Any]], Any]  # scores (N, classes) and labels (N,) to its answer
 _SCORES: Final = np.array([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]], np.float32)
 _LABELS: Final = np.array([0, 1], np.int32)
 _CERTAIN: Final = 1000.0
+SMOOTHING: Final = 0.3  # what `smoothed` and `binary` expect a smoothing loss to be told
+_TARGETS: Final = np.eye(3, dtype=np.float32)[_LABELS]
 
 
 def measured(name: str, loss: Loss) -> LossFact:
@@ -46,3 +48,64 @@ def _reduction(loss: Loss) -> str:
 def unlimited(fact: LossFact) -> bool:
     """Whether the loss of a certain wrong answer is its score: nothing was cut off."""
     return fact.takes == "logits" and fact.largest >= _CERTAIN
+
+
+def smoothed(name: str, loss: Loss, *, takes_numbers: bool) -> BehaviourFact:
+    """Of a cross-entropy of logits with label smoothing. `takes_numbers`: it smooths labels that are class numbers."""
+    got = float(np.mean(np.asarray(loss(_SCORES[:1], _LABELS[:1]))))
+    scores = _SCORES[0].astype(np.float64)
+    logs = scores - np.log(np.exp(scores).sum())
+    shares = {"all classes": SMOOTHING / 3, "the other classes": SMOOTHING / 2}
+    expected = {words: -float(share * logs[1:].sum() + (1 - 2 * share) * logs[0]) for words, share in shares.items()}
+    spread = next((words for words, value in expected.items() if isclose(got, value, rel_tol=1e-4)), "something else")
+    does = {
+        "label smoothing spreads over": spread,
+        "label smoothing of class numbers": "yes" if takes_numbers else "no, of one-hot labels alone",
+    }
+    return BehaviourFact(kind="loss", subject="cross-entropy", name=name, does=does)
+
+
+def binary(name: str, loss: Loss, smoothing_loss: Loss | None) -> BehaviourFact:
+    """Of a loss that asks a yes or no of each output, given one-hot targets. `smoothing_loss`: the same told to smooth
+    its targets; None: it cannot."""
+    scores = _SCORES.astype(np.float64)
+    yes = {"logits": 1 / (1 + np.exp(-scores)), "probabilities": scores}
+    takes, reduction, smoothing = "something else", "something else", "none"
+    for words, chances in yes.items():
+        found = _outputs(loss(_SCORES, _TARGETS), _entropy(chances, _TARGETS))
+        if found is not None:
+            takes, reduction = words, found
+    if smoothing_loss is not None:
+        targets = _TARGETS * (1 - SMOOTHING) + SMOOTHING / 2
+        even = takes in yes and _outputs(smoothing_loss(_SCORES, _TARGETS), _entropy(yes[takes], targets)) is not None
+        smoothing = "towards one half" if even else "something else"
+    does = {"takes": takes, "reduction over samples and outputs": reduction, "label smoothing": smoothing}
+    return BehaviourFact(kind="loss", subject="binary cross-entropy", name=name, does=does)
+
+
+def squared(name: str, loss: Loss) -> BehaviourFact:
+    """Of a squared error, given one-hot targets."""
+    reduction = _outputs(loss(_SCORES, _TARGETS), (_SCORES - _TARGETS).astype(np.float64) ** 2) or "something else"
+    does = {"reduction over samples and outputs": reduction}
+    return BehaviourFact(kind="loss", subject="squared error", name=name, does=does)
+
+
+def _entropy(chances: NDArray[Any], targets: NDArray[Any]) -> NDArray[Any]:
+    found: NDArray[Any] = -(targets * np.log(chances) + (1 - targets) * np.log(1 - chances))
+    return found
+
+
+def _outputs(answer: Any, each: NDArray[Any]) -> str | None:
+    """How an answer is made of the losses of every output of every sample; None: it is not."""
+    found = np.asarray(answer, np.float64)
+    ways = {
+        "mean": each.mean(),
+        "sum": each.sum(),
+        "sum of outputs, mean of samples": each.sum(1).mean(),
+        "mean of outputs, none of samples": each.mean(1),
+        "none": each,
+    }
+    alike = (
+        words for words, way in ways.items() if found.shape == np.shape(way) and np.allclose(found, way, rtol=1e-4)
+    )
+    return next(alike, None)

@@ -13,13 +13,18 @@ from typing import Final, Protocol
 
 from zoolens.crosstrain.training.diff.facts import OptimizerFact
 
-NAMES: Final = ("adam", "sgd")
+NAMES: Final = ("adam", "adamw", "sgd", "rmsprop", "adagrad", "lion")
 STEPS: Final = (1, 10, 100, 1000)
+_FEW_STEPS: Final = (1, 10)  # for AdamW, whose rule is Adam's or not by then
 _TOLERANCE: Final = 1e-3
 _DECAY: Final = 0.1
 _MOMENTUM: Final = 0.9
 OUTSIDE: Final = "added to the corrected root"
 INSIDE: Final = "added to the uncorrected root, inside the bias correction"
+BESIDE: Final = "added to the root"
+UNDER: Final = "added under the root"
+UNKNOWN: Final = "of a rule of its own"
+NESTEROV: Final = "the gradient and the momentum that has it, once more"
 
 
 class Stepper(Protocol):
@@ -36,22 +41,33 @@ Make = Callable[[str, Mapping[str, float]], Stepper]  # name and constants (comm
 
 
 def measured(name: str, constants: Mapping[str, float | bool], make: Make) -> OptimizerFact:
+    """`constants`: its defaults, under the names of recipes."""
     return OptimizerFact(
         name=name,
         constants=dict(constants),
-        epsilon_acts=epsilon_acts(constants, make(name, {})) if "epsilon" in constants else {},
+        epsilon_acts=_acting(name, constants, make),
         weight_decay=weight_decay(name, float(constants["learning_rate"]), make),
-        momentum=momentum(make) if name == "sgd" else None,
+        momentum=momentum(make, name) if name in ("sgd", "rmsprop") else None,
+        epsilon=root_epsilon(name, constants, make) if name in ("rmsprop", "adagrad") else None,
+        nesterov=nesterov(make) if name == "sgd" else None,
     )
 
 
-def epsilon_acts(constants: Mapping[str, float | bool], optimizer: Stepper) -> dict[int, float]:
+def _acting(name: str, constants: Mapping[str, float | bool], make: Make) -> dict[int, float]:
+    if name not in ("adam", "adamw"):
+        return {}
+    return epsilon_acts(constants, make(name, {}), STEPS if name == "adam" else _FEW_STEPS)
+
+
+def epsilon_acts(
+    constants: Mapping[str, float | bool], optimizer: Stepper, steps: tuple[int, ...] = STEPS
+) -> dict[int, float]:
     """By step, the effective size of epsilon in units of its declared size."""
     rate, epsilon = float(constants["learning_rate"]), float(constants["epsilon"])
     found: dict[int, float] = {}
-    for step in range(1, STEPS[-1] + 1):
+    for step in range(1, steps[-1] + 1):
         moved = -optimizer.step(0.0, epsilon)
-        if step in STEPS:
+        if step in steps:
             found[step] = float(f"{rate / moved - 1:.4g}")
     return found
 
@@ -63,7 +79,18 @@ def rule(fact: OptimizerFact) -> str:
         return OUTSIDE
     expected = {step: (1 - beta**step) ** -0.5 for step in fact.epsilon_acts}
     inside = all(isclose(times, expected[step], rel_tol=0.01) for step, times in fact.epsilon_acts.items())
-    return INSIDE if inside else "of a rule of its own"
+    return INSIDE if inside else UNKNOWN
+
+
+def root_epsilon(name: str, constants: Mapping[str, float | bool], make: Make) -> str:
+    """Where RMSprop and Adagrad add epsilon, from the first step with one that is as large as the squared gradient."""
+    gradient, epsilon = 0.1, 0.01
+    empty = {"initial_accumulator": 0.0} if name == "adagrad" else {}
+    moved = -make(name, {"epsilon": epsilon, **empty}).step(0.0, gradient)
+    squares = gradient**2 * (1 - float(constants["rho"]) if name == "rmsprop" else 1)
+    expected = {BESIDE: squares**0.5 + epsilon, UNDER: (squares + epsilon) ** 0.5}
+    scaled = float(constants["learning_rate"]) * gradient
+    return next((rule for rule, root in expected.items() if isclose(moved, scaled / root, rel_tol=0.01)), UNKNOWN)
 
 
 def weight_decay(name: str, rate: float, make: Make) -> str:
@@ -71,16 +98,29 @@ def weight_decay(name: str, rate: float, make: Make) -> str:
     more = {"momentum": _MOMENTUM} if name == "sgd" else {}
     optimizer = make(name, {"weight_decay": _DECAY, **more})
     moved = [1.0 - optimizer.step(1.0, 0.0) for _ in range(2)]
-    decoupled = all(isclose(one, rate * _DECAY, rel_tol=_TOLERANCE) for one in moved)
-    return "decoupled from the gradient" if decoupled else "added to the gradient"
+    if all(isclose(one, rate * _DECAY, rel_tol=_TOLERANCE) for one in moved):
+        return "decoupled from the gradient"
+    if all(isclose(one, _DECAY, rel_tol=_TOLERANCE) for one in moved):
+        return "decoupled from the gradient and from the learning rate"
+    return "added to the gradient"
 
 
-def momentum(make: Make) -> str:
+def momentum(make: Make, name: str = "sgd") -> str:
     """One step with gradient 1, then the rate falls to a tenth and the gradient to 0: what is left is momentum."""
-    optimizer = make("sgd", {"momentum": _MOMENTUM, "learning_rate": 1.0})
-    optimizer.step(0.0, 1.0)
+    optimizer = make(name, {"momentum": _MOMENTUM, "learning_rate": 1.0})
+    first = -optimizer.step(0.0, 1.0)
     optimizer.set_rate(0.1)
-    moved = -optimizer.step(0.0, 0.0)
-    if isclose(moved, 0.1 * _MOMENTUM, rel_tol=_TOLERANCE):
+    kept = -optimizer.step(0.0, 0.0) / first
+    if isclose(kept, 0.1 * _MOMENTUM, rel_tol=_TOLERANCE):
         return "follows the new rate at once"
-    return "keeps the old rate" if isclose(moved, _MOMENTUM, rel_tol=_TOLERANCE) else f"moves by {moved:.3g}"
+    return "keeps the old rate" if isclose(kept, _MOMENTUM, rel_tol=_TOLERANCE) else f"moves by {kept:.3g}"
+
+
+def nesterov(make: Make) -> str:
+    """What one gradient of 1 moves, and what it still moves in the step after it."""
+    optimizer = make("sgd", {"momentum": _MOMENTUM, "learning_rate": 1.0, "nesterov": True})
+    moved = [-optimizer.step(0.0, gradient) for gradient in (1.0, 0.0)]
+    usual = (1 + _MOMENTUM, _MOMENTUM**2)
+    if all(isclose(one, other, rel_tol=_TOLERANCE) for one, other in zip(moved, usual, strict=True)):
+        return NESTEROV
+    return f"{moved[0]:.3g} times the gradient, then {moved[1]:.3g} times"

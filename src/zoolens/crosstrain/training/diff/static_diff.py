@@ -47,6 +47,7 @@ def _findings(a: Side, b: Side) -> Iterator[Finding]:
     yield from defaults.initial(first, second)
     yield from defaults.loss(first, second)
     yield from defaults.updates(first, second)
+    yield from defaults.behaviours(first, second)
     yield from defaults.layout(first, second)
 
 

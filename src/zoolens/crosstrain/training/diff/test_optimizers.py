@@ -34,13 +34,33 @@ class Adam:
 
 
 class Sgd:
-    def __init__(self, *, momentum=0.0, learning_rate=1e-2, weight_decay=0.0, rate_in_velocity):
+    def __init__(self, *, momentum=0.0, learning_rate=1e-2, weight_decay=0.0, nesterov=False, rate_in_velocity):
         self.momentum, self.rate, self.decay, self.inner = momentum, learning_rate, weight_decay, rate_in_velocity
         self.velocity = 0.0
 
     def step(self, value, gradient):
         gradient += self.decay * value
         self.velocity = self.momentum * self.velocity + (self.rate if self.inner else 1) * gradient
+        return value - (1 if self.inner else self.rate) * self.velocity
+
+    def set_rate(self, rate):
+        self.rate = rate
+
+
+class Root:
+    """RMSprop, or Adagrad where there is no rho, with momentum as torch or Keras has it."""
+
+    def __init__(self, *, under, inner, rho=None, learning_rate=1e-2, epsilon=1e-7, momentum=0.0,
+                 initial_accumulator=0.0, weight_decay=0.0):  # fmt: skip
+        self.under, self.inner, self.rho, self.rate, self.epsilon = under, inner, rho, learning_rate, epsilon
+        self.momentum, self.squares, self.velocity, self.decay = momentum, initial_accumulator, 0.0, weight_decay
+
+    def step(self, value, gradient):
+        gradient += self.decay * value
+        kept, new = (1, 1) if self.rho is None else (self.rho, 1 - self.rho)
+        self.squares = kept * self.squares + new * gradient**2
+        root = math.sqrt(self.squares + self.epsilon) if self.under else math.sqrt(self.squares) + self.epsilon
+        self.velocity = self.momentum * self.velocity + (self.rate if self.inner else 1) * gradient / root
         return value - (1 if self.inner else self.rate) * self.velocity
 
     def set_rate(self, rate):
@@ -84,3 +104,53 @@ def test_momentum_after_a_change_of_rate(inner, words):
     found = optimizers.measured("sgd", {"learning_rate": 1e-2}, lambda _, told: Sgd(rate_in_velocity=inner, **told))
     assert found.momentum == words
     assert found.weight_decay == "added to the gradient"
+
+
+@pytest.mark.parametrize(("under", "words"), [(True, optimizers.UNDER), (False, optimizers.BESIDE)])
+@pytest.mark.parametrize(("name", "rho"), [("rmsprop", 0.9), ("rmsprop", 0.99), ("adagrad", None)])
+def test_epsilon_of_rmsprop_and_adagrad_is_placed(name, rho, under, words):
+    """Whatever the sum of squares begins with by default: at 0.1 nothing could be seen of epsilon."""
+
+    def make(_, told):
+        start = {"initial_accumulator": 0.1} if name == "adagrad" else {}
+        return Root(under=under, inner=under, rho=rho, **{**start, **told})
+
+    found = optimizers.measured(name, {"learning_rate": 1e-2, "epsilon": 1e-7, "rho": rho or 0.0}, make)
+    assert found.epsilon == words
+    assert found.weight_decay == "added to the gradient"
+    if name == "rmsprop":
+        assert found.momentum == ("keeps the old rate" if under else "follows the new rate at once")
+
+
+def test_an_epsilon_in_neither_place_is_called_neither():
+    class Strange(Root):
+        def step(self, value, gradient):
+            return value - self.rate * gradient / max(abs(gradient), 10 * self.epsilon) ** 2
+
+    strange = optimizers.root_epsilon(
+        "adagrad", {"learning_rate": 1.0}, lambda _, told: Strange(under=0, inner=0, **told)
+    )
+    assert strange == optimizers.UNKNOWN
+
+
+def test_a_decay_that_the_rate_does_not_scale_is_told_apart():
+    class Independent(Sgd):
+        def step(self, value, gradient):
+            return value * (1 - self.decay) - self.rate * gradient
+
+    found = optimizers.weight_decay("sgd", 1e-2, lambda _, told: Independent(rate_in_velocity=False, **told))
+    assert found == "decoupled from the gradient and from the learning rate"
+
+
+def test_nesterov_is_what_its_first_two_steps_are():
+    class Nesterov(Sgd):
+        def __init__(self, nesterov, twice, **told):
+            super().__init__(rate_in_velocity=False, **told)
+            self.twice = twice
+
+        def step(self, value, gradient):
+            self.velocity = self.momentum * self.velocity + gradient
+            return value - self.rate * (gradient + self.momentum * self.velocity if self.twice else self.velocity)
+
+    assert optimizers.nesterov(lambda _, told: Nesterov(twice=True, **told)) == optimizers.NESTEROV
+    assert optimizers.nesterov(lambda _, told: Nesterov(twice=False, **told)) == "1 times the gradient, then 0.9 times"

@@ -11,7 +11,7 @@ from zoolens.graph.diff.phrases import plural
 _TITLES = {
     "layers": "Layers", "parameters": "Parameters", "bias": "Biases", "dropout": "Dropout", "stride": "Strides",
     "padding": "Padding", "norm": "Batch norm", "init": "Initial weights", "head": "Classifier head", "loss": "Loss",
-    "optimizer": "Optimizers", "layout": "Layout",
+    "optimizer": "Optimizers", "schedule": "Schedules", "layout": "Layout",
 }  # fmt: skip
 
 

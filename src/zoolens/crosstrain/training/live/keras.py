@@ -5,6 +5,7 @@ Keras chooses its backend once, at import: this module chooses it, in a process 
 
 from __future__ import annotations
 
+import inspect
 import random
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -15,8 +16,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.crosstrain.training.diff import losses, optimizers
-from zoolens.crosstrain.training.diff.facts import Drawn, NormFact, PaddingFact, SideFacts
+from zoolens.crosstrain.training.diff import losses, optimizers, schedules
+from zoolens.crosstrain.training.diff.facts import BehaviourFact, Drawn, NormFact, OptimizerFact, PaddingFact, SideFacts
 from zoolens.crosstrain.training.diff.initialisers import drawn
 from zoolens.crosstrain.training.diff.layers import layer_facts
 from zoolens.crosstrain.training.initial import fans
@@ -30,8 +31,12 @@ from zoolens.graph.model import Graph
 # Our name -> Keras'.
 _CONSTANTS: Final = {
     "learning_rate": "learning_rate", "beta1": "beta_1", "beta2": "beta_2", "epsilon": "epsilon",
-    "weight_decay": "weight_decay", "momentum": "momentum", "nesterov": "nesterov", "amsgrad": "amsgrad",
+    "weight_decay": "weight_decay", "momentum": "momentum", "nesterov": "nesterov", "amsgrad": "amsgrad", "rho": "rho",
+    "centered": "centered", "initial_accumulator": "initial_accumulator_value",
 }  # fmt: skip
+_FLAGS: Final = ("nesterov", "amsgrad", "centered")
+_OPTIMIZERS: Final = {"adam": "Adam", "adamw": "AdamW", "sgd": "SGD", "rmsprop": "RMSprop", "adagrad": "Adagrad",
+                      "lion": "Lion"}  # fmt: skip
 _ROLES: Final = {"kernel": "kernel", "bias": "bias", "gamma": "scale", "beta": "shift"}
 
 
@@ -52,8 +57,9 @@ def load(backend: str, request: Request) -> Graph:
         layers=layer_facts(graph, channels_last=last),
         drawn=tuple(drawn_tensors(keras, model)),
         norms=tuple(norm_facts(keras, model)),
-        optimizers=tuple(optimizers.measured(name, _constants(name), _Stepper) for name in optimizers.NAMES),
+        optimizers=_optimizers(),
         loss=losses.measured("keras.losses.SparseCategoricalCrossentropy", _loss(keras)),
+        behaviours=_behaviours(),
         padding=_padding(keras),
         channels="last" if last else "first",
     )
@@ -142,17 +148,18 @@ def _training_step(keras: Any, settings: Mapping[str, float]) -> Callable[[NDArr
 
 
 class _Stepper:
-    """One optimizer of Keras over one number. A step is compiled, since a thousand of them are taken."""
+    """One optimizer of Keras over one number. A step is compiled when the first one is taken, since there may be a
+    thousand of them."""
 
     def __init__(self, name: str, told: Mapping[str, float]) -> None:
         import keras
 
         self._number = keras.Variable([0.0])
-        make = {"adam": keras.optimizers.Adam, "sgd": keras.optimizers.SGD}[name]
+        make = getattr(keras.optimizers, _OPTIMIZERS[name])
         self._optimizer = make(**{_CONSTANTS[key]: value for key, value in told.items()})
         self._optimizer.build([self._number])
-        compiled = _jax_step if keras.backend.backend() == "jax" else _tensorflow_step
-        self._step = compiled(self._optimizer, self._number)
+        self._compiler = _jax_step if keras.backend.backend() == "jax" else _tensorflow_step
+        self._step: Callable[[float, float], float] | None = None
 
     @property
     def defaults(self) -> Mapping[str, Any]:
@@ -160,6 +167,8 @@ class _Stepper:
         return found
 
     def step(self, value: float, gradient: float) -> float:
+        if self._step is None:
+            self._step = self._compiler(self._optimizer, self._number)
         return self._step(value, gradient)
 
     def set_rate(self, rate: float) -> None:
@@ -195,17 +204,70 @@ def _jax_step(optimizer: Any, number: Any) -> Callable[[float, float], float]:
     return step
 
 
+@cache
+def _optimizers() -> tuple[OptimizerFact, ...]:
+    """They are the same whatever network they train."""
+    import keras
+
+    there = [name for name in optimizers.NAMES if hasattr(keras.optimizers, _OPTIMIZERS[name])]
+    return tuple(optimizers.measured(name, _constants(name), _Stepper) for name in there)
+
+
 def _constants(name: str) -> dict[str, float | bool]:
     """A weight decay of None is none; figures that Keras keeps in float32 are rounded to what was meant."""
     defaults = _Stepper(name, {}).defaults
     given = {ours: defaults[theirs] or 0.0 for ours, theirs in _CONSTANTS.items() if theirs in defaults}
-    flags = {key: bool(value) for key, value in given.items() if key in ("nesterov", "amsgrad")}
+    flags = {key: bool(value) for key, value in given.items() if key in _FLAGS}
     return {key: float(f"{value:.6g}") for key, value in given.items() if key not in flags} | flags
 
 
 def _loss(keras: Any) -> losses.Loss:
     loss = keras.losses.SparseCategoricalCrossentropy()
     return lambda scores, labels: keras.ops.convert_to_numpy(loss(labels, scores))
+
+
+@cache
+def _behaviours() -> tuple[BehaviourFact, ...]:
+    """They are the same whatever network is trained."""
+    import keras
+
+    own, smoothing = keras.losses, {"label_smoothing": losses.SMOOTHING}
+
+    def of(loss: Any) -> losses.Loss:
+        return lambda scores, targets: keras.ops.convert_to_numpy(loss(targets, scores))
+
+    smoothed = of(own.CategoricalCrossentropy(from_logits=True, **smoothing))
+    numbers = "label_smoothing" in inspect.signature(own.SparseCategoricalCrossentropy).parameters
+    return (
+        losses.smoothed(
+            "keras.losses.CategoricalCrossentropy",
+            lambda scores, labels: smoothed(scores, np.eye(scores.shape[1], dtype=np.float32)[labels]),
+            takes_numbers=numbers,
+        ),
+        losses.binary(
+            "keras.losses.BinaryCrossentropy", of(own.BinaryCrossentropy()), of(own.BinaryCrossentropy(**smoothing))
+        ),
+        losses.squared("keras.losses.MeanSquaredError", of(own.MeanSquaredError())),
+        _schedules(keras),
+    )
+
+
+def _schedules(keras: Any) -> BehaviourFact:
+    own = keras.optimizers.schedules
+    cosine = own.CosineDecay(1.0, schedules.LENGTH)
+    warm = own.CosineDecay(0.0, schedules.LENGTH, warmup_target=1.0, warmup_steps=schedules.LENGTH)
+    falling = own.PiecewiseConstantDecay([schedules.BOUNDARY], [1.0, 0.1])
+    optimizer, number = keras.optimizers.SGD(cosine), keras.Variable([0.0])
+    optimizer.build([number])
+    for _ in range(2):
+        optimizer.apply([keras.ops.zeros(1)], [number])
+    return schedules.measured(
+        "keras.optimizers.schedules",
+        cosine=[float(cosine(step)) for step in range(schedules.LENGTH + 6)],
+        warmup=float(warm(0)),
+        falling=[float(falling(step)) for step in range(5)],
+        by_itself=float(optimizer.learning_rate) != 1.0,
+    )
 
 
 def _padding(keras: Any) -> PaddingFact:

@@ -6,13 +6,14 @@ import copy
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import cache
 from importlib.metadata import version
 from typing import Any, Final
 
 from numpy.typing import NDArray
 
-from zoolens.crosstrain.training.diff import losses, optimizers
-from zoolens.crosstrain.training.diff.facts import Drawn, NormFact, PaddingFact, SideFacts
+from zoolens.crosstrain.training.diff import losses, optimizers, schedules
+from zoolens.crosstrain.training.diff.facts import BehaviourFact, Drawn, NormFact, OptimizerFact, PaddingFact, SideFacts
 from zoolens.crosstrain.training.diff.initialisers import MAX_VALUES, drawn
 from zoolens.crosstrain.training.diff.layers import layer_facts
 from zoolens.crosstrain.training.initial import fans
@@ -27,8 +28,11 @@ from zoolens.standins import without_torch_compiler
 # Our name -> torch's.
 _CONSTANTS: Final = {
     "learning_rate": "lr", "epsilon": "eps", "weight_decay": "weight_decay", "momentum": "momentum",
-    "nesterov": "nesterov", "amsgrad": "amsgrad",
+    "nesterov": "nesterov", "amsgrad": "amsgrad", "rho": "alpha", "centered": "centered",
+    "initial_accumulator": "initial_accumulator_value",
 }  # fmt: skip
+_OPTIMIZERS: Final = {"adam": "Adam", "adamw": "AdamW", "sgd": "SGD", "rmsprop": "RMSprop", "adagrad": "Adagrad",
+                      "lion": "Lion"}  # fmt: skip
 
 
 @without_torch_compiler()
@@ -52,8 +56,9 @@ def load(request: Request) -> Graph:
         layers=layer_facts(graph, channels_last=False),
         drawn=tuple(drawn_tensors(module)),
         norms=tuple(norm_facts(module)),
-        optimizers=tuple(optimizers.measured(name, _constants(name), _Stepper) for name in optimizers.NAMES),
+        optimizers=_optimizers(),
         loss=losses.measured("torch.nn.CrossEntropyLoss", _loss()),
+        behaviours=(*_losses(), _schedules()),
         padding=_padding(),
         channels="first",
     )
@@ -141,7 +146,7 @@ class _Stepper:
         import torch
 
         self._number = torch.nn.Parameter(torch.zeros(1))
-        make = {"adam": torch.optim.Adam, "sgd": torch.optim.SGD}[name]
+        make = getattr(torch.optim, _OPTIMIZERS[name])
         self._optimizer = make([self._number], **{_CONSTANTS[key]: value for key, value in told.items()})
 
     @property
@@ -160,6 +165,15 @@ class _Stepper:
             group["lr"] = rate
 
 
+@cache
+def _optimizers() -> tuple[OptimizerFact, ...]:
+    """Of those that torch.optim has; they are the same whatever network they train."""
+    import torch
+
+    there = [name for name in optimizers.NAMES if hasattr(torch.optim, _OPTIMIZERS[name])]
+    return tuple(optimizers.measured(name, _constants(name), _Stepper) for name in there)
+
+
 def _constants(name: str) -> dict[str, float | bool]:
     defaults = _Stepper(name, {}).defaults
     found = {ours: defaults[theirs] for ours, theirs in _CONSTANTS.items() if theirs in defaults}
@@ -171,6 +185,55 @@ def _loss() -> losses.Loss:
 
     loss = torch.nn.CrossEntropyLoss()
     return lambda scores, labels: loss(torch.from_numpy(scores), torch.from_numpy(labels).long()).numpy()
+
+
+def _losses() -> tuple[BehaviourFact, ...]:
+    import torch
+
+    nn, smoothing = torch.nn, torch.nn.CrossEntropyLoss(label_smoothing=losses.SMOOTHING)
+
+    def of(loss: Any) -> losses.Loss:
+        return lambda scores, targets: loss(torch.from_numpy(scores), torch.from_numpy(targets)).numpy()
+
+    return (
+        losses.smoothed(
+            "torch.nn.CrossEntropyLoss",
+            lambda scores, labels: smoothing(torch.from_numpy(scores), torch.from_numpy(labels).long()).numpy(),
+            takes_numbers=True,
+        ),
+        losses.binary("torch.nn.BCEWithLogitsLoss", of(nn.BCEWithLogitsLoss()), None),
+        losses.squared("torch.nn.MSELoss", of(nn.MSELoss())),
+    )
+
+
+def _schedules() -> BehaviourFact:
+    import torch
+
+    schedulers = torch.optim.lr_scheduler
+
+    def optimizer() -> Any:
+        return torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
+
+    def rates(make: Callable[[Any], Any], count: int) -> list[float]:
+        updated = optimizer()
+        scheduler, found = make(updated), []
+        for _ in range(count):
+            found.append(float(updated.param_groups[0]["lr"]))
+            updated.step()
+            scheduler.step()
+        return found
+
+    alone = optimizer()
+    schedulers.CosineAnnealingLR(alone, schedules.LENGTH)
+    for _ in range(schedules.LENGTH // 2):
+        alone.step()
+    return schedules.measured(
+        "torch.optim.lr_scheduler",
+        cosine=rates(lambda one: schedulers.CosineAnnealingLR(one, schedules.LENGTH), schedules.LENGTH + 6),
+        warmup=rates(schedulers.LinearLR, 1)[0],
+        falling=rates(lambda one: schedulers.MultiStepLR(one, [schedules.BOUNDARY]), 5),
+        by_itself=float(alone.param_groups[0]["lr"]) != 1.0,
+    )
 
 
 def _padding() -> PaddingFact:

@@ -25,12 +25,17 @@ _TOUCHED: Final[Mapping[str, tuple[str, ...]]] = {
     "activation": ("stride", "padding", "epsilon", "rate"),
     "statistic": ("momentum",),
 }
+_ROOT: Final = ("root_rule", "root_epsilon", "rmsprop_rho", "adagrad_start")
+_RATES: Final = ("schedule_unit", "warmup_start", "momentum_rate")
 # Kind of quantity that an update makes -> the semantics that show in it.
 _UPDATED: Final[Mapping[str, tuple[str, ...]]] = {
-    "first": ("weight_decay",),
-    "second": ("weight_decay",),
-    "tensor": ("adam_rule", "adam_epsilon", "weight_decay"),
+    "first": ("weight_decay", *_ROOT, *_RATES),
+    "second": ("weight_decay", "rmsprop_rho", "adagrad_start"),
+    "average": ("weight_decay", "rmsprop_rho"),
+    "tensor": ("adam_rule", "adam_epsilon", "weight_decay", *_ROOT, *_RATES),
 }
+# Kind of quantity that the loss makes -> the semantics that show in it, whatever the layer.
+_LOST: Final[Mapping[str, tuple[str, ...]]] = {"loss": ("smoothing",), "gradient": ("smoothing", "reduction")}
 _CORRECTION: Final = 1e-4  # relative: four digits of 1 − 0.999 are lost in float32, and a root halves that
 _SILENT: Final = ("init", "bias_init", "norm_momentum")  # change nothing that a later step is computed from
 
@@ -84,6 +89,8 @@ def _suspects(course: Course, reference: Semantics, side: Semantics, row: Row) -
         touching = {"conv_bias"} if row.name.endswith(".bias") else {"dropout"}
     elif row.kind in _UPDATED:
         touching = set(_UPDATED[row.kind])
+    elif row.kind in _LOST:
+        touching = set(_LOST[row.kind])
     else:
         layers = _layer(course.network(reference), row.layer), _layer(course.network(side), row.layer)
         settings = _TOUCHED.get(row.kind, ())
@@ -123,7 +130,7 @@ def _counts_otherwise(course: Course, reference: Run, side: Run, row: Row) -> bo
 
 
 def _differ(reference: Run, side: Run, names: tuple[str, ...], label: str) -> str:
-    values = {name: (getattr(reference.semantics, name), getattr(side.semantics, name)) for name in names}
+    values = {name: (reference.semantics.value(name), side.semantics.value(name)) for name in names}
     return " and ".join(
         f"{name} is {ours} in the reference and {own} in {label}" for name, (ours, own) in values.items()
     )

@@ -145,5 +145,8 @@ def course(
             f"{MAX_STEPS} numbers, counted from 1, within {MAX_EPOCHS} epochs.",
             hint="For example 1, 2, 10.",
         )
-    same = recipe.model_copy(update={"weights": "shared", "order": "shared", "epochs": epochs})
+    schedule = recipe.schedule
+    if schedule.name == "cosine":  # which ends where it did, however few steps are trained
+        schedule = schedule.model_copy(update={"epochs": schedule.epochs or recipe.epochs})
+    same = recipe.model_copy(update={"weights": "shared", "order": "shared", "epochs": epochs, "schedule": schedule})
     return Course(same, data, tuple(sorted(set(steps))), folder, workers, threads, reference_trainer())

@@ -18,7 +18,7 @@ Capture = Mapping[str, Array]
 Key = tuple[str, str]  # kind, and the layer's or tensor's name; ("loss", "")
 
 # In the order in which a step computes them; "definition": a layer or tensor that not all have.
-KINDS: Final = ("definition", "activation", "statistic", "loss", "gradient", "first", "second", "tensor")
+KINDS: Final = ("definition", "activation", "statistic", "loss", "gradient", "first", "second", "average", "tensor")
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ def order(networks: Sequence[Network]) -> list[Key]:
         keys += [("statistic", name) for name in of[layer] if is_statistic(name)]
     keys.append(("loss", ""))
     keys += [("gradient", name) for layer in reversed(layers) for name in learned[layer]]
-    keys += [(kind, name) for kind in ("first", "second", "tensor") for layer in layers for name in learned[layer]]
+    keys += [(kind, name) for kind in KINDS[5:] for layer in layers for name in learned[layer]]
     return keys
 
 

@@ -56,6 +56,35 @@ def test_a_bias_that_one_side_lacks(recipe, workers):
     assert [off.why for off in found.first.row.sides] == ["value", "missing"]
 
 
+def test_every_cause_of_another_loss_and_update_is_named(recipe, workers):
+    told = recipe(architecture="mlp", optimizer=Optimizer(name="rmsprop"), label_smoothing=0.1)
+    switched = {"smoothing": "others", "reduction": "sum", "rmsprop_rho": 0.99, "root_rule": "under"}
+    found = run(told, workers, **switched)
+    assert [(cause.row.kind, cause.cause.semantics, cause.cause.confirmed) for cause in found.causes] == [
+        ("loss", ("smoothing",), True),
+        ("gradient", ("reduction",), True),
+        ("second", ("rmsprop_rho",), True),
+        ("tensor", ("root_rule",), True),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("semantic", "value", "expected"),
+    [("schedule_unit", "epoch", (2, "tensor")), ("warmup_start", 0.5, (1, "tensor")),
+     ("momentum_rate", "past", (1, "first"))],
+)  # fmt: skip
+def test_a_schedule_that_means_something_else_is_named(recipe, workers, semantic, value, expected):
+    """Three steps make an epoch; the cosine is that of the recipe's eight epochs, though few steps are taken."""
+    told = recipe(
+        architecture="mlp", epochs=8, optimizer=Optimizer(name="sgd", momentum=0.9),
+        schedule={"name": "cosine", "warmup": 1}, semantics=Semantics(warmup_start=0.25),
+    )  # fmt: skip
+    found = run(told, workers, steps=(1, 2), **{semantic: value})
+    assert place(found)[:2] == expected
+    assert (found.first.cause.semantics, found.first.cause.confirmed) == ((semantic,), True)
+    assert found.recipe.schedule.epochs == 8
+
+
 def test_equal_sides_stay_within_a_floor_that_grows(recipe, workers):
     found = run(recipe(), workers, steps=(9, 1, 3, 3))
     assert found.first is None

@@ -12,7 +12,8 @@ from zoolens.numerics.deviation import Deviation
 
 _KINDS: Final = {
     "definition": "definition", "activation": "activation", "statistic": "statistic", "loss": "loss",
-    "gradient": "gradient", "first": "first moment", "second": "second moment", "tensor": "tensor after the update",
+    "gradient": "gradient", "first": "first moment", "second": "second moment",
+    "average": "average gradient", "tensor": "tensor after the update",
 }  # fmt: skip
 _PROBLEMS: Final = {
     "missing": "does not have it",

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.crosstrain.training.job import Epoch, Job, LoopKind, Outcome
+from zoolens.crosstrain.training.recipe import FEATURES
 from zoolens.crosstrain.training.semantics import USUAL, Semantics
 from zoolens.crosstrain.training.side_recipe import SideRecipe
 from zoolens.errors import ModelError
@@ -55,6 +56,8 @@ class Trainer(ABC):
     extra: ClassVar[str | None] = None
     variables: ClassVar[Mapping[str, str]] = {}  # environment of its process, such as KERAS_BACKEND
 
+    # What of `recipe.FEATURES` it knows: a recipe that asks for more is refused before it is trained.
+    knows: ClassVar[frozenset[str]] = frozenset()
     # Its place among those that train where nobody is named; None: it trains only where it is named.
     default_place: ClassVar[int | None] = None
     # What its networks have where nobody says otherwise; decides at least `architectures.STRUCTURAL`.
@@ -82,6 +85,15 @@ class Trainer(ABC):
     def usual_loop(cls, device: str) -> LoopKind:
         """The loop that its users have on a device."""
         return "compiled"
+
+    def check_known(self, job: Job) -> None:
+        """Refuse what this trainer would ignore: an optimizer, say, that came after it was written."""
+        asked = job.recipe.features | (FEATURES & {job.semantics.weight_decay, job.semantics.reduction})
+        if unknown := sorted(asked - self.knows):
+            raise ModelError(
+                f"The trainer {self.name} does not know {' and '.join(unknown)}.",
+                hint="Use another trainer, or leave that out of the recipe.",
+            )
 
     @abstractmethod
     def train(self, job: Job, data: TrainData, weights: Weights | None, report: Callable[[Epoch], None]) -> Trained:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from zoolens.crosstrain.training.job import Epoch, Job
+from zoolens.crosstrain.training.recipe import FEATURES
 from zoolens.crosstrain.training.side_recipe import SideRecipe
 from zoolens.crosstrain.training.trainers.base import TrainData, Trained, Trainer, Weights
 from zoolens.crosstrain.training.trainers.keras_backend import ALONE, EXTRAS, import_keras
@@ -20,6 +21,7 @@ class _Keras(Trainer):
     common_networks = True
     starts_shipped = True
     captures = True
+    knows = FEATURES
 
     def live_model(self, side: SideRecipe, weights: Weights) -> Any:
         """A keras.Model; it takes images with channels last."""

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from zoolens.crosstrain.training.job import Job
 from zoolens.crosstrain.training.order import EpochBatches
-from zoolens.crosstrain.training.trainers.keras_adam import slots
 from zoolens.crosstrain.training.trainers.keras_building import Built
 from zoolens.crosstrain.training.trainers.keras_layout import activations, tensors
 from zoolens.crosstrain.training.trainers.keras_loops import Details, Loop
+from zoolens.crosstrain.training.trainers.keras_optimizers import slots
 from zoolens.crosstrain.training.weights import write_weights
 
 Array = NDArray[Any]

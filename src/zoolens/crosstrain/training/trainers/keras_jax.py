@@ -22,9 +22,9 @@ from zoolens.crosstrain.training.trainers.keras_loops import (
     as_list,
     coupled_decay,
     decayed,
-    losses_of,
     scaled,
 )
+from zoolens.crosstrain.training.trainers.keras_losses import make_losses, scaled_gradients
 from zoolens.errors import ConstraintError, ModelError
 
 State = tuple[Any, Any, Any]  # learned, fixed (statistics and random states), the optimizer's
@@ -44,7 +44,7 @@ class JaxLoop:
                 hint="Use the loop compiled.",
             )
         self._jax, self._model, self._optimizer = jax, model, optimizer
-        self._decay = coupled_decay(job)
+        self._job, self._decay, self._losses = job, coupled_decay(job), make_losses(job)
         self._whole_epoch = job.device != "cpu" if whole_epoch is None else whole_epoch
         self._step = jax.jit(self._train_slice, static_argnames="size", donate_argnums=0)
         self._scan = jax.jit(self._train_all, static_argnames=("count", "size"), donate_argnums=0)
@@ -112,9 +112,10 @@ class JaxLoop:
         def loss(learned: Any) -> tuple[Any, tuple[list[Any], Any]]:
             answers, after = self._model.stateless_call(learned, fixed, scaled(x), training=True)
             answers = as_list(answers)
-            return losses_of(answers[-1], y).mean(), (answers, after)
+            return self._losses(answers[-1], y).mean(), (answers, after)
 
         (mean, (answers, fixed)), gradients = self._jax.value_and_grad(loss, has_aux=True)(learned)
+        gradients = scaled_gradients(self._job, gradients, y)
         added = decayed(gradients, learned, self._decay)
         learned, slots = self._optimizer.stateless_apply(slots, added, learned)
         return (learned, fixed, slots), (mean, answers, gradients)

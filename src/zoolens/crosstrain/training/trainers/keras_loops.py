@@ -17,8 +17,8 @@ TEST_BATCH: Final = 500
 
 @dataclass(frozen=True)
 class Details:
-    """Of one step, on the device: the mean loss, what every layer answered, and the gradients of that mean before any
-    weight decay, in the order of the model's learned variables."""
+    """Of one step, on the device: the mean loss, what every layer answered, and the gradients of the mean or the sum of
+    the samples' losses before any weight decay, in the order of the model's learned variables."""
 
     loss: Any
     answers: Sequence[Any]
@@ -37,13 +37,6 @@ class Loop(Protocol):
 
     def settle(self) -> None:
         """Put the trained state into the variables of model and optimizer, to be read from them."""
-
-
-def losses_of(logits: Any, y: Any) -> Any:
-    """Cross entropy of every sample, from logits; in single precision where the network computes in half."""
-    import keras
-
-    return keras.ops.sparse_categorical_crossentropy(y, keras.ops.cast(logits, keras.config.floatx()), from_logits=True)
 
 
 def scaled(x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""What a live Keras model and optimizer do where nobody told them: read from them, not from a table."""
+"""What a live Keras model does where nobody told it: read from it, not from a table."""
 
 from __future__ import annotations
 
@@ -17,15 +17,14 @@ _BETWEEN: Final = ("BatchNormalization", "ReLU", "Activation", "ZeroPadding2D")
 _POOLS: Final = ("MaxPooling2D", "AveragePooling2D")
 
 
-def resolved(built: Built, optimizer: Any, coupled: float = 0.0) -> Semantics:
-    """Before any training, since first values are judged by what they are. What a network does not have (a norm, a
-    bottleneck, Adam) stays None. `coupled`: the weight decay that steps add to the gradient."""
+def resolved(built: Built) -> Semantics:
+    """Of the model, before any training, since first values are judged by what they are. What a network does not have
+    (a norm, a bottleneck) stays None."""
     layers = list(built.model.layers)
     norms = list(_kind(layers, "BatchNormalization"))
     first = {tensor.name: tensor.ours(np.asarray(tensor.variable.value)) for tensor in tensors(built)}
     kernels = {name.removesuffix(".kernel"): values for name, values in first.items() if name.endswith(".kernel")}
     biases = [(first[f"{name}.bias"], kernel.shape) for name, kernel in kernels.items() if f"{name}.bias" in first]
-    adam = hasattr(optimizer, "beta_1")
     return Semantics(
         norm_momentum=_commonest(norm.momentum for norm in norms),
         norm_epsilon=_commonest(norm.epsilon for norm in norms),
@@ -35,9 +34,6 @@ def resolved(built: Built, optimizer: Any, coupled: float = 0.0) -> Semantics:
         dropout=max((float(layer.rate) for layer in _kind(layers, "Dropout")), default=0.0),
         stride=_stride(built),
         padding=_padding(built),
-        adam_rule=getattr(optimizer, "rule", "inside") if adam else None,
-        adam_epsilon=float(optimizer.epsilon) if adam else None,
-        weight_decay="decoupled" if optimizer.weight_decay else "coupled" if coupled else None,
     )
 
 

@@ -17,9 +17,9 @@ from zoolens.crosstrain.training.trainers.keras_loops import (
     as_list,
     coupled_decay,
     decayed,
-    losses_of,
     scaled,
 )
+from zoolens.crosstrain.training.trainers.keras_losses import make_losses, scaled_gradients
 from zoolens.errors import ConstraintError
 
 
@@ -31,7 +31,7 @@ class TensorFlowLoop:
 
         self._tf = tensorflow
         self._model, self._optimizer = model, optimizer
-        self._decay = coupled_decay(job)
+        self._job, self._decay, self._losses = job, coupled_decay(job), make_losses(job)
         # One replica has nothing to sum, and TensorFlow never forgets a graph in which gradients were "reduced".
         optimizer._all_reduce_sum_gradients = _as_it_is
         graph: Callable[..., Any] = _graph(tensorflow) if job.loop == "compiled" else _as_it_is
@@ -82,8 +82,8 @@ class TensorFlowLoop:
         values = [variable.value for variable in variables]
         with self._tf.GradientTape() as tape:
             answers = as_list(self._model(scaled(x), training=True))
-            mean = self._tf.reduce_mean(losses_of(answers[-1], y))
-        gradients = tape.gradient(mean, values)
+            mean = self._tf.reduce_mean(self._losses(answers[-1], y))
+        gradients = scaled_gradients(self._job, tape.gradient(mean, values), y)
         self._optimizer.apply(decayed(gradients, values, self._decay), variables)
         return mean, answers, gradients
 

@@ -16,14 +16,16 @@ from zoolens.crosstrain.training.architectures import build
 from zoolens.crosstrain.training.initial import initial_weights
 from zoolens.crosstrain.training.job import Epoch, Job, Outcome, Status
 from zoolens.crosstrain.training.network import Network
-from zoolens.crosstrain.training.order import batches
+from zoolens.crosstrain.training.order import batches, steps
+from zoolens.crosstrain.training.schedule import learning_rates, schedule_semantics
 from zoolens.crosstrain.training.semantics import Semantics
 from zoolens.crosstrain.training.trainers.base import TrainData, Trained, Weights
-from zoolens.crosstrain.training.trainers.keras_adam import make_optimizer
 from zoolens.crosstrain.training.trainers.keras_building import HABITS, Built, build_model, shipped_model
 from zoolens.crosstrain.training.trainers.keras_capture import CapturingLoop
 from zoolens.crosstrain.training.trainers.keras_layout import load, tensors
 from zoolens.crosstrain.training.trainers.keras_loops import Loop, coupled_decay
+from zoolens.crosstrain.training.trainers.keras_optimizers import make_optimizer, momentum_rate, optimizer_semantics
+from zoolens.crosstrain.training.trainers.keras_schedule import HABITS as SCHEDULE_HABITS
 from zoolens.crosstrain.training.trainers.keras_semantics import resolved
 from zoolens.errors import ModelError
 
@@ -98,9 +100,16 @@ def _train(
 ) -> None:
     built = _built(job, data, weights)
     model = built.probe if job.capture else built.model
-    optimizer = make_optimizer(job.recipe, job.semantics)
+    planned = schedule_semantics(job.recipe, job.semantics, SCHEDULE_HABITS)
+    rates = None
+    if job.recipe.schedule.varies:
+        rates = learning_rates(job.recipe, planned, steps(job.recipe, len(data.train_y)))
+    optimizer = make_optimizer(job.recipe, planned.over(job.semantics), rates)
     optimizer.build(model.trainable_variables)
-    state.semantics = resolved(built, optimizer, coupled_decay(job))
+    update = optimizer_semantics(optimizer, job.recipe, coupled_decay(job))
+    if planned.momentum_rate is not None:
+        planned = planned.model_copy(update={"momentum_rate": momentum_rate(optimizer)})
+    state.semantics = resolved(built).over(update).over(job.loss_semantics).over(planned)
     state.parameters = sum(int(np.prod(variable.shape)) for variable in model.trainable_variables)
     loop = make_loop(model, optimizer, job)
     if job.capture:

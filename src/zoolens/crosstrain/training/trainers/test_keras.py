@@ -150,6 +150,37 @@ def test_all_frameworks_compute_the_same_when_told_the_same(workers, data, tmp_p
                 assert np.allclose(ours[name], values, rtol=tolerance, atol=1e-8), (framework, name)
 
 
+UPDATES = {
+    "rmsprop": {
+        "schedule": {"name": "step", "every": 1, "factor": 0.5}, "loss": "binary_cross_entropy",
+        "label_smoothing": 0.1, "semantics": Semantics(reduction="sum"),
+        "optimizer": Optimizer(name="rmsprop", momentum=0.9, centered=True, epsilon=1e-3, weight_decay=0.01),
+    },
+    "sgd": {
+        "schedule": {"name": "cosine", "warmup": 1}, "semantics": Semantics(momentum_rate="past"),
+        "label_smoothing": 0.1, "optimizer": Optimizer(name="sgd", momentum=0.9, nesterov=True),
+    },
+    "adagrad": {
+        "loss": "mse", "optimizer": Optimizer(name="adagrad", weight_decay=0.01),
+        "semantics": Semantics(root_rule="under", root_epsilon=1e-3, adagrad_start=0.1, weight_decay="independent"),
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("update", UPDATES)
+def test_all_frameworks_update_alike_when_told_the_same(workers, data, tmp_path, update):
+    pytest.importorskip("torch")
+    told = recipe(precision="float64", weights="shared", batch_size=24, **UPDATES[update])
+    steps = (2, 4, 6)  # the fourth batch is the last one of its epoch, and smaller
+    reference = captured(workers, told, "torch", data, tmp_path, *steps, loop="eager")
+    assert update != "rmsprop" or "average/logits.kernel" in reference[0]
+    for framework in BACKENDS:
+        for ours, theirs in zip(captured(workers, told, framework, data, tmp_path, *steps), reference, strict=True):
+            assert ours.keys() == theirs.keys()
+            for name, values in theirs.items():  # Keras keeps the learning rate in float32
+                assert np.allclose(ours[name], values, rtol=1e-5, atol=1e-7), (framework, name)
+
+
 @pytest.mark.parametrize("framework", BACKENDS)
 def test_a_job_repeats_itself_to_the_last_bit(workers, data, tmp_path, framework):
     told = recipe(mode="library", semantics=Semantics(dropout=0.2))

@@ -29,10 +29,13 @@ from zoolens.store.records import DatasetRecord
 pytestmark = pytest.mark.skipif(find_spec("keras") is None, reason="Keras is not installed")
 # In this order; what limits the memory of the process comes last.
 CHECKS = {
-    "tensorflow": ("check_live_model", "check_other_backend", "check_windows", "check_shipped", "check_no_room"),
-    "jax": ("check_other_backend", "check_whole_epoch", "check_no_room"),
+    "tensorflow": (
+        "check_live_model", "check_other_backend", "check_windows", "check_shipped", "check_update_rules",
+        "check_no_room",
+    ),
+    "jax": ("check_other_backend", "check_whole_epoch", "check_update_rules", "check_no_room"),
     "jax alone": ("check_live_model",),  # JAX compiles a program for every layer of it
-}
+}  # fmt: skip
 
 
 def main(checks):
@@ -128,9 +131,9 @@ def check_windows(_):
 
 
 def check_whole_epoch(_):
-    from zoolens.crosstrain.training.trainers.keras_adam import make_optimizer
     from zoolens.crosstrain.training.trainers.keras_building import build_model
     from zoolens.crosstrain.training.trainers.keras_jax import JaxLoop
+    from zoolens.crosstrain.training.trainers.keras_optimizers import make_optimizer
 
     layers = (
         Layer("input", "input", (), (1, 4, 4)),
@@ -157,16 +160,57 @@ def check_whole_epoch(_):
     assert len(set(scanned)) == 10  # and the state went on
 
 
+def check_update_rules(backend):
+    """Each optimizer of recipes takes three steps in float64, eagerly, and each loss is called: what they compute is
+    what numpy does."""
+    import keras
+
+    from zoolens.crosstrain.training import test_schedule as schedules
+    from zoolens.crosstrain.training.trainers import test_losses as losses
+    from zoolens.crosstrain.training.trainers import test_update_rules as rules
+    from zoolens.crosstrain.training.trainers.keras_jax import jax_settings
+    from zoolens.crosstrain.training.trainers.keras_losses import make_losses
+    from zoolens.crosstrain.training.trainers.keras_optimizers import make_optimizer, optimizer_semantics, slots
+    from zoolens.crosstrain.training.trainers.keras_tensorflow import tensorflow_settings
+    from zoolens.crosstrain.training.trainers.keras_training import _keras_settings
+
+    def steps(case):
+        recipe, semantics = rules.told(case)
+        number = keras.Variable(rules.VALUE, dtype="float64")
+        optimizer = make_optimizer(recipe, semantics, rules.rates_of(case))
+        optimizer.build([number])
+        coupled = recipe.optimizer.weight_decay if semantics.weight_decay == "coupled" else 0.0
+        assert optimizer_semantics(optimizer, recipe, coupled) == rules.updated_semantics(semantics, recipe), case
+        for gradient in rules.GRADIENTS:
+            given = keras.ops.convert_to_tensor(gradient, dtype="float64")
+            optimizer.apply([given + coupled * number], [number])
+            kept = {name: np.asarray(slot) * factor for name, (slot, factor) in slots(optimizer, 0).items()}
+            yield np.asarray(number.value), kept
+
+    settings = jax_settings if backend == "jax" else tensorflow_settings
+    job = tiny_job(backend)
+    job = job.model_copy(update={"recipe": job.recipe.model_copy(update={"precision": "float64"})})
+    with settings(job), _keras_settings(job):
+        for case in rules.CASES:
+            rules.check(case, steps(case), tolerance=2e-6)  # Keras keeps the rate, and TensorFlow the betas, in float32
+        schedules.check_keras(keras)
+        for case in losses.CASES:
+            given = keras.ops.convert_to_tensor(losses.LOGITS, dtype="float64")
+            found = make_losses(losses.job(*case, framework=backend))(given, keras.ops.convert_to_tensor(losses.LABELS))
+            np.testing.assert_allclose(np.asarray(found), losses.by_hand(*case), rtol=1e-9, err_msg=str(case))
+
+
 def check_shipped(_):
     """Of FACTS: strides in the 1×1, biases before norms, epsilon 1.001e-5, momentum .99, no dropout."""
-    from zoolens.crosstrain.training.trainers.keras_adam import make_optimizer
     from zoolens.crosstrain.training.trainers.keras_building import shipped_model
+    from zoolens.crosstrain.training.trainers.keras_optimizers import make_optimizer, optimizer_semantics
     from zoolens.crosstrain.training.trainers.keras_semantics import resolved
 
     recipe = Recipe(architecture="resnet50", mode="library", learning_rate=0.1, batch_size=5, epochs=1)
     built = shipped_model("resnet50", (3, 32, 32), 10)
     assert sum(int(np.prod(variable.shape)) for variable in built.model.trainable_variables) == 23_555_082
-    assert resolved(built, make_optimizer(recipe, Semantics())) == Semantics(
+    update = optimizer_semantics(make_optimizer(recipe, Semantics()), recipe, 0.0)
+    assert resolved(built).over(update) == Semantics(
         norm_momentum=0.99,
         norm_epsilon=1.001e-5,
         init="glorot_uniform",
@@ -208,6 +252,10 @@ def test_the_wrong_backend_is_told(raised):
 
 def test_no_room_is_an_outcome(raised):
     assert raised["check_no_room"] is None, raised["check_no_room"]
+
+
+def test_steps_of_every_optimizer_and_losses_are_what_arithmetic_says(raised):
+    assert raised["check_update_rules"] is None, raised["check_update_rules"]
 
 
 @pytest.mark.parametrize("raised", ["tensorflow"], indirect=True)

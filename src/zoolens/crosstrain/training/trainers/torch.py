@@ -17,7 +17,9 @@ from zoolens.crosstrain.training.architectures import build
 from zoolens.crosstrain.training.initial import initial_weights
 from zoolens.crosstrain.training.job import Epoch, Job, LoopKind, Outcome, Status
 from zoolens.crosstrain.training.network import Network
-from zoolens.crosstrain.training.order import EpochBatches, batches
+from zoolens.crosstrain.training.order import EpochBatches, batches, steps
+from zoolens.crosstrain.training.recipe import FEATURES
+from zoolens.crosstrain.training.schedule import learning_rates, schedule_semantics
 from zoolens.crosstrain.training.semantics import USUAL, Semantics
 from zoolens.crosstrain.training.side_recipe import SideRecipe
 from zoolens.crosstrain.training.trainers.base import TrainData, Trained, Trainer, Weights
@@ -30,7 +32,9 @@ from zoolens.crosstrain.training.trainers.torch_building import (
 )
 from zoolens.crosstrain.training.trainers.torch_capture import CaptureLoop
 from zoolens.crosstrain.training.trainers.torch_loops import Loop, Machine, arithmetic, explained_compilation, make_loop
-from zoolens.crosstrain.training.trainers.torch_optimizers import make_optimizer, optimizer_semantics
+from zoolens.crosstrain.training.trainers.torch_losses import make_loss
+from zoolens.crosstrain.training.trainers.torch_optimizers import make_optimizer, momentum_rate, optimizer_semantics
+from zoolens.crosstrain.training.trainers.torch_schedule import RateTable, habits
 from zoolens.crosstrain.training.trainers.torch_semantics import read_semantics
 from zoolens.errors import ConstraintError, MissingDependency, ModelError
 from zoolens.standins import TORCH_ALONE, without_torch_compiler
@@ -49,6 +53,7 @@ class Torch(Trainer):
     default_place: ClassVar = 1
     common_networks: ClassVar = True
     captures: ClassVar = True
+    knows: ClassVar = FEATURES
     reference_precision: ClassVar = "float64"
     inspector: ClassVar = "zoolens.crosstrain.training.live.torch:TORCH"
 
@@ -157,9 +162,18 @@ class Training:
         captured = job.loop == "compiled" and job.device != "cpu"
         if job.device != "cpu":
             module = module.to(memory_format=torch.channels_last)
-        optimizer = make_optimizer(module.parameters(), recipe, job.semantics, captured=captured)
-        self._semantics = self._semantics.over(optimizer_semantics(optimizer))
-        return Machine(module.train(), optimizer, job.device, recipe.precision)
+        planned = schedule_semantics(recipe, job.semantics, habits())
+        optimizer = make_optimizer(module.parameters(), recipe, planned.over(job.semantics), captured=captured)
+        if planned.momentum_rate is not None:
+            planned = planned.model_copy(update={"momentum_rate": momentum_rate(optimizer)})
+        update = optimizer_semantics(optimizer, recipe)
+        self._semantics = self._semantics.over(update).over(job.loss_semantics).over(planned)
+        rates = None
+        if recipe.schedule.varies:
+            each = learning_rates(recipe, planned, steps(recipe, len(self._data.train_y)))
+            rates = RateTable(optimizer, each, on_device=job.loop == "compiled" and not job.capture)
+        loss, summed = make_loss(recipe, job.semantics), job.semantics.reduction == "sum"
+        return Machine(module.train(), optimizer, job.device, recipe.precision, loss, summed=summed, rates=rates)
 
     def _module(self, weights: Weights | None) -> Any:
         """With the given weights, else torch's own with what the semantics say otherwise."""

@@ -47,12 +47,11 @@ def captured_step(machine: Machine, network: Network, images: Any, labels: Any, 
     """One step like the others, with everything it computed written to `path`; its loss."""
     activations: dict[str, Any] = {}
     loss = machine.loss(_watched(machine, activations), images, labels)
-    machine.optimizer.zero_grad()
-    loss.backward()
+    machine.backward(loss, len(labels))
     tensors = named_tensors(machine.module, network)
     gradients = {f"gradient/{name}": tensor.grad for name, tensor in tensors.items() if tensor.grad is not None}
     found = as_arrays({**activations, **gradients, "loss": loss})
-    machine.optimizer.step()
+    machine.update()
     after = {f"{'statistic' if is_statistic(name) else 'tensor'}/{name}": tensor for name, tensor in tensors.items()}
     found |= as_arrays({**after, **slots(machine.optimizer, tensors)})
     write_weights(path, found, {"framework": "torch"})

@@ -13,7 +13,9 @@ from typing import Any, Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.crosstrain.training.trainers.torch_optimizers import state_tensors
+from zoolens.crosstrain.training.trainers.torch_losses import Loss
+from zoolens.crosstrain.training.trainers.torch_optimizers import reset_state
+from zoolens.crosstrain.training.trainers.torch_schedule import RateTable
 from zoolens.errors import ModelError, first_line
 
 _WARM_UP: Final = 3  # steps outside the graph, so that libraries choose their kernels before it is recorded
@@ -22,21 +24,49 @@ _WARM_UP: Final = 3  # steps outside the graph, so that libraries choose their k
 class Machine:
     """A network with its optimizer on a device, and how numbers are computed there."""
 
-    def __init__(self, module: Any, optimizer: Any, device: str, precision: str) -> None:
+    def __init__(
+        self,
+        module: Any,
+        optimizer: Any,
+        device: str,
+        precision: str,
+        loss: Loss,
+        *,
+        summed: bool = False,
+        rates: RateTable | None = None,
+    ) -> None:
+        """`summed`: the gradient is that of the sum of the samples' losses, not of their mean. `rates`: where they
+        change."""
         import torch
 
         self.torch, self.module, self.optimizer, self.device = torch, module, optimizer, device
         self.dtype = torch.float64 if precision == "float64" else torch.float32
         self.mixed = precision == "bfloat16"
-        self._loss = torch.nn.functional.cross_entropy
+        self._loss, self._summed, self._rates = loss, summed, rates
 
     def step(self, images: Any, labels: Any) -> Any:
         """One update; the mean loss of the batch before it."""
         loss = self.loss(self.module, images, labels)
-        self.optimizer.zero_grad()
-        loss.backward()
-        self.optimizer.step()
+        self.backward(loss, len(labels))
+        self.update()
         return loss.detach()
+
+    def update(self) -> None:
+        """Change the parameters by their gradients, at the learning rate of this step."""
+        if self._rates is not None:
+            self._rates.advance()
+        self.optimizer.step()
+
+    def forget_steps(self) -> None:
+        """Optimizer and schedule begin anew."""
+        reset_state(self.optimizer)
+        if self._rates is not None:
+            self._rates.reset()
+
+    def backward(self, loss: Any, samples: int) -> None:
+        """New gradients from the mean loss of so many samples."""
+        self.optimizer.zero_grad()
+        (loss * samples if self._summed else loss).backward()
 
     def loss(self, forward: Callable[[Any], Any], images: Any, labels: Any) -> Any:
         return self._loss(self.answer(forward, images), labels)
@@ -160,8 +190,7 @@ class GraphLoop:
         with torch.no_grad():
             for name, value in self._machine.module.state_dict().items():
                 value.copy_(state[name])
-            for value in state_tensors(self._machine.optimizer):
-                value.zero_()
+            self._machine.forget_steps()
         torch.cuda.set_rng_state(random)
 
 

@@ -1,96 +1,104 @@
-"""Optimizers: torch's own, and Adam as TensorFlow and Keras define it, which torch does not have."""
+"""Optimizers for recipes: torch's own where torch.optim has the rule, and otherwise those of `torch_rules`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
-from zoolens.crosstrain.training.recipe import Recipe
+from zoolens.crosstrain.training.live.optimizer_rules import decay_kind, torch_rule
+from zoolens.crosstrain.training.recipe import Optimizer, Recipe
 from zoolens.crosstrain.training.semantics import Semantics
+from zoolens.crosstrain.training.trainers.torch_rules import Decay, InsideAdam, Lion, OwnRule, PastSGD, RootRule
 
 
 def make_optimizer(parameters: Iterable[Any], recipe: Recipe, semantics: Semantics, *, captured: bool = False) -> Any:
-    """`captured`: its steps are recorded in a CUDA graph, and so must count on the device."""
+    """torch's own where it has the rule. `captured`: its steps are recorded in a CUDA graph, and so must count on the
+    device."""
+    optimizer, rate = recipe.optimizer, recipe.learning_rate
+    tensors = list(parameters)
+    decay = _wanted_decay(recipe, semantics)
+    make = {"sgd": _sgd, "rmsprop": _rmsprop, "adagrad": _adagrad, "lion": _lion}.get(optimizer.name, _adam)
+    if optimizer.name == "sgd":
+        captured = captured and recipe.schedule.varies
+    return make(tensors, rate, decay, optimizer, semantics, captured)
+
+
+def _wanted_decay(recipe: Recipe, semantics: Semantics) -> Decay:
+    """torch's own decay is a part of the gradient, but for AdamW, and for Lion, which has no other."""
+    size, kind = recipe.optimizer.weight_decay, semantics.weight_decay
+    if kind == "independent":
+        return Decay(size / recipe.learning_rate, decoupled=True)
+    usual = recipe.optimizer.name in ("adamw", "lion")
+    return Decay(size, decoupled=usual if kind is None else kind == "decoupled")
+
+
+def _sgd(tensors: Any, rate: float, decay: Decay, told: Optimizer, semantics: Semantics, captured: bool) -> Any:
     import torch
 
-    optimizer = recipe.optimizer
-    parameters = list(parameters)
-    decoupled = semantics.weight_decay == "decoupled"
-    if optimizer.name == "sgd":
-        make = decoupled_sgd() if decoupled else torch.optim.SGD
-        return make(
-            parameters, lr=recipe.learning_rate, momentum=optimizer.momentum, weight_decay=optimizer.weight_decay
-        )
-    epsilon = optimizer.epsilon if optimizer.epsilon is not None else semantics.adam_epsilon
-    betas = (optimizer.beta1, optimizer.beta2)
+    if told.momentum and semantics.momentum_rate == "past":
+        return PastSGD(tensors, rate, decay, momentum=told.momentum, nesterov=told.nesterov)
+    make = decoupled(torch.optim.SGD) if decay.decoupled else torch.optim.SGD
+    settings: dict[str, Any] = {"fused": True} if captured else {}  # which alone takes its rate from the device
+    return make(tensors, lr=rate, momentum=told.momentum, nesterov=told.nesterov, weight_decay=decay.size, **settings)
+
+
+def _adam(tensors: Any, rate: float, decay: Decay, told: Optimizer, semantics: Semantics, captured: bool) -> Any:
+    import torch
+
+    epsilon = told.epsilon if told.epsilon is not None else semantics.adam_epsilon
+    betas = (told.beta1, told.beta2)
     if semantics.adam_rule == "inside":
         epsilon = torch.optim.Adam([torch.zeros(())]).defaults["eps"] if epsilon is None else epsilon
-        return InsideAdam(parameters, recipe.learning_rate, betas, epsilon, optimizer.weight_decay, decoupled=decoupled)
+        return InsideAdam(tensors, rate, decay, betas=betas, epsilon=epsilon)
     settings: dict[str, Any] = {} if epsilon is None else {"eps": epsilon}
     if captured:
         settings |= {"capturable": True, "fused": True}
-    adam = torch.optim.AdamW if decoupled else torch.optim.Adam
-    return adam(parameters, lr=recipe.learning_rate, betas=betas, weight_decay=optimizer.weight_decay, **settings)
+    adam = torch.optim.AdamW if decay.decoupled else torch.optim.Adam
+    return adam(tensors, lr=rate, betas=betas, weight_decay=decay.size, **settings)
 
 
-class InsideAdam:
-    """Adam with epsilon added to the root of the uncorrected second moment: lr·√(1−β₂ᵗ)/(1−β₁ᵗ) · m/(√v + ε).
-
-    The step is counted in a tensor, so that the step can be compiled or captured.
-    """
-
-    def __init__(
-        self,
-        parameters: list[Any],
-        rate: float,
-        betas: tuple[float, float],
-        epsilon: float,
-        decay: float,
-        *,
-        decoupled: bool = False,
-    ) -> None:
-        import torch
-
-        self._torch = torch
-        self.parameters, self.rate, self.betas, self.epsilon, self.decay = parameters, rate, betas, epsilon, decay
-        self.decoupled = decoupled
-        self.first = [torch.zeros_like(parameter) for parameter in parameters]
-        self.second = [torch.zeros_like(parameter) for parameter in parameters]
-        self.count = torch.zeros((), dtype=torch.float64, device=parameters[0].device)
-
-    def zero_grad(self) -> None:
-        for parameter in self.parameters:
-            parameter.grad = None
-
-    def step(self) -> None:
-        torch = self._torch
-        (beta1, beta2), parameters = self.betas, self.parameters
-        with torch.no_grad():
-            gradients = [parameter.grad for parameter in parameters]
-            if self.decay and self.decoupled:
-                torch._foreach_mul_(parameters, 1 - self.rate * self.decay)
-            elif self.decay:
-                gradients = torch._foreach_add(gradients, parameters, alpha=self.decay)
-            self.count += 1
-            torch._foreach_lerp_(self.first, gradients, 1 - beta1)
-            torch._foreach_mul_(self.second, beta2)
-            torch._foreach_addcmul_(self.second, gradients, gradients, 1 - beta2)
-            roots = torch._foreach_sqrt(self.second)
-            torch._foreach_add_(roots, self.epsilon)
-            rate = self.rate * (1 - beta2**self.count).sqrt() / (1 - beta1**self.count)
-            updates = torch._foreach_div(self.first, roots)
-            torch._foreach_mul_(updates, rate.to(updates[0].dtype))
-            torch._foreach_sub_(parameters, updates)
-
-
-def decoupled_sgd() -> Any:
+def _rmsprop(tensors: Any, rate: float, decay: Decay, told: Optimizer, semantics: Semantics, captured: bool) -> Any:
     import torch
 
-    class DecoupledSGD(torch.optim.SGD):  # type: ignore[misc]
-        """SGD with the weight decay of Keras: rate·decay·value is taken from the value before each step."""
+    usual = torch.optim.RMSprop([torch.zeros(())]).defaults
+    epsilon = _first(told.epsilon, semantics.root_epsilon, usual["eps"])
+    rho = _first(told.rho, semantics.rmsprop_rho, usual["alpha"])
+    settings: dict[str, Any] = {"centered": told.centered, "momentum": told.momentum}
+    past = bool(told.momentum) and semantics.momentum_rate == "past"
+    if semantics.root_rule == "under" or past or captured:
+        rule = semantics.root_rule or "outside"
+        return RootRule(tensors, rate, decay, rule=rule, epsilon=epsilon, rho=rho, past=past, **settings)
+    make = decoupled(torch.optim.RMSprop) if decay.decoupled else torch.optim.RMSprop
+    return make(tensors, lr=rate, alpha=rho, eps=epsilon, weight_decay=decay.size, **settings)
 
-        decoupled = True
 
+def _adagrad(tensors: Any, rate: float, decay: Decay, told: Optimizer, semantics: Semantics, captured: bool) -> Any:
+    """torch's own asks the device for its count at every step, which no CUDA graph can hold."""
+    import torch
+
+    usual = torch.optim.Adagrad([torch.zeros(())]).defaults
+    epsilon = _first(told.epsilon, semantics.root_epsilon, usual["eps"])
+    start = _first(told.initial_accumulator, semantics.adagrad_start, usual["initial_accumulator_value"])
+    if semantics.root_rule == "under" or captured:
+        return RootRule(tensors, rate, decay, rule=semantics.root_rule or "outside", epsilon=epsilon, start=start)
+    make = decoupled(torch.optim.Adagrad) if decay.decoupled else torch.optim.Adagrad
+    return make(tensors, lr=rate, initial_accumulator_value=start, eps=epsilon, weight_decay=decay.size)
+
+
+def _lion(tensors: Any, rate: float, decay: Decay, told: Optimizer, semantics: Semantics, captured: bool) -> Any:
+    return Lion(tensors, rate, decay, betas=(told.beta1, told.beta2))
+
+
+def _first(*values: float | None) -> float:
+    """The first that is given."""
+    return next(value for value in values if value is not None)
+
+
+def decoupled(base: Any) -> Any:
+    """An optimizer of torch with the weight decay of Keras: rate·decay·value is taken from the value before a step."""
+    import torch
+
+    class Decoupled(base):  # type: ignore[misc]
         def step(self, closure: Any = None) -> Any:
             decays = [group["weight_decay"] for group in self.param_groups]
             try:
@@ -103,48 +111,57 @@ def decoupled_sgd() -> Any:
                 for group, decay in zip(self.param_groups, decays, strict=True):
                     group["weight_decay"] = decay
 
-    return DecoupledSGD
+    Decoupled.__name__ = f"Decoupled{base.__name__}"
+    return Decoupled
+
+
+# The names under which lockstep compares slots -> torch's for them.
+_SLOTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "first": ("exp_avg", "momentum_buffer"), "second": ("exp_avg_sq", "square_avg", "sum"), "average": ("grad_avg",),
+}  # fmt: skip
 
 
 def slots(optimizer: Any, tensors: Mapping[str, Any]) -> dict[str, Any]:
-    """first/TENSOR and second/TENSOR, as far as the optimizer keeps them: the raw moments."""
-    if isinstance(optimizer, InsideAdam):
-        states = {
-            id(parameter): (first, second)
-            for parameter, first, second in zip(optimizer.parameters, optimizer.first, optimizer.second, strict=True)
-        }
-    else:
-        states = {
-            id(parameter): (state.get("exp_avg", state.get("momentum_buffer")), state.get("exp_avg_sq"))
-            for parameter, state in optimizer.state.items()
-        }
+    """first/TENSOR, second/TENSOR and average/TENSOR, as far as the optimizer keeps them: the raw moments."""
     found: dict[str, Any] = {}
+    if isinstance(optimizer, OwnRule):
+        places = {id(parameter): place for place, parameter in enumerate(optimizer.parameters)}
+        for name, tensor in tensors.items():
+            if id(tensor) in places:
+                found |= {f"{slot}/{name}": values[places[id(tensor)]] for slot, values in optimizer.slots.items()}
+        return found
+    states = {id(parameter): state for parameter, state in optimizer.state.items()}
     for name, tensor in tensors.items():
-        for slot, value in zip(("first", "second"), states.get(id(tensor), (None, None)), strict=True):
+        state = states.get(id(tensor), {})
+        for slot, theirs in _SLOTS.items():
+            value = next((state[key] for key in theirs if state.get(key) is not None), None)
             if value is not None:
                 found[f"{slot}/{name}"] = value
     return found
 
 
-def state_tensors(optimizer: Any) -> list[Any]:
-    """Everything a step changes beside the parameters."""
-    if isinstance(optimizer, InsideAdam):
-        return [*optimizer.first, *optimizer.second, optimizer.count]
-    return [value for state in optimizer.state.values() for value in state.values() if hasattr(value, "zero_")]
+def reset_state(optimizer: Any) -> None:
+    """Everything a step changes beside the parameters is as before the first one."""
+    if isinstance(optimizer, OwnRule):
+        optimizer.reset()
+        return
+    for state in optimizer.state.values():
+        for value in state.values():
+            if hasattr(value, "zero_"):
+                value.zero_()
 
 
-def optimizer_semantics(optimizer: Any) -> Semantics:
-    """Read from the optimizer itself."""
-    if isinstance(optimizer, InsideAdam):
-        decay = _decay(optimizer.decay, optimizer.decoupled)
-        return Semantics(adam_rule="inside", adam_epsilon=optimizer.epsilon, weight_decay=decay)
-    defaults = optimizer.defaults
-    decoupled = bool(defaults.get("decoupled_weight_decay")) or getattr(optimizer, "decoupled", False)
-    decay = _decay(defaults["weight_decay"], decoupled)
-    if "eps" not in defaults:
-        return Semantics(weight_decay=decay)
-    return Semantics(adam_rule="outside", adam_epsilon=defaults["eps"], weight_decay=decay)
+def momentum_rate(optimizer: Any) -> Literal["current", "past"]:
+    """What its momentum does where the learning rate changes."""
+    return "past" if getattr(optimizer, "past", False) else "current"
 
 
-def _decay(size: float, decoupled: bool) -> Literal["coupled", "decoupled"] | None:
-    return None if not size else "decoupled" if decoupled else "coupled"
+def optimizer_semantics(optimizer: Any, recipe: Recipe) -> Semantics:
+    """Read from the optimizer itself. `recipe` tells a decay that was divided by the rate from one that was not."""
+    if isinstance(optimizer, OwnRule):
+        size, apart, semantics = optimizer.decay.size, optimizer.decay.decoupled, optimizer.semantics
+    else:
+        rule = torch_rule(optimizer)
+        size, semantics = rule.constants["weight_decay"], rule.semantics
+        apart = semantics.weight_decay == "decoupled"
+    return Semantics(weight_decay=decay_kind(size, apart, recipe)).over(semantics)
