@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 import numpy as np
 import pytest
 
@@ -11,14 +9,10 @@ from zoolens.errors import ModelError, UnsupportedAbility
 from zoolens.graph.importers.torch.library import graph_of_module
 from zoolens.runtimes.base import ModelFiles, Options, TensorSpec
 from zoolens.runtimes.observing import OperatorTime
-from zoolens.runtimes.onednnlog import TIMESTAMPS
 from zoolens.runtimes.torch import Torch
 from zoolens.runtimes.torchprofile import _DeviceEvent, _Names, _on_device, _precision_of
 
 torch = pytest.importorskip("torch")
-
-# Before any test runs: one of another file that lets oneDNN fail makes it write its first line, when it reads this.
-os.environ.setdefault(TIMESTAMPS, "1")
 
 INPUTS = (TensorSpec("image", (None, 3, 8, 8), "float32"),)
 SOURCE = """

@@ -357,9 +357,11 @@ def test_unknown_architecture(tmp_path):
 
 
 def test_bfloat16_trains_close_to_float32(tmp_path):
+    before = torch.backends.mkldnn.enabled
     half, full = (train(job(tmp_path, precision=one)).outcome for one in ("bfloat16", "float32"))
     assert half.epochs[0].loss != full.epochs[0].loss
     assert half.epochs[0].loss == pytest.approx(full.epochs[0].loss, rel=0.05)
+    assert torch.backends.mkldnn.enabled == before
 
 
 @pytest.mark.parametrize("spoil", [{"dense1.kernel": np.zeros((3, 3))}, {"other.kernel": np.zeros(1)}, {}])

@@ -226,11 +226,13 @@ def explained_compilation(torch: Any, kind: str, device: str) -> Iterator[None]:
 
 @contextmanager
 def arithmetic(torch: Any, precision: str, device: str, threads: int | None) -> Iterator[None]:
-    """Threads and TF32 are one setting for the process: lent to one job, put back after it."""
+    """Threads and TF32 are one setting for the process: lent to one job, put back after it. So is oneDNN, which torch
+    switches off for good when it fails, as in bfloat16 on a processor without it: the next job would compute otherwise.
+    """
     if precision == "tf32" and device == "cpu":
         raise ModelError("A CPU has no TF32.", hint="Use precision: float32, or a GPU.")
-    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
-    before = torch.get_num_threads(), matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark
+    matmul, cudnn, onednn = torch.backends.cuda.matmul, torch.backends.cudnn, torch.backends.mkldnn
+    before = torch.get_num_threads(), onednn.enabled, matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark
     if threads is not None:
         torch.set_num_threads(threads)
     try:
@@ -241,4 +243,4 @@ def arithmetic(torch: Any, precision: str, device: str, threads: int | None) -> 
             yield
     finally:
         torch.set_num_threads(before[0])
-        matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark = before[1:]
+        onednn.enabled, matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark = before[1:]
