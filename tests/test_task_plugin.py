@@ -76,11 +76,11 @@ def installed(tmp_path_factory):
     )
     (folder / "zoolens_tagging" / "species.py").write_text(SPECIES, encoding="utf-8")
     sys.path.insert(0, str(folder))
-    plugins.registered.cache_clear()
+    plugins.forget()
     task_named.cache_clear()
     yield
     sys.path.remove(str(folder))
-    plugins.registered.cache_clear()
+    plugins.forget()
     task_named.cache_clear()
 
 

@@ -63,11 +63,11 @@ def installed(tmp_path_factory):
     sys.path.insert(0, str(folder))
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")]))
-        plugins.registered.cache_clear()
+        plugins.forget()
         TestNumpy.trainer_class = trainer_named("numpy")
         yield
     sys.path.remove(str(folder))
-    plugins.registered.cache_clear()
+    plugins.forget()
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from zoolens.errors import UnknownName, ZoolensError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from importlib.metadata import EntryPoint
 
 OURS: Final = "zoolens"  # the distribution of the built-in plug-ins
@@ -54,12 +56,28 @@ _KIND = {
 }
 
 
-@cache
-def registered(group: str) -> dict[str, EntryPoint]:
+def registered(group: str) -> Mapping[str, EntryPoint]:
     """All plug-ins of a group by name, without importing any of them."""
+    return _registered(group, tuple(sys.path))
+
+
+def forget() -> None:
+    """Ask the installed packages again for their plug-ins, because one was installed or removed."""
+    _registered.cache_clear()
+    _of_all_groups.cache_clear()
+
+
+@cache
+def _registered(group: str, path: tuple[str, ...]) -> dict[str, EntryPoint]:
+    return {point.name: point for point in _of_all_groups(path).select(group=group)}
+
+
+@cache
+def _of_all_groups(_path: tuple[str, ...]) -> Any:
+    """The entry points of all packages on the path for imports. To ask for those of one group takes as long."""
     from importlib.metadata import entry_points  # a fifteenth of a second, which not every command needs
 
-    return {point.name: point for point in entry_points(group=group)}
+    return entry_points()
 
 
 def names(group: str) -> list[str]:

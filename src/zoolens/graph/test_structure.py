@@ -55,7 +55,7 @@ def toy(tmp_path, monkeypatch):
         (folder / "METADATA").write_text(f"Metadata-Version: 2.1\nName: zoolens-toy\nVersion: {version}\n")
         (folder / "entry_points.txt").write_text("[zoolens.graph.libraries]\ntoy = zoolens_toy:TOY\n")
         (site / "zoolens_toy.py").write_text(LIBRARY)
-        plugins.registered.cache_clear()
+        plugins.forget()
 
     install("1.0")
     monkeypatch.syspath_prepend(str(site))
@@ -64,7 +64,7 @@ def toy(tmp_path, monkeypatch):
     with trusting():  # the library writes down what is read, which a sandbox would not let it
         yield install
     sys.modules.pop("zoolens_toy", None)
-    plugins.registered.cache_clear()
+    plugins.forget()
 
 
 @pytest.fixture

@@ -75,9 +75,9 @@ def light(tmp_path_factory):
     (described / "entry_points.txt").write_text("[zoolens.trainers]\nlight = light_trainer:Light\n")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(site)
-        plugins.registered.cache_clear()
+        plugins.forget()
         yield site
-    plugins.registered.cache_clear()
+    plugins.forget()
 
 
 @pytest.fixture
