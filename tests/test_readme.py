@@ -15,6 +15,7 @@ README = REPO / "README.md"
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```\n", re.MULTILINE | re.DOTALL)
 SET_UP = ("make demo", "make test", "pip install")  # .ci/run, tests/test_wheel.py and the Makefile do these
 DIFFERS = re.compile(r"\b[0-9a-f]{8}\b|\b\d+\.\d+\.\d+\S*")  # ids of runs, and versions
+QUICKLY = "-p no:schemathesis -p no:hypothesispytest"  # plug-ins of pytest that take seconds to import
 FIGURE = re.compile(r"\S*\d\S*( [µm]s| kB| %\S*)?")
 
 
@@ -116,7 +117,7 @@ def test_the_picture_is_drawn(shell, home):
 def test_python_blocks_are_tests_that_pass(shell, home, text):
     file = home / "test_readme_block.py"
     file.write_text(text)
-    done = shell(f"{sys.executable} -m pytest -q -p no:cacheprovider --rootdir {home} {file}")
+    done = shell(f"{sys.executable} -m pytest -q -p no:cacheprovider {QUICKLY} --rootdir {home} {file}")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 passed" in done.stdout
 
