@@ -6,6 +6,7 @@ import os
 import threading
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import ClassVar
 from urllib.parse import urlsplit
@@ -74,6 +75,7 @@ class Visitor:
     """
 
     _unused: ClassVar[dict] = {}
+    _numbers: ClassVar = count()
 
     def __init__(self, browser, url, **options):
         self.url, self.problems, self.outside = url, [], []
@@ -108,9 +110,9 @@ class Visitor:
 
     def visit(self, view="", expect=None):
         """Open a view such as "#/models?q=lenet" anew and wait for `expect`, a text of it; gives the page."""
-        if self.page.url != "about:blank":
-            self.page.goto("about:blank")
-        self.page.goto(self.url + view)
+        # Another query makes the browser load the page again, and not only change its view; a blank page between the
+        # two would take a process of its own.
+        self.page.goto(f"{self.url}?{next(self._numbers)}{view}")
         self.page.wait_for_selector("main h1, main .state")
         if expect is not None:
             self.page.get_by_text(expect).filter(visible=True).first.wait_for()

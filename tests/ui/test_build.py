@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import re
 from pathlib import Path
 
 REPO = Path(__file__).parents[2]
@@ -32,3 +33,12 @@ def test_the_types_of_the_client_are_those_of_the_api():
 def test_the_page_is_small_before_the_first_chart():
     sizes = {path.name: len(gzip.compress(path.read_bytes())) for path in BUILT.iterdir()}
     assert sum(sizes.values()) < 400_000, sizes
+
+
+def test_no_component_makes_markup_or_code_of_a_text():
+    """Preact writes texts as texts, unless it is told otherwise by one of these."""
+    forbidden = r"innerHTML|outerHTML|insertAdjacentHTML|srcdoc|document\.write|\beval\(|new Function"
+    files = list((SOURCES / "src").rglob("*.ts*"))
+    assert len(files) > 30
+    for file in files:
+        assert not re.findall(forbidden, file.read_text(encoding="utf-8"), re.IGNORECASE), file

@@ -1,6 +1,8 @@
 """What each page is for, done with the keyboard alone: nobody clicks here.
 
 `Keys.to` goes to something as a person does, with the Tab key; on the way, every place that has the focus must be seen.
+The usual suite goes through each kind of thing once (links, searches, facets, tables, tabs, forms, the query line), the
+slow one also through pages that are made of the same.
 """
 
 import re
@@ -157,6 +159,7 @@ def test_a_query_is_completed_asked_and_its_reasons_are_read(keys):
     expect(page.locator("pre.explanation")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_runs_are_sorted_and_two_of_them_compared(keys):
     page = keys.open("#/runs", "4 evaluations.").page
     keys.to(page.get_by_role("group", name="Runtime").get_by_label("litert"))
@@ -173,6 +176,7 @@ def test_runs_are_sorted_and_two_of_them_compared(keys):
     page.wait_for_url("**shown=all*")
 
 
+@pytest.mark.slow
 def test_an_image_is_given_to_models(keys):
     page = keys.open("#/live?with=demo:nosuch", "Waits for an image.").page
     keys.to(page.get_by_label("Model, or model in runtime"))
@@ -189,6 +193,7 @@ def test_an_image_is_given_to_models(keys):
     keys.visitor.problems = [one for one in keys.visitor.problems if "40" not in one]  # the browser tells of it, too
 
 
+@pytest.mark.slow
 def test_findings_of_an_audit_are_narrowed(whole_keys, whole):
     page = whole_keys.open(f"#/audit/{whole[1]['audit']}", "findings, the gravest first").page
     whole_keys.to(page.get_by_label("Search findings"))
@@ -200,6 +205,7 @@ def test_findings_of_an_audit_are_narrowed(whole_keys, whole):
     expect(page.get_by_role("article")).to_contain_text("word 44")
 
 
+@pytest.mark.slow
 def test_spans_of_a_trace_are_gone_through(whole_keys, whole):
     page = whole_keys.open("#/traces", "2 traces.").page
     whole_keys.to(page.get_by_role("region", name="Traces").get_by_role("link").first)
@@ -220,6 +226,7 @@ def test_spans_of_a_trace_are_gone_through(whole_keys, whole):
     expect(page.get_by_role("tab", name="Layers")).to_be_focused()
 
 
+@pytest.mark.slow
 def test_a_trial_of_a_study_is_picked_and_left(whole_keys, whole):
     page = whole_keys.open(f"#/studies/{whole[1]['study']}?tab=trials", "Hyperparameters").page
     trial = page.get_by_role("region", name="Trials").get_by_role("button", name=re.compile("^t")).first
@@ -233,6 +240,7 @@ def test_a_trial_of_a_study_is_picked_and_left(whole_keys, whole):
     expect(trial).to_be_focused()
 
 
+@pytest.mark.slow
 def test_a_session_of_a_service_is_opened(whole_keys):
     page = whole_keys.open("#/services", PLAIN.one).page
     whole_keys.to(page.get_by_role("region", name="Sessions of services").get_by_role("link").first)
