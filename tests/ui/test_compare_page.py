@@ -81,6 +81,7 @@ def test_confusion_and_calibration_of_both_lead_to_inputs(visitor, two_models):
     )
 
 
+@pytest.mark.slow  # test_jobs_page.py follows a job from the form to its result
 def test_what_differs_in_the_files_of_two_models_is_a_job(visitor, two_models):
     report, _ = two_models
     page = visitor.visit(f"#/compare?a={report.a.id}&b={report.b.id}", expect="These are two models.")

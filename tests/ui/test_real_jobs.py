@@ -39,6 +39,7 @@ def window(chromium, workshop):
     made.close()
 
 
+@pytest.mark.slow  # test_jobs_page.py follows a job from the form to its result
 def test_an_audit(window, workshop):
     page = window.visit("#/audit", expect="No audit was started here yet.")
     page.get_by_role("textbox", name="Zoos").fill("onnx")
@@ -57,6 +58,7 @@ def test_an_audit(window, workshop):
     expect(page.get_by_text("counted from the network")).to_be_visible()  # which the audit has read
 
 
+@pytest.mark.slow  # test_jobs_page.py follows a job from the form to its result
 def test_where_two_stacks_part(window, workshop):
     page = window.visit("#/diverge", expect="No two stacks were compared here yet.")
     page.get_by_role("textbox", name="A", exact=True).fill("demo:lenet-int8@onnxruntime")
