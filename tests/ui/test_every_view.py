@@ -6,10 +6,9 @@ pytest.importorskip("playwright")
 from browsing import look_at
 from made_home import VIEWS
 
-
 # A list with facets, one thing with tabs and charts, a form with a chart, two things side by side, a form for a job.
 OF_EACH_KIND = (
-    "#/models",
+    "#/runs",
     "#/run/{a}",
     "#/choose",
     "#/compare?a={a}&b={b}&shown=all&compare={compare}&diverge={diverge}",
