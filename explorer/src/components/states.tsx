@@ -5,13 +5,24 @@ import type { ApiError } from "../api";
 export function ErrorState({ error, again }: { error: ApiError; again?: () => void }) {
   return (
     <div class="state error" role="alert">
-      <p>{error.message}</p>
+      <p>
+        <Prose text={error.message} />
+      </p>
       {again && (
         <button type="button" onClick={again}>
           Try again
         </button>
       )}
     </div>
+  );
+}
+
+/** A sentence of the server, in which `commands` stand between backticks. */
+export function Prose({ text }: { text: string }) {
+  return (
+    <bdi>
+      {text.split("`").map((part, place, parts) => (place % 2 && place < parts.length - 1 ? <code>{part}</code> : place % 2 ? `\`${part}` : part))}
+    </bdi>
   );
 }
 
@@ -41,7 +52,7 @@ export function Notes({ notes, title }: { notes: string[]; title: string }) {
       <ul>
         {notes.map((note) => (
           <li>
-            <bdi>{note}</bdi>
+            <Prose text={note} />
           </li>
         ))}
       </ul>

@@ -4,11 +4,11 @@ import type { FindingItem } from "../answers";
 import { ApiError, get, isLive, useAnswer } from "../api";
 import { Moment, Tile } from "../components/figure";
 import { Facets, type FacetNames, SearchBox } from "../components/filters";
-import { JobCard } from "../components/job";
+import { JobForm, JobList } from "../components/jobform";
 import { PageLink } from "../components/link";
-import { EmptyState, ErrorState, Loading } from "../components/states";
-import { Pager } from "../components/table";
-import { startJob } from "../jobs";
+import { Filtered, NothingFits, Part, useOffset } from "../components/listing";
+import { EmptyState, ErrorState, Loading, Prose } from "../components/states";
+import { namesIn } from "../jobs";
 import { address, setQuery, useRoute } from "../router";
 
 const LIMIT = 20;
@@ -22,8 +22,7 @@ export function AuditPage({ rest }: { rest: string }) {
 }
 
 function Audits() {
-  const { query } = useRoute();
-  const offset = Number(query.get("offset") ?? 0) || 0;
+  const offset = useOffset();
   const { answer, error, again } = useAnswer("/audits", { offset, limit: LIMIT });
   return (
     <>
@@ -32,77 +31,43 @@ function Audits() {
       {isLive() && <AuditForm onStart={again} />}
       {error && <ErrorState error={error} again={again} />}
       {!answer && !error && <Loading />}
-      {answer?.total === 0 && (
-        <EmptyState title="No audit was started here yet.">
-          Start one above. <code>zoolens audit --html audit.html</code> writes the same as a page.
-        </EmptyState>
-      )}
-      <section aria-label="Audits">
-        {answer?.rows.map((job) => (
-          <div key={job.id}>
-            <JobCard job={job} onEnd={again} />
-            {job.state === "done" && (
-              <p>
-                <a href={address(`audit/${job.id}`)} aria-label={`Findings of ${job.title}`}>
-                  Findings
-                </a>
-              </p>
-            )}
-          </div>
-        ))}
-      </section>
       {answer && (
-        <Pager offset={offset} limit={LIMIT} total={answer.total} onOffset={(next) => setQuery({ offset: next ? String(next) : "" })} />
+        <JobList
+          label="Audits"
+          part={answer}
+          limit={LIMIT}
+          onEnd={again}
+          result={{ title: "Findings", address: (job) => address(`audit/${job.id}`) }}
+          nothing={
+            <EmptyState title="No audit was started here yet.">
+              Start one above. <code>zoolens audit --html audit.html</code> writes the same as a page.
+            </EmptyState>
+          }
+        />
       )}
     </>
   );
 }
 
 function AuditForm({ onStart }: { onStart: () => void }) {
-  const [zoos, setZoos] = useState("");
-  const [architectures, setArchitectures] = useState("");
-  const [problem, setProblem] = useState("");
-  const start = async (event: Event) => {
-    event.preventDefault();
-    setProblem("");
-    const words = (text: string) => text.split(/[\s,]+/).filter(Boolean);
-    try {
-      await startJob("audit", { zoos: words(zoos), architectures: words(architectures) });
-      onStart();
-    } catch (error) {
-      setProblem(error instanceof ApiError ? error.message : String(error));
-    }
-  };
   return (
-    <form class="panel" onSubmit={start}>
-      <label>
-        Zoos
-        <input type="text" value={zoos} placeholder="all" onInput={(event) => setZoos(event.currentTarget.value)} />
-      </label>
-      <label>
-        Architectures
-        <input
-          type="text"
-          value={architectures}
-          placeholder="all"
-          onInput={(event) => setArchitectures(event.currentTarget.value)}
-        />
-      </label>
-      <button type="submit" class="primary">
-        Audit
-      </button>
-      {problem && (
-        <p role="alert" class="problem">
-          {problem}
-        </p>
-      )}
-    </form>
+    <JobForm
+      label="Audit zoos"
+      button="Audit"
+      kind="audit"
+      fields={[
+        { name: "zoos", title: "Zoos", hint: "all" },
+        { name: "architectures", title: "Architectures", hint: "all" },
+      ]}
+      parameters={({ zoos = "", architectures = "" }) => ({ zoos: namesIn(zoos), architectures: namesIn(architectures) })}
+      onStart={onStart}
+    />
   );
 }
 
 function Audit({ id }: { id: string }) {
   const { query } = useRoute();
-  const offset = Number(query.get("offset") ?? 0) || 0;
+  const offset = useOffset();
   const facets = Object.fromEntries(Object.keys(FACETS.titles).map((name) => [name, query.getAll(name)]));
   const q = query.get("q") ?? "";
   const { answer, error, again } = useAnswer("/audits/{id}", { id });
@@ -158,37 +123,33 @@ function Audit({ id }: { id: string }) {
       {page.error && <ErrorState error={page.error} again={page.again} />}
       {!listed && !page.error && <Loading />}
       {listed && (
-        <div class="split">
-          <aside aria-label="Filters">
+        <Filtered
+          label="Findings"
+          filters={
             <Facets
               facets={listed.facets}
               names={FACETS}
               chosen={(facet) => facets[facet] ?? []}
               onChoose={(facet, values) => setQuery({ [facet]: values, offset: "" })}
             />
-          </aside>
-          <section aria-label="Findings">
-            <p class="found" role="status">
-              {listed.total.toLocaleString("en")} of {listed.all.toLocaleString("en")} findings, the gravest first.
-            </p>
+          }
+        >
+          <p class="found" role="status">
+            {listed.total.toLocaleString("en")} of {listed.all.toLocaleString("en")} findings, the gravest first.
+          </p>
+          <Part part={listed} limit={LIMIT} nothing={listed.all ? <NothingFits what="finding" /> : <NoFindings />}>
             {listed.rows.map((finding) => (
               <Finding key={finding.id} audit={id} finding={finding} />
             ))}
-            {listed.all === 0 && <EmptyState title="The audit found nothing.">That is no proof that all is right.</EmptyState>}
-            {listed.all > 0 && listed.total === 0 && (
-              <EmptyState title="No finding fits.">Take away a filter, or a word of the search.</EmptyState>
-            )}
-            <Pager
-              offset={offset}
-              limit={LIMIT}
-              total={listed.total}
-              onOffset={(next) => setQuery({ offset: next ? String(next) : "" })}
-            />
-          </section>
-        </div>
+          </Part>
+        </Filtered>
       )}
     </>
   );
+}
+
+function NoFindings() {
+  return <EmptyState title="The audit found nothing.">That is no proof that all is right.</EmptyState>;
 }
 
 function Finding({ audit, finding }: { audit: string; finding: FindingItem }) {
@@ -204,7 +165,7 @@ function Finding({ audit, finding }: { audit: string; finding: FindingItem }) {
       <Lines audit={audit} of="evidence" finding={finding.id} first={finding.evidence} total={finding.total_evidence} />
       {finding.fix && (
         <p>
-          What to do: <bdi>{finding.fix}</bdi>
+          What to do: <Prose text={finding.fix} />
         </p>
       )}
       <Lines audit={audit} of="models" finding={finding.id} first={finding.models} total={finding.total_models} />

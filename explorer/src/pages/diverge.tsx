@@ -1,16 +1,15 @@
 // Where two stacks part: how the difference grows from layer to layer, which layer begins, and which cause is proved.
-import { useState } from "preact/hooks";
 import type { DivergedSide, DivergenceFacts, FlippedInput } from "../answers";
-import { ApiError, isLive, useAnswer } from "../api";
+import { isLive, useAnswer } from "../api";
 import { Chart, type Spec } from "../components/chart";
 import { Moment, Tile } from "../components/figure";
-import { JobCard } from "../components/job";
+import { JobForm, JobList } from "../components/jobform";
 import { PageLink } from "../components/link";
+import { Part, useOffset } from "../components/listing";
 import { EmptyState, ErrorState, Loading } from "../components/states";
-import { type Column, Pager, Table } from "../components/table";
+import { type Column, Table } from "../components/table";
 import { WordTable } from "../components/words";
-import { startJob } from "../jobs";
-import { address, setQuery, useRoute } from "../router";
+import { address } from "../router";
 
 const LIMIT = 20;
 
@@ -19,8 +18,7 @@ export function DivergePage({ rest }: { rest: string }) {
 }
 
 function Divergences() {
-  const { query } = useRoute();
-  const offset = Number(query.get("offset") ?? 0) || 0;
+  const offset = useOffset();
   const { answer, error, again } = useAnswer("/divergences", { offset, limit: LIMIT });
   return (
     <>
@@ -29,73 +27,45 @@ function Divergences() {
       {isLive() && <DivergeForm onStart={again} />}
       {error && <ErrorState error={error} again={again} />}
       {!answer && !error && <Loading />}
-      {answer?.total === 0 && (
-        <EmptyState title="No two stacks were compared here yet.">
-          Start above, or from two runs that <PageLink page="compare">Compare</PageLink> shows.{" "}
-          <code>zoolens diverge MODEL@RUNTIME MODEL@RUNTIME --data demo</code> says the same in a terminal.
-        </EmptyState>
-      )}
-      <section aria-label="Comparisons of two stacks">
-        {answer?.rows.map((job) => (
-          <div key={job.id}>
-            <JobCard job={job} onEnd={again} />
-            {job.state === "done" && (
-              <p>
-                <a href={address(`diverge/${job.id}`)} aria-label={`Result of ${job.title}`}>
-                  Result
-                </a>
-              </p>
-            )}
-          </div>
-        ))}
-      </section>
       {answer && (
-        <Pager offset={offset} limit={LIMIT} total={answer.total} onOffset={(next) => setQuery({ offset: next ? String(next) : "" })} />
+        <JobList
+          label="Comparisons of two stacks"
+          part={answer}
+          limit={LIMIT}
+          onEnd={again}
+          result={{ title: "Result", address: (job) => address(`diverge/${job.id}`) }}
+          nothing={
+            <EmptyState title="No two stacks were compared here yet.">
+              Start above, or from two runs that <PageLink page="compare">Compare</PageLink> shows.{" "}
+              <code>zoolens diverge MODEL@RUNTIME MODEL@RUNTIME --data demo</code> says the same in a terminal.
+            </EmptyState>
+          }
+        />
       )}
     </>
   );
 }
 
 function DivergeForm({ onStart }: { onStart: () => void }) {
-  const [a, setA] = useState("");
-  const [b, setB] = useState("");
-  const [data, setData] = useState("demo");
-  const [limit, setLimit] = useState("");
-  const [problem, setProblem] = useState("");
-  const start = async (event: Event) => {
-    event.preventDefault();
-    setProblem("");
-    try {
-      await startJob("diverge", { a: a.trim(), b: b.trim(), data: data.trim() || null, limit: limit ? Number(limit) : null });
-      onStart();
-    } catch (error) {
-      setProblem(error instanceof ApiError ? error.message : String(error));
-    }
-  };
-  const field = (title: string, value: string, hint: string, change: (value: string) => void, required = true) => (
-    <label>
-      {title}
-      <input type="text" required={required} value={value} placeholder={hint} spellcheck={false} onInput={(event) => change(event.currentTarget.value)} />
-    </label>
-  );
   return (
-    <form class="panel" onSubmit={start} aria-label="Compare two stacks">
-      {field("A", a, "demo:lenet-torch@onnxruntime", setA)}
-      {field("B", b, "demo:lenet-torch@litert", setB)}
-      {field("Data", data, "that of the runs", setData, false)}
-      <label>
-        Inputs
-        <input type="number" min={1} value={limit} placeholder="all" onInput={(event) => setLimit(event.currentTarget.value)} />
-      </label>
-      <button type="submit" class="primary">
-        Find where they part
-      </button>
-      {problem && (
-        <p role="alert" class="problem">
-          {problem}
-        </p>
-      )}
-    </form>
+    <JobForm
+      label="Compare two stacks"
+      button="Find where they part"
+      kind="diverge"
+      fields={[
+        { name: "a", title: "A", hint: "demo:lenet-torch@onnxruntime", required: true },
+        { name: "b", title: "B", hint: "demo:lenet-torch@litert", required: true },
+        { name: "data", title: "Data", hint: "that of the runs", initial: "demo" },
+        { name: "limit", title: "Inputs", hint: "all", most: Infinity },
+      ]}
+      parameters={({ a = "", b = "", data = "", limit }) => ({
+        a: a.trim(),
+        b: b.trim(),
+        data: data.trim() || null,
+        limit: limit ? Number(limit) : null,
+      })}
+      onStart={onStart}
+    />
   );
 }
 
@@ -173,7 +143,7 @@ function Side({ letter, side, run }: { letter: string; side: DivergedSide; run?:
         <bdi>{side.title}</bdi>
         <div class="dim">
           <bdi>{`${side.runtime} ${side.version}`}</bdi>, precision <bdi>{side.precision}</bdi>;{" "}
-          {side.layers.toLocaleString("en")} layers can be read
+          {side.layers.toLocaleString("en")} {side.layers === 1 ? "layer" : "layers"} can be read
         </div>
         {isRun && (
           <div class="dim">
@@ -223,16 +193,16 @@ const FLIPS: Column<FlippedInput>[] = [
 ];
 
 function Flips({ id }: { id: string }) {
-  const { query } = useRoute();
-  const offset = Number(query.get("offset") ?? 0) || 0;
+  const offset = useOffset();
   const { answer, error, again } = useAnswer("/divergences/{id}/flips", { id, offset, limit: LIMIT });
   return (
     <section aria-label="Inputs that are answered differently">
       <h2>Inputs that are answered differently</h2>
       {error && <ErrorState error={error} again={again} />}
-      {answer && <Table label="Inputs that are answered differently" columns={FLIPS} rows={answer.rows} rowKey={(row) => row.input} />}
       {answer && (
-        <Pager offset={offset} limit={LIMIT} total={answer.total} onOffset={(next) => setQuery({ offset: next ? String(next) : "" })} />
+        <Part part={answer} limit={LIMIT} nothing={null}>
+          <Table label="Inputs that are answered differently" columns={FLIPS} rows={answer.rows} rowKey={(row) => row.input} />
+        </Part>
       )}
     </section>
   );

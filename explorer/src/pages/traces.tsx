@@ -1,11 +1,12 @@
 // Where the time of models goes: the list of traces, and one trace with its timeline, layers, roofline and comparison.
 import { useState } from "preact/hooks";
-import type { LayerItem, TraceDetail, TraceItem } from "../answers";
+import type { Job, LayerItem, TraceDetail, TraceItem } from "../answers";
 import { isLive, resourceUrl, useAnswer } from "../api";
 import { Chart } from "../components/chart";
 import { FigureCell, Moment, Tile } from "../components/figure";
 import { Facets, SearchBox } from "../components/filters";
 import { JobCard } from "../components/job";
+import { JobForm } from "../components/jobform";
 import { PageLink } from "../components/link";
 import { Filtered, NothingFits, Part, useOffset } from "../components/listing";
 import { EmptyState, ErrorState, Loading } from "../components/states";
@@ -124,51 +125,29 @@ const COLUMNS: Column<TraceItem>[] = [
   { key: "when", title: "Begun", cell: (row) => <Moment at={row.created} /> },
 ];
 
-function TraceForm({ model: given, onEnd }: { model: string; onEnd: () => void }) {
-  const [model, setModel] = useState(given);
-  const [runtimes, setRuntimes] = useState("");
-  const [batch, setBatch] = useState("1");
-  const [level, setLevel] = useState("layer");
-  const { job, problem, start } = useStartedJob();
-  const submit = (event: Event) => {
-    event.preventDefault();
-    void start("trace", { model: model.trim(), runtimes: namesIn(runtimes), batch: Number(batch) || 1, level });
-  };
+function TraceForm({ model, onEnd }: { model: string; onEnd: () => void }) {
+  const [job, setJob] = useState<Job>();
   return (
-    <details class="starter" open={Boolean(given) || undefined}>
+    <details class="starter" open={Boolean(model) || undefined}>
       <summary>Trace a model</summary>
-      <form class="panel" onSubmit={submit} aria-label="Trace a model">
-        <label>
-          Model
-          <input type="text" required value={model} placeholder="demo:lenet-wide" spellcheck={false}
-            onInput={(event) => setModel(event.currentTarget.value)} />
-        </label>
-        <label>
-          Runtimes
-          <input type="text" value={runtimes} placeholder="all that can" spellcheck={false}
-            onInput={(event) => setRuntimes(event.currentTarget.value)} />
-        </label>
-        <label>
-          Batch
-          <input type="number" min={1} max={1024} value={batch} onInput={(event) => setBatch(event.currentTarget.value)} />
-        </label>
-        <label>
-          Down to
-          <select value={level} onChange={(event) => setLevel(event.currentTarget.value)}>
-            {LEVELS.map((name) => (
-              <option value={name}>{name}</option>
-            ))}
-          </select>
-        </label>
-        <button type="submit" class="primary">
-          Trace
-        </button>
-        {problem && (
-          <p class="problem" role="alert">
-            {problem}
-          </p>
-        )}
-      </form>
+      <JobForm
+        label="Trace a model"
+        button="Trace"
+        kind="trace"
+        fields={[
+          { name: "model", title: "Model", hint: "demo:lenet-wide", initial: model, required: true },
+          { name: "runtimes", title: "Runtimes", hint: "all that can" },
+          { name: "batch", title: "Batch", initial: "1", most: 1024 },
+          { name: "level", title: "Down to", initial: LEVELS[0], choices: LEVELS },
+        ]}
+        parameters={({ model: named = "", runtimes = "", batch, level }) => ({
+          model: named.trim(),
+          runtimes: namesIn(runtimes),
+          batch: Number(batch) || 1,
+          level,
+        })}
+        onStart={setJob}
+      />
       {job && <JobCard job={job} onEnd={onEnd} />}
     </details>
   );

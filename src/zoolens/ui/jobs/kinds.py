@@ -53,10 +53,8 @@ class EvaluateJob(JobParameters):
         check_data(self.data, allowed)
 
     def arguments(self) -> list[str]:
-        chosen = [f"--runtime={runtime}" for runtime in self.runtimes]
-        chosen += [f"--limit={self.limit}"] if self.limit else []
-        chosen += ["--fresh"] if self.fresh else []
-        return ["eval", f"--data={self.data}", *chosen, "--json", "--", *self.models]
+        chosen = _options(data=self.data, runtime=self.runtimes, limit=self.limit, fresh=self.fresh)
+        return ["eval", *chosen, "--json", "--", *self.models]
 
     @property
     def title(self) -> str:
@@ -75,8 +73,7 @@ class AuditJob(JobParameters):
             check_model(f"{zoo}:all", allowed)
 
     def arguments(self) -> list[str]:
-        zoos = [f"--zoo={zoo}" for zoo in self.zoos]
-        return ["audit", *zoos, *(f"--arch={name}" for name in self.architectures), "--json"]
+        return ["audit", *_options(zoo=self.zoos, arch=self.architectures), "--json"]
 
     @property
     def title(self) -> str:
@@ -117,9 +114,9 @@ class TraceJob(JobParameters):
             check_runtime(runtime)
 
     def arguments(self) -> list[str]:
-        runtimes = [f"--runtime={runtime}" for runtime in self.runtimes]
-        level = [f"--level={self.level}"] if self.level != "layer" else []
-        return ["trace", "run", *runtimes, f"--batch={self.batch}", *level, "--json", "--", self.model]
+        level = None if self.level == "layer" else self.level
+        chosen = _options(runtime=self.runtimes, batch=self.batch, level=level)
+        return ["trace", "run", *chosen, "--json", "--", self.model]
 
     @property
     def title(self) -> str:
@@ -137,8 +134,7 @@ class PeaksJob(JobParameters):
         """It reads no file."""
 
     def arguments(self) -> list[str]:
-        threads = [f"--threads={self.threads}"] if self.threads else []
-        return ["machine", "peaks", *threads, f"--device={self.device}", "--json"]
+        return ["machine", "peaks", *_options(threads=self.threads, device=self.device), "--json"]
 
     @property
     def title(self) -> str:
@@ -162,9 +158,7 @@ class DivergeJob(JobParameters):
             check_data(self.data, allowed)
 
     def arguments(self) -> list[str]:
-        data = [f"--data={self.data}"] if self.data is not None else []
-        limit = [f"--limit={self.limit}"] if self.limit else []
-        return ["diverge", *data, *limit, "--json", "--", self.a, self.b]
+        return ["diverge", *_options(data=self.data, limit=self.limit), "--json", "--", self.a, self.b]
 
     @property
     def title(self) -> str:
@@ -203,10 +197,8 @@ class ExplainJob(JobParameters):
             raise RequestError("An explanation is about two sides: name both, or none.")
 
     def arguments(self) -> list[str]:
-        sides = [f"--with={framework}" for framework in self.frameworks]
-        return [
-            "crosstrain", "explain", *sides, f"--replicates={self.replicates}", "--json", "--", self.study, self.trial
-        ]  # fmt: skip
+        chosen = _options(with_=self.frameworks, replicates=self.replicates)
+        return ["crosstrain", "explain", *chosen, "--json", "--", self.study, self.trial]
 
     @property
     def title(self) -> str:
@@ -238,3 +230,18 @@ JobName = Literal["evaluate", "audit", "compare", "trace", "peaks", "diverge", "
 
 def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+
+
+def _options(**chosen: str | int | bool | Sequence[str] | None) -> list[str]:
+    """Options of a command, each as one argument, so that no value can be read as another option. Several values give
+    an option each; True is a flag, and None or False is left out."""
+    options: list[str] = []
+    for keyword, value in chosen.items():
+        name = f"--{keyword.rstrip('_')}"
+        if value is True:
+            options.append(name)
+        elif isinstance(value, str | int) and value is not False:
+            options.append(f"{name}={value}")
+        elif value:
+            options += [f"{name}={one}" for one in value]
+    return options
