@@ -3,8 +3,9 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from zoolens.cli.diff import command, short_names
+from zoolens.cli.diff import command
 from zoolens.errors import ZoolensError
+from zoolens.graph.diff.side_names import short_names
 from zoolens.store.store import open_store
 
 NETWORK = """
