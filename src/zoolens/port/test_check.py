@@ -130,8 +130,10 @@ def test_control_flow_that_depends_on_weights_is_refused():
 
 
 def test_inputs_that_do_not_fit_are_refused_in_words():
-    with pytest.raises(ModelError, match="takes 8×8×3"):
+    with pytest.raises(ModelError, match="does not take inputs of 3×16×16"):
         check(torch_net(), keras_net(), ["3x16x16"])
+    with pytest.raises(ModelError, match="takes 8×8×3"):
+        check(keras_net(), torch_net(), ["3x16x16"])
 
 
 def test_tensors_shared_between_layers_on_one_side_only():

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
+
+import numpy as np
 
 from zoolens.crosstrain.training.diff.facts import LayerFact, SideFacts
+from zoolens.errors import ModelError, first_line
 from zoolens.graph.model import Graph
 from zoolens.port.frameworks.base import Array, LiveNetwork, checked_assignment, joined, plain
+
+# Layers of libraries that drop whole branches, and where they keep how often.
+_RATES: Final = {"StochasticDepth": "p", "DropPath": "drop_prob"}
 
 
 class TorchNetwork(LiveNetwork):
@@ -51,11 +57,23 @@ class TorchNetwork(LiveNetwork):
 
         from zoolens.graph.importers.torch.library import graph_of_module
 
-        zeros = [
-            torch.zeros((1, *shape), dtype=torch.int64 if kind == "int" else self._floating())
+        zeros = [torch.tensor(array) for array in self._zeros()]
+        fed = [tensor.to(self._floating()) if tensor.is_floating_point() else tensor for tensor in zeros]
+        return graph_of_module(self._module, fed, self._name, weights=True)
+
+    def _call(self) -> None:
+        """Run it once on zeros: an input that does not fit is told before anything else is done."""
+        try:
+            self.run(self._zeros())
+        except Exception as error:
+            sizes = " and ".join("×".join(map(str, shape)) for shape in self._shapes)
+            raise ModelError(f"{self._name} does not take inputs of {sizes}: {first_line(error)}") from error
+
+    def _zeros(self) -> list[Array]:
+        return [
+            np.zeros((1, *shape), np.int64 if kind == "int" else np.float32)
             for shape, kind in zip(self._shapes, self._kinds, strict=True)
         ]
-        return graph_of_module(self._module, zeros, self._name, weights=True)
 
     def _floating(self) -> Any:
         import torch
@@ -83,7 +101,7 @@ class TorchNetwork(LiveNetwork):
         return SideFacts(
             versions={"torch": str(torch.__version__)},
             network=type(self._module).__name__,
-            layers=tuple(_dropouts(self._module)),
+            layers=tuple(_dropouts(self._module, self._call)),
             drawn=tuple(drawn_tensors(self._module)),
             norms=tuple(norm_facts(self._module)),
             channels="first",
@@ -115,9 +133,22 @@ class TorchNetwork(LiveNetwork):
         torch.save(self._module.state_dict(), path)
 
 
-def _dropouts(module: Any) -> Iterator[LayerFact]:
+def _dropouts(module: Any, call: Callable[[], Any]) -> Iterator[LayerFact]:
+    """The layers that drop numbers or whole branches and that a call of the network reaches."""
+    reached: set[int] = set()
+    hooks = [layer.register_forward_hook(lambda layer, *_: reached.add(id(layer))) for layer in module.modules()]
+    try:
+        call()
+    finally:
+        for hook in hooks:
+            hook.remove()
+    for path, layer in module.named_modules():
+        rate = getattr(layer, _RATES.get(type(layer).__name__, "p" if _drops(layer) else ""), None)
+        if isinstance(rate, int | float) and rate and id(layer) in reached:
+            yield LayerFact(name=path, op="dropout", rate=float(rate))
+
+
+def _drops(layer: Any) -> bool:
     import torch
 
-    for path, layer in module.named_modules():
-        if isinstance(layer, torch.nn.modules.dropout._DropoutNd) and layer.p:
-            yield LayerFact(name=path, op="dropout", rate=float(layer.p))
+    return isinstance(layer, torch.nn.modules.dropout._DropoutNd)
