@@ -35,7 +35,7 @@ async def prepare(page: Any, name: str) -> None:
     if name == "run":
         await page.locator(".gallery img").first.wait_for(timeout=60_000)
     if name in ("network", "networks"):
-        await page.locator(".network, .beside, .state button.primary").first.wait_for(timeout=60_000)
+        await page.locator(".network, .aligned, .state button.primary").first.wait_for(timeout=60_000)
         while await (unread := page.get_by_role("button", name="Read this network")).count():
             await unread.first.click()
             await page.locator(".job.done").first.wait_for(timeout=120_000)

@@ -144,6 +144,9 @@ def test_a_finding_opens_both_networks_side_by_side(window, workshop, finding):
     for place, difference in enumerate(found.differences):
         assert difference.text in sentences.nth(place).inner_text()
     table = page.get_by_role("table", name="Both networks, part by part")
+    heads, cells = table.locator("thead th"), table.locator("tr.part").first.locator("td")
+    for place in range(3):
+        assert heads.nth(place).bounding_box()["x"] == cells.nth(place).bounding_box()["x"]
     words = table.inner_text()
     assert "differs" in words
     assert "only in A" in words

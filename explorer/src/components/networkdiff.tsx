@@ -166,7 +166,7 @@ function Parts({ answer }: { answer: NetworkComparison }) {
         <Legend />
       </div>
       {places.length === 0 && <p>No part differs.</p>}
-      <table class="beside" ref={body} aria-label="Both networks, part by part">
+      <table class="aligned" ref={body} aria-label="Both networks, part by part">
         <thead>
           <tr>
             <th scope="col">
