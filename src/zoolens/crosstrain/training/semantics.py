@@ -81,7 +81,7 @@ class Semantics(BaseModel):
         default=None,
         ge=0,
         le=1,
-        description="share of the rate with which a warm-up begins: 1/3 in torch's LinearLR, 0 in Keras",
+        description="share of the rate with which a warm-up begins: 1/3 in torch's LinearLR, mostly 0 in Keras",
     )
     momentum_rate: Literal["current", "past"] | None = Field(
         default=None,

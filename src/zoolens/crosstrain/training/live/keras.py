@@ -255,16 +255,17 @@ def _behaviours() -> tuple[BehaviourFact, ...]:
 def _schedules(keras: Any) -> BehaviourFact:
     own = keras.optimizers.schedules
     cosine = own.CosineDecay(1.0, schedules.LENGTH)
-    warm = own.CosineDecay(0.0, schedules.LENGTH, warmup_target=1.0, warmup_steps=schedules.LENGTH)
+    warm = own.CosineDecay(0.25, schedules.LENGTH, warmup_target=1.0, warmup_steps=schedules.LENGTH)
+    given = float(warm(0)) == 0.25  # its initial_learning_rate, for which there is no default
     falling = own.PiecewiseConstantDecay([schedules.BOUNDARY], [1.0, 0.1])
     optimizer, number = keras.optimizers.SGD(cosine), keras.Variable([0.0])
     optimizer.build([number])
     for _ in range(2):
         optimizer.apply([keras.ops.zeros(1)], [number])
     return schedules.measured(
-        "keras.optimizers.schedules",
+        "keras.optimizers.schedules (CosineDecay, PiecewiseConstantDecay)",
         cosine=[float(cosine(step)) for step in range(schedules.LENGTH + 6)],
-        warmup=float(warm(0)),
+        warmup="its initial_learning_rate, which has no default and is mostly 0" if given else "something else",
         falling=[float(falling(step)) for step in range(5)],
         by_itself=float(optimizer.learning_rate) != 1.0,
     )

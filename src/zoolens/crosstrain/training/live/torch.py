@@ -228,9 +228,9 @@ def _schedules() -> BehaviourFact:
     for _ in range(schedules.LENGTH // 2):
         alone.step()
     return schedules.measured(
-        "torch.optim.lr_scheduler",
+        "torch.optim.lr_scheduler (CosineAnnealingLR, LinearLR, MultiStepLR)",
         cosine=rates(lambda one: schedulers.CosineAnnealingLR(one, schedules.LENGTH), schedules.LENGTH + 6),
-        warmup=rates(schedulers.LinearLR, 1)[0],
+        warmup=f"{rates(schedulers.LinearLR, 1)[0]:.3g} of the rate",
         falling=rates(lambda one: schedulers.MultiStepLR(one, [schedules.BOUNDARY]), 5),
         by_itself=float(alone.param_groups[0]["lr"]) != 1.0,
     )

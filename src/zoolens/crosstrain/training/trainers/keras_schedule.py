@@ -9,8 +9,9 @@ from numpy.typing import NDArray
 
 from zoolens.crosstrain.training.semantics import Semantics
 
-# What Keras' users get: schedules count the optimizer's steps, a warm-up of CosineDecay begins with a rate of 0, and
-# the velocity keeps the learning rate at which each gradient came.
+# What Keras' users get: schedules count the optimizer's steps, a warm-up of CosineDecay begins with the rate that
+# it is given, which is 0 where Keras' documentation shows it, and the velocity keeps the learning rate at which each
+# gradient came.
 HABITS: Final = Semantics(schedule_unit="step", warmup_start=0.0, momentum_rate="past")
 
 

@@ -387,14 +387,25 @@ def test_compiled_is_eager_up_to_rounding(tmp_path):
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device")
-@pytest.mark.parametrize("optimizer", [Optimizer(), Optimizer(name="sgd", momentum=0.9)])
+@pytest.mark.parametrize("schedule", [{}, {"name": "cosine", "warmup": 1}])
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        Optimizer(),
+        Optimizer(name="sgd", momentum=0.9, nesterov=True),
+        Optimizer(name="adamw", weight_decay=0.1),
+        Optimizer(name="rmsprop", momentum=0.5, centered=True, epsilon=1e-3),
+        Optimizer(name="adagrad", weight_decay=0.01),
+        Optimizer(name="lion", weight_decay=0.1),
+    ],
+)
 @pytest.mark.parametrize("rule", ["outside", "inside"])
-def test_a_recorded_step_is_an_eager_one_up_to_rounding(tmp_path, optimizer, rule):
+def test_a_recorded_step_is_an_eager_one_up_to_rounding(tmp_path, optimizer, rule, schedule):
     """96 samples in batches of 20: the last one is smaller, and taken outside the graph."""
-    told = {"architecture": "convnorm", "device": "cuda", "optimizer": optimizer, "epochs": 3}
-    recorded, eager = (
-        train(job(tmp_path, Semantics(adam_rule=rule), loop=loop, **told)).outcome for loop in ("compiled", "eager")
-    )
+    told = {"architecture": "convnorm", "device": "cuda", "optimizer": optimizer, "epochs": 3, "schedule": schedule}
+    other = {"adam_rule": "inside", "root_rule": "under", "momentum_rate": "past", "reduction": "sum"}
+    switched = Semantics(**other) if rule == "inside" else Semantics()
+    recorded, eager = (train(job(tmp_path, switched, loop=loop, **told)).outcome for loop in ("compiled", "eager"))
     assert recorded.steps == eager.steps == 15
     assert [one.loss for one in recorded.epochs] == pytest.approx([one.loss for one in eager.epochs], rel=1e-3)
 
