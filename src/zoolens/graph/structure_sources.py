@@ -164,7 +164,7 @@ def manifest_size(manifest: Manifest) -> Size | None:
 
 def _library(entry: Entry, size: Size | None) -> Source | None:
     for library, name, arguments in _architectures(entry.manifest):
-        if name and library in plugins.registered(plugins.GRAPH_LIBRARIES):
+        if name and library and library in plugins.registered(plugins.GRAPH_LIBRARIES):
             content = {"library": library, "architecture": name, "arguments": arguments}
             request = Request(name, size=size, arguments=arguments)
             return _source(entry, plugins.GRAPH_LIBRARIES, library, request, content, ref=f"{library}:{name}")
