@@ -91,7 +91,8 @@ def agreement_lines(agreement: Agreement) -> list[str]:
 
 
 def _parting(parting: Parting) -> str:
-    return f"{parting.a} of A and {parting.b} of B ({parting.op.replace('_', ' ')}), by {parting.error:.1e}"
+    apart = "whose values have other shapes" if parting.error == float("inf") else f"by {parting.error:.1e}"
+    return f"{parting.a} of A and {parting.b} of B ({parting.op.replace('_', ' ')}), {apart}"
 
 
 def _outputs(agreement: Agreement) -> str:
