@@ -75,7 +75,7 @@ class Words:
         return [f"{text[:length]}{place}" for place, text in enumerate(self.each)]
 
 
-PLAIN = Words("A plain sentence of some length", tuple(f"word {number}" for number in range(9)), "plain sentence")
+PLAIN = Words("A plain sentence, not short", tuple(f"plain sentence {place}" for place in range(9)), "plain sentence")
 
 
 def write_home(home, words):

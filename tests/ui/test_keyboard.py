@@ -202,7 +202,7 @@ def test_findings_of_an_audit_are_narrowed(whole_keys, whole):
     whole_keys.to(page.get_by_role("group", name="Severity").get_by_role("checkbox"))
     whole_keys.press("Space")
     page.wait_for_url("**severity=*")
-    expect(page.get_by_role("article")).to_contain_text("word 44")
+    expect(page.get_by_role("article")).to_contain_text("sentence 44")
 
 
 @pytest.mark.slow
