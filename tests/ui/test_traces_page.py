@@ -146,7 +146,6 @@ def test_everybody_can_read_it(look_everywhere, traced):
     _, url, traces = traced
     a, b = (traces[name].run.id for name in ("onnxruntime", "litert"))
     look_everywhere("#/traces", expect="3 traces.", url=url)
-    look_everywhere(f"#/traces/{b}?tab=roofline", expect="of what is possible", url=url)
     look_everywhere(f"#/traces/{a}?span=1", expect="Zoom to it", url=url)
     look_everywhere(f"#/traces/{a}?tab=compare&with={b}&difference=0", expect="All differences", url=url)
 
