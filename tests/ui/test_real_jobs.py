@@ -82,9 +82,10 @@ def test_where_two_stacks_part(window, workshop):
     expect(page.locator(".chart")).to_contain_text("How the difference grows")
 
 
+@pytest.mark.slow  # of the jobs that the tests above have started
 def test_the_page_of_jobs_leads_to_what_they_found(window, workshop):
     page = window.visit("#/jobs", expect="Audit squeezenet1_0 of onnx")
-    page.get_by_role("link", name="What Diverge").click()
+    page.get_by_role("link", name="Result of Diverge").click()
     expect(page.get_by_text("All that was found")).to_be_visible()
 
 

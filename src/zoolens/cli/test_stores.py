@@ -22,6 +22,7 @@ READ = (
     ("crosstrain", "export", "study", "folder"), ("crosstrain", "explain", "study", "trial"),
     ("crosstrain", "report", "study", "-o", "folder"), ("trace", "show", "last"), ("trace", "compare", "a", "b"),
     ("diverge", "last~1", "last"), ("events",), ("serve", "services.yaml", "--check"),
+    ("ui", "export", "folder", "--runs", "last"),
 )  # fmt: skip
 KEEP = (
     ("audit", "--zoo", "demo"), ("cost", "demo:mlp-small"), ("diff", "demo:mlp-small", "demo:lenet-wide"),

@@ -98,9 +98,10 @@ def test_a_model_of_a_zoo_and_one_that_only_the_store_knows(ask):
     assert not stored["listed"]
     assert stored["replacement"].startswith("CORR zoo:good WITHIN")
     assert ask("/history/zoo:good@1", metric="latency_p50").json()["runs"] == 1
-    assert not ask("/network/zoo:good@1").json()["read"]
-    assert "zoolens cost demo:lenet-torch" in ask("/network/demo:lenet-torch").json()["reason"]
-    assert ask("/network-picture/demo:lenet-torch").status_code == 404
+    assert ask("/network/zoo:good@1").json()["network"] is None
+    unread = ask("/network/demo:lenet-torch").json()
+    assert unread["readable"]
+    assert "was not read yet" in unread["reason"]
 
 
 def test_models_of_one_name_are_namesakes(home, ask):
@@ -110,13 +111,13 @@ def test_models_of_one_name_are_namesakes(home, ask):
 
 def test_networks_that_were_not_read_are_not_compared(ask):
     answer = ask("/networks", a="demo:lenet-torch", b="demo:lenet-wide").json()
-    assert not answer["read"]
-    assert "zoolens cost demo:lenet-torch demo:lenet-wide" in answer["reason"]
-    assert ask("/networks/picture", a="demo:lenet-torch", b="demo:lenet-wide").status_code == 404
+    assert not answer["compared"]
+    assert not answer["parts"]
+    assert all(answer[side]["readable"] and "was not read yet" in answer[side]["reason"] for side in "ab")
     assert ask("/networks", a="/etc/passwd", b="demo:lenet-wide").status_code == 404
 
 
 @pytest.mark.parametrize("name", ["zoo:nothing", "/etc/passwd", "../../etc/passwd", "store.sqlite", "*", "demo:*"])
 def test_only_names_that_are_listed_are_models(ask, name):
-    for path in ("model", "network", "network-picture", "history"):
+    for path in ("model", "network", "history"):
         assert ask(f"/{path}/{name}").status_code == 404
