@@ -117,7 +117,7 @@ function ListAgain({ onStart }: { onStart: () => void }) {
 
 function words(answer: ModelPage): string {
   const total = answer.total.toLocaleString("en");
-  return answer.total === answer.all ? `${total} models.` : `${total} of ${answer.all.toLocaleString("en")} models.`;
+  return answer.total === answer.all ? `${total} ${answer.all === 1 ? "model" : "models"}.` : `${total} of ${answer.all.toLocaleString("en")} models.`;
 }
 
 function empty(facets: Record<string, string[]>): Record<string, string> {
