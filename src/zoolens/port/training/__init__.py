@@ -1,0 +1,1 @@
+"""Training of two sides of a port: their data, their steps, and what parts them."""

@@ -1,0 +1,21 @@
+"""One batch of training data, as both sides of a port take it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from zoolens.port.frameworks.base import Array
+
+
+@dataclass(frozen=True)
+class Batch:
+    """`inputs`: one array for each input of the networks, float32 or int64, with the channels of images first. An array
+    may be a transposed view of memory with the channels last, so that turning it back copies nothing. `targets`: int64
+    classes, or float32. All arrays are read-only."""
+
+    inputs: tuple[Array, ...]
+    targets: Array
+
+    @property
+    def size(self) -> int:
+        return len(self.targets)
