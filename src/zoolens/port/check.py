@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -111,8 +111,9 @@ def opened(
     *,
     chosen: Mapping[str, str] | None = None,
     timeout: float = TIMEOUT,
+    open_: Callable[..., Side] = open_side,
 ) -> Iterator[OpenPair]:
-    """Both sides in their processes, read and aligned; the processes end with the `with`."""
+    """Both sides in their processes, read and aligned; the processes end with the `with`. `open_` opens each."""
     shapes = tuple(InputShape.parse(text) for text in inputs)
     for side in (a, b):
         if isinstance(side, str):
@@ -120,7 +121,7 @@ def opened(
     processes = isinstance(a, str) and isinstance(b, str)
     with ExitStack() as stack, ThreadPoolExecutor(2 if processes else 1) as threads:
         coming = [
-            threads.submit(open_side, side, shapes, letter, timeout=timeout)
+            threads.submit(open_, side, shapes, letter, timeout=timeout)
             for side, letter in zip((a, b), "AB", strict=True)
         ]
         problems = [error for future in coming if (error := future.exception()) is not None]

@@ -25,7 +25,7 @@ def data_inputs(spec: str, given: InputShape, limit: int) -> list[list[NDArray[A
 
 def _fitted(value: NDArray[Any], given: InputShape, spec: str) -> NDArray[Any]:
     if value.dtype == np.uint8 and value.ndim == 3 and len(given.shape) == 3:
-        value = _image(value, given.shape)
+        value = as_image(value, given.shape)
     if value.shape != given.shape or value.dtype.kind not in ("f" if given.kind == "float" else "iu"):
         have, want = ("×".join(map(str, shape)) or "one number" for shape in (value.shape, given.shape))
         raise DatasetError(
@@ -35,7 +35,8 @@ def _fitted(value: NDArray[Any], given: InputShape, spec: str) -> NDArray[Any]:
     return np.ascontiguousarray(value[None].astype(np.float32 if given.kind == "float" else np.int64))
 
 
-def _image(value: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+def as_image(value: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Whole numbers H×W×C as numbers from 0 to 1 with the channels first, in the size of a network's input."""
     channels, *size = shape
     if tuple(value.shape[:2]) != tuple(size):
         value = resize(value, (size[0], size[1]), "bilinear", "pil")

@@ -9,6 +9,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,8 +19,9 @@ from zoolens.errors import ModelError, ZoolensError, first_line
 _MODULE = "zoolens_user_code"
 
 
-def call_user_function(code: str, function: str) -> Any:
-    """What the function returns. `code` is the path of a Python file or the name of a module; it runs here and now."""
+def call_user_function(code: str, function: str, seed: int | None = None) -> Any:
+    """What the function returns. `code` is the path of a Python file or the name of a module; it runs here and now. A
+    function that has an argument named `seed` is given it, where there is one; its file is loaded once only."""
     with user_errors(code):
         module = _loaded(code)
         made = getattr(module, function, None)
@@ -37,7 +39,7 @@ def call_user_function(code: str, function: str) -> Any:
                 f"{function} in {_short(code)} needs arguments: {', '.join(needed)}.",
                 hint="Name a function that can be called without any.",
             )
-        return made()
+        return made(seed=seed) if seed is not None and _takes_seed(made) else made()
 
 
 @contextmanager
@@ -55,6 +57,7 @@ def user_errors(code: str) -> Iterator[None]:
         raise ModelError(f"{_place(error, code)} raises {kind}{f': {text}' if text else ''}"[:600]) from error
 
 
+@cache
 def _loaded(code: str) -> ModuleType:
     path = Path(code)
     if path.suffix != ".py":
@@ -75,6 +78,13 @@ def _loaded(code: str) -> ModuleType:
     sys.modules[_MODULE] = module
     spec.loader.exec_module(module)
     return module
+
+
+def _takes_seed(function: Any) -> bool:
+    try:
+        return "seed" in inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return False
 
 
 def _needed_arguments(function: Any) -> list[str]:

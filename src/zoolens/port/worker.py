@@ -17,6 +17,10 @@ from zoolens.graph.serialisation import pack
 from zoolens.port.frameworks.base import LiveNetwork
 from zoolens.port.frameworks.recognition import recognised
 from zoolens.port.origins import graph_and_origins, output_orders, packed_origins, run_with_channels_first
+from zoolens.port.training.base import TrainableNetwork
+from zoolens.port.training.recognition import trainable
+from zoolens.port.training.requests import TrainingRequests
+from zoolens.port.training.seeding import forget_names, seed_generators
 from zoolens.port.user_code import call_user_function, user_errors
 
 
@@ -36,6 +40,8 @@ class _Side:
     def __init__(self, service: Service) -> None:
         self.service = service
         self._code = ""
+        self._request: Message = {}
+        self._made: Any = None
         self._network: LiveNetwork | None = None
         self._orders: list[tuple[int, ...] | None] | None = None
         self._answers: dict[str, Callable[[Message], Any]] = {
@@ -49,8 +55,13 @@ class _Side:
             "load": self._load,
             "close": lambda _: {},
         }
+        training = TrainingRequests(self._trainable, self._renew, self._sent, self._written)
+        self._answers |= training.answers
 
     def answer(self, request: Message) -> Any:
+        if request["do"].startswith("train_"):
+            with user_errors(self._code):
+                return self._answers[request["do"]](request)
         return self._answers[request["do"]](request)
 
     @property
@@ -60,17 +71,37 @@ class _Side:
         return self._network
 
     def _open(self, request: Message) -> Any:
-        self._code = str(request["code"])
-        made = call_user_function(self._code, str(request["function"]))
-        shapes = [tuple(int(extent) for extent in shape) for shape in request["shapes"]]
+        self._code, self._request = str(request["code"]), request
+        self._make()
         with user_errors(self._code):
-            self._network = recognised(made, shapes, list(request["kinds"]), str(request["name"]))
             facts = self.network.facts()
         return {
             "framework": self.network.framework,
             "dtype": self.network.dtype(),
             "facts": facts.model_dump(mode="json"),
         }
+
+    def _make(self, seed: int | None = None) -> None:
+        """Call the user's function, and recognise the network in what it returned."""
+        request = self._request
+        self._made = call_user_function(self._code, str(request["function"]), seed)
+        shapes = [tuple(int(extent) for extent in shape) for shape in request["shapes"]]
+        with user_errors(self._code):
+            self._network = recognised(self._made, shapes, list(request["kinds"]), str(request["name"]))
+
+    def _renew(self, seed: int) -> None:
+        before = {name: array.shape for name, array in self.network.tensors().items()}
+        forget_names()
+        seed_generators(seed)
+        self._make(seed)
+        if before != {name: array.shape for name, array in self.network.tensors().items()}:
+            raise ModelError(
+                f"{self._request['name']} returns a network with other tensors when it is called again.",
+                hint="Let it return the same network each time, with new weights.",
+            )
+
+    def _trainable(self) -> TrainableNetwork:
+        return trainable(self._made, self.network)
 
     def _graph(self, _: Message) -> Any:
         with user_errors(self._code):

@@ -22,31 +22,36 @@ class TorchNetwork(LiveNetwork):
     framework: ClassVar[str] = "torch"
 
     def __init__(self, module: Any, shapes: Sequence[tuple[int, ...]], kinds: Sequence[str], name: str) -> None:
-        self._module = module.cpu().eval()
+        self.module = module.cpu().eval()
         self._shapes, self._kinds, self._name = shapes, kinds, name
 
-    def _named(self) -> dict[str, Any]:
-        kept = self._module.state_dict(keep_vars=True)
+    @property
+    def device(self) -> Any:
+        return next((tensor.device for tensor in self.module.parameters()), "cpu")
+
+    def named(self) -> dict[str, Any]:
+        """The live tensors by name: parameters, and floating buffers that a state_dict has."""
+        kept = self.module.state_dict(keep_vars=True)
         buffers = {
             name: tensor
-            for name, tensor in self._module.named_buffers()
+            for name, tensor in self.module.named_buffers()
             if name in kept and tensor.is_floating_point()  # others are counters, or made anew by the constructor
         }
-        return {**dict(self._module.named_parameters()), **buffers}
+        return {**dict(self.module.named_parameters()), **buffers}
 
     def tensors(self) -> dict[str, Array]:
         import torch
 
         wide = (torch.float64, torch.float32)
         return {
-            name: (tensor if tensor.dtype in wide else tensor.float()).detach().numpy().copy()
-            for name, tensor in self._named().items()
+            name: (tensor if tensor.dtype in wide else tensor.float()).detach().cpu().numpy().copy()
+            for name, tensor in self.named().items()
         }
 
     def assign(self, values: Mapping[str, Array]) -> None:
         import torch
 
-        named = self._named()
+        named = self.named()
         checked_assignment({name: tuple(tensor.shape) for name, tensor in named.items()}, values)
         with torch.no_grad():
             for name, array in values.items():
@@ -58,8 +63,8 @@ class TorchNetwork(LiveNetwork):
         from zoolens.graph.importers.torch.library import graph_of_module
 
         zeros = [torch.tensor(array) for array in self._zeros()]
-        fed = [tensor.to(self._floating()) if tensor.is_floating_point() else tensor for tensor in zeros]
-        return graph_of_module(self._module, fed, self._name, weights=True)
+        fed = [tensor.to(self.floating()) if tensor.is_floating_point() else tensor for tensor in zeros]
+        return graph_of_module(self.module, fed, self._name, weights=True)
 
     def _call(self) -> None:
         """Run it once on zeros: an input that does not fit is told before anything else is done."""
@@ -75,10 +80,11 @@ class TorchNetwork(LiveNetwork):
             for shape, kind in zip(self._shapes, self._kinds, strict=True)
         ]
 
-    def _floating(self) -> Any:
+    def floating(self) -> Any:
+        """The floating type of the parameters."""
         import torch
 
-        return next((tensor.dtype for tensor in self._module.parameters() if tensor.is_floating_point()), torch.float32)
+        return next((tensor.dtype for tensor in self.module.parameters() if tensor.is_floating_point()), torch.float32)
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         import torch
@@ -87,8 +93,8 @@ class TorchNetwork(LiveNetwork):
 
         fed = [torch.tensor(array) for array in inputs]
         with torch.no_grad():
-            answer = self._module(
-                *(tensor.to(self._floating()) if tensor.is_floating_point() else tensor for tensor in fed)
+            answer = self.module(
+                *(tensor.to(self.floating()) if tensor.is_floating_point() else tensor for tensor in fed)
             )
         wide = (torch.float64, torch.float32)
         return [plain((tensor if tensor.dtype in wide else tensor.float()).numpy()) for tensor in tensors_in([answer])]
@@ -100,15 +106,15 @@ class TorchNetwork(LiveNetwork):
 
         return SideFacts(
             versions={"torch": str(torch.__version__)},
-            network=type(self._module).__name__,
-            layers=tuple(_dropouts(self._module, self._call)),
-            drawn=tuple(drawn_tensors(self._module)),
-            norms=tuple(norm_facts(self._module)),
+            network=type(self.module).__name__,
+            layers=tuple(_dropouts(self.module, self._call)),
+            drawn=tuple(drawn_tensors(self.module)),
+            norms=tuple(norm_facts(self.module)),
             channels="first",
         )
 
     def dtype(self) -> str:
-        types = Counter(str(tensor.dtype).removeprefix("torch.") for tensor in self._module.parameters())
+        types = Counter(str(tensor.dtype).removeprefix("torch.") for tensor in self.module.parameters())
         return ", ".join(name for name, _ in types.most_common()) or "float32"
 
     def load(self, path: Path) -> None:
@@ -116,7 +122,7 @@ class TorchNetwork(LiveNetwork):
         from zoolens.runtimes.torchweights import read_weights
 
         weights = read_weights(path)
-        kept = self._module.state_dict()
+        kept = self.module.state_dict()
         counters = {name for name, tensor in kept.items() if not tensor.is_floating_point()}
         joined(
             {name: None for name in kept if name not in counters},
@@ -124,13 +130,13 @@ class TorchNetwork(LiveNetwork):
             path.name,
         )
         learned = {name: tensor.float().numpy() for name, tensor in weights.items() if name not in counters}
-        names = self._named()
+        names = self.named()
         self.assign({name: array for name, array in learned.items() if name in names})
 
     def save(self, path: Path) -> None:
         import torch
 
-        torch.save(self._module.state_dict(), path)
+        torch.save(self.module.state_dict(), path)
 
 
 def _dropouts(module: Any, call: Callable[[], Any]) -> Iterator[LayerFact]:

@@ -1,0 +1,47 @@
+"""One training as it goes on in the process of its network: where in which epoch it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+import numpy as np
+
+from zoolens.errors import ModelError
+from zoolens.port.frameworks.base import Array
+from zoolens.port.training.batch import Batch
+from zoolens.port.training.base import Losses, TrainableNetwork
+from zoolens.port.training.sources import BatchSource
+
+
+class Course:
+    """The trainable network with the epoch that it is in; the rest of that epoch's batches waits here."""
+
+    def __init__(self, network: TrainableNetwork) -> None:
+        self.network = network
+        self._place: tuple[str, int, int] | None = None
+        self._left: Iterator[Batch] = iter(())
+        self._done = 0
+
+    def begin(self, seed: int) -> None:
+        self._place = None
+        self.network.begin(seed)
+
+    def next_steps(self, source: BatchSource, epoch: int, seed: int, count: int) -> Losses:
+        """See `TrainableSide.next_steps`."""
+        place = source.fingerprint, epoch, seed
+        if place != self._place:
+            self._place, self._left, self._done = place, source.batches(epoch, seed), 0
+        losses = self.network.steps(islice(self._left, count))
+        self._done += len(losses)
+        if len(losses) < count or self._done >= source.steps:
+            self._left = iter(())
+            self.network.end_epoch()
+        return losses
+
+    def held_out_answers(self, source: BatchSource) -> Array:
+        """The answers for all held-out samples, in their order."""
+        parts = [self.network.answers(batch.inputs) for batch in source.held_out()]
+        if not parts:
+            raise ModelError(f"{source.name} has no samples to test on.")
+        return np.concatenate(parts)

@@ -1,0 +1,47 @@
+"""The parts of settings that frameworks share: rules of optimizers, and facts of layers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from zoolens.crosstrain.training.diff.facts import SideFacts
+from zoolens.crosstrain.training.live.optimizer_rules import OptimizerRule
+from zoolens.port.training.base import SETTINGS, Setting
+
+
+def optimizer_settings(rule: OptimizerRule) -> dict[str, Setting]:
+    """The rule and its constants; where the rule is not known, what its constants do is not known either."""
+    found: dict[str, Setting] = {"optimizer.rule": rule.name}
+    for name, value in rule.constants.items():
+        if f"optimizer.{name}" in SETTINGS and value is not None:
+            found[f"optimizer.{name}"] = value
+    found["optimizer.accumulation"] = rule.constants.get("gradient_accumulation_steps") or 1
+    found["optimizer.weight_decay"] = rule.constants.get("weight_decay") or 0.0
+    if rule.known:
+        found["optimizer.decay_kind"] = rule.semantics.weight_decay or "none"
+        place = rule.semantics.adam_rule or rule.semantics.root_rule
+        if place is not None:
+            found["optimizer.epsilon_place"] = place
+    else:
+        found |= {"optimizer.decay_kind": None, "optimizer.epsilon_place": None}
+    if rule.varied:
+        found["optimizer.varied"] = ", ".join(rule.varied)
+    return found
+
+
+def layer_settings(facts: SideFacts) -> dict[str, Setting]:
+    """Of batch norms and of what drops numbers: one value where all layers have the same, else one for each."""
+    found: dict[str, Setting] = {}
+    if facts.norms:
+        found["norm.kept"] = _together([norm.kept for norm in facts.norms])
+        found["norm.epsilon"] = _together([norm.epsilon for norm in facts.norms])
+        found["norm.divisor"] = ", ".join(dict.fromkeys(norm.divisor for norm in facts.norms))
+    rates = [layer.rate for layer in facts.layers if layer.op == "dropout" and layer.rate is not None]
+    if rates:
+        found["dropout.rate"] = tuple(rates)
+    return found
+
+
+def _together(values: Sequence[Any]) -> Setting:
+    return float(values[0]) if len(set(values)) == 1 else tuple(float(value) for value in values)

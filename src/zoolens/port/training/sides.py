@@ -1,0 +1,168 @@
+"""The two sides of a paired training, wherever they live: in processes of their own, or in this one."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from zoolens.errors import ModelError
+from zoolens.port.frameworks.base import Array
+from zoolens.port.frameworks.recognition import recognised
+from zoolens.port.sides import TIMEOUT, InputShape, LiveSide, Side, SideName, WorkerSide
+from zoolens.port.training.batch import Batch
+from zoolens.port.training.base import Capture, Losses, Setting, TrainableNetwork
+from zoolens.port.training.course import Course
+from zoolens.port.training.recognition import trainable
+from zoolens.port.training.seeding import forget_names, seed_generators
+from zoolens.port.training.sources import BatchSource, described
+
+
+class TrainableSide(Side):
+    """A side that can be trained; see `TrainableNetwork` for what its methods do."""
+
+    @abstractmethod
+    def begin(self, seed: int, *, fresh: bool = True) -> None:
+        """Begin a training. `fresh`: call the user's function anew with all generators seeded, for new weights and new
+        objects, which undoes what was switched; a live network has its first weights again instead."""
+
+    @abstractmethod
+    def next_steps(self, source: BatchSource, epoch: int, seed: int, count: int) -> Losses:
+        """The next `count` steps of this epoch, fewer at its end. The first call for an epoch begins it; the call that
+        reaches its end lets a schedule that counts epochs go on."""
+
+    @abstractmethod
+    def captured_step(self, batch: Batch) -> Capture:
+        """One step on this batch and all that it computed."""
+
+    @abstractmethod
+    def held_out_answers(self, source: BatchSource) -> Array:
+        """The answers for the held-out samples in evaluation mode, in their order."""
+
+    @abstractmethod
+    def loss_of(self, answers: Array, targets: Array) -> float:
+        """This side's loss of answers, whichever network gave them."""
+
+    @abstractmethod
+    def settings(self) -> dict[str, Setting]:
+        """What decides about training, by the names of `base.SETTINGS`."""
+
+    @abstractmethod
+    def switch(self, name: str, value: Setting) -> None:
+        """Change one setting of the live objects; NotSwitchable says why it cannot be done."""
+
+
+class LiveTrainableSide(LiveSide, TrainableSide):
+    """Objects, or a function that makes them, of a user of Python, in this process."""
+
+    def __init__(self, made: Any, inputs: Sequence[InputShape], text: str) -> None:
+        self._make: Callable[[], Any] | None = made if makes_objects(made) else None
+        self._inputs = inputs
+        first = self._make() if self._make else made
+        super().__init__(first, inputs, text)
+        self._course = Course(trainable(first, self._network))
+
+    @property
+    def network(self) -> TrainableNetwork:
+        return self._course.network
+
+    def begin(self, seed: int, *, fresh: bool = True) -> None:
+        if fresh and self._make is not None:
+            forget_names()
+            seed_generators(seed)
+            made = self._make()
+            shapes, kinds = [given.shape for given in self._inputs], [given.kind for given in self._inputs]
+            self._network = recognised(made, shapes, kinds, self.text)
+            self._course = Course(trainable(made, self._network))
+        elif fresh:
+            self._network.assign(self._before)
+        self._course.begin(seed)
+
+    def next_steps(self, source: BatchSource, epoch: int, seed: int, count: int) -> Losses:
+        return self._course.next_steps(source, epoch, seed, count)
+
+    def captured_step(self, batch: Batch) -> Capture:
+        return self.network.captured_step(batch)
+
+    def held_out_answers(self, source: BatchSource) -> Array:
+        return self._course.held_out_answers(source)
+
+    def loss_of(self, answers: Array, targets: Array) -> float:
+        return self.network.loss_of(answers, targets)
+
+    def settings(self) -> dict[str, Setting]:
+        return self.network.settings()
+
+    def switch(self, name: str, value: Setting) -> None:
+        self.network.switch(name, value)
+
+    def close(self) -> None:
+        if self._make is None:
+            super().close()
+
+
+class WorkerTrainableSide(WorkerSide, TrainableSide):
+    """A function of the user's code in a process of its own."""
+
+    def begin(self, seed: int, *, fresh: bool = True) -> None:
+        self._ask({"do": "train_begin", "seed": seed, "fresh": fresh}, "beginning a training")
+
+    def next_steps(self, source: BatchSource, epoch: int, seed: int, count: int) -> Losses:
+        message = {"do": "train_steps", "source": described(source), "epoch": epoch, "seed": seed, "count": count}
+        answer = self._ask(message, f"training it (epoch {epoch})")
+        return np.asarray(self._tensors(answer)["losses"], np.float64)
+
+    def captured_step(self, batch: Batch) -> Capture:
+        answer = self._ask({"do": "train_capture"}, "training it for one step", _sent(batch))
+        return self._tensors(answer)
+
+    def held_out_answers(self, source: BatchSource) -> Array:
+        answer = self._ask({"do": "train_held_out", "source": described(source)}, "asking it about held-out samples")
+        return self._tensors(answer)["answers"]
+
+    def loss_of(self, answers: Array, targets: Array) -> float:
+        sent = {"answers": answers, "targets": targets}
+        return float(self._ask({"do": "train_loss"}, "computing its loss", sent)["loss"])
+
+    def settings(self) -> dict[str, Setting]:
+        answer: Mapping[str, Any] = self._ask({"do": "train_settings"}, "reading its settings")["settings"]
+        return {name: tuple(value) if isinstance(value, list) else value for name, value in answer.items()}
+
+    def switch(self, name: str, value: Setting) -> None:
+        self._ask({"do": "train_switch", "name": name, "value": value}, f"switching {name}")
+
+
+def _sent(batch: Batch) -> dict[str, Array]:
+    return {**{f"input{number}": array for number, array in enumerate(batch.inputs)}, "targets": batch.targets}
+
+
+def received(tensors: Mapping[str, Array]) -> Batch:
+    """The batch that was sent to this process."""
+    inputs = tuple(array for name, array in tensors.items() if name.startswith("input"))
+    return Batch(inputs, tensors["targets"])
+
+
+def makes_objects(side: Any) -> bool:
+    """Whether a user of Python handed over a function that makes the objects, not the objects themselves."""
+    from zoolens.port.training.objects import framework_of
+
+    return callable(side) and framework_of(side) is None and not isinstance(side, tuple)
+
+
+def open_trainable_side(
+    side: str | Any, inputs: Sequence[InputShape], letter: str, *, timeout: float = TIMEOUT
+) -> TrainableSide:
+    """As `open_side`, for a side that is to be trained."""
+    if isinstance(side, str):
+        return WorkerTrainableSide(SideName.parse(side), inputs, timeout=timeout)
+    name = getattr(side, "__name__", "network") if makes_objects(side) else "network"
+    return LiveTrainableSide(side, inputs, f"{name} ({letter})")
+
+
+def as_trainable(side: Side) -> TrainableSide:
+    """A side that `open_trainable_side` opened."""
+    if not isinstance(side, TrainableSide):
+        raise ModelError(f"{side.text} was not opened for training.")
+    return side

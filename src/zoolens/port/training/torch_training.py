@@ -1,0 +1,245 @@
+"""Training of a user's torch.nn.Module with their own optimizer, loss, schedule, clipping and precision."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from zoolens.crosstrain.training.trainers.torch_optimizers import slots
+from zoolens.errors import ModelError
+from zoolens.port.frameworks.base import Array, LiveNetwork
+from zoolens.port.frameworks.torch import TorchNetwork
+from zoolens.port.training.batch import Batch
+from zoolens.port.training.base import Capture, Losses, Setting, Switch, TrainableNetwork
+from zoolens.port.training.objects import TrainingObjects
+from zoolens.port.training.seeding import seed_generators
+from zoolens.port.training.settings_torch import settings
+from zoolens.port.training.switches_torch import SWITCHES
+
+# Losses that take numbers in the shape of the answers, not the numbers of classes.
+_OF_NUMBERS: Final = frozenset(
+    {
+        "BCELoss", "BCEWithLogitsLoss", "MSELoss", "L1Loss", "SmoothL1Loss", "HuberLoss", "binary_cross_entropy",
+        "binary_cross_entropy_with_logits", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss",
+    }
+)  # fmt: skip
+
+
+class TorchTraining(TrainableNetwork):
+    framework: ClassVar[str] = "torch"
+    switches: ClassVar[Mapping[str, Switch]] = SWITCHES
+
+    def __init__(self, network: LiveNetwork, objects: TrainingObjects) -> None:
+        assert isinstance(network, TorchNetwork)
+        super().__init__(network, objects)
+        self.live = network
+        self.module = network.module
+        self._numbers = _name(objects.loss) in _OF_NUMBERS
+        self._check()
+        self.remember()
+
+    def _check(self) -> None:
+        """Refuse what cannot be a training, before it begins."""
+        import torch
+
+        given = self.objects
+        if not isinstance(given.optimizer, torch.optim.Optimizer) or not callable(given.loss):
+            missing = "optimizer" if not isinstance(given.optimizer, torch.optim.Optimizer) else "loss"
+            raise ModelError(
+                f"The function of the torch network returned no {missing}, which training needs.",
+                hint="Let it return (network, optimizer, loss), such as (net, torch.optim.Adam(net.parameters()), "
+                "torch.nn.CrossEntropyLoss()).",
+            )
+        if isinstance(given.scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
+            raise ModelError(
+                "ReduceLROnPlateau changes the learning rate by what a loop measures, and has no place in a paired "
+                "training.",
+                hint="Use a schedule that depends on the number of epochs or steps alone.",
+            )
+        known = {id(parameter) for parameter in self.module.parameters()}
+        if not any(id(parameter) in known for parameter in self._optimized()):
+            raise ModelError(
+                "The torch optimizer has none of the network's parameters.",
+                hint="Make it from network.parameters() of the network that is returned.",
+            )
+
+    def _optimized(self) -> list[Any]:
+        return [parameter for group in self.objects.optimizer.param_groups for parameter in group["params"]]
+
+    def remember(self) -> None:
+        self._optimizer_before = [
+            {key: copy.deepcopy(value) for key, value in group.items() if key != "params"}
+            for group in self.objects.optimizer.param_groups
+        ]
+        self._scheduler_before = _state(self.objects.scheduler)
+
+    def begin(self, seed: int) -> None:
+        optimizer, scheduler = self.objects.optimizer, self.objects.scheduler
+        optimizer.state.clear()
+        for group, before in zip(optimizer.param_groups, self._optimizer_before, strict=True):
+            group.update(copy.deepcopy(before))
+        if scheduler is not None and self._scheduler_before is not None:
+            scheduler.load_state_dict(copy.deepcopy(self._scheduler_before))
+        seed_generators(seed)
+
+    @contextmanager
+    def _training(self) -> Iterator[None]:
+        """Training mode; outside of it the network is in evaluation mode, as everybody else expects it."""
+        self.module.train()
+        try:
+            yield
+        finally:
+            self.module.eval()
+
+    def steps(self, batches: Iterable[Batch]) -> Losses:
+        import torch
+
+        with self._training():
+            losses = [self._step(*self._placed(batch)) for batch in batches]
+        return np.asarray(torch.stack(losses).double().cpu().numpy() if losses else [], np.float64)
+
+    def _placed(self, batch: Batch) -> tuple[list[Any], Any]:
+        return [self._tensor(array) for array in batch.inputs], self._target(batch.targets)
+
+    def _tensor(self, array: Array) -> Any:
+        import torch
+
+        tensor = torch.from_numpy(np.ascontiguousarray(array)).to(self.live.device)
+        return tensor.to(self.live.floating()) if tensor.is_floating_point() else tensor.long()
+
+    def _target(self, targets: Array) -> Any:
+        if self._numbers and targets.dtype.kind in "iub":
+            targets = targets.astype(np.float32)
+        return self._tensor(targets)
+
+    def _step(self, inputs: Sequence[Any], target: Any) -> Any:
+        loss, _ = self._backward(inputs, target)
+        self._update()
+        return loss
+
+    def _backward(self, inputs: Sequence[Any], target: Any) -> tuple[Any, Any]:
+        given = self.objects
+        given.optimizer.zero_grad(set_to_none=True)
+        with self._autocast():
+            answer = _first(self.module(*inputs))
+            loss = self._loss(answer, target)
+        if given.regularisation is not None:
+            loss = loss + given.regularisation(self.module)
+        loss.backward()
+        return loss.detach(), answer
+
+    def _loss(self, answer: Any, target: Any) -> Any:
+        if self._numbers and target.shape != answer.shape and target.numel() == answer.numel():
+            target = target.reshape(answer.shape)
+        loss = self.objects.loss(answer, target)
+        if getattr(loss, "ndim", None) != 0:
+            shape = tuple(getattr(loss, "shape", ())) or type(loss).__name__
+            raise ModelError(
+                f"The torch loss answers {shape}, not one number for a batch.",
+                hint='Let it return the mean or the sum over the batch (reduction="mean").',
+            )
+        return loss
+
+    def _autocast(self) -> AbstractContextManager[Any]:
+        import torch
+
+        if self.objects.precision != "bfloat16":
+            return nullcontext()
+        manager: AbstractContextManager[Any] = torch.autocast(str(self.live.device).partition(":")[0], torch.bfloat16)
+        return manager
+
+    def _update(self) -> None:
+        import torch
+
+        given = self.objects
+        if given.clip_value is not None:
+            torch.nn.utils.clip_grad_value_(self.module.parameters(), given.clip_value)
+        if given.clip_norm is not None:
+            torch.nn.utils.clip_grad_norm_(self.module.parameters(), given.clip_norm)
+        given.optimizer.step()
+        if given.scheduler is not None and given.scheduler_unit == "step":
+            given.scheduler.step()
+
+    def end_epoch(self) -> None:
+        if self.objects.scheduler is not None and self.objects.scheduler_unit == "epoch":
+            self.objects.scheduler.step()
+
+    def captured_step(self, batch: Batch) -> Capture:
+        activations: dict[str, Any] = {}
+        hooks = [layer.register_forward_hook(_keeper(name, activations)) for name, layer in _leaves(self.module)]
+        try:
+            with self._training():
+                loss, answer = self._backward(*self._placed(batch))
+        finally:
+            for hook in hooks:
+                hook.remove()
+        tensors = self.live.named()
+        learned = dict(self.module.named_parameters())
+        found = {**activations, "output/0": answer, "loss": loss}
+        found |= {f"gradient/{name}": tensor.grad for name, tensor in learned.items() if tensor.grad is not None}
+        arrays = {name: _array(tensor) for name, tensor in found.items()}
+        self._update()
+        after = {f"{'tensor' if name in learned else 'statistic'}/{name}": tensor for name, tensor in tensors.items()}
+        return arrays | {
+            name: _array(tensor) for name, tensor in {**slots(self.objects.optimizer, learned), **after}.items()
+        }
+
+    def answers(self, inputs: Sequence[Array]) -> Array:
+        import torch
+
+        with torch.no_grad(), self._autocast():
+            return _array(_first(self.module(*(self._tensor(array) for array in inputs))))
+
+    def loss_of(self, answers: Array, targets: Array) -> float:
+        import torch
+
+        with torch.no_grad():
+            return float(self._loss(self._tensor(answers), self._target(targets)))
+
+    def settings(self) -> dict[str, Setting]:
+        return settings(self)
+
+
+def _state(scheduler: Any) -> dict[str, Any] | None:
+    return None if scheduler is None else copy.deepcopy(scheduler.state_dict())
+
+
+def _name(loss: Any) -> str:
+    return str(getattr(loss, "__name__", type(loss).__name__))
+
+
+def _first(answer: Any) -> Any:
+    from zoolens.graph.importers.torch.trace import tensors_in
+
+    return answer if hasattr(answer, "shape") else next(iter(tensors_in([answer])))
+
+
+def _leaves(module: Any) -> list[tuple[str, Any]]:
+    return [(path, layer) for path, layer in module.named_modules() if next(layer.children(), None) is None]
+
+
+def _keeper(name: str, into: dict[str, Any]) -> Callable[..., None]:
+    """A hook that keeps what a layer answers; the second call of a shared layer is "NAME#2"."""
+
+    def keep(_: Any, __: Any, answer: Any) -> None:
+        if not hasattr(answer, "shape"):
+            return
+        key, count = f"activation/{name}", 2
+        while key in into:
+            key, count = f"activation/{name}#{count}", count + 1
+        into[key] = answer.detach().clone()  # the next layer may write into its input
+
+    return keep
+
+
+def _array(tensor: Any) -> Array:
+    import torch
+
+    wide = (torch.float64, torch.float32)
+    given = tensor.detach()
+    array: Array = (given if given.dtype in wide else given.float()).cpu().numpy().copy()
+    return array
