@@ -9,8 +9,8 @@ import numpy as np
 
 from zoolens.errors import ModelError
 from zoolens.port.frameworks.base import Array
-from zoolens.port.training.batch import Batch
 from zoolens.port.training.base import Losses, TrainableNetwork
+from zoolens.port.training.batch import Batch
 from zoolens.port.training.sources import BatchSource
 
 

@@ -12,8 +12,8 @@ from zoolens.errors import ModelError
 from zoolens.port.frameworks.base import Array
 from zoolens.port.frameworks.recognition import recognised
 from zoolens.port.sides import TIMEOUT, InputShape, LiveSide, Side, SideName, WorkerSide
-from zoolens.port.training.batch import Batch
 from zoolens.port.training.base import Capture, Losses, Setting, TrainableNetwork
+from zoolens.port.training.batch import Batch
 from zoolens.port.training.course import Course
 from zoolens.port.training.recognition import trainable
 from zoolens.port.training.seeding import forget_names, seed_generators

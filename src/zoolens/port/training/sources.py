@@ -19,6 +19,7 @@ from zoolens.errors import DatasetError
 from zoolens.port.data_inputs import as_image
 from zoolens.port.frameworks.base import Array
 from zoolens.port.sides import InputShape
+from zoolens.port.training.batch import Batch
 
 TEST_BATCH: Final = 256
 Description = dict[str, Any]  # JSON; "kind" is a key of _KINDS
