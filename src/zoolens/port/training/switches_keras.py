@@ -1,10 +1,285 @@
-"""How settings of a live Keras model, its optimizer and its loss are changed."""
+"""How settings of a live Keras model, its optimizer and its loss are changed.
+
+An optimizer keeps variables for what it was built with, so that it is made anew from its configuration; so is a loss.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
-from zoolens.port.training.base import Switch
+import numpy as np
 
-SWITCHES: Final[Mapping[str, Switch]] = {}
+from zoolens.crosstrain.training.trainers.keras_rules import adagrad_outside, adam_outside, rmsprop
+from zoolens.crosstrain.training.trainers.keras_schedule import rate_table
+from zoolens.port.training.base import NotSwitchable, Switch
+from zoolens.port.training.keras_losses import switched_loss
+
+if TYPE_CHECKING:
+    from zoolens.port.training.keras_training import KerasTraining
+
+_CONFIGURED: Final = {
+    "learning_rate": "learning_rate", "momentum": "momentum", "nesterov": "nesterov", "beta1": "beta_1",
+    "beta2": "beta_2", "epsilon": "epsilon", "amsgrad": "amsgrad", "rho": "rho", "centered": "centered",
+    "initial_accumulator": "initial_accumulator_value",
+}  # fmt: skip
+_EXCLUDED: Final = ("_exclude_from_weight_decay_pattern", "_exclude_from_weight_decay_variables")
+
+
+class _Wanted:
+    """The optimizer as the user made it, and what is to be other."""
+
+    def __init__(self, optimizer: Any) -> None:
+        self.original = optimizer
+        self.config: dict[str, Any] = {}
+        self.place: str | None = None
+        self.kind: str | None = None
+        self.rates: list[float] | None = None
+
+
+def _wanted(training: KerasTraining) -> _Wanted:
+    kept: _Wanted = training.__dict__.setdefault("wanted_optimizer", _Wanted(training.objects.optimizer))
+    return kept
+
+
+def _rebuild(training: KerasTraining) -> None:
+    wanted = _wanted(training)
+    config = {**wanted.original.get_config(), **wanted.config}
+    try:
+        optimizer = _class(wanted).from_config(config)
+    except Exception as error:
+        name = type(wanted.original).__name__
+        raise NotSwitchable(f"{name} of Keras cannot be made anew from its configuration: {error}") from error
+    for attribute in _EXCLUDED:
+        if hasattr(wanted.original, attribute):
+            setattr(optimizer, attribute, getattr(wanted.original, attribute))
+    if wanted.kind == "coupled" and optimizer.weight_decay:
+        _couple(optimizer)
+    if wanted.rates is not None:
+        optimizer._learning_rate = rate_table(np.array(wanted.rates), wanted.rates[0])
+    optimizer.build(training.model.trainable_variables)
+    training.objects.optimizer = optimizer
+
+
+def _class(wanted: _Wanted) -> Any:
+    import keras
+
+    kind = type(wanted.original)
+    if wanted.place != "outside":
+        return kind
+    made = {
+        keras.optimizers.Adam: lambda: adam_outside(keras),
+        keras.optimizers.AdamW: lambda: adam_outside(keras),
+        keras.optimizers.RMSprop: lambda: rmsprop(keras, "outside", "past"),
+        keras.optimizers.Adagrad: lambda: adagrad_outside(keras),
+    }
+    if kind not in made:
+        raise NotSwitchable(f"{kind.__name__} of Keras has no epsilon that could stand elsewhere.")
+    return made[kind]()
+
+
+def _couple(optimizer: Any) -> None:
+    """Add the decay to the gradient, behind the clipping, instead of taking it from the value."""
+    import keras
+
+    decay, update, uses = optimizer.weight_decay, optimizer.update_step, optimizer._use_weight_decay
+    optimizer.weight_decay = None
+
+    def update_step(gradient: Any, variable: Any, learning_rate: Any) -> None:
+        if uses(variable):
+            gradient = gradient + keras.ops.cast(decay, variable.dtype) * keras.ops.convert_to_tensor(variable)
+        update(gradient, variable, learning_rate)
+
+    object.__setattr__(optimizer, "update_step", update_step)
+
+
+def _constant(name: str) -> Switch:
+    def change(training: KerasTraining, value: Any) -> None:
+        wanted = _wanted(training)
+        if _CONFIGURED[name] not in wanted.original.get_config():
+            raise NotSwitchable(f"{type(wanted.original).__name__} of Keras has no {name}.")
+        if name == "learning_rate" and isinstance(wanted.original.get_config()["learning_rate"], Mapping):
+            raise NotSwitchable("The learning rate of Keras is a schedule, whose rates can be switched, not its scale.")
+        wanted.config[_CONFIGURED[name]] = value
+        _rebuild(training)
+
+    return change
+
+
+def _weight_decay(training: KerasTraining, value: float) -> None:
+    _wanted(training).config["weight_decay"] = value or None
+    _rebuild(training)
+
+
+def _decay_kind(training: KerasTraining, value: Any) -> None:
+    if value not in ("coupled", "decoupled"):
+        raise NotSwitchable(f"Keras cannot be given the weight decay {value}; its size says whether there is one.")
+    _wanted(training).kind = value
+    _rebuild(training)
+
+
+def _epsilon_place(training: KerasTraining, value: Any) -> None:
+    if value not in ("outside", "inside", "under"):
+        raise NotSwitchable(f"Keras has no rule whose epsilon is {value}.")
+    wanted = _wanted(training)
+    before, wanted.place = wanted.place, value
+    try:
+        _rebuild(training)
+    except NotSwitchable:
+        wanted.place = before
+        raise
+
+
+def _clip(attribute: str) -> Switch:
+    """Keras takes one way of clipping only: the others of its optimizer end."""
+
+    def change(training: KerasTraining, value: Any) -> None:
+        config = _wanted(training).config
+        if value == "none":
+            config[attribute] = None
+        else:
+            config |= {"clipnorm": None, "global_clipnorm": None, "clipvalue": None, attribute: value}
+        _rebuild(training)
+
+    return change
+
+
+def _accumulation(training: KerasTraining, value: int) -> None:
+    _wanted(training).config["gradient_accumulation_steps"] = value if value > 1 else None
+    _rebuild(training)
+
+
+def _rates(training: KerasTraining, values: Sequence[float]) -> None:
+    """The learning rate of each step; the last one stays."""
+    wanted = _wanted(training)
+    wanted.rates = list(values)
+    wanted.config["learning_rate"] = wanted.rates[0]
+    _rebuild(training)
+
+
+def _loss(name: str) -> Switch:
+    def change(training: KerasTraining, value: Any) -> None:
+        training.objects.loss = switched_loss(training.objects.loss, name, value)
+
+    return change
+
+
+def _regularisation(training: KerasTraining, value: Any) -> None:
+    """Without the layers' regularisers, or with those that they had; others cannot be known."""
+    kept: list[tuple[Any, str, Any]] = training.__dict__.setdefault("kept_regularisers", [])
+    if value != "none" and not kept:
+        raise NotSwitchable("The regularisation of the other side is no object that a Keras layer could be given.")
+    if value != "none":
+        for owner, attribute, regulariser in kept:
+            setattr(owner, attribute, regulariser)
+        kept.clear()
+        return
+    owners: list[tuple[Any, str]] = [(variable, "regularizer") for variable in training.model.trainable_variables]
+    owners += [(layer, "activity_regularizer") for layer in training.model._flatten_layers()]
+    for owner, attribute in [*owners, (training.objects, "regularisation")]:
+        if getattr(owner, attribute, None) is not None:
+            kept.append((owner, attribute, getattr(owner, attribute)))
+            setattr(owner, attribute, None)
+
+
+def _precision(training: KerasTraining, value: Any) -> None:
+    import keras
+
+    kept = {str(variable.dtype) for variable in training.model.trainable_variables}
+    if kept != {"float32"} or value not in ("float32", "bfloat16", "float16"):
+        raise NotSwitchable(f"The Keras model has weights of {', '.join(sorted(kept))}, and would need others.")
+    policy = keras.DTypePolicy("float32" if value == "float32" else f"mixed_{value}")
+    for layer in training.model._flatten_layers():
+        layer.dtype_policy = policy
+
+
+def _norms(training: KerasTraining) -> list[Any]:
+    import keras
+
+    kind = keras.layers.BatchNormalization
+    return [layer for layer in training.model._flatten_layers() if isinstance(layer, kind)]
+
+
+def _spread(values: Any, layers: Sequence[Any]) -> list[float]:
+    given = list(values) if isinstance(values, tuple) else [values] * len(layers)
+    if len(given) != len(layers):
+        raise NotSwitchable(f"There are {len(layers)} such layers, and values for {len(given)}.")
+    return given
+
+
+def _of_norms(attribute: str) -> Switch:
+    def change(training: KerasTraining, value: Any) -> None:
+        layers = _norms(training)
+        for layer, wanted in zip(layers, _spread(value, layers), strict=True):
+            setattr(layer, attribute, wanted)
+
+    return change
+
+
+def _norm_divisor(training: KerasTraining, value: Any) -> None:
+    """Keras' moving variance takes in one that divides by n; what a step adds is made larger by n/(n − 1)."""
+    for layer in _norms(training):
+        vars(layer).pop("call", None)
+        if value == "n - 1":
+            object.__setattr__(layer, "call", _counting_less_one(layer))
+
+
+def _counting_less_one(layer: Any) -> Callable[..., Any]:
+    import inspect
+
+    import keras
+
+    ops, call = keras.ops, type(layer).call
+    takes_mask = "mask" in inspect.signature(call).parameters
+
+    def counted(inputs: Any, training: Any = None, mask: Any = None) -> Any:
+        before = ops.convert_to_tensor(layer.moving_variance)
+        answer = call(layer, inputs, training=training, **({"mask": mask} if takes_mask else {}))
+        if training and layer.trainable:
+            channels = inputs.shape[layer.axis]
+            count = ops.cast(ops.size(inputs), before.dtype) / channels
+            old = before * layer.momentum
+            grown = (ops.convert_to_tensor(layer.moving_variance) - old) * count / (count - 1)
+            layer.moving_variance.assign(old + grown)
+        return answer
+
+    return counted
+
+
+def _dropouts(training: KerasTraining) -> list[Any]:
+    """The layers that had a rate when the first was switched; one whose rate is 0 now is still among them."""
+    found: list[Any] = [
+        layer
+        for layer in training.model._flatten_layers()
+        if "Dropout" in type(layer).__name__ and getattr(layer, "rate", None)
+    ]
+    kept: list[Any] = training.__dict__.setdefault("switched_dropouts", found)
+    return kept
+
+
+def _dropout(training: KerasTraining, value: Any) -> None:
+    layers = _dropouts(training)
+    for layer, rate in zip(layers, _spread(value, layers), strict=True):
+        layer.rate = rate
+
+
+SWITCHES: Final[Mapping[str, Switch]] = {
+    **{f"optimizer.{name}": _constant(name) for name in _CONFIGURED},
+    "optimizer.weight_decay": _weight_decay,
+    "optimizer.decay_kind": _decay_kind,
+    "optimizer.epsilon_place": _epsilon_place,
+    "optimizer.accumulation": _accumulation,
+    "schedule.rates": _rates,
+    "loss.reduction": _loss("reduction"),
+    "loss.smoothing": _loss("label_smoothing"),
+    "loss.from_logits": _loss("from_logits"),
+    "regularisation": _regularisation,
+    "clip.norm": _clip("global_clipnorm"),
+    "clip.tensor_norm": _clip("clipnorm"),
+    "clip.value": _clip("clipvalue"),
+    "precision": _precision,
+    "norm.kept": _of_norms("momentum"),
+    "norm.epsilon": _of_norms("epsilon"),
+    "norm.divisor": _norm_divisor,
+    "dropout.rate": _dropout,
+}

@@ -2,9 +2,314 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+import copy
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
-from zoolens.port.training.base import Switch
+from zoolens.port.training.base import NotSwitchable, Switch
 
-SWITCHES: Final[Mapping[str, Switch]] = {}
+if TYPE_CHECKING:
+    from zoolens.port.training.torch_training import TorchTraining
+
+_GROUPS: Final = {
+    "momentum": "momentum", "dampening": "dampening", "nesterov": "nesterov", "epsilon": "eps", "amsgrad": "amsgrad",
+    "rho": "alpha", "centered": "centered", "weight_decay": "weight_decay",
+}  # fmt: skip
+_ADAMS: Final = ("Adam", "AdamW")
+
+
+def _constant(name: str) -> Switch:
+    """A constant that torch keeps in the optimizer's groups of parameters."""
+
+    def change(training: TorchTraining, value: Any) -> None:
+        for group in training.objects.optimizer.param_groups:
+            if _GROUPS[name] not in group:
+                raise NotSwitchable(f"{type(training.objects.optimizer).__name__} of torch has no {name}.")
+            group[_GROUPS[name]] = value
+
+    return change
+
+
+def _beta(place: int) -> Switch:
+    def change(training: TorchTraining, value: float) -> None:
+        for group in training.objects.optimizer.param_groups:
+            betas = list(group.get("betas", ()))
+            if not betas:
+                raise NotSwitchable(f"{type(training.objects.optimizer).__name__} of torch has no betas.")
+            betas[place] = value
+            group["betas"] = tuple(betas)
+
+    return change
+
+
+def _learning_rate(training: TorchTraining, value: float) -> None:
+    """Groups of parameters and the schedule keep their proportions."""
+    groups = training.objects.optimizer.param_groups
+    if not groups[0]["lr"]:
+        raise NotSwitchable("The learning rate of torch is 0 now, so that a schedule on it has no scale.")
+    factor = value / groups[0]["lr"]
+    for group in groups:
+        for key in ("lr", "initial_lr"):
+            if key in group:
+                group[key] = group[key] * factor
+    scheduler = training.objects.scheduler
+    if scheduler is not None:
+        scheduler.base_lrs = [rate * factor for rate in scheduler.base_lrs]
+
+
+def _rates(training: TorchTraining, values: Sequence[float]) -> None:
+    """The learning rate of each step; the last one stays."""
+    import torch
+
+    rates = list(values)
+    optimizer = training.objects.optimizer
+    for group in optimizer.param_groups:
+        group.pop("initial_lr", None)
+        group["lr"] = rates[0]
+    training.objects.scheduler = torch.optim.lr_scheduler.LambdaLR(
+        optimizer, lambda step: rates[min(step, len(rates) - 1)] / rates[0]
+    )
+    training.objects.scheduler_unit = "step"
+
+
+def _schedule_unit(training: TorchTraining, value: Any) -> None:
+    if training.objects.scheduler is None or value not in ("step", "epoch"):
+        raise NotSwitchable("The torch side has no schedule whose unit could change.")
+    training.objects.scheduler_unit = value
+
+
+def _decay_kind(training: TorchTraining, value: Any) -> None:
+    optimizer = training.objects.optimizer
+    if value not in ("coupled", "decoupled"):
+        raise NotSwitchable(f"Torch cannot be given the weight decay {value}; its size says whether there is one.")
+    if type(optimizer).__name__ in _ADAMS and "decoupled_weight_decay" in optimizer.param_groups[0]:
+        for group in optimizer.param_groups:
+            group["decoupled_weight_decay"] = value == "decoupled"
+        return
+    _unhook(training, "decay")
+    if value == "decoupled":
+        _hook(training, "decay", _decay_before, _decay_after)
+
+
+def _decay_before(optimizer: Any) -> None:
+    import torch
+
+    with torch.no_grad():
+        for group in optimizer.param_groups:
+            group["kept_decay"], group["weight_decay"] = group["weight_decay"], 0.0
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    parameter.mul_(1 - group["lr"] * group["kept_decay"])
+
+
+def _decay_after(optimizer: Any) -> None:
+    for group in optimizer.param_groups:
+        group["weight_decay"] = group.pop("kept_decay")
+
+
+def _epsilon_place(training: TorchTraining, value: Any) -> None:
+    """Adam with epsilon inside is Adam outside with an epsilon that is divided by √(1−β₂ᵗ) at each step."""
+    if type(training.objects.optimizer).__name__ not in _ADAMS or value not in ("inside", "outside"):
+        raise NotSwitchable("Torch has its epsilon beside the root; only its Adam can be given another place.")
+    _unhook(training, "epsilon")
+    if value == "inside":
+        _hook(training, "epsilon", _epsilon_before, _epsilon_after)
+
+
+def _epsilon_before(optimizer: Any) -> None:
+    counts = [float(state["step"]) for state in optimizer.state.values() if "step" in state]
+    step = (max(counts) if counts else 0.0) + 1
+    for group in optimizer.param_groups:
+        group["kept_epsilon"] = group["eps"]
+        group["eps"] = group["eps"] / (1 - group["betas"][1] ** step) ** 0.5
+
+
+def _epsilon_after(optimizer: Any) -> None:
+    for group in optimizer.param_groups:
+        group["eps"] = group.pop("kept_epsilon")
+
+
+def _tensor_norm(training: TorchTraining, value: Any) -> None:
+    """Clip the gradient of each tensor by itself, before anything else that a step does."""
+    import torch
+
+    _unhook(training, "clip")
+    if value == "none":
+        return
+
+    def clip(optimizer: Any) -> None:
+        for group in optimizer.param_groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    torch.nn.utils.clip_grad_norm_([parameter], value)
+
+    _hook(training, "clip", clip, lambda _: None)
+
+
+def _hook(training: TorchTraining, key: str, before: Callable[[Any], None], after: Callable[[Any], None]) -> None:
+    optimizer = training.objects.optimizer
+    handles = (
+        optimizer.register_step_pre_hook(lambda given, _args, _named: before(given)),
+        optimizer.register_step_post_hook(lambda given, _args, _named: after(given)),
+    )
+    _kept(training)[key] = lambda: [handle.remove() for handle in handles]
+
+
+def _unhook(training: TorchTraining, key: str) -> None:
+    undo = _kept(training).pop(key, None)
+    if undo is not None:
+        undo()
+
+
+def _kept(training: TorchTraining) -> dict[str, Callable[[], Any]]:
+    """What removes the hooks that a switch put on the live objects, by what they are for."""
+    kept: dict[str, Callable[[], Any]] = training.__dict__.setdefault("switch_hooks", {})
+    return kept
+
+
+def _clip(attribute: str) -> Switch:
+    def change(training: TorchTraining, value: Any) -> None:
+        setattr(training.objects, attribute, None if value == "none" else value)
+
+    return change
+
+
+def _loss(attribute: str) -> Switch:
+    """A setting of a loss of torch.nn; the user's own object stays as it is."""
+
+    def change(training: TorchTraining, value: Any) -> None:
+        if not hasattr(training.objects.loss, attribute):
+            raise NotSwitchable(f"The torch loss is a function or class of its own and has no {attribute}.")
+        training.objects.loss = copy.copy(training.objects.loss)
+        setattr(training.objects.loss, attribute, value)
+
+    return change
+
+
+def _from_logits(training: TorchTraining, value: bool) -> None:
+    """A cross-entropy that takes probabilities gets their logarithms, which its own softmax leaves as they are."""
+    import torch
+
+    loss = training.objects.loss
+    if isinstance(loss, _OfProbabilities) and value:
+        training.objects.loss = loss.loss
+    elif isinstance(loss, torch.nn.CrossEntropyLoss) and not value:
+        training.objects.loss = _OfProbabilities(loss)
+    else:
+        raise NotSwitchable(f"{type(loss).__name__} of torch cannot take {'scores' if value else 'probabilities'}.")
+
+
+class _OfProbabilities:
+    def __init__(self, loss: Any) -> None:
+        self.loss = loss
+
+    def __call__(self, answer: Any, target: Any) -> Any:
+        import torch
+
+        return self.loss(torch.log(answer.clamp_min(torch.finfo(answer.dtype).tiny)), target)
+
+
+def _regularisation(training: TorchTraining, value: Any) -> None:
+    kept: list[Any] = training.__dict__.setdefault("kept_regularisation", [training.objects.regularisation])
+    if value != "none" and kept[0] is None:
+        raise NotSwitchable("The regularisation is the user's own function, which the torch side does not have.")
+    training.objects.regularisation = None if value == "none" else kept[0]
+
+
+def _precision(training: TorchTraining, value: Any) -> None:
+    if value not in ("float32", "bfloat16"):
+        raise NotSwitchable(f"A torch network is not trained in {value} here.")
+    training.objects.precision = value
+
+
+def _norms(training: TorchTraining) -> list[Any]:
+    import torch
+
+    return [layer for layer in training.module.modules() if isinstance(layer, torch.nn.modules.batchnorm._BatchNorm)]
+
+
+def _spread(values: Any, layers: Sequence[Any]) -> list[float]:
+    """One value for each layer."""
+    given = list(values) if isinstance(values, tuple) else [values] * len(layers)
+    if len(given) != len(layers):
+        raise NotSwitchable(f"There are {len(layers)} such layers, and values for {len(given)}.")
+    return given
+
+
+def _norm_kept(training: TorchTraining, value: Any) -> None:
+    layers = _norms(training)
+    for layer, kept in zip(layers, _spread(value, layers), strict=True):
+        layer.momentum = 1 - kept
+
+
+def _norm_epsilon(training: TorchTraining, value: Any) -> None:
+    layers = _norms(training)
+    for layer, epsilon in zip(layers, _spread(value, layers), strict=True):
+        layer.eps = epsilon
+
+
+def _norm_divisor(training: TorchTraining, value: Any) -> None:
+    """Torch's running variance takes in one that divides by n − 1; what a step adds is made smaller by (n − 1)/n."""
+    _unhook(training, "divisor")
+    if value != "n":
+        return
+    handles = []
+    for layer in _norms(training):
+        handles += [layer.register_forward_pre_hook(_variance_before), layer.register_forward_hook(_variance_after)]
+    _kept(training)["divisor"] = lambda: [handle.remove() for handle in handles]
+
+
+def _variance_before(layer: Any, _given: Any) -> None:
+    layer.kept_variance = layer.running_var.clone() if layer.training and layer.running_var is not None else None
+
+
+def _variance_after(layer: Any, given: Any, _answer: Any) -> None:
+    before = layer.__dict__.pop("kept_variance", None)
+    count = given[0].numel() // given[0].shape[1]
+    if before is None or layer.momentum is None or count < 2:
+        return
+    old = before * (1 - layer.momentum)
+    layer.running_var.copy_(old + (layer.running_var - old) * ((count - 1) / count))
+
+
+def _dropouts(training: TorchTraining) -> Iterator[tuple[Any, str]]:
+    """The layers that drop something, in the order in which `facts` names them, and where each keeps its rate."""
+    from zoolens.port.frameworks.torch import dropout_rate
+
+    known = {layer.name for layer in training.live.facts().layers}
+    kept: dict[str, str] = training.__dict__.setdefault("switched_dropouts", {})
+    for path, layer in training.module.named_modules():
+        attribute = kept.get(path) or (dropout_rate(layer) if path in known else None)
+        if attribute:
+            kept[path] = attribute  # a layer whose rate is 0 now is none of the facts
+            yield layer, attribute
+
+
+def _dropout(training: TorchTraining, value: Any) -> None:
+    layers = list(_dropouts(training))
+    for (layer, attribute), rate in zip(layers, _spread(value, layers), strict=True):
+        setattr(layer, attribute, rate)
+
+
+SWITCHES: Final[Mapping[str, Switch]] = {
+    **{f"optimizer.{name}": _constant(name) for name in _GROUPS},
+    "optimizer.beta1": _beta(0),
+    "optimizer.beta2": _beta(1),
+    "optimizer.learning_rate": _learning_rate,
+    "optimizer.decay_kind": _decay_kind,
+    "optimizer.epsilon_place": _epsilon_place,
+    "schedule.rates": _rates,
+    "schedule.unit": _schedule_unit,
+    "loss.reduction": _loss("reduction"),
+    "loss.smoothing": _loss("label_smoothing"),
+    "loss.from_logits": _from_logits,
+    "regularisation": _regularisation,
+    "clip.norm": _clip("clip_norm"),
+    "clip.value": _clip("clip_value"),
+    "clip.tensor_norm": _tensor_norm,
+    "precision": _precision,
+    "norm.kept": _norm_kept,
+    "norm.epsilon": _norm_epsilon,
+    "norm.divisor": _norm_divisor,
+    "dropout.rate": _dropout,
+}

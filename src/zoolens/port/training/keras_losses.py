@@ -1,0 +1,50 @@
+"""A loss of Keras with one setting changed, made anew from its configuration."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from zoolens.port.training.base import NotSwitchable
+
+_REDUCTIONS: Final = {"mean": "sum_over_batch_size", "sum": "sum"}
+
+
+def switched_loss(loss: Any, name: str, value: Any) -> Any:
+    """`name`: reduction, from_logits or label_smoothing. NotSwitchable: the loss has no such setting."""
+    import keras
+
+    if not isinstance(loss, keras.losses.Loss):
+        raise NotSwitchable(f"The Keras loss is a function, {_name(loss)}, whose settings cannot be changed.")
+    config = loss.get_config()
+    if name == "label_smoothing" and isinstance(loss, keras.losses.SparseCategoricalCrossentropy):
+        return _smoothed(keras, loss, config, value)
+    wanted = _REDUCTIONS.get(value) if name == "reduction" else value
+    if name not in config or wanted is None:
+        raise NotSwitchable(f"{type(loss).__name__} of Keras has no {name} {value}.")
+    try:
+        return type(loss).from_config({**config, name: wanted})
+    except Exception as error:
+        raise NotSwitchable(f"{type(loss).__name__} of Keras cannot be made anew: {error}") from error
+
+
+def _smoothed(keras: Any, loss: Any, config: dict[str, Any], value: float) -> Any:
+    """Keras smooths the labels of its other cross-entropy, which takes them as one of each class."""
+    if not value:
+        return loss
+    full = keras.losses.CategoricalCrossentropy(
+        from_logits=config["from_logits"], label_smoothing=value, reduction=config["reduction"]
+    )
+
+    class Smoothed(keras.losses.Loss):  # type: ignore[misc]
+        def __call__(self, targets: Any, answers: Any, sample_weight: Any = None) -> Any:
+            labels = keras.ops.reshape(targets, (-1,))
+            return full(keras.ops.one_hot(labels, answers.shape[-1]), answers, sample_weight)
+
+        def get_config(self) -> dict[str, Any]:
+            raise NotImplementedError
+
+    return Smoothed(reduction=config["reduction"])
+
+
+def _name(loss: Any) -> str:
+    return str(getattr(loss, "__name__", type(loss).__name__))

@@ -1,0 +1,196 @@
+"""Lockstep of a port: both networks take the same first steps from the same weights, and every quantity is compared.
+
+The first one beyond rounding is named with its cause, which is proved by switching it on B; then B goes on with it
+switched, to the next independent cause.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from zoolens.crosstrain.training.lockstep.floors import MORE_RUNS, RUNS
+from zoolens.errors import ZoolensError
+from zoolens.graph.diff.report import Diff
+from zoolens.port.check import OpenPair, opened
+from zoolens.port.parameter_map import ParameterMap
+from zoolens.port.sides import TIMEOUT
+from zoolens.port.training.base import NotSwitchable, Setting
+from zoolens.port.training.batch import Batch
+from zoolens.port.training.causes import Cause, Difference, Switched, differences, find_cause
+from zoolens.port.training.departures import SEED, Captures, Compared, Departure, PairedSteps
+from zoolens.port.training.sides import TrainableSide, as_trainable, open_trainable_side
+
+STEPS: Final = (1, 2, 10)
+_DROPOUT: Final = "dropout.rate"
+_MOST_CAUSES: Final = 12
+
+
+@dataclass(frozen=True)
+class Lockstep:
+    """`causes`: each with where B leaves A while all causes before it are switched; the last may be unproved.
+    `unseen`: settings that differ and that no departure was traced to. `unlearned`: tensors that only one side learns.
+    `structure`: differences of the two networks' graphs, in words. `quantities` and `blind`: how many were compared,
+    and how many of those tell nothing, in B as it is; `layers`: how many have their answers among them.
+    `only_counted`: the first departure where the weights agree all the same: a regulariser in the loss here and in the
+    optimizer there trains the same network."""
+
+    names: tuple[str, str]
+    steps: tuple[int, ...]
+    quantities: int
+    blind: int
+    causes: tuple[Cause, ...]
+    unseen: tuple[Difference, ...]
+    unlearned: tuple[str, ...]
+    structure: tuple[str, ...]
+    without_dropout: bool
+    layers: int
+    only_counted: Departure | None = None
+
+    @property
+    def agree(self) -> bool:
+        """Whether the weights are alike after every compared step, and both learn the same tensors."""
+        return not self.causes and not self.unlearned
+
+
+def lockstep(
+    a: str | Any,
+    b: str | Any,
+    inputs: Sequence[str],
+    batches: Sequence[Batch],
+    *,
+    steps: Sequence[int] = STEPS,
+    chosen: Mapping[str, str] | None = None,
+    timeout: float = TIMEOUT,
+) -> Lockstep:
+    """Train both sides for a few steps on these batches, from A's weights, and compare all that they compute.
+
+    A side is named as in `check`, or is a function that returns live objects, or these objects themselves.
+    """
+    with opened(a, b, inputs, chosen=chosen, timeout=timeout, open_=open_trainable_side) as pair:
+        return lockstep_of(pair, batches, steps=steps)
+
+
+def lockstep_of(pair: OpenPair, batches: Sequence[Batch], *, steps: Sequence[int] = STEPS) -> Lockstep:
+    """The same for a pair that is open for training; A's weights are those that it has now."""
+    wanted = _checked(steps, batches, pair.map)
+    a, b = as_trainable(pair.a), as_trainable(pair.b)
+    start, before = a.tensors(), b.tensors()
+    known = differences(*_settings((a, b), wanted[-1], batches))
+    quiet = [(side, rates) for side in (a, b) if any(rates := _rates_of_dropout(side))]
+    for side, rates in quiet:
+        _turn_off(side, rates)
+    try:
+        course = PairedSteps(a, b, pair.map, batches, wanted, start)
+        return _followed(course, pair.diff, known, {side.text: rates for side, rates in quiet})
+    finally:
+        for side, rates in quiet:
+            side.switch(_DROPOUT, rates)
+        a.assign(start)
+        b.assign(before)
+
+
+def _rates_of_dropout(side: TrainableSide) -> tuple[float, ...]:
+    rates = side.settings().get(_DROPOUT)
+    return rates if isinstance(rates, tuple) else ()
+
+
+def _turn_off(side: TrainableSide, rates: tuple[float, ...]) -> None:
+    """Each side draws other numbers, so that with dropout nothing could be compared."""
+    try:
+        side.switch(_DROPOUT, tuple(0.0 for _ in rates))
+    except NotSwitchable as error:
+        raise ZoolensError(
+            f"{side.text} drops numbers at random, which cannot be turned off: {error.message}",
+            hint="Set the rates of dropout to 0 in both networks.",
+        ) from error
+
+
+def _checked(steps: Sequence[int], batches: Sequence[Batch], map_: ParameterMap) -> tuple[int, ...]:
+    wanted = tuple(sorted(set(steps)))
+    if not wanted or wanted[0] < 1:
+        raise ZoolensError("Steps are counted from 1.", hint="Write --steps 1,2,10, for example.")
+    if len(batches) < wanted[-1]:
+        raise ZoolensError(
+            f"Step {wanted[-1]} is to be compared, and the data have {len(batches)} batches.",
+            hint="Name earlier steps, or use smaller batches.",
+        )
+    if not map_.moves:
+        raise ZoolensError("No tensor of A has a place in B, so that the two cannot begin alike.")
+    return wanted
+
+
+def _settings(
+    sides: tuple[TrainableSide, TrainableSide], count: int, batches: Sequence[Batch]
+) -> list[dict[str, Setting]]:
+    """Of both sides, with the learning rates of the first steps where one of them has a schedule."""
+    found = [side.settings() for side in sides]
+    if all(settings.get("schedule.name", "none") == "none" for settings in found):
+        return found
+    for side, settings in zip(sides, found, strict=True):
+        weights = side.tensors()
+        side.begin(SEED, fresh=False)
+        rates: list[Any] = []
+        for batch in batches[:count]:
+            rates.append(side.settings().get("optimizer.learning_rate"))
+            side.captured_step(batch)
+        side.begin(SEED, fresh=False)
+        side.assign(weights)
+        settings["schedule.rates"] = None if None in rates else tuple(rates)
+    return found
+
+
+def _followed(
+    course: PairedSteps, diff: Diff, known: Sequence[Difference], dropped: Mapping[str, tuple[float, ...]]
+) -> Lockstep:
+    reference = course.run_a()
+    course.measure_floors(reference, "a", range(RUNS))
+    switchable = [found for found in known if found.name != _DROPOUT]
+    off: dict[str, Setting] = {_DROPOUT: tuple(0.0 for _ in dropped.get(course.b.text, ()))}
+    switched = Switched(course.b, switchable, off if course.b.text in dropped else {})
+    first_run = course.run_b()
+    first = course.compared(reference, first_run)
+    if first.departure is not None:
+        course.measure_floors(first_run, "b", range(RUNS))
+        first = course.compared(reference, first_run)
+    try:
+        causes = [] if first.weights_agree else _causes(course, reference, switched, switchable)
+    finally:
+        switched.set(())
+    proved = {found.name for cause in causes if cause.proved for found in cause.differences}
+    return Lockstep(
+        (course.a.text, course.b.text),
+        tuple(course.steps),
+        first.quantities,
+        first.blind,
+        tuple(causes),
+        tuple(found for found in known if found.name not in proved),
+        course.unlearned(reference, first_run),
+        tuple(difference.text for difference in diff.differences),
+        bool(dropped),
+        first.layers,
+        first.departure if first.weights_agree else None,
+    )
+
+
+def _causes(course: PairedSteps, reference: Captures, switched: Switched, known: Sequence[Difference]) -> list[Cause]:
+    causes: list[Cause] = []
+    widened = False
+    while len(causes) < _MOST_CAUSES:
+        departure = _beside(course, reference).departure
+        if departure is None:
+            return causes
+        cause = find_cause(course, reference, departure, switched, known)
+        if not cause.proved and not widened:  # before B is accused of what nothing explains
+            course.measure_floors(reference, "a", range(RUNS, MORE_RUNS))
+            widened = True
+            continue
+        causes.append(cause)
+        if not cause.proved:
+            return causes
+    return causes
+
+
+def _beside(course: PairedSteps, reference: Captures) -> Compared:
+    return course.compared(reference, course.run_b())

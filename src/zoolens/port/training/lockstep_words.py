@@ -1,0 +1,164 @@
+"""A lockstep of a port as lines for a terminal and as data for JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from math import inf
+from typing import Any, Final
+
+from zoolens.graph.diff.phrases import plural
+from zoolens.port.training.base import SETTINGS, Setting
+from zoolens.port.training.causes import Cause, Difference
+from zoolens.port.training.departures import Departure
+from zoolens.port.training.lockstep import Lockstep
+
+_KINDS: Final = {
+    "activation": "what the layer {name} answers",
+    "output": "what the network answers",
+    "statistic": "the statistic {name}",
+    "loss": "the loss",
+    "gradient": "the gradient of {name}",
+    "first": "the optimizer's first moment of {name}",
+    "second": "the optimizer's second moment of {name}",
+    "average": "the optimizer's mean gradient of {name}",
+    "tensor": "the tensor {name} after the update",
+}
+# What a setting is called in sentences; others are called by their names.
+_NAMES: Final = {
+    "optimizer.rule": "the optimizer",
+    "optimizer.learning_rate": "the learning rate",
+    "optimizer.momentum": "the momentum",
+    "optimizer.dampening": "the dampening of the momentum",
+    "optimizer.nesterov": "Nesterov's momentum",
+    "optimizer.beta1": "Adam's beta1",
+    "optimizer.beta2": "Adam's beta2",
+    "optimizer.epsilon": "the optimizer's epsilon",
+    "optimizer.epsilon_place": "the place of the optimizer's epsilon",
+    "optimizer.accumulation": "the number of steps whose gradients are accumulated",
+    "optimizer.weight_decay": "the weight decay",
+    "optimizer.decay_kind": "the kind of weight decay",
+    "optimizer.rho": "the share of the mean square that RMSprop keeps",
+    "optimizer.varied": "what differs between groups of parameters",
+    "optimizer.untrained": "the number of learned tensors that the optimizer does not have",
+    "schedule.name": "the schedule",
+    "schedule.unit": "the unit of the schedule",
+    "schedule.rates": "the learning rate of each step",
+    "loss.name": "the loss",
+    "loss.reduction": "the loss' reduction",
+    "loss.smoothing": "the label smoothing",
+    "loss.from_logits": "that the loss takes scores, not probabilities,",
+    "regularisation": "the regularisation",
+    "clip.norm": "the clipping of all gradients together",
+    "clip.tensor_norm": "the clipping of each tensor's gradient",
+    "clip.value": "the clipping of a gradient's values",
+    "norm.kept": "the share of the old statistics that a norm keeps",
+    "norm.epsilon": "the norms' epsilon",
+    "norm.divisor": "what the norms' running variance divides by",
+    "dropout.rate": "the rate of dropout",
+}
+
+
+def lockstep_lines(found: Lockstep) -> list[str]:
+    """The verdict, each cause with its proof, and what a lockstep cannot see."""
+    steps = ", ".join(map(str, found.steps))
+    lines = [
+        f"Lockstep: the same first weights and batches; {plural(found.quantities, 'quantity', 'quantities')} compared "
+        f"at {'steps' if len(found.steps) > 1 else 'step'} {steps}, answers of {plural(found.layers, 'layer')} among "
+        "them."
+    ]
+    lines += [f"  {found.blind} of them tell nothing: rounding alone moves them by their size."] if found.blind else []
+    if found.without_dropout:
+        lines.append("  Dropout was turned off on both sides, for each draws other numbers.")
+    if found.unlearned:
+        lines.append(f"  Only one side learns {', '.join(found.unlearned[:4])}{_more(found.unlearned)}.")
+    lines += _causes(found)
+    if found.unseen:
+        lines += ["Settings that differ and that no departure was traced to in these steps:"]
+        lines += [f"  {_difference(one)}" for one in found.unseen]
+    return lines
+
+
+def _causes(found: Lockstep) -> list[str]:
+    if found.only_counted is not None:
+        return [
+            f"The weights agree after every compared step. On the way {_departed(found.only_counted)}: the two compute "
+            "the same update in different places."
+        ]
+    if not found.causes:
+        return ["They train alike: nothing departs by more than rounding."]
+    lines = []
+    for number, cause in enumerate(found.causes, 1):
+        after = "" if number == 1 else "With that, "
+        sentence = f"{after}{_departed(cause.departure)}."
+        lines += [f"{number}. {sentence[0].upper()}{sentence[1:]}", *(f"   {line}" for line in _cause(cause, found))]
+    if found.causes[-1].proved:
+        lines.append("With all of this as A has it, B trains like A: nothing else departs by more than rounding.")
+    return lines
+
+
+def _departed(departure: Departure) -> str:
+    what = _KINDS[departure.kind].format(name=departure.name)
+    apart = departure.apart
+    far = {"not finite": "is not finite on one side", "shape": "has another shape"}.get(apart.why)
+    figures = f"is {apart.error:.1e} apart (floor {departure.floor:.1e})" if far is None else far
+    return f"{what} {figures} at step {departure.step}"
+
+
+def _cause(cause: Cause, found: Lockstep) -> list[str]:
+    if cause.proved:
+        told = " and ".join(_difference(one) for one in cause.differences)
+        return [f"Because {told}.", _proof(cause)]
+    lines = ["Unexplained: no setting that could be switched on B makes it vanish or move later."]
+    lines += [f"  A difference that may be it: {_difference(one)}." for one in cause.differences]
+    lines += [f"  Not switched: {_name(name)} ({why})" for name, why in cause.fixed.items()]
+    if cause.departure.kind in ("activation", "output", "loss", "gradient"):
+        lines += [f"  A difference of the networks that may be it: {text}." for text in found.structure[:4]]
+    return [*lines, *_ratio(cause.departure)]
+
+
+def _proof(cause: Cause) -> str:
+    if cause.then is None:
+        return "Proved: with A's value in B, it does not depart any more, nor does anything else."
+    return f"Proved: with A's value in B, it does not depart any more; the next departure is at step {cause.then.step}."
+
+
+def _ratio(departure: Departure) -> list[str]:
+    if departure.ratio is None:
+        return []
+    what = "its change by the first step" if departure.kind == "tensor" else "it"
+    return [f"  In B {what} is {departure.ratio:.6g} times what it is in A, in every element."]
+
+
+def _difference(one: Difference) -> str:
+    return f"{_name(one.name)} is {_value(one.a)} in A and {_value(one.b)} in B"
+
+
+def _name(name: str) -> str:
+    return _NAMES.get(name, name if name in SETTINGS else name.replace("_", " "))
+
+
+def _value(value: Setting) -> str:
+    if value is None:
+        return "not known"
+    if isinstance(value, tuple):
+        return ", ".join(_value(part) for part in value[:6]) + (" …" if len(value) > 6 else "")
+    return str(value) if isinstance(value, bool | str | int) else f"{value:.6g}"
+
+
+def _more(names: Sequence[str]) -> str:
+    return f" and {len(names) - 4} more" if len(names) > 4 else ""
+
+
+def lockstep_data(found: Lockstep) -> dict[str, Any]:
+    """For JSON, which has no infinite numbers: they are None."""
+    data: dict[str, Any] = _finite({**asdict(found), "agree": found.agree})
+    return data
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(part) for part in value]
+    return None if value == inf else value
