@@ -149,9 +149,14 @@ def _dropouts(module: Any, call: Callable[[], Any]) -> Iterator[LayerFact]:
         for hook in hooks:
             hook.remove()
     for path, layer in module.named_modules():
-        rate = getattr(layer, _RATES.get(type(layer).__name__, "p" if _drops(layer) else ""), None)
+        rate = getattr(layer, dropout_rate(layer), None)
         if isinstance(rate, int | float) and rate and id(layer) in reached:
             yield LayerFact(name=path, op="dropout", rate=float(rate))
+
+
+def dropout_rate(layer: Any) -> str:
+    """The attribute in which a layer keeps how often it drops; empty where it drops nothing."""
+    return _RATES.get(type(layer).__name__, "p" if _drops(layer) else "")
 
 
 def _drops(layer: Any) -> bool:

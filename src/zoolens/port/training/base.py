@@ -114,6 +114,7 @@ SETTINGS: Final[Mapping[str, str]] = {
     "optimizer.untrained": "number of learned tensors that the optimizer does not have",
     "schedule.name": "class of the learning rate's schedule, or none",
     "schedule.unit": "step or epoch",
+    "schedule.rates": "learning rate of each of the first steps, where there is a schedule",
     "loss.name": "class or function",
     "loss.reduction": "mean or sum, of the samples' losses in a batch",
     "loss.smoothing": "of labels",

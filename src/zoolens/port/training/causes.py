@@ -31,6 +31,16 @@ _SHOWS: Final[Mapping[str, tuple[str, ...]]] = {
     "optimizer.learning_rate": ("tensor",),
     "optimizer": _OF_UPDATE,
 }
+_ONE_THING: Final[Mapping[str, tuple[frozenset[Setting], ...]]] = {
+    "optimizer.rule": (frozenset({"adam", "adamw"}),),
+    "loss.name": (
+        frozenset({"CrossEntropyLoss", "SparseCategoricalCrossentropy", "CategoricalCrossentropy"}),
+        frozenset({"BCEWithLogitsLoss", "BCELoss", "BinaryCrossentropy"}),
+        frozenset({"MSELoss", "MeanSquaredError"}),
+        frozenset({"L1Loss", "MeanAbsoluteError"}),
+        frozenset({"HuberLoss", "Huber"}),
+    ),
+}
 _LATER: Final = (1 << 62, 0)  # the position of a run that never departs
 
 
@@ -59,13 +69,21 @@ def differences(a: Mapping[str, Setting], b: Mapping[str, Setting]) -> tuple[Dif
     """What the two have differently, and what one of them cannot tell."""
     names = dict.fromkeys((*a, *b))
     both = [Difference(name, a.get(name, _absent(name)), b.get(name, _absent(name))) for name in names]
-    return tuple(found for found in both if not same_setting(found.a, found.b))
+    return tuple(found for found in both if not same_setting(found.a, found.b) and not _renamed(found))
+
+
+def _renamed(found: Difference) -> bool:
+    """Whether two names mean one thing, whose settings have names of their own: Adam and AdamW, or torch's and Keras'
+    classes of one loss."""
+    return any({found.a, found.b} <= names for names in _ONE_THING.get(found.name, ()))
 
 
 def _absent(name: str) -> Setting:
     """What a setting is where the side has no such thing."""
     flags = ("optimizer.nesterov", "optimizer.amsgrad", "optimizer.centered")
     numbers = ("optimizer.momentum", "optimizer.dampening", "optimizer.weight_decay", "loss.smoothing")
+    if name == "optimizer.accumulation":
+        return 1
     return False if name in flags else 0.0 if name in numbers else "none"
 
 

@@ -63,7 +63,7 @@ def lockstep_lines(found: Lockstep) -> list[str]:
     """The verdict, each cause with its proof, and what a lockstep cannot see."""
     steps = ", ".join(map(str, found.steps))
     lines = [
-        f"Lockstep: the same first weights and batches; {plural(found.quantities, 'quantity', 'quantities')} compared "
+        f"Lockstep: the same first weights and batches; {found.quantities:,} quantities compared "
         f"at {'steps' if len(found.steps) > 1 else 'step'} {steps}, answers of {plural(found.layers, 'layer')} among "
         "them."
     ]
@@ -73,9 +73,11 @@ def lockstep_lines(found: Lockstep) -> list[str]:
     if found.unlearned:
         lines.append(f"  Only one side learns {', '.join(found.unlearned[:4])}{_more(found.unlearned)}.")
     lines += _causes(found)
-    if found.unseen:
-        lines += ["Settings that differ and that no departure was traced to in these steps:"]
-        lines += [f"  {_difference(one)}" for one in found.unseen]
+    suspected = {one.name for cause in found.causes for one in cause.differences}
+    unseen = [one for one in found.unseen if one.name not in suspected]
+    if unseen:
+        lines.append("Settings that differ and that no departure was traced to in these steps:")
+        lines += [f"  {_difference(one)}" for one in unseen]
     return lines
 
 
@@ -110,10 +112,12 @@ def _cause(cause: Cause, found: Lockstep) -> list[str]:
         told = " and ".join(_difference(one) for one in cause.differences)
         return [f"Because {told}.", _proof(cause)]
     lines = ["Unexplained: no setting that could be switched on B makes it vanish or move later."]
-    lines += [f"  A difference that may be it: {_difference(one)}." for one in cause.differences]
-    lines += [f"  Not switched: {_name(name)} ({why})" for name, why in cause.fixed.items()]
+    for one in cause.differences:
+        why = cause.fixed.get(one.name)
+        tried = f" Not switched: {why}" if why else " Switched in B, it is not enough."
+        lines.append(f"  It may be that {_difference(one)}.{tried}")
     if cause.departure.kind in ("activation", "output", "loss", "gradient"):
-        lines += [f"  A difference of the networks that may be it: {text}." for text in found.structure[:4]]
+        lines += [f"  The networks differ: {text}." for text in found.structure[:4]]
     return [*lines, *_ratio(cause.departure)]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from zoolens.engine.service import Message
 from zoolens.port.frameworks.base import Array
-from zoolens.port.training.base import TrainableNetwork
+from zoolens.port.training.base import NotSwitchable, TrainableNetwork
 from zoolens.port.training.course import Course
 from zoolens.port.training.sides import received
 from zoolens.port.training.sources import BatchSource, open_source
@@ -74,6 +74,10 @@ class TrainingRequests:
         return {"loss": self._open().network.loss_of(given["answers"], given["targets"])}
 
     def _switch(self, request: Message) -> Any:
+        """A refusal is an answer: errors lose their kind on the way to another process."""
         value = request["value"]
-        self._open().network.switch(str(request["name"]), tuple(value) if isinstance(value, list) else value)
+        try:
+            self._open().network.switch(str(request["name"]), tuple(value) if isinstance(value, list) else value)
+        except NotSwitchable as error:
+            return {"refused": error.message}
         return {}

@@ -12,7 +12,7 @@ from zoolens.errors import ModelError
 from zoolens.port.frameworks.base import Array
 from zoolens.port.frameworks.recognition import recognised
 from zoolens.port.sides import TIMEOUT, InputShape, LiveSide, Side, SideName, WorkerSide
-from zoolens.port.training.base import Capture, Losses, Setting, TrainableNetwork
+from zoolens.port.training.base import Capture, Losses, NotSwitchable, Setting, TrainableNetwork
 from zoolens.port.training.batch import Batch
 from zoolens.port.training.course import Course
 from zoolens.port.training.recognition import trainable
@@ -22,6 +22,8 @@ from zoolens.port.training.sources import BatchSource, described
 
 class TrainableSide(Side):
     """A side that can be trained; see `TrainableNetwork` for what its methods do."""
+
+    keeps_switches: bool = False  # whether what was switched stays when a training begins with fresh objects
 
     @abstractmethod
     def begin(self, seed: int, *, fresh: bool = True) -> None:
@@ -63,6 +65,7 @@ class LiveTrainableSide(LiveSide, TrainableSide):
         first = self._make() if self._make else made
         super().__init__(first, inputs, text)
         self._course = Course(trainable(first, self._network))
+        self.keeps_switches = self._make is None
 
     @property
     def network(self) -> TrainableNetwork:
@@ -131,7 +134,9 @@ class WorkerTrainableSide(WorkerSide, TrainableSide):
         return {name: tuple(value) if isinstance(value, list) else value for name, value in answer.items()}
 
     def switch(self, name: str, value: Setting) -> None:
-        self._ask({"do": "train_switch", "name": name, "value": value}, f"switching {name}")
+        answer = self._ask({"do": "train_switch", "name": name, "value": value}, f"switching {name}")
+        if "refused" in answer:
+            raise NotSwitchable(str(answer["refused"]))
 
 
 def _sent(batch: Batch) -> dict[str, Array]:

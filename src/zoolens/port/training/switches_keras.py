@@ -38,7 +38,7 @@ class _Wanted:
 
 
 def _wanted(training: KerasTraining) -> _Wanted:
-    kept: _Wanted = training.__dict__.setdefault("wanted_optimizer", _Wanted(training.objects.optimizer))
+    kept: _Wanted = training.__dict__.setdefault("wanted_optimizer", _Wanted(training.optimizer))
     return kept
 
 
@@ -58,7 +58,13 @@ def _rebuild(training: KerasTraining) -> None:
     if wanted.rates is not None:
         optimizer._learning_rate = rate_table(np.array(wanted.rates), wanted.rates[0])
     optimizer.build(training.model.trainable_variables)
-    training.objects.optimizer = optimizer
+    _compile(training, optimizer, training.model.loss)
+
+
+def _compile(training: KerasTraining, optimizer: Any, loss: Any) -> None:
+    model = training.model
+    model.compile(optimizer=optimizer, loss=loss, run_eagerly=model.run_eagerly, jit_compile=model.jit_compile)
+    training.objects.optimizer, training.objects.loss = optimizer, loss
 
 
 def _class(wanted: _Wanted) -> Any:
@@ -159,7 +165,7 @@ def _rates(training: KerasTraining, values: Sequence[float]) -> None:
 
 def _loss(name: str) -> Switch:
     def change(training: KerasTraining, value: Any) -> None:
-        training.objects.loss = switched_loss(training.objects.loss, name, value)
+        _compile(training, training.optimizer, switched_loss(training.model.loss, name, value))
 
     return change
 

@@ -1,0 +1,79 @@
+"""Two trainings of torch in lockstep: what is proved, what stays unexplained, and that all is as before afterwards."""
+
+import numpy as np
+import pytest
+
+from zoolens.errors import ZoolensError
+from zoolens.port.training.batch import Batch
+from zoolens.port.training.lockstep import lockstep
+from zoolens.port.training.lockstep_words import lockstep_data, lockstep_lines
+
+torch = pytest.importorskip("torch")
+nn = torch.nn
+
+
+def batches(count=2):
+    generator = np.random.default_rng(0)
+    drawn = generator.standard_normal
+    return [Batch((drawn((8, 2, 4, 4)).astype(np.float32),), generator.integers(0, 3, 8)) for _ in range(count)]
+
+
+def side(loss=None, keeps=0.1, drop=0.0, **options):
+    """A function that a user would write; `keeps` is torch's momentum of norms."""
+
+    def made():
+        net = nn.Sequential(
+            nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3, momentum=keeps), nn.ReLU(), nn.Flatten(), nn.Dropout(drop),
+            nn.Linear(12, 3),
+        )  # fmt: skip
+        optimizer = torch.optim.SGD(net.parameters(), **{"lr": 0.1, **options})
+        return net, optimizer, loss or nn.CrossEntropyLoss()
+
+    return made
+
+
+def test_equal_trainings_do_not_depart():
+    found = lockstep(side(drop=0.5), side(drop=0.5), ["2x4x4"], batches(), steps=(1, 2))
+    assert found.agree
+    assert found.without_dropout
+    assert found.layers == 3
+    assert "They train alike" in "\n".join(lockstep_lines(found))
+
+
+def test_every_independent_cause_is_proved_in_the_order_in_which_it_shows():
+    a, b = side(), side(nn.CrossEntropyLoss(reduction="sum"), keeps=0.5, momentum=0.9)
+    found = lockstep(a, b, ["2x4x4"], batches(), steps=(1, 2))
+    named = [(cause.departure.step, cause.departure.kind, cause.differences[0].name) for cause in found.causes]
+    assert named == [
+        (1, "statistic", "norm.kept"),
+        (1, "loss", "loss.reduction"),
+        (2, "tensor", "optimizer.momentum"),
+    ]
+    assert all(cause.proved for cause in found.causes)
+    assert lockstep_data(found)["agree"] is False
+    assert "Proved" in "\n".join(lockstep_lines(found))
+
+
+def test_what_cannot_be_switched_is_named_with_its_evidence():
+    def doubled(answers, targets):
+        return 2 * nn.functional.cross_entropy(answers, targets)
+
+    found = lockstep(side(), side(doubled), ["2x4x4"], batches(1), steps=(1,))
+    lines = "\n".join(lockstep_lines(found))
+    assert not found.causes[0].proved
+    assert "the loss is CrossEntropyLoss in A and doubled in B" in lines
+    assert "In B it is 2 times what it is in A" in lines
+
+
+def test_objects_of_the_user_have_their_weights_and_settings_again():
+    a, b = side()(), side(momentum=0.9, lr=0.01)()
+    before = {name: tensor.clone() for name, tensor in b[0].state_dict().items() if "num_batches" not in name}
+    found = lockstep(a, b, ["2x4x4"], batches(1), steps=(1,))
+    assert [one.name for one in found.causes[0].differences] == ["optimizer.learning_rate"]
+    assert (b[1].param_groups[0]["lr"], b[1].param_groups[0]["momentum"]) == (0.01, 0.9)
+    assert all(torch.equal(b[0].state_dict()[name], tensor) for name, tensor in before.items())
+
+
+def test_more_steps_than_batches_are_refused():
+    with pytest.raises(ZoolensError, match="the data have 1 batches"):
+        lockstep(side(), side(), ["2x4x4"], batches(1), steps=(1, 2))
