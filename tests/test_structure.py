@@ -40,6 +40,7 @@ FRAMEWORKS = {
         "crosstrain/training/live/torch*.py",
         "port/frameworks/torch.py",
         "port/training/*torch*.py",
+        "port/training/keras_steps.py",
     ],
     "torchvision": [
         "runtimes/torch*.py",
@@ -80,6 +81,7 @@ FRAMEWORKS = {
         "crosstrain/training/live/keras*.py",
         "port/frameworks/jax.py",
         "port/training/*jax*.py",
+        "port/training/keras_steps.py",
     ],
     "pynvml": ["engine/nvml.py"],
     "optuna": ["crosstrain/study/search/sampler.py"],

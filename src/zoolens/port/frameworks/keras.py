@@ -24,12 +24,13 @@ class KerasNetwork(LiveNetwork):
 
         self._keras, self._name = keras, name
         self._last = keras.config.image_data_format() == "channels_last"
-        self._orders = [_order(shape, kind, self._last) for shape, kind in zip(shapes, kinds, strict=True)]
-        given = [tuple(shape[axis] for axis in order) for shape, order in zip(shapes, self._orders, strict=True)]
-        self._given = model
+        self.orders = [_order(shape, kind, self._last) for shape, kind in zip(shapes, kinds, strict=True)]
+        given = [tuple(shape[axis] for axis in order) for shape, order in zip(shapes, self.orders, strict=True)]
+        self.given = model
         self._model = _walkable(keras, model, given, kinds)
 
-    def _named(self) -> dict[str, Any]:
+    def named(self) -> dict[str, Any]:
+        """The live variables by name, without the states of random generators."""
         named: dict[str, Any] = {}
         for variable in self._model.variables:
             if "int" not in str(variable.dtype):  # others are the states of random generators
@@ -42,10 +43,10 @@ class KerasNetwork(LiveNetwork):
 
     def tensors(self) -> dict[str, Array]:
         convert = self._keras.ops.convert_to_numpy
-        return {name: np.array(plain(convert(variable.value))) for name, variable in self._named().items()}
+        return {name: np.array(plain(convert(variable.value))) for name, variable in self.named().items()}
 
     def assign(self, values: Mapping[str, Array]) -> None:
-        named = self._named()
+        named = self.named()
         checked_assignment({name: tuple(variable.shape) for name, variable in named.items()}, values)
         for name, array in values.items():
             named[name].assign(array)
@@ -58,12 +59,20 @@ class KerasNetwork(LiveNetwork):
 
         return graph_of_keras_model(self._model, name=self._name, weights=True)
 
-    def run(self, inputs: Sequence[Array]) -> list[Array]:
-        turned = [
+    def output_size(self) -> int:
+        """The last extent of the first output."""
+        return int(self._model.outputs[0].shape[-1])
+
+    def turned(self, inputs: Sequence[Array]) -> Any:
+        """Inputs with their channels first, as the model takes them."""
+        found = [
             np.ascontiguousarray(array.transpose(0, *(axis + 1 for axis in order)))
-            for array, order in zip(inputs, self._orders, strict=True)
+            for array, order in zip(inputs, self.orders, strict=True)
         ]
-        answer = self._model(turned if len(turned) > 1 else turned[0], training=False)
+        return found if len(found) > 1 else found[0]
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        answer = self._model(self.turned(inputs), training=False)
         convert = self._keras.ops.convert_to_numpy
         return [plain(convert(tensor)) for tensor in self._keras.tree.flatten(answer)]
 
@@ -81,7 +90,7 @@ class KerasNetwork(LiveNetwork):
         )
 
     def dtype(self) -> str:
-        kept = Counter(str(variable.dtype) for variable in self._named().values())
+        kept = Counter(str(variable.dtype) for variable in self.named().values())
         computed = {str(layer.compute_dtype) for layer in self._model._flatten_layers() if layer.weights}
         names = ", ".join(name for name, _ in kept.most_common()) or "float32"
         others = sorted(computed - {names})
@@ -90,15 +99,15 @@ class KerasNetwork(LiveNetwork):
     def load(self, path: Path) -> None:
         """The weights in a .keras, .weights.h5 or .h5 file; the structure that a .keras file has is not read."""
         try:
-            self._given.load_weights(path)
+            self.given.load_weights(path)
         except (ValueError, OSError, KeyError, TypeError) as error:
             raise ModelError(f"Keras cannot read the weights in {path.name}: {first_line(error)}") from error
 
     def save(self, path: Path) -> None:
         if path.suffix == ".keras":
-            self._given.save(path)
+            self.given.save(path)
         else:
-            self._given.save_weights(path)
+            self.given.save_weights(path)
 
 
 def _order(shape: tuple[int, ...], kind: str, last: bool) -> tuple[int, ...]:

@@ -17,4 +17,8 @@ def trainable(made: Any, network: LiveNetwork) -> TrainableNetwork:
         from zoolens.port.training.torch_training import TorchTraining
 
         return TorchTraining(network, objects)
+    if network.framework == "keras":
+        from zoolens.port.training.keras_training import KerasTraining
+
+        return KerasTraining(network, objects)
     raise ModelError(f"Networks of {network.framework} cannot be trained here.")

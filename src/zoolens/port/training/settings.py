@@ -15,7 +15,7 @@ def optimizer_settings(rule: OptimizerRule) -> dict[str, Setting]:
     found: dict[str, Setting] = {"optimizer.rule": rule.name}
     for name, value in rule.constants.items():
         if f"optimizer.{name}" in SETTINGS and value is not None:
-            found[f"optimizer.{name}"] = value
+            found[f"optimizer.{name}"] = _rounded(value)
     found["optimizer.accumulation"] = rule.constants.get("gradient_accumulation_steps") or 1
     found["optimizer.weight_decay"] = rule.constants.get("weight_decay") or 0.0
     if rule.known:
@@ -28,6 +28,11 @@ def optimizer_settings(rule: OptimizerRule) -> dict[str, Setting]:
     if rule.varied:
         found["optimizer.varied"] = ", ".join(rule.varied)
     return found
+
+
+def _rounded(value: Any) -> Any:
+    """Keras keeps its learning rate in float32, which has seven digits."""
+    return float(f"{value:.7g}") if isinstance(value, float) else value
 
 
 def layer_settings(facts: SideFacts) -> dict[str, Setting]:

@@ -1,0 +1,152 @@
+"""Training of a user's Keras model, compiled or with an optimizer and a loss beside it, on any backend."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from zoolens.errors import ModelError
+from zoolens.port.frameworks.base import Array, LiveNetwork, plain
+from zoolens.port.frameworks.keras import KerasNetwork
+from zoolens.port.training.base import Capture, Losses, Setting, Switch, TrainableNetwork
+from zoolens.port.training.batch import Batch
+from zoolens.port.training.capture_keras import captured
+from zoolens.port.training.keras_steps import steps_of
+from zoolens.port.training.objects import TrainingObjects
+from zoolens.port.training.seeding import seed_generators
+from zoolens.port.training.settings_keras import loss_name, settings
+from zoolens.port.training.switches_keras import SWITCHES
+
+# Losses that take a row for each sample, with a 1 in the place of its class.
+_OF_ROWS: Final = frozenset({"CategoricalCrossentropy", "CategoricalFocalCrossentropy", "CategoricalHinge"})
+_OF_NUMBERS: Final = frozenset(
+    {
+        "BinaryCrossentropy", "BinaryFocalCrossentropy", "MeanSquaredError", "MeanAbsoluteError", "Huber", "LogCosh",
+        "MeanAbsolutePercentageError", "MeanSquaredLogarithmicError", "Hinge", "SquaredHinge", "Poisson",
+    }
+)  # fmt: skip
+
+
+class KerasTraining(TrainableNetwork):
+    framework: ClassVar[str] = "keras"
+    switches: ClassVar[Mapping[str, Switch]] = SWITCHES
+
+    def __init__(self, network: LiveNetwork, objects: TrainingObjects) -> None:
+        import keras
+
+        assert isinstance(network, KerasNetwork)
+        super().__init__(network, objects)
+        self.keras, self.live = keras, network
+        self.model = network.given
+        self._check()
+        self._compile()
+        self.optimizer.build(self.model.trainable_variables)
+        self.remember()
+
+    @property
+    def optimizer(self) -> Any:
+        return self.model.optimizer
+
+    def renew(self) -> None:
+        """Trace the step anew: a graph keeps the constants that it was made with."""
+        self._steps = steps_of(self.model)
+        self._takes = loss_name(self.keras, self.model.loss)
+
+    def _check(self) -> None:
+        given = self.objects
+        own = self.keras.Model.train_step
+        if getattr(type(self.model), "train_step", own) is not own:
+            raise ModelError(
+                "The Keras model has a train_step of its own, which a paired training does not repeat.",
+                hint="Use the model's compile(optimizer, loss) alone.",
+            )
+        for name, instead in _INSTEAD.items():
+            if getattr(given, name) is not None:
+                raise ModelError(f"{name} stands beside a Keras model.", hint=f"Use {instead}.")
+
+    def _compile(self) -> None:
+        """Keep what the model was compiled with; what stands beside it comes first."""
+        given, model = self.objects, self.model
+        compiled = bool(getattr(model, "compiled", False))
+        optimizer = given.optimizer or (model.optimizer if compiled else None)
+        loss = given.loss or (model.loss if compiled else None)
+        if optimizer is None or loss is None:
+            missing = "optimizer" if optimizer is None else "loss"
+            raise ModelError(
+                f"The function of the Keras model returned no {missing}, which training needs.",
+                hint='Compile the model, as model.compile("adam", keras.losses.SparseCategoricalCrossentropy('
+                "from_logits=True)), or return (model, optimizer, loss).",
+            )
+        if isinstance(loss, list | tuple | dict):
+            raise ModelError("The Keras model has several losses.", hint="Compile it with one.")
+        if given.optimizer is not None or given.loss is not None or not compiled:
+            model.compile(optimizer=optimizer, loss=loss)
+        given.optimizer, given.loss = model.optimizer, model.loss
+
+    def remember(self) -> None:
+        self.renew()
+        convert = self.keras.ops.convert_to_numpy
+        self._before = [np.array(convert(variable.value)) for variable in self.optimizer.variables]
+        self._random_before = [(variable, np.array(convert(variable.value))) for variable in self._random_states()]
+
+    def _random_states(self) -> list[Any]:
+        """The states of dropout's generators, which every step moves on."""
+        return [variable for variable in self.model.non_trainable_variables if "int" in str(variable.dtype)]
+
+    def begin(self, seed: int) -> None:
+        for variable, value in zip(self.optimizer.variables, self._before, strict=True):
+            variable.assign(value)
+        for variable, value in self._random_before:
+            variable.assign(value)
+        seed_generators(seed)
+
+    def steps(self, batches: Iterable[Batch]) -> Losses:
+        return self._steps.run((self.live.turned(batch.inputs), self._target(batch.targets)) for batch in batches)
+
+    def _target(self, targets: Array) -> Array:
+        if targets.dtype.kind not in "iub":
+            return targets
+        if self._takes in _OF_ROWS and targets.ndim == 1:
+            classes = int(self.live.output_size())
+            if len(targets) and int(targets.max()) >= classes:
+                raise ModelError(f"The network has {classes} answers, and the data have a class {int(targets.max())}.")
+            return np.eye(classes, dtype=np.float32)[targets]
+        return targets.astype(np.float32) if self._takes in _OF_NUMBERS else targets
+
+    def end_epoch(self) -> None:
+        """Schedules of Keras count steps."""
+
+    def captured_step(self, batch: Batch) -> Capture:
+        inputs, target = self.live.turned(batch.inputs), self._target(batch.targets)
+        return captured(
+            self.model,
+            self.live.named(),
+            self.optimizer,
+            inputs,
+            lambda: self._steps.compute(inputs, target),
+            self._steps.update,
+        )
+
+    def answers(self, inputs: Sequence[Array]) -> Array:
+        answer = self.keras.tree.flatten(self._steps.answer(self.live.turned(inputs)))[0]
+        return np.array(plain(self.keras.ops.convert_to_numpy(answer)))
+
+    def loss_of(self, answers: Array, targets: Array) -> float:
+        loss = self.keras.losses.get(self.model.loss)
+        given = self.keras.ops.convert_to_tensor
+        return float(self.keras.ops.mean(loss(given(self._target(targets)), given(answers))))
+
+    def settings(self) -> dict[str, Setting]:
+        return settings(self)
+
+
+# What a Keras model has instead of what stands beside a network of torch.
+_INSTEAD: Final = {
+    "scheduler": "a schedule as the optimizer's learning_rate",
+    "clip_norm": "global_clipnorm of the optimizer",
+    "clip_value": "clipvalue of the optimizer",
+    "precision": "the model's dtype, as keras.config.set_dtype_policy sets it",
+    "regularisation": "kernel_regularizer of the layers",
+}

@@ -1,0 +1,87 @@
+"""What of a live Keras model, its optimizer and its loss decides about training."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from zoolens.crosstrain.training.live.optimizer_rules import keras_rule
+from zoolens.port.training.base import Setting
+from zoolens.port.training.settings import layer_settings, optimizer_settings
+
+if TYPE_CHECKING:
+    from zoolens.port.training.keras_training import KerasTraining
+
+
+def settings(training: KerasTraining) -> dict[str, Setting]:
+    """By the names of `base.SETTINGS`."""
+    optimizer = getattr(training.optimizer, "inner_optimizer", training.optimizer)
+    rule = keras_rule(optimizer)
+    return {
+        **optimizer_settings(rule),
+        "optimizer.untrained": 0,
+        "schedule.name": rule.schedule or "none",
+        **({"schedule.unit": "step"} if rule.schedule else {}),
+        **_loss(training.keras, training.model.loss),
+        "regularisation": _regularisation(training.model),
+        "clip.norm": _size(optimizer.global_clipnorm),
+        "clip.tensor_norm": _size(optimizer.clipnorm),
+        "clip.value": _size(optimizer.clipvalue),
+        "precision": _precision(training.model),
+        **layer_settings(training.live.facts()),
+    }
+
+
+def loss_name(keras: Any, loss: Any) -> str:
+    """The class of Keras' that a loss is or stands for: "mse" is MeanSquaredError. Of a function, its own name."""
+    found = keras.losses.get(loss) if isinstance(loss, str) else loss
+    if isinstance(found, keras.losses.Loss):
+        return type(found).__name__
+    name = str(getattr(found, "__name__", type(found).__name__))
+    if not str(getattr(found, "__module__", "")).startswith("keras."):
+        return name
+    return "".join(part.capitalize() for part in name.split("_"))
+
+
+def _loss(keras: Any, loss: Any) -> dict[str, Setting]:
+    name = loss_name(keras, loss)
+    if isinstance(loss, str):
+        return {"loss.name": name, "loss.reduction": "mean", "loss.smoothing": 0.0, "loss.from_logits": False}
+    if not isinstance(loss, keras.losses.Loss) or not type(loss).__module__.startswith("keras."):
+        return {"loss.name": name, "loss.reduction": None, "loss.smoothing": None, "loss.from_logits": None}
+    told = loss.get_config()
+    reduction = str(loss.reduction)
+    found: dict[str, Setting] = {
+        "loss.name": name,
+        "loss.reduction": "mean" if reduction == "sum_over_batch_size" else reduction,
+    }
+    if "Crossentropy" in name:
+        found["loss.smoothing"] = float(told.get("label_smoothing", 0.0))
+        found["loss.from_logits"] = bool(told.get("from_logits", False))
+    return found
+
+
+def _regularisation(model: Any) -> str:
+    """The regularisers of tensors, and whether layers add losses of their own."""
+    found: Counter[str] = Counter()
+    for variable in model.trainable_variables:
+        regulariser = getattr(variable, "regularizer", None)
+        if regulariser is not None:
+            told = regulariser.get_config() if hasattr(regulariser, "get_config") else {}
+            sizes = ", ".join(
+                f"{key} {float(value):g}" for key, value in told.items() if isinstance(value, int | float)
+            )
+            found[f"{type(regulariser).__name__} {sizes}".strip()] += 1
+    words = [f"{kind} of {count} tensor{'s' * (count > 1)}" for kind, count in found.items()]
+    active = sum(getattr(layer, "activity_regularizer", None) is not None for layer in model._flatten_layers())
+    words += [f"of the answers of {active} layers"] if active else []
+    return ", ".join(words) or "none"
+
+
+def _size(value: Any) -> Setting:
+    return "none" if value is None else float(value)
+
+
+def _precision(model: Any) -> str:
+    types = {str(layer.compute_dtype) for layer in model._flatten_layers() if layer.weights}
+    return ", ".join(sorted(types)) or "float32"
