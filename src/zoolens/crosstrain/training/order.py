@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -32,18 +33,10 @@ class EpochBatches:
 
 def batches(data: TrainData, recipe: Recipe, epoch: int, *, salt: str = "") -> EpochBatches:
     """`epoch` counts from 1. `salt` (a framework's name) makes an order of its own where the recipe says so."""
-    draw = _Draws(recipe, epoch, salt if recipe.order == "own" else "")
     count = len(data.train_y)
-    # raw bits, since numpy promises those for ever and the sampling built on them only for one version
-    order = np.argsort(draw.bits("order", count), kind="stable")
-    images = data.train_x[order]
-    if recipe.augmentation != "none":
-        _flip(images, (draw.bits("flip", count) >> np.uint64(63)).astype(bool))
-    if recipe.augmentation == "flip-crop":
-        images = _cropped(
-            images, draw.below("down", count, 2 * _BORDER + 1), draw.below("right", count, 2 * _BORDER + 1)
-        )
-    return EpochBatches(images, data.train_y[order], min(recipe.batch_size, count))
+    draws = EpochDraws(f"{recipe.seed}/{epoch}/{salt if recipe.order == 'own' else ''}", count)
+    images = draws.augmented(data.train_x[draws.order], recipe.augmentation)
+    return EpochBatches(images, data.train_y[draws.order], min(recipe.batch_size, count))
 
 
 def steps(recipe: Recipe, samples: int) -> int:
@@ -51,26 +44,44 @@ def steps(recipe: Recipe, samples: int) -> int:
     return -(-samples // recipe.batch_size)
 
 
-class _Draws:
-    """Random numbers by purpose, so that asking for one more kind changes none of the others."""
+class EpochDraws:
+    """What is random in one epoch of `count` samples, from a key alone. Random numbers are drawn by purpose, so that
+    asking for one more kind changes none of the others."""
 
-    def __init__(self, recipe: Recipe, epoch: int, salt: str) -> None:
-        self._key = f"{recipe.seed}/{epoch}/{salt}"
+    def __init__(self, key: str, count: int) -> None:
+        self._key, self._count = key, count
+        self._drawn: dict[str, NDArray[np.uint64]] = {}
 
-    def bits(self, purpose: str, count: int) -> NDArray[np.uint64]:
-        seed = int.from_bytes(hashlib.sha256(f"{self._key}/{purpose}".encode()).digest()[:16])
-        bits: NDArray[np.uint64] = np.random.PCG64(seed).random_raw(count)
-        return bits
+    @cached_property
+    def order(self) -> NDArray[np.int64]:
+        """The samples' order: raw bits, since numpy promises those for ever and the sampling built on them only for one
+        version."""
+        return np.argsort(self._bits("order"), kind="stable")
 
-    def below(self, purpose: str, count: int, bound: int) -> NDArray[np.int64]:
-        return (self.bits(purpose, count) >> np.uint64(32)).astype(np.int64) * bound >> 32
+    def augmented(self, images: NDArray[Any], augmentation: str, rows: slice = slice(None)) -> NDArray[Any]:
+        """Images N×H×W×C, which are these rows of the epoch: flipped, and cropped where asked. They may be modified."""
+        if augmentation != "none":
+            _flip(images, (self._bits("flip")[rows] >> np.uint64(63)).astype(bool))
+        if augmentation == "flip-crop":
+            shifts = 2 * _BORDER + 1
+            images = _cropped(images, self._below("down", shifts)[rows], self._below("right", shifts)[rows])
+        return images
+
+    def _bits(self, purpose: str) -> NDArray[np.uint64]:
+        if purpose not in self._drawn:
+            seed = int.from_bytes(hashlib.sha256(f"{self._key}/{purpose}".encode()).digest()[:16])
+            self._drawn[purpose] = np.random.PCG64(seed).random_raw(self._count)
+        return self._drawn[purpose]
+
+    def _below(self, purpose: str, bound: int) -> NDArray[np.int64]:
+        return (self._bits(purpose) >> np.uint64(32)).astype(np.int64) * bound >> 32
 
 
-def _flip(images: NDArray[np.uint8], chosen: NDArray[Any]) -> None:
+def _flip(images: NDArray[Any], chosen: NDArray[Any]) -> None:
     images[chosen] = images[chosen, :, ::-1]
 
 
-def _cropped(images: NDArray[np.uint8], down: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.uint8]:
+def _cropped(images: NDArray[Any], down: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[Any]:
     height, width = images.shape[1:3]
     padded = np.pad(images, ((0, 0), (_BORDER, _BORDER), (_BORDER, _BORDER), (0, 0)))
     windows = sliding_window_view(padded, (height, width), axis=(1, 2))

@@ -11,7 +11,7 @@ from zoolens.port.frameworks.base import Array
 class Batch:
     """`inputs`: one array for each input of the networks, float32 or int64, with the channels of images first. An array
     may be a transposed view of memory with the channels last, so that turning it back copies nothing. `targets`: int64
-    classes, or float32. All arrays are read-only."""
+    where they are whole numbers, else float32. All arrays are read-only."""
 
     inputs: tuple[Array, ...]
     targets: Array
