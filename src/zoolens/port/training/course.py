@@ -34,7 +34,7 @@ class Course:
             self._place, self._left, self._done = place, source.batches(epoch, seed), 0
         losses = self.network.steps(islice(self._left, count))
         self._done += len(losses)
-        if len(losses) < count or self._done >= source.steps:
+        if len(losses) < count or self._done >= source.epoch_steps(epoch, seed):
             self._left = iter(())
             self.network.end_epoch()
         return losses

@@ -8,7 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 
@@ -22,15 +22,18 @@ from zoolens.port.sides import InputShape
 from zoolens.port.training.batch import Batch
 
 TEST_BATCH: Final = 256
+TargetKind = Literal["classes", "one-hot", "probabilities", "numbers"]
 Description = dict[str, Any]  # JSON; "kind" is a key of _KINDS
 
 
 class BatchSource(ABC):
-    """`classes`: how many there are where targets are numbers of classes; None: they are something else. `samples` and
-    `steps`: of one epoch. `fingerprint`: of the content, with all that decides about the order."""
+    """`target_kind`: "one-hot" rows and "probabilities" (smoothed or mixed classes) have their largest number at the
+    class; "numbers" have no class. `classes`: how many classes there are; None: targets are numbers. `samples` and
+    `steps`: of the first epoch. `fingerprint`: of the content, with all that decides about the order."""
 
     kind: ClassVar[str]
     name: str  # for people
+    target_kind: TargetKind = "classes"
     classes: int | None
     samples: int
     steps: int
@@ -40,6 +43,10 @@ class BatchSource(ABC):
     @abstractmethod
     def batches(self, epoch: int, seed: int) -> Iterator[Batch]:
         """Of one epoch, in order, augmented. `epoch` counts from 1. The same two numbers give the same batches."""
+
+    def epoch_steps(self, epoch: int, seed: int) -> int:
+        """How many batches `batches` gives."""
+        return self.steps
 
     @abstractmethod
     def held_out(self) -> Iterator[Batch]:
@@ -136,7 +143,16 @@ def _open_arrays(given: Mapping[str, Any]) -> BatchSource:
     )  # fmt: skip
 
 
-_KINDS: Final[dict[str, Callable[[Mapping[str, Any]], BatchSource]]] = {"arrays": _open_arrays}
+def _open_recorded(given: Mapping[str, Any]) -> BatchSource:
+    from zoolens.port.training.stream import RecordedStream
+
+    return RecordedStream.open(Path(given["folder"]))
+
+
+_KINDS: Final[dict[str, Callable[[Mapping[str, Any]], BatchSource]]] = {
+    "arrays": _open_arrays,
+    "recorded": _open_recorded,
+}
 
 
 def described(source: BatchSource) -> Description:

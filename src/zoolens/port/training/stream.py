@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from math import prod
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, ValidationError
@@ -20,6 +20,7 @@ from zoolens.crosstrain.training.order import EpochDraws
 from zoolens.errors import DatasetError
 from zoolens.port.frameworks.base import Array
 from zoolens.port.training.batch import Batch
+from zoolens.port.training.sources import BatchSource, TargetKind
 from zoolens.untrusted import read_bytes, size_of
 
 INDEX: Final = "index.json"
@@ -28,7 +29,6 @@ ALIGNMENT: Final = 64  # bytes: where an array begins
 _LARGEST_INDEX: Final = 1 << 28  # bytes
 
 ChannelOrder = Literal["channels_first", "channels_last"]
-TargetKind = Literal["classes", "one-hot", "probabilities", "numbers"]
 
 
 class _Model(BaseModel):
@@ -93,11 +93,18 @@ class StreamIndex(_Model):
         return (*widths, (8 if self.targets.dtype == "int64" else 4) * prod(self.targets.shape))
 
 
-class RecordedStream:
+class RecordedStream(BatchSource):
     """Open one with `RecordedStream.open`; every process that replays it maps the same file."""
+
+    kind: ClassVar[str] = "recorded"
 
     def __init__(self, folder: Path, index: StreamIndex) -> None:
         self.folder, self.about = folder, index
+        self.name, self.fingerprint = index.source, index.digest
+        self.target_kind, self.classes = index.targets.kind, index.targets.classes
+        self.samples = sum(index.blocks[block].samples for block in index.passes[0])
+        self.held_out_samples = sum(index.blocks[block].samples for block in index.test)
+        self.steps = self.epoch_steps(1, 0)
 
     @classmethod
     def open(cls, folder: Path) -> RecordedStream:
@@ -121,31 +128,9 @@ class RecordedStream:
         """Sentences about what was recorded, for whoever reads the result."""
         return self.about.notes
 
-    @property
-    def name(self) -> str:
-        return self.about.source
-
-    @property
-    def fingerprint(self) -> str:
-        return self.about.digest
-
-    @property
-    def classes(self) -> int | None:
-        return self.about.targets.classes
-
-    @property
-    def samples(self) -> int:
-        """Of the first epoch."""
-        return sum(self.about.blocks[block].samples for block in self.about.passes[0])
-
-    @property
-    def steps(self) -> int:
-        """Of the first epoch."""
-        return -(-self.samples // self.about.batch_size) if self.about.shuffled else len(self.about.passes[0])
-
-    @property
-    def held_out_samples(self) -> int:
-        return sum(self.about.blocks[block].samples for block in self.about.test)
+    def epoch_steps(self, epoch: int, seed: int) -> int:
+        blocks = self._pass(epoch, seed)
+        return -(-self.samples // self.about.batch_size) if self.about.shuffled else len(blocks)
 
     def description(self) -> dict[str, Any]:
         return {"folder": str(self.folder)}
@@ -179,7 +164,7 @@ class RecordedStream:
         return np.memmap(self.folder / ARRAYS, np.uint8, "r")
 
     def _arrays(self, block: Block) -> Iterator[Array]:
-        """The arrays of a block, in the order of the recording."""
+        """The arrays of a block in the order of the recording: read-only views."""
         about = self.about
         shapes = [given.recorded_shape for given in about.inputs] + [about.targets.shape]
         types = [np.float32 if given.kind == "float" else np.int64 for given in about.inputs]
@@ -190,7 +175,8 @@ class RecordedStream:
             yield memory.view(np.ndarray).view(kind).reshape(block.samples, *shape)
 
     def _batch(self, number: int) -> Batch:
-        *inputs, targets = self._arrays(self.about.blocks[number])
+        """Copies: a network that works in place must not change what the next epoch replays."""
+        *inputs, targets = (array.copy() for array in self._arrays(self.about.blocks[number]))
         return self._made(inputs, targets)
 
     def _made(self, inputs: list[Array], targets: Array) -> Batch:

@@ -6,7 +6,8 @@ import numpy as np
 
 from zoolens.errors import DatasetError
 from zoolens.port.frameworks.base import Array
-from zoolens.port.training.stream import RecordedTargets, TargetKind
+from zoolens.port.training.sources import TargetKind
+from zoolens.port.training.stream import RecordedTargets
 
 _SUM_APART = 1e-3  # how far a row of probabilities in half precision may be from 1
 

@@ -14,6 +14,7 @@ import pytest
 from zoolens.errors import DatasetError, ModelError, WorkerTimeout
 from zoolens.port.sides import InputShape
 from zoolens.port.training.recording import is_function, record
+from zoolens.port.training.sources import described, open_source
 from zoolens.port.training.stream import ARRAYS, INDEX, RecordedStream
 
 IMAGE = [InputShape((3, 4, 5))]
@@ -28,6 +29,7 @@ def images(samples, *, last=False, seed=0):
 def recorded(data, inputs=IMAGE, *, epochs=1, **settings):
     """The notes and the batches of all epochs."""
     with record(data, inputs, epochs=epochs, **settings) as stream:
+        stream = open_source(described(stream))  # as another process does
         passes = [
             [([array.copy() for array in batch.inputs], batch.targets.copy()) for batch in stream.batches(epoch, seed)]
             for seed in range(settings.get("seeds", 1))
@@ -52,7 +54,9 @@ def test_channels_that_come_last_are_replayed_first_without_a_copy():
         [batch] = stream.batches(1, 0)
         np.testing.assert_array_equal(batch.inputs[0], values.transpose(0, 3, 1, 2))
         assert batch.inputs[0].transpose(0, 2, 3, 1).flags.c_contiguous
-        assert not batch.inputs[0].flags.writeable
+        batch.inputs[0][:] = 0  # as a network may that works in place
+        [again] = stream.batches(1, 0)
+        np.testing.assert_array_equal(again.inputs[0], values.transpose(0, 3, 1, 2))
         assert any("channels of the data come last" in note for note in stream.notes)
 
 
@@ -79,6 +83,12 @@ def test_epochs_are_recorded_one_by_one_and_equal_ones_once():
     assert len(about.blocks) == 1
     np.testing.assert_array_equal(passes[0][0][0][0], passes[3][0][0][0])
     assert any("the same in each epoch" in note for note in about.notes)
+
+
+def test_epochs_of_several_lengths():
+    lengths = iter([3, 2])
+    _, passes = recorded(lambda: (images(2, seed=seed) for seed in range(next(lengths))), epochs=2)
+    assert [len(batches) for batches in passes] == [3, 2]
 
 
 def test_arrays_are_shuffled_anew_for_each_epoch_and_seed():
