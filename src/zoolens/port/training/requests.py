@@ -12,7 +12,8 @@ from zoolens.port.frameworks.base import Array
 from zoolens.port.training.base import NotSwitchable, TrainableNetwork
 from zoolens.port.training.course import Course
 from zoolens.port.training.sides import received
-from zoolens.port.training.sources import BatchSource, open_source
+from zoolens.port.training.source_kinds import open_source
+from zoolens.port.training.sources import BatchSource
 
 
 class TrainingRequests:

@@ -1,12 +1,12 @@
 """What two networks are trained on: the same batches in the same order, which each side reads in its own process.
 
-A source describes itself as plain data, and `open_source` opens it again in another process.
+A source describes itself as plain data, from which `source_kinds.open_source` opens it again in another process.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
@@ -23,7 +23,7 @@ from zoolens.port.training.batch import Batch
 
 TEST_BATCH: Final = 256
 TargetKind = Literal["classes", "one-hot", "probabilities", "numbers"]
-Description = dict[str, Any]  # JSON; "kind" is a key of _KINDS
+Description = dict[str, Any]  # JSON; "kind" is one of `source_kinds`
 
 
 class BatchSource(ABC):
@@ -136,30 +136,6 @@ def _recipe(batch: int, augmentation: str, seed: int) -> Recipe:
     )  # fmt: skip
 
 
-def _open_arrays(given: Mapping[str, Any]) -> BatchSource:
-    return ArraySource(
-        Path(given["folder"]), tuple(given["shape"]), given["batch"], given["augmentation"], given["name"],
-        given["fingerprint"],
-    )  # fmt: skip
-
-
-def _open_recorded(given: Mapping[str, Any]) -> BatchSource:
-    from zoolens.port.training.stream import RecordedStream
-
-    return RecordedStream.open(Path(given["folder"]))
-
-
-_KINDS: Final[dict[str, Callable[[Mapping[str, Any]], BatchSource]]] = {
-    "arrays": _open_arrays,
-    "recorded": _open_recorded,
-}
-
-
 def described(source: BatchSource) -> Description:
     """Plain data from which `open_source` opens the source in another process."""
     return {"kind": source.kind, **source.description()}
-
-
-def open_source(description: Mapping[str, Any]) -> BatchSource:
-    """The source that another process described."""
-    return _KINDS[str(description["kind"])](description)
