@@ -12,12 +12,6 @@ export interface AuditJob {
   architectures?: (string)[];
 }
 
-/** Audits that were started from the explorer, newest first. */
-export interface AuditList {
-  total: number;
-  rows: (Job)[];
-}
-
 /** `summary`: in one sentence. `notes`: which zoos were left out, and why; the first of `total_notes`. `severities`: how many findings there are of each, the gravest first. */
 export interface AuditSummary {
   job: Job;
@@ -28,7 +22,7 @@ export interface AuditSummary {
   severities: (SeverityCount)[];
 }
 
-/** `problem`: why the query was not answered; what is shown then is the whole index. `explanation`: what EXPLAIN says. `metrics`: what rows can be compared by. */
+/** `rows`: models in runtimes that were measured. `never_run`: models that nobody ran, of which only claims and what their files say is known. `problem`: why the query was not answered; what is shown then is the whole index. `explanation`: what EXPLAIN says. `metrics`: what rows can be compared by. */
 export interface ChoiceAnswer {
   query: string;
   problem: Problem | null;
@@ -37,6 +31,7 @@ export interface ChoiceAnswer {
   dataset: string;
   inputs: number;
   rows: number;
+  never_run: number;
   x: ShownRespect | null;
   y: ShownRespect | null;
   size: ShownRespect | null;
@@ -48,7 +43,7 @@ export interface ChoiceAnswer {
   explanation: (string)[];
 }
 
-/** One row of the index. `run`: its id in the store, or "" where it was never run. */
+/** One row of the index. `run`: its id in the store, or "" where it was never run. `x` and `y` are the figures with their intervals in words, `x_value` and `y_value` in the store's units. */
 export interface ChosenRow {
   key: string;
   ref: string;
@@ -57,6 +52,8 @@ export interface ChosenRow {
   standing: string;
   x: string;
   y: string;
+  x_value: number;
+  y_value: number;
   size: string;
   equal: string;
   front: boolean;
@@ -237,12 +234,6 @@ export interface DivergenceFacts {
   layers: WordTable;
 }
 
-/** Comparisons of two stacks that were started from the explorer, newest first. */
-export interface DivergenceList {
-  total: number;
-  rows: (Job)[];
-}
-
 export interface EvaluateJob {
   models: (string)[];
   data?: string;
@@ -338,8 +329,9 @@ export interface FlipPage {
   rows: (FlippedInput)[];
 }
 
-/** An input that the two answer differently. Classes are numbers; null where there is none. `apart`: how far the two answers are apart. */
+/** An input that the two answer differently. `index`: its place, by which /divergences/{id}/inputs knows it; null of comparisons by earlier versions. Classes are numbers; null where there is none. `apart`: how far the two answers are apart. */
 export interface FlippedInput {
+  index: number | null;
   input: string;
   label: number | null;
   a: number | null;
@@ -782,12 +774,11 @@ export interface RunDetail {
   attempts: (RunAttempt)[];
 }
 
-/** `state`: while it is "opening", ask again in a second. `sentence`: why there are no inputs, or not yet. */
 export interface RunInputs {
-  run: string;
   state: InputState;
   sentence: string;
   rows: (InputItem)[];
+  run: string;
 }
 
 /** One run. `stack`: runtime, version and what sets the stack apart. `sorted_by`: the figure that the list is sorted by. `note`: why figures are left out. */
@@ -842,6 +833,13 @@ export interface ScoredClass {
   name: string;
   score: number;
   words: string;
+}
+
+/** `state`: while it is "opening", ask again in a second. `sentence`: why there are no inputs, or not yet. */
+export interface SeenInputs {
+  state: InputState;
+  sentence: string;
+  rows: (InputItem)[];
 }
 
 /** A session with its sentences, its chart (Vega-Lite) and its newest events, of `all_events`. */
@@ -1165,13 +1163,14 @@ export interface Answers {
   "/runs/{run}/inputs": RunInputs;
   "/comparison": Comparison;
   "/comparison/finding": JobFinding;
-  "/audits": AuditList;
+  "/audits": JobList;
   "/audits/{id}": AuditSummary;
   "/audits/{id}/findings": FindingPage;
   "/audits/{id}/lines": LinePage;
-  "/divergences": DivergenceList;
+  "/divergences": JobList;
   "/divergences/{id}": DivergenceFacts;
   "/divergences/{id}/flips": FlipPage;
+  "/divergences/{id}/inputs": SeenInputs;
   "/choose": ChoiceAnswer;
   "/choose/rows": ChosenRows;
   "/choose/completions": CompletionList;

@@ -1,6 +1,7 @@
 // The client of the JSON API. Answers are typed by the path that is asked; the types come from the server's code.
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Answers } from "./answers";
+import { noteAnswer, noteSilence, useReturns } from "./connection";
 
 export type Parameters = Record<string, string | number | boolean | string[] | undefined | null>;
 
@@ -12,6 +13,10 @@ export interface Source {
   /** Whether a path can be asked at all, and whether a page has something of this name to show. */
   holds(path: string): boolean;
   holdsView(page: string, rest?: string): boolean;
+  /** Whether this very question can be asked. */
+  holdsAnswer(path: string, parameters: Parameters): boolean;
+  /** What a page has to show, by name; undefined where that is not limited. */
+  subjects(page: string): string[] | undefined;
   /** Whether anything can be started or changed. */
   readonly live: boolean;
 }
@@ -47,19 +52,27 @@ async function read(response: Response): Promise<unknown> {
   throw new ApiError(sentence ?? `The server answered ${response.status}.`, response.status);
 }
 
+/** The answer of the server, whatever it is; ApiError with status 0 where there is none. */
+async function asked(url: string, settings: RequestInit): Promise<Response> {
+  try {
+    const response = await fetch(url, settings);
+    noteAnswer();
+    return response;
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error; // somebody has given the question up
+    noteSilence();
+    throw new ApiError("The server of the explorer does not answer.", 0);
+  }
+}
+
 const server: Source = {
   live: true,
-  async get(path, parameters, signal) {
-    try {
-      return await read(await fetch(serverUrl(path, parameters), { signal }));
-    } catch (error) {
-      if (error instanceof TypeError) throw new ApiError("The server of the explorer does not answer.", 0);
-      throw error;
-    }
-  },
+  get: async (path, parameters, signal) => read(await asked(serverUrl(path, parameters), { signal })),
   url: serverUrl,
   holds: () => true,
   holdsView: () => true,
+  holdsAnswer: () => true,
+  subjects: () => undefined,
 };
 
 let source: Source = server;
@@ -88,6 +101,16 @@ export function holdsView(page: string, rest?: string): boolean {
   return source.holdsView(page, rest);
 }
 
+/** Whether this very question can be asked: a bundle has the answers to some. */
+export function holdsAnswer<Path extends keyof Answers>(path: Path, parameters: Parameters): boolean {
+  return source.holdsAnswer(path, parameters);
+}
+
+/** What a bundle has for a page, by name; undefined where there is a server. */
+export function subjectsOf(page: string): string[] | undefined {
+  return source.subjects(page);
+}
+
 export async function get<Path extends keyof Answers>(
   path: Path,
   parameters: Parameters = {},
@@ -98,7 +121,7 @@ export async function get<Path extends keyof Answers>(
 
 /** Ask for a change. Only the server of the explorer can do it, never a bundle. */
 export async function send<Answer>(method: "POST" | "DELETE", path: string, body?: unknown): Promise<Answer> {
-  const response = await fetch(`${BASE}${path}`, {
+  const response = await asked(`${BASE}${path}`, {
     method,
     headers: body === undefined ? {} : { "Content-Type": "application/json" },
     body: body === undefined ? undefined : JSON.stringify(body),
@@ -108,12 +131,25 @@ export async function send<Answer>(method: "POST" | "DELETE", path: string, body
 
 /** Send the bytes of a file, and what is asked of it as the query. */
 export async function upload<Answer>(path: string, parameters: Parameters, content: Blob): Promise<Answer> {
-  const response = await fetch(resourceUrl(path, parameters), { method: "POST", body: content });
+  const response = await asked(resourceUrl(path, parameters), { method: "POST", body: content });
   return (await read(response)) as Answer;
 }
 
+/** The bytes of something that is no JSON. */
+export async function download(path: string, parameters: Parameters): Promise<Blob> {
+  const response = await asked(resourceUrl(path, parameters), {});
+  if (!response.ok) await read(response);
+  return response.blob();
+}
+
+/** The description of the API, as OpenAPI has it. */
+export async function description<Description>(): Promise<Description> {
+  return (await read(await asked(`${BASE}/openapi.json`, {}))) as Description;
+}
+
 export interface Asked<Answer> {
-  /** The last answer about the same thing; that of another filter stays until the next is here, and none after an error. */
+  /** The last answer about the same thing; that of another filter stays until the next is here, and none after an error
+   * of the server. Where the server does not answer at all it stays, and the page says that it may be old. */
   answer?: Answer;
   error?: ApiError;
   loading: boolean;
@@ -125,7 +161,8 @@ export function useAnswer<Path extends keyof Answers>(path: Path | null, paramet
   type State = { key: string; subject: string; answer?: Answers[Path]; error?: ApiError };
   const [state, setState] = useState<State>({ key: "", subject: "" });
   const [count, setCount] = useState(0);
-  const key = path === null ? "" : JSON.stringify([path, parameters, count]);
+  const returns = useReturns();
+  const key = path === null ? "" : JSON.stringify([path, parameters, count, returns]);
   const subject = path === null ? "" : subjectOf(path, parameters);
   const latest = useRef(key);
   latest.current = key;
@@ -138,7 +175,10 @@ export function useAnswer<Path extends keyof Answers>(path: Path | null, paramet
       .catch((error: unknown) => {
         if (controller.signal.aborted) return;
         const known = error instanceof ApiError ? error : new ApiError(String(error), 0);
-        setState({ key, subject, error: known });
+        setState((before) => {
+          const kept = known.status === 0 && before.subject === subject ? before.answer : undefined;
+          return { key, subject, error: known, answer: kept };
+        });
       });
     return () => controller.abort();
   }, [key]);

@@ -3,6 +3,7 @@ import type { RefObject } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { isLive, useAnswer } from "./api";
 import { EmptyState } from "./components/states";
+import { useLost } from "./connection";
 import { PAGES, shownPages } from "./pages";
 import { address, useRoute } from "./router";
 
@@ -46,6 +47,7 @@ export function App() {
           </span>
         )}
       </header>
+      <Trouble version={about?.version} />
       <main id="main" ref={main} tabIndex={-1}>
         {Content ? (
           <Content rest={others.join("/")} />
@@ -57,6 +59,32 @@ export function App() {
       </main>
     </>
   );
+}
+
+/** What is wrong with the whole page: its server does not answer, or is another one by now. */
+function Trouble({ version }: { version?: string }) {
+  const lost = useLost();
+  const first = useRef<string | undefined>(undefined);
+  if (version && !first.current) first.current = version;
+  if (lost) {
+    return (
+      <p class="trouble" role="alert">
+        The server of the explorer does not answer. What is shown here may be old; the page looks for the server every two
+        seconds.
+      </p>
+    );
+  }
+  if (version && version !== first.current) {
+    return (
+      <p class="trouble" role="alert">
+        The explorer was updated: this page is of version {first.current}, its server of {version}.{" "}
+        <button type="button" onClick={() => window.location.reload()}>
+          Load the page again
+        </button>
+      </p>
+    );
+  }
+  return null;
 }
 
 const LONGEST_TITLE = 120; // characters

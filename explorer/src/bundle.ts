@@ -15,6 +15,8 @@ interface ListAbout {
   variants?: string[];
   patterns: Record<string, string>;
   equals: Record<string, string>;
+  /** Fields of a request that end in _low or _high, and the number of a row that they limit. */
+  ranges: Record<string, string>;
   since: string;
   /** Numbers of the answer that say how many rows come last, because what they are sorted by is not known. */
   last: string[];
@@ -127,6 +129,13 @@ export function bundleSource(index: BundleIndex): Source {
       const kept = index.endpoints[path];
       return kept?.files?.[keyOf(kept, parameters, Object.keys(parameters))] ?? NO_PICTURE;
     },
+    holdsAnswer(path, parameters) {
+      const kept = index.endpoints[path];
+      return Boolean(kept?.answers?.[keyOf(kept, parameters, Object.keys(parameters))]);
+    },
+    subjects(page) {
+      return index.subjects[page] ?? [];
+    },
     holds(path) {
       return path in index.endpoints;
     },
@@ -221,8 +230,15 @@ function narrow(table: KeptTable, about: ListAbout, parameters: Parameters, part
 function searched(table: KeptTable, about: ListAbout, parameters: Parameters): boolean[][] {
   const masks: boolean[][] = [];
   const facets = new Set(table.facets.map((facet) => facet.name));
-  for (const word of String(parameters.q ?? "").toLowerCase().split(/\s+/).filter(Boolean)) {
+  const words = table.search ? String(parameters.q ?? "").toLowerCase().split(/\s+/).filter(Boolean) : [];
+  for (const word of words) {
     masks.push((table.search ?? []).map((text) => text.includes(word)));
+  }
+  for (const [name, field] of Object.entries(about.ranges)) {
+    const limit = parameters[name] === undefined || parameters[name] === "" ? NaN : Number(parameters[name]);
+    if (Number.isNaN(limit)) continue;
+    const column = (table.fields[field] ?? []).map(Number);
+    masks.push(column.map((value) => (name.endsWith("_low") ? value >= limit : value <= limit)));
   }
   for (const [name, field] of Object.entries(about.patterns)) {
     const patterns = [parameters[name] ?? []].flat().map((text) => expression(String(text)));

@@ -295,6 +295,7 @@ def made_divergence(words):
         "a": side,
         "b": side,
         "data": words.all,
+        "origin": {"data": words.all, "limit": None, "seed": None, "fingerprint": words.all},
         "agrees": False,
         "verdict": words.all,
         "first": {"layer": words.all},
@@ -308,7 +309,7 @@ def made_divergence(words):
         "answers": {
             "inputs": 18,
             "flips": len(words.each),
-            "flipped": [{**flip, "input": text} for text in words.cut(10_000)],
+            "flipped": [{**flip, "input": text, "index": place} for place, text in enumerate(words.cut(10_000))],
         },
         "notes": words.cut(100_000),
     }

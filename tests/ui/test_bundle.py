@@ -7,6 +7,7 @@ import json
 import platform
 import re
 import threading
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 
 pytest.importorskip("playwright")
 from browsing import Visitor, at_home
+from made_home import PLAIN, made_divergence
 from playwright.sync_api import expect
 from test_audit_page import made_audit
 from test_studies_page import SIDES, made_trials
@@ -25,7 +27,9 @@ from zoolens.crosstrain.study.explanation.test_filed import made_explanation
 from zoolens.crosstrain.study.stored_studies import file_study, file_trial, read_study
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.semantics import ALIGNED
+from zoolens.datasets.opening import open_dataset
 from zoolens.errors import ZoolensError
+from zoolens.paths import cache_dir
 from zoolens.present.figures import percent
 from zoolens.present.text import without_folders
 from zoolens.store.records import DatasetRecord
@@ -36,6 +40,7 @@ from zoolens.ui.jobs.folder import make_job_folder
 from zoolens.ui.resources.test_traces import traced
 
 STUDY = "rates"
+QUERIES = ("ON accuracy >= 1% ORDER BY latency", "CORR lenet-torch WITHIN 50% ON size <= 1%")
 SOURCE = "/home/annabell/papers/paper.pdf of annabell on gondolin"
 TRIALS = 6
 
@@ -61,7 +66,8 @@ def some(explored_home, runs, tmp_path_factory):
     """A bundle of the two runs of one model, with their inputs."""
     folder = tmp_path_factory.mktemp("bundles") / "some"
     with at_home(explored_home):
-        export_bundle(folder, runs=["demo:lenet-torch"], with_inputs=True)
+        export_bundle(folder, runs=["demo:lenet-torch"], queries=QUERIES, with_inputs=True)
+        assert not list((cache_dir() / "index").glob("*"))  # nothing is kept of the index of a store that is gone
     return folder
 
 
@@ -126,12 +132,48 @@ def test_a_bundle_reads_as_the_explorer_does(opened, visitor, some, runs):
         (f"#/compare?a={b.id}&b={a.id}&shown=all&order=least+sure&offset=48", "Stack difference"),
         (f"#/model/{ref}?tab=history&metric=latency_p50", "parameters, as its source says"),
     ):
-        visitor.visit(view, expect=text)
+        checking = visitor.visit(view, expect=text).get_by_text("is being checked, which takes a while")
         bundle.visit(view, expect=text)
+        expect(checking).to_have_count(0)  # a busy machine needs seconds to open the data
         live = without_folders(visitor.text()).replace("A job finds out; the same on", "On")
         for words in NEEDS_A_SERVER:
             live = live.replace(words, "")
         assert bundle.text() == live, view
+
+
+def test_queries_are_answered_from_the_chosen_runs_alone(opened, some, runs, explored_home):
+    window = opened(on_disk(some))
+    page = window.visit("#/choose", expect="2 rows, each a model in a runtime")
+    assert "lenet-int8" not in window.text()
+    expect(page.locator("tbody tr")).to_have_count(2)
+    expect(page.locator(".vega-embed svg").first).to_be_visible()
+    page.get_by_label("Across").select_option("size")
+    expect(page.locator(".chart")).to_contain_text("file size in kB")
+    page.get_by_role("link", name=QUERIES[0]).click()
+    expect(page.get_by_text("demo:lenet-torch fits best; 1 model fits.")).to_be_visible()
+    page.get_by_role("tab", name="Why").click()
+    expect(page.get_by_text("Rows left after each condition")).to_be_visible()
+    page.get_by_role("link", name=QUERIES[1]).click()
+    expect(page.get_by_text("Nothing fits")).to_be_visible()
+    assert page.get_by_role("combobox", name="Query").count() == 0  # nobody could answer it
+
+
+def test_a_rectangle_and_an_order_are_found_without_a_server(opened, visitor, some):
+    bundle = opened(on_disk(some))
+    rows = bundle.visit("#/choose?sort=-x", expect="2 rows.").locator("tbody tr")
+    slow, quick = (row.get_by_role("link").last.inner_text() for row in rows.all())
+    assert {slow, quick} == {"onnxruntime", "litert"}
+    bundle.visit("#/choose?sort=x", expect="2 rows.")
+    assert rows.first.get_by_role("link").last.inner_text() == quick
+    bundle.visit("#/choose?x_high=0", expect="No model is in the rectangle.")
+    bundle.visit("#/choose?y_low=0&y_high=1&x_low=0&x_high=1000", expect="2 rows in the rectangle")
+    bundle.visit("#/choose?q=ON+size+%3C%3D+1+B", expect="This is not in this bundle")
+
+
+def test_without_runs_a_query_takes_those_that_it_lists(explored_home, tmp_path):
+    with at_home(explored_home):
+        written = export_bundle(tmp_path / "answer", queries=["CORR lenet-torch WITHIN 50% EXEC (runtime=litert)"])
+    assert (written.runs, written.queries) == (2, 1)
 
 
 def test_inputs_are_in_it_where_they_are_asked_for(opened, some, runs, explored_home):
@@ -151,7 +193,7 @@ def test_opened_from_a_disk_it_shows_what_was_chosen_and_nothing_else(opened, so
     window = opened(on_disk(some))
     page = window.visit("", expect="demo:lenet-torch")
     assert page.locator("header .about").inner_text() == "bundle · 2 evaluations"
-    assert page.get_by_role("navigation", name="Pages").inner_text().split() == ["Models", "Runs", "Compare"]
+    assert page.get_by_role("navigation", name="Pages").inner_text().split() == ["Models", "Choose", "Runs", "Compare"]
     page.get_by_role("link", name="Runs").click()
     expect(page.get_by_text("2 evaluations.")).to_be_visible()
     assert "lenet-int8" not in window.text()
@@ -242,6 +284,13 @@ def test_what_cannot_be_exported_is_said(explored_home, tmp_path):
             ("new", {}, "Nothing was chosen"),
             ("new", {"runs": ["demo:nothing*"]}, "No run fits 'demo:nothing*'"),
             ("new", {"runs": ["ffffffffffffffff"]}, "There is no run named"),
+            ("new", {"divergences": ["latest"]}, "There is no comparison of two stacks named 'latest'"),
+            ("new", {"queries": ["ON size <="]}, "size <="),
+            (
+                "new",
+                {"runs": ["demo:lenet-torch"], "queries": ["CORR lenet-int8 WITHIN 95%"]},
+                "cannot be answered from the chosen runs alone",
+            ),
             ("new", {"studies": ["none"]}, "There is no study named 'none'"),
             ("new", {"audits": ["latest"]}, "There is no audit named 'latest'"),
             ("new", {"traces": ["last"]}, "There is no trace named 'last'"),
@@ -271,19 +320,31 @@ def found(tmp_path_factory):
             job = make_job_folder("audit", title, {}, ["audit", "--json"])
             job.output_file.write_text(json.dumps(audit.as_data()), encoding="utf-8")
             job.write_end(0)
+        for title in ("Diverge the secret", "Diverge for Anna"):
+            divergence = make_job_folder("diverge", title, {"a": "m@a", "b": "m@b"}, ["diverge", "--json"])
+            divergence.output_file.write_text(json.dumps(diverged_on_digits()), encoding="utf-8")
+            divergence.write_end(0)
         traces = [traced(store, runtime, slow) for runtime, slow in (("quick", 0), ("slow", 60_000), ("secret", 0))]
         folder = home / "bundle"
         chosen = [run.id for run in traces[:2]]
-        export_bundle(folder, studies=[STUDY], audits=[job.id], traces=chosen, store=store)
+        export_bundle(
+            folder,
+            studies=[STUDY],
+            audits=[job.id],
+            divergences=[divergence.id],
+            traces=chosen,
+            store=store,
+            with_inputs=True,
+        )
     return folder, study, audit, traces
 
 
 def test_a_study_can_be_looked_at(opened, found):
     folder, study, *_ = found
     window = opened(on_disk(folder))
-    page = window.visit("", expect="Audit of today")
+    page = window.visit("#/audit", expect="Audit of today")
     pages = page.get_by_role("navigation", name="Pages").inner_text().split()
-    assert pages == ["Audit", "Traces", "Crosstrain"]
+    assert pages == ["Diverge", "Audit", "Traces", "Crosstrain"]
     page.get_by_role("link", name="Crosstrain").click()
     page.get_by_role("link", name=STUDY).click()
     expect(page.get_by_text("Source: paper.pdf of user on host")).to_be_visible()
@@ -294,6 +355,28 @@ def test_a_study_can_be_looked_at(opened, found):
     expect(page.get_by_role("region", name="The trial that was picked")).to_contain_text("All that the command said")
     page = window.visit(f"#/studies/{STUDY}?x=torch&y=rate", expect="Upwards")
     expect(page.locator(".vega-embed svg").first).to_be_visible()
+
+
+def diverged_on_digits():
+    """What `zoolens diverge --json` prints of the first inputs of the built-in data."""
+    made = made_divergence(PLAIN)
+    with closing(open_dataset("demo", limit=made["answers"]["inputs"])) as dataset:
+        origin = {"data": "demo", "limit": len(dataset), "seed": None, "fingerprint": dataset.fingerprint()}
+    return {**made, "origin": origin}
+
+
+def test_where_two_stacks_part_with_the_inputs_that_flip(opened, found):
+    window = opened(on_disk(found[0]))
+    page = window.visit("#/diverge", expect="Diverge for Anna")
+    assert "secret" not in window.text()
+    page.get_by_role("link", name="Result of Diverge for Anna").click()
+    expect(page.locator(".verdict")).to_have_text(PLAIN.all)
+    expect(page.locator(".vega-embed svg").first).to_be_visible()
+    flips = page.get_by_role("region", name="Inputs that are answered differently").last
+    expect(flips.locator("tbody tr")).to_have_count(len(PLAIN.each))
+    pictures = flips.locator("img")
+    expect(pictures).to_have_count(len(PLAIN.each))
+    assert pictures.nth(3).evaluate("image => image.decode().then(() => image.naturalWidth)") > 20
 
 
 def test_findings_can_be_searched_and_chosen(opened, found):
@@ -329,6 +412,6 @@ def test_traces_can_be_looked_at_and_compared(opened, found):
 
 def test_no_other_study_is_in_it(found):
     data = b"".join(path.read_bytes() for path in found[0].rglob("*.js") if path.parent != found[0])
-    private = [b"secret", b"Audit of yesterday", b"annabell", b"gondolin", str(found[0].parent).encode()]
+    private = [b"secret", b"Secret", b"Audit of yesterday", b"annabell", b"gondolin", str(found[0].parent).encode()]
     for text in (*private, found[3][2].id[:8].encode()):
         assert text not in data, text

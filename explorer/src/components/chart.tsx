@@ -1,5 +1,6 @@
 // Charts: Vega-Lite specs that the server makes, drawn by the same vega as in reports. It is fetched with the first chart.
 import { useEffect, useRef, useState } from "preact/hooks";
+import { useReturns } from "../connection";
 
 export type Spec = Record<string, unknown>;
 
@@ -27,7 +28,10 @@ function vegaEmbed(): Promise<Embed> {
     const script = document.createElement("script");
     script.src = "vega.js";
     script.onload = () => resolve((window as unknown as { vegaEmbed: Embed }).vegaEmbed);
-    script.onerror = () => reject(new Error("vega.js cannot be loaded"));
+    script.onerror = () => {
+      loading = undefined; // the next chart tries again
+      reject(new Error("vega.js cannot be loaded"));
+    };
     document.head.append(script);
   });
   return loading;
@@ -49,6 +53,7 @@ export function Chart({ spec, title, onPick, signals = [], onSignal }: ChartProp
   const place = useRef<HTMLDivElement>(null);
   const [error, setError] = useState("");
   const text = JSON.stringify(spec);
+  const again = useReturns() && error ? 1 : 0; // what could not be drawn without the server is drawn when it is back
   const handlers = useRef({ onPick, onSignal });
   handlers.current = { onPick, onSignal };
   useEffect(() => {
@@ -74,7 +79,7 @@ export function Chart({ spec, title, onPick, signals = [], onSignal }: ChartProp
       gone = true;
       view?.finalize();
     };
-  }, [text]);
+  }, [text, again]);
   return (
     <figure class={onPick ? "chart pickable" : "chart"} aria-label={title}>
       {/* Thousands of marks say nothing to who hears them: the title and the tables do. */}

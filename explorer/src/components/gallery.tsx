@@ -1,13 +1,12 @@
 // The inputs of a run, or of two runs side by side: each with its image, its label and what was answered.
-import { useEffect } from "preact/hooks";
 import type { InputItem, PredictedAnswer, PredictionItem } from "../answers";
-import { resourceUrl, useAnswer } from "../api";
+import { useAnswer } from "../api";
 import { setQuery, useRoute } from "../router";
+import { InputPicture, NotShown, useInputs } from "./inputs";
 import { Part, useOffset } from "./listing";
 import { ErrorState, Loading } from "./states";
 
 const LIMIT = 24;
-const PAUSE = 1000; // milliseconds until data that are being opened are asked for again
 
 const SHOWN: Record<string, string> = {
   all: "all inputs",
@@ -118,7 +117,7 @@ function Inputs({ run, other, shown, order }: GalleryProps & { shown: string; or
     offset,
     limit: LIMIT,
   });
-  const pictures = useInputs(run, page?.rows.map((row) => row.index) ?? []);
+  const pictures = useInputs("/runs/{run}/inputs", { run }, page?.rows.map((row) => row.index) ?? []);
   if (error) return <ErrorState error={error} again={again} />;
   if (!page) return <Loading />;
   return (
@@ -133,12 +132,7 @@ function Inputs({ run, other, shown, order }: GalleryProps & { shown: string; or
           </button>
         )}
       </p>
-      {page.rows.length > 0 && pictures.sentence && (
-        <p class="notice" role="status">
-          {pictures.opening ? "" : "The inputs themselves are not shown. "}
-          <bdi>{pictures.sentence}</bdi>
-        </p>
-      )}
+      {page.rows.length > 0 && <NotShown seen={pictures} />}
       <Part
         part={page}
         limit={LIMIT}
@@ -158,44 +152,10 @@ function Inputs({ run, other, shown, order }: GalleryProps & { shown: string; or
   );
 }
 
-interface Seen {
-  items: Map<number, InputItem>;
-  sentence: string;
-  opening: boolean;
-}
-
-/** The inputs at these places, as soon as the server can show them. */
-function useInputs(run: string, places: number[]): Seen {
-  const { answer, error, again } = useAnswer(places.length ? "/runs/{run}/inputs" : null, { run, index: places.map(String) });
-  const opening = answer?.state === "opening";
-  useEffect(() => {
-    if (!opening) return;
-    const timer = setTimeout(again, PAUSE);
-    return () => clearTimeout(timer);
-  }, [opening, answer]);
-  return {
-    items: new Map((answer?.rows ?? []).map((item) => [item.index, item])),
-    sentence: error?.message ?? answer?.sentence ?? "",
-    opening,
-  };
-}
-
 function Card({ run, row, seen, both }: { run: string; row: PredictionItem; seen?: InputItem; both: boolean }) {
   return (
     <li class="input">
-      {seen?.picture ? (
-        <img
-          src={resourceUrl("/runs/{run}/inputs/{index}", { run, index: row.index })}
-          alt={`Input ${row.input}`}
-          title={seen.words}
-        />
-      ) : (
-        seen && (
-          <p class="numbers">
-            <bdi>{seen.words}</bdi>
-          </p>
-        )
-      )}
+      <InputPicture path="/runs/{run}/inputs/{index}" subject={{ run }} seen={seen} name={row.input} />
       <p class="dim">
         Input <bdi>{row.input}</bdi>
         {seen && seen.name !== "" && seen.name !== row.input && (

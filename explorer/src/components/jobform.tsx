@@ -1,8 +1,8 @@
 // Forms that start a job, and lists of jobs: what their pages have in common.
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import type { Job } from "../answers";
-import { useStartedJob } from "../jobs";
+import { useSeen, useStartedJob } from "../jobs";
 import { JobCard } from "./job";
 import { Part } from "./listing";
 
@@ -94,6 +94,12 @@ interface JobListProps {
 }
 
 export function JobList({ label, part, limit, nothing, onEnd, result }: JobListProps) {
+  const seen = useSeen();
+  const before = useRef(seen);
+  useEffect(() => {
+    if (seen && !before.current) onEnd(); // meanwhile another window may have started one
+    before.current = seen;
+  }, [seen]);
   return (
     <Part part={part} limit={limit} nothing={nothing}>
       <section aria-label={label}>

@@ -1,8 +1,11 @@
 // What a page shows when there is nothing else to show: an error, nothing, or not yet.
 import type { ComponentChildren } from "preact";
 import type { ApiError } from "../api";
+import { useLost } from "../connection";
 
 export function ErrorState({ error, again }: { error: ApiError; again?: () => void }) {
+  const lost = useLost();
+  if (lost && error.status === 0) return null; // the page says it once, at its head
   return (
     <div class="state error" role="alert">
       <p>

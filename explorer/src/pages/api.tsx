@@ -1,7 +1,8 @@
 // What the API answers: made of its own OpenAPI description.
 import { useEffect, useState } from "preact/hooks";
-import { ApiError } from "../api";
+import { ApiError, description } from "../api";
 import { ErrorState, Loading } from "../components/states";
+import { useReturns } from "../connection";
 
 interface Parameter {
   name: string;
@@ -19,14 +20,15 @@ interface Description {
 }
 
 export function ApiPage() {
-  const [description, setDescription] = useState<Description>();
+  const [known, setDescription] = useState<Description>();
   const [error, setError] = useState<ApiError>();
+  const returns = useReturns();
   useEffect(() => {
-    fetch("api/v1/openapi.json")
-      .then((response) => response.json())
-      .then(setDescription)
-      .catch(() => setError(new ApiError("The server of the explorer does not answer.", 0)));
-  }, []);
+    description<Description>().then(
+      (answer) => (setDescription(answer), setError(undefined)),
+      (failure: unknown) => setError(failure instanceof ApiError ? failure : new ApiError(String(failure), 0)),
+    );
+  }, [returns]);
   return (
     <>
       <h1>API</h1>
@@ -35,9 +37,9 @@ export function ApiPage() {
         <a href="api/v1/openapi.json">OpenAPI 3.1</a>. Errors are <code>{'{"error": "…"}'}</code> with a fitting status.
       </p>
       {error && <ErrorState error={error} />}
-      {!description && !error && <Loading />}
-      {description &&
-        Object.entries(description.paths).flatMap(([path, operations]) =>
+      {!known && !error && <Loading />}
+      {known &&
+        Object.entries(known.paths).flatMap(([path, operations]) =>
           Object.entries(operations).map(([method, operation]) => (
             <Endpoint path={path} method={method} operation={operation} />
           )),

@@ -1,7 +1,7 @@
 // Which model to take: accuracy, latency and size of all of them, the query language over them, and why others do not fit.
 import { useMemo, useRef } from "preact/hooks";
 import type { ChoiceAnswer, ChosenRow } from "../answers";
-import { useAnswer } from "../api";
+import { holdsAnswer, isLive, subjectsOf, useAnswer } from "../api";
 import { Chart, type Spec } from "../components/chart";
 import { PageLink } from "../components/link";
 import { Part, useOffset } from "../components/listing";
@@ -20,21 +20,25 @@ const NO_BRUSH = Object.fromEntries(BRUSH.map((name) => [name, ""]));
 export function ChoosePage() {
   const { query } = useRoute();
   const q = query.get("q") ?? "";
-  const sized = query.get("size") ?? "size";
+  const sized = (isLive() && query.get("size")) || "size"; // bundles have one picture of each two figures
   const axes = { x: query.get("x") ?? "latency", y: query.get("y") ?? "accuracy", size: sized === NONE ? "" : sized };
   const { answer, error, loading, again } = useAnswer("/choose", { q, ...axes });
   return (
     <>
       <h1>Choose</h1>
-      <QueryInput
-        value={q}
-        problem={answer?.problem ?? null}
-        onAsk={(value) => setQuery({ q: value.trim(), offset: "", ...NO_BRUSH })}
-      />
-      {!q && <Examples />}
+      {isLive() ? (
+        <QueryInput
+          value={q}
+          problem={answer?.problem ?? null}
+          onAsk={(value) => setQuery({ q: value.trim(), offset: "", ...NO_BRUSH })}
+        />
+      ) : (
+        <KeptQueries q={q} />
+      )}
+      {!q && isLive() && <Examples />}
       {error && <ErrorState error={error} again={again} />}
       {!answer && !error && <Loading what="Reading what was measured" />}
-      {answer && (answer.rows ? <Found answer={answer} q={q} axes={axes} busy={loading} /> : <Nothing />)}
+      {answer && (answer.rows + answer.never_run ? <Found answer={answer} q={q} axes={axes} busy={loading} /> : <Nothing />)}
     </>
   );
 }
@@ -54,6 +58,29 @@ const EXAMPLES = [
   ["the quickest with enough accuracy", "ON accuracy >= 80% ORDER BY latency"],
   ["all that answer within a millisecond", "ON latency <= 1 ms ORDER BY accuracy DESC LIMIT 50"],
 ] as const;
+
+/** The queries that whoever wrote a bundle chose. */
+function KeptQueries({ q }: { q: string }) {
+  const kept = subjectsOf("choose") ?? [];
+  return (
+    <>
+      <p>Chosen from the runs in this bundle; the store that they come from may have more.</p>
+      {kept.length > 0 && (
+        <nav aria-label="Queries">
+          <ul class="said">
+            {["", ...kept].map((text) => (
+              <li>
+                <a href={address("choose", { q: text })} aria-current={text === q ? "true" : undefined}>
+                  {text ? <code>{text}</code> : "All runs"}
+                </a>
+              </li>
+            ))}
+          </ul>
+        </nav>
+      )}
+    </>
+  );
+}
 
 function Examples() {
   return (
@@ -87,6 +114,8 @@ function Found({ answer, q, axes, busy }: FoundProps) {
     window.clearTimeout(timer.current);
     timer.current = window.setTimeout(() => setQuery({ ...rectangle(answer, value), offset: "" }, true), SETTLED);
   };
+  const offered = (name: "x" | "y") =>
+    answer.metrics.filter((metric) => holdsAnswer("/choose", { q, ...axes, [name]: metric }));
   const tabs: Tab[] = [
     { key: "models", title: "Models", content: () => <Rows answer={answer} q={q} axes={axes} brushed={brushed} /> },
   ];
@@ -102,11 +131,13 @@ function Found({ answer, q, axes, busy }: FoundProps) {
         {answer.problem && "The query was not answered, so that this is all there is: "}
         {answer.rows.toLocaleString("en")} {answer.rows === 1 ? "row" : "rows"}, each a model in a runtime; accuracy on {answer.inputs.toLocaleString("en")} inputs of{" "}
         <bdi>{answer.dataset}</bdi>.
+        {answer.never_run > 0 &&
+          ` ${answer.never_run.toLocaleString("en")} ${answer.never_run === 1 ? "model was" : "models were"} never run here: only claims, and what their files say, are known of ${answer.never_run === 1 ? "it" : "them"}.`}
       </p>
       <div class="bar">
-        <Axis name="x" title="Across" value={axes.x} metrics={answer.metrics} />
-        <Axis name="y" title="Upwards" value={axes.y} metrics={answer.metrics} />
-        <Axis name="size" title="Size of points" value={axes.size || NONE} metrics={answer.metrics} none />
+        <Axis name="x" title="Across" value={axes.x} metrics={offered("x")} />
+        <Axis name="y" title="Upwards" value={axes.y} metrics={offered("y")} />
+        {isLive() && <Axis name="size" title="Size of points" value={axes.size || NONE} metrics={answer.metrics} none />}
         {brushed && (
           <button type="button" onClick={() => setQuery({ offset: "", ...NO_BRUSH })}>
             Take all again
@@ -117,8 +148,13 @@ function Found({ answer, q, axes, busy }: FoundProps) {
         <Chart spec={spec} title={answer.title} signals={answer.x && answer.y ? ["brush"] : []} onSignal={brush} />
       </div>
       <p class="dim">
-        Draw a rectangle in the chart to see only the models in it; with the keyboard, say the same in a query:{" "}
-        <code>ON latency &lt;= 2 ms AND accuracy &gt;= 80%</code>.
+        Draw a rectangle in the chart to see only the models in it
+        {isLive() && (
+          <>
+            ; with the keyboard, say the same in a query: <code>ON latency &lt;= 2 ms AND accuracy &gt;= 80%</code>
+          </>
+        )}
+        .
       </p>
       <Tabs tabs={tabs} label="Answer" />
       <Notes title="What to know about this picture" notes={answer.notes} />

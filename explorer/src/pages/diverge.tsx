@@ -3,6 +3,7 @@ import type { DivergedSide, DivergenceFacts, FlippedInput } from "../answers";
 import { isLive, useAnswer } from "../api";
 import { Chart, type Spec } from "../components/chart";
 import { Moment, Tile } from "../components/figure";
+import { InputPicture, NotShown, type Seen, useInputs } from "../components/inputs";
 import { JobForm, JobList } from "../components/jobform";
 import { PageLink } from "../components/link";
 import { Part, useOffset } from "../components/listing";
@@ -184,8 +185,22 @@ function Causes({ answer }: { answer: DivergenceFacts }) {
   );
 }
 
-const FLIPS: Column<FlippedInput>[] = [
-  { key: "input", title: "Input", cell: (row) => <bdi class="wide">{row.input}</bdi> },
+const FLIPS = (id: string, seen: Seen): Column<FlippedInput>[] => [
+  {
+    key: "input",
+    title: "Input",
+    cell: (row) => (
+      <span class="flipped">
+        <InputPicture
+          path="/divergences/{id}/inputs/{index}"
+          subject={{ id }}
+          seen={row.index === null ? undefined : seen.items.get(row.index)}
+          name={row.input}
+        />
+        <bdi class="wide">{row.input}</bdi>
+      </span>
+    ),
+  },
   { key: "label", title: "Truth", number: true, cell: (row) => row.label ?? <span class="dim">not known</span> },
   { key: "a", title: "A says", number: true, cell: (row) => row.a ?? <span class="dim">–</span> },
   { key: "b", title: "B says", number: true, cell: (row) => row.b ?? <span class="dim">–</span> },
@@ -195,14 +210,24 @@ const FLIPS: Column<FlippedInput>[] = [
 function Flips({ id }: { id: string }) {
   const offset = useOffset();
   const { answer, error, again } = useAnswer("/divergences/{id}/flips", { id, offset, limit: LIMIT });
+  const places = (answer?.rows ?? []).map((row) => row.index ?? -1);
+  const seen = useInputs("/divergences/{id}/inputs", { id }, places.includes(-1) ? [0] : places); // of unknown places the server says why
   return (
     <section aria-label="Inputs that are answered differently">
       <h2>Inputs that are answered differently</h2>
       {error && <ErrorState error={error} again={again} />}
       {answer && (
-        <Part part={answer} limit={LIMIT} nothing={null}>
-          <Table label="Inputs that are answered differently" columns={FLIPS} rows={answer.rows} rowKey={(row) => row.input} />
-        </Part>
+        <>
+          <NotShown seen={seen} />
+          <Part part={answer} limit={LIMIT} nothing={null}>
+            <Table
+              label="Inputs that are answered differently"
+              columns={FLIPS(id, seen)}
+              rows={answer.rows}
+              rowKey={(row) => row.input}
+            />
+          </Part>
+        </>
       )}
     </section>
   );

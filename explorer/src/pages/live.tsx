@@ -1,7 +1,7 @@
 // Live: drop in an image, run it through several models at once, and see their answers side by side.
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { LiveResult } from "../answers";
-import { ApiError, get, resourceUrl, upload } from "../api";
+import { ApiError, download, get, resourceUrl, upload } from "../api";
 import { Loading } from "../components/states";
 import { setQuery, useRoute } from "../router";
 
@@ -43,7 +43,7 @@ export function LivePage() {
               <button
                 type="button"
                 aria-label={`Example ${index + 1}`}
-                onClick={() => fetch(exampleUrl(index)).then((answer) => answer.blob()).then(setImage)}
+                onClick={() => download("/live/examples/{index}", { index }).then(setImage, () => undefined)} // the page says why
               >
                 <img src={exampleUrl(index)} alt="" width={44} height={44} />
               </button>

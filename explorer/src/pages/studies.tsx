@@ -264,8 +264,11 @@ function PickedTrial({ name }: { name: string }) {
   useEffect(() => {
     const focused = document.activeElement;
     if (focused instanceof HTMLElement && !section.current?.contains(focused)) before.current = focused;
-    section.current?.scrollIntoView({ block: "nearest" });
     section.current?.focus({ preventScroll: true });
+  }, [trial]);
+  useEffect(() => {
+    // What arrives late is scrolled to, but never takes the focus from where the reader went meanwhile.
+    if (document.activeElement === section.current) section.current?.scrollIntoView({ block: "nearest" });
   }, [trial, Boolean(answer)]);
   const close = () => {
     pickTrial("");

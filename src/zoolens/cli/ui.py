@@ -95,7 +95,21 @@ async def _serve(settings: Settings, *, browser: bool) -> None:
 @click.option(
     "--audit", "audits", multiple=True, metavar="JOB", help="An audit of the explorer, or latest. Repeatable."
 )
-@click.option("--with-inputs", is_flag=True, help="Also the pictures of the runs' inputs.")
+@click.option(
+    "--diverge",
+    "divergences",
+    multiple=True,
+    metavar="JOB",
+    help="A comparison of two stacks of the explorer, or latest. Repeatable.",
+)
+@click.option(
+    "--query",
+    "queries",
+    multiple=True,
+    metavar="QUERY",
+    help="Its answer over the runs of --runs; without them, the runs that it lists. Repeatable.",
+)
+@click.option("--with-inputs", is_flag=True, help="Also the pictures of inputs.")
 @json_option
 @store_option("reads")
 def export(
@@ -107,11 +121,13 @@ def export(
     traces: tuple[str, ...],
     studies: tuple[str, ...],
     audits: tuple[str, ...],
+    divergences: tuple[str, ...],
+    queries: tuple[str, ...],
     with_inputs: bool,
     as_json: bool,
     store: str | None,
 ) -> None:
-    """Write a copy of the explorer with just these runs, traces, studies and audits to a new FOLDER.
+    """Write a copy of the explorer with just what is named here to a new FOLDER.
 
     It needs no server: open its index.html from a disk, or put it on any web server. Folders, host names and user names
     are removed, and nothing is in it about what was not named.
@@ -133,6 +149,8 @@ def export(
             traces=traces,
             studies=studies,
             audits=audits,
+            divergences=divergences,
+            queries=queries,
             with_inputs=with_inputs,
             store=store,
             progress=bars,
@@ -140,9 +158,15 @@ def export(
     if as_json:
         click.echo(json.dumps({**asdict(bundle), "folder": str(bundle.folder)}, indent=2))
         return
-    counts = {"run": bundle.runs, "trace": bundle.traces, "audit": bundle.audits}
-    words = [f"{count:,} {what}{'' if count == 1 else 's'}" for what, count in counts.items() if count]
-    words += [f"{bundle.studies:,} {'study' if bundle.studies == 1 else 'studies'}"] if bundle.studies else []
+    counts = (
+        (bundle.runs, "run", "runs"),
+        (bundle.traces, "trace", "traces"),
+        (bundle.audits, "audit", "audits"),
+        (bundle.divergences, "comparison of two stacks", "comparisons of two stacks"),
+        (bundle.studies, "study", "studies"),
+        (bundle.queries, "answered query", "answered queries"),
+    )
+    words = [f"{count:,} {one if count == 1 else several}" for count, one, several in counts if count]
     click.echo(f"Wrote {', '.join(words)} to {folder}: {bundle.files:,} files, {figure(bundle.bytes, 'B')}.")
     for note in bundle.notes:
         click.echo(note)

@@ -30,10 +30,10 @@ def data_origin(run: Run) -> DataOrigin:
     return DataOrigin(data, limit, seed)
 
 
-def data_changed(run: Run, data: str) -> DatasetError:
-    """What is said where the data have another content than they had for the run."""
+def data_changed(whose: str, data: str) -> DatasetError:
+    """What is said where the data have another content than they had. `whose`: such as "run 1a2b3c4d"."""
     return DatasetError(
-        f"The data at {data} are not those of run {run.id[:8]}: their content has changed.",
+        f"The data at {data} are not those of {whose}: their content has changed.",
         hint="Restore the data, or start a new evaluation.",
     )
 
@@ -44,5 +44,5 @@ def open_inputs(run: Run) -> Dataset:
     dataset = open_dataset(origin.data, limit=origin.limit, seed=origin.seed)
     if dataset.fingerprint() != run.dataset.fingerprint:
         dataset.close()
-        raise data_changed(run, origin.data)
+        raise data_changed(f"run {run.id[:8]}", origin.data)
     return dataset

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Final
 
 from zoolens.catalog.names import is_run
+from zoolens.comparisons.origins import DataOrigin
 from zoolens.datasets.base import Dataset
-from zoolens.datasets.opening import open_dataset
+from zoolens.datasets.opening import absolute_spec, open_dataset
 from zoolens.divergence.alignment import Aligned, Pair, aligned
 from zoolens.divergence.answer_causes import ASSUMED_FLOOR, causes_from_answers, random_causes
 from zoolens.divergence.answers import Answers, comparable, compare_answers, compared_kind
@@ -71,7 +72,9 @@ def diverge(
     with closing(open_dataset(spec, limit=chosen[0], seed=chosen[1])) as dataset:
         notes += _other_data(runs, dataset, (data, limit, seed))
         found = diverge_jobs(jobs[0], jobs[1], dataset, examined=examined, memory=memory, progress=watcher)
-    return replace(found, notes=(*notes, *found.notes))
+        fingerprint = dataset.fingerprint()
+    origin = DataOrigin(absolute_spec(spec), *chosen)
+    return replace(found, notes=(*notes, *found.notes), origin=origin, fingerprint=fingerprint)
 
 
 def diverge_jobs(

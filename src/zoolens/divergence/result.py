@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from zoolens.comparisons.origins import DataOrigin
 from zoolens.divergence.answers import Answers, OtherOutput
 from zoolens.divergence.causes import Cause, Kind, Parts
 from zoolens.divergence.inspection import Layer
@@ -33,7 +34,8 @@ class LayerFacts:
 @dataclass(frozen=True)
 class Divergence:
     """Where and why two sides part. `layers` are in order of computation; `first` is the first of them beyond its
-    floor. `output`: the output that floor, parts and causes are about, where it is not the main one. `floor`: what
+    floor. `origin`, `fingerprint`: where the inputs lie, and that of their content; None where nobody told where they
+    lie. `output`: the output that floor, parts and causes are about, where it is not the main one. `floor`: what
     rounding may do to it; it is assumed, not measured, where `measured_floor` is false. `parts`: the three parts of the
     difference on the worst input."""
 
@@ -51,6 +53,8 @@ class Divergence:
     notes: tuple[str, ...]
     memory: int
     output: OtherOutput | None = None
+    origin: DataOrigin | None = None
+    fingerprint: str = ""
 
     @property
     def relative_error(self) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Final
 
 from zoolens.divergence.answers import Answer
@@ -195,6 +196,9 @@ def as_data(divergence: Divergence) -> dict[str, Any]:
         "a": _side(divergence.a),
         "b": _side(divergence.b),
         "data": divergence.data,
+        "origin": None
+        if divergence.origin is None
+        else {**asdict(divergence.origin), "fingerprint": divergence.fingerprint},
         "differs": divergence.differs,
         "agrees": divergence.agrees,
         "verdict": headline(divergence),
@@ -214,7 +218,14 @@ def as_data(divergence: Divergence) -> dict[str, Any]:
                 for other in answers.others
             ],
             "flipped": [
-                {"input": row.name, "label": row.label, "a": row.a, "b": row.b, "error": _json(row.error)}
+                {
+                    "index": row.index,
+                    "input": row.name,
+                    "label": row.label,
+                    "a": row.a,
+                    "b": row.b,
+                    "error": _json(row.error),
+                }
                 for row in answers.flipped
             ],
         },

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
@@ -31,6 +32,11 @@ def forget_answers(store: StoreIdentity) -> None:
     for path in runs_path(store).parent.glob("*.zli"):
         with suppress(OSError):
             path.unlink()
+
+
+def forget_index(store: StoreIdentity) -> None:
+    """Delete everything that was kept of a store's index, for a store that is itself deleted."""
+    shutil.rmtree(runs_path(store).parent, ignore_errors=True)
 
 
 def runs_path(store: StoreIdentity) -> Path:

@@ -97,8 +97,9 @@ class Point:
 
 @dataclass(frozen=True)
 class Choice:
-    """`points`: at most `MOST_POINTS`, of `placed` rows that have both figures; `rows`: of the index. `x`, `y` and
-    `size` are None where no row has such a figure. `notes` say what the picture leaves out or mixes."""
+    """`points`: at most `MOST_POINTS`, of `placed` rows that have both figures; `rows`: of the index, of
+    which `never_run` are models that nobody ran, so that only claims and what their files say is known of them. `x`,
+    `y` and `size` are None where no row has such a figure. `notes` say what the picture leaves out or mixes."""
 
     points: tuple[Point, ...]
     x: Respect | None
@@ -107,6 +108,7 @@ class Choice:
     dataset: str
     inputs: int
     rows: int
+    never_run: int
     placed: int
     query: str = ""
     notes: tuple[str, ...] = ()
@@ -119,6 +121,7 @@ class Choice:
             "dataset": self.dataset,
             "inputs": self.inputs,
             "rows": self.rows,
+            "never_run": self.never_run,
             "placed": self.placed,
             "respects": {
                 name: None if respect is None else _respect_data(respect) for name, respect in respects.items()
@@ -235,6 +238,7 @@ def _choice(
         dataset=index.dataset.name,
         inputs=index.semantic.probes if index.semantic else 0,
         rows=len(index),
+        never_run=int(np.count_nonzero(index.rows.attribute("runtime").codes < 0)),
         placed=placed,
         query=query,
         notes=tuple(notes),

@@ -108,6 +108,8 @@ def _answering(context: Context, endpoint: Endpoint) -> Callable[[Request], Awai
         try:
             content = await _body(request, endpoint.upload_bytes or context.settings.body_bytes)
             query = _query(endpoint, request, content, lists)
+            if endpoint.needs_store:
+                context.store_file.check()
             if endpoint.stream:
                 return await _stream(endpoint.call(context, query))
             more = () if endpoint.upload_bytes is None else (content,)

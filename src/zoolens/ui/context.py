@@ -24,6 +24,7 @@ from zoolens.ui.model_index import ModelIndex
 from zoolens.ui.network_reader import NetworkReader
 from zoolens.ui.server_metrics import ServerWatcher
 from zoolens.ui.settings import Settings
+from zoolens.ui.store_file import StoreFile
 from zoolens.ui.trace_reader import TraceReader
 from zoolens.ui.zoo_listing import ZooListing
 
@@ -36,10 +37,11 @@ SORTED_BY: Final = (("top1", ""), ("latency_p50", batch_scope(1)))  # what lists
 class Context:
     """Threads share it. `runs` (see `store.browsing`) and `models.models()` look up what changed by themselves;
     `answers` reads what runs answered, input by input, and keeps the last few; `inputs` makes the inputs themselves
-    visible; `live` keeps models open."""
+    visible; `live` keeps models open; `store_file` knows whether the store's file is still there."""
 
     settings: Settings
     store: Store
+    store_file: StoreFile
     runs: RunIndex
     models: ModelIndex
     answers: AnswerReader
@@ -75,9 +77,12 @@ def make_context(
 ) -> Context:
     """A context over what is open already."""
     index, target = RunIndex(store), _store_name(settings)
+    file = StoreFile(resolve(settings.store).path)
     models, answers = ModelIndex(index, zoos), AnswerReader(store)
     traces, networks = TraceReader(store, target), NetworkReader(store, target)
-    return Context(settings, store, index, models, answers, inputs, jobs, live, _watcher(settings), traces, networks)
+    return Context(
+        settings, store, file, index, models, answers, inputs, jobs, live, _watcher(settings), traces, networks
+    )
 
 
 def _watcher(settings: Settings) -> ServerWatcher | None:

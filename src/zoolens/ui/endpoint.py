@@ -98,7 +98,8 @@ class Endpoint:
 
     `call(context, query)` gives an `answer`; with `upload_bytes` it is `call(context, query, content)` and the body, of
     at most so many bytes, is the content. `answer` may be `File`. `stream` endpoints have an asynchronous iterator of
-    `Event` objects as their call, and `answer` is what the events hold. `status`: of a good answer.
+    `Event` objects as their call, and `answer` is what the events hold. `status`: of a good answer. `needs_store`: what
+    needs none is answered even if the store's file is gone.
     """
 
     path: str
@@ -110,6 +111,7 @@ class Endpoint:
     stream: bool = False
     upload_bytes: int | None = None
     status: int = 200
+    needs_store: bool = True
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -64,6 +64,16 @@ class InputsSeen:
     inputs: tuple[ShownInput, ...] = ()
 
 
+@dataclass(frozen=True)
+class InputSource:
+    """Which inputs somebody speaks of. `fingerprint`: of their content. `whose`: such as "run 1a2b3c4d"."""
+
+    whose: str
+    origin: DataOrigin
+    fingerprint: str
+    count: int
+
+
 class InputReader:
     """Use as a context manager; threads may share it. `allowed`: folders in which data may lie; those that come with
     zoolens need none."""
@@ -87,39 +97,49 @@ class InputReader:
     def look(self, run: Run, indices: Sequence[int], *, patience: float = _PATIENCE) -> InputsSeen:
         """The inputs of a run at these places, or why they cannot be seen. Waits no longer than `patience` seconds for
         data that are being opened."""
-        if any(not 0 <= index < run.inputs for index in indices):
-            raise NotFound(f"Run {run.id[:8]} has {run.inputs:,} inputs; they are counted from 0.")
+        whose = f"run {run.id[:8]}"
+        _check_places(whose, run.inputs, indices)
         try:
             origin = data_origin(run)
-            self._check(origin)
-            return self._look(run, origin, indices, patience)
+        except ZoolensError as error:
+            return InputsSeen(InputState.UNAVAILABLE, str(error))
+        source = InputSource(whose, origin, run.dataset.fingerprint, run.inputs)
+        return self.look_into(source, indices, patience=patience)
+
+    def look_into(self, source: InputSource, indices: Sequence[int], *, patience: float = _PATIENCE) -> InputsSeen:
+        """The same for inputs of which it is known where they lie, whoever answered them."""
+        _check_places(source.whose, source.count, indices)
+        try:
+            self._check(source)
+            return self._look(source, indices, patience)
         except ZoolensError as error:
             return InputsSeen(InputState.UNAVAILABLE, str(error))
 
-    def _check(self, origin: DataOrigin) -> None:
+    def _check(self, source: InputSource) -> None:
+        origin = source.origin
         try:
             check_data(origin.data, self._allowed)
         except RequestError as error:
             raise RequestError(
-                f"The explorer may not read the data of this run, {origin.data[:_WORDS]!r}.",
+                f"The explorer may not read the data of {source.whose}, {origin.data[:_WORDS]!r}.",
                 status=error.status,
                 hint="Start it with `zoolens ui --allow FOLDER` for a folder that they lie in.",
             ) from error
 
-    def _look(self, run: Run, origin: DataOrigin, indices: Sequence[int], patience: float) -> InputsSeen:
-        fingerprint = run.dataset.fingerprint
+    def _look(self, source: InputSource, indices: Sequence[int], patience: float) -> InputsSeen:
+        origin, fingerprint = source.origin, source.fingerprint
         if indices and (kept := self._all_kept(fingerprint, indices)):
             return InputsSeen(InputState.READY, inputs=kept)
         for _ in range(2):  # once more where the files have changed since they were opened
             data = self._data(origin)
             if not data.wait(patience):
-                what = "Whether the data are still those of the run is being checked"
+                what = f"Whether the data are still those of {source.whose} is being checked"
                 return InputsSeen(InputState.OPENING, f"{what}, which takes a while for large data.")
             known = data.fingerprint() == fingerprint
             read = self._read(origin, data, indices if known else ())
             if read is not None:
                 if not known:
-                    raise data_changed(run, origin.data)
+                    raise data_changed(source.whose, origin.data)
                 self._keep(fingerprint, read)
                 return InputsSeen(InputState.READY, inputs=read)
         raise RequestError("The files of the data change while they are read.", hint="Try again later.")
@@ -167,6 +187,11 @@ class InputReader:
             self._kept.update({(fingerprint, shown.index): shown for shown in inputs})
             while len(self._kept) > KEPT:
                 self._kept.popitem(last=False)
+
+
+def _check_places(whose: str, count: int, indices: Sequence[int]) -> None:
+    if any(not 0 <= index < count for index in indices):
+        raise NotFound(f"{whose[:1].upper()}{whose[1:]} has {count:,} inputs; they are counted from 0.")
 
 
 class _OpenData:

@@ -8,10 +8,13 @@ from itertools import combinations
 from typing import Any, Final
 
 from zoolens.errors import UnknownName, ZoolensError
+from zoolens.queries.api import index_for, query
+from zoolens.queries.parser import parse
+from zoolens.queries.reference import task_category
 from zoolens.store.records import ANSWERING_KINDS, Run, RunKind
 from zoolens.store.store import Store
 from zoolens.tracing.stored import find_trace
-from zoolens.ui.jobs.folder import JobFolder, JobState, job_folder, job_folders
+from zoolens.ui.jobs.folder import JobFolder, JobState, job_folders
 from zoolens.ui.jobs.outputs import printed_by
 
 LATEST: Final = "latest"
@@ -26,7 +29,8 @@ Pair = tuple[str, str]
 class Wanted:
     """What a user names. `runs`: ids, beginnings of ids, "last", or names of models with * and ?, narrowed by `data`
     and `runtime` (patterns too; without `runs` they stand alone). `compare`: pairs of runs. `traces`: as `zoolens trace
-    show` takes them. `studies`: names. `audits`: ids of jobs, or "latest"."""
+    show` takes them. `studies`: names. `audits`, `divergences`: ids of jobs, or "latest". `queries`: in the query
+    language, answered over the chosen runs, or where no runs are named over those that their answers list."""
 
     runs: tuple[str, ...] = ()
     data: str | None = None
@@ -35,6 +39,13 @@ class Wanted:
     traces: tuple[str, ...] = ()
     studies: tuple[str, ...] = ()
     audits: tuple[str, ...] = ()
+    divergences: tuple[str, ...] = ()
+    queries: tuple[str, ...] = ()
+
+    @property
+    def narrows(self) -> bool:
+        """Whether runs are narrowed by their data or runtime."""
+        return self.data is not None or self.runtime is not None
 
 
 @dataclass(frozen=True)
@@ -46,6 +57,8 @@ class Chosen:
     traces: tuple[Run, ...]
     studies: tuple[str, ...]
     audits: tuple[JobFolder, ...]
+    divergences: tuple[JobFolder, ...] = ()
+    queries: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     @property
@@ -70,22 +83,26 @@ def choose(store: Store, wanted: Wanted) -> Chosen:
             raise ZoolensError(
                 f"{a.id[:8]} and {b.id[:8]} were not run on the same inputs.", hint="Compare runs on the same data."
             )
-    runs = _unique([*_runs(store, wanted), *(run for pair in compared for run in pair)])
+    queries = tuple(dict.fromkeys(text.strip() for text in wanted.queries))
+    runs = _unique(
+        [*_runs(store, wanted), *_runs_answering(store, wanted, queries), *(run for pair in compared for run in pair)]
+    )
     traces = _unique(find_trace(store, name) for name in wanted.traces)
     studies = tuple(dict.fromkeys(_study(store, name) for name in wanted.studies))
-    audits = tuple({audit.id: audit for audit in map(_audit, wanted.audits)}.values())
-    if not (runs or traces or studies or audits):
+    audits = _jobs("audit", "audit", "Audit", wanted.audits)
+    divergences = _jobs("diverge", "comparison of two stacks", "Diverge", wanted.divergences)
+    if not (runs or traces or studies or audits or divergences):
         raise ZoolensError(
             "Nothing was chosen for the bundle.",
-            hint="Name runs (--runs last, --runs 'demo:*'), --trace, --study or --audit latest.",
+            hint="Name runs (--runs last, --runs 'demo:*'), --query, --trace, --study, --audit or --diverge.",
         )
     pairs, notes = _pairs(runs, [(a.id, b.id) for a, b in compared])
-    return Chosen(tuple(runs), pairs, tuple(traces), studies, audits, tuple(notes))
+    return Chosen(tuple(runs), pairs, tuple(traces), studies, audits, divergences, queries, tuple(notes))
 
 
 def _runs(store: Store, wanted: Wanted) -> Iterator[Run]:
     narrowed: dict[str, Any] = {"dataset": wanted.data, "runtime": wanted.runtime}
-    narrows = wanted.data is not None or wanted.runtime is not None
+    narrows = wanted.narrows
     for name in wanted.runs or (("*",) if narrows else ()):
         if not _PATTERN.intersection(name):
             yield _answering(store, name)
@@ -97,6 +114,20 @@ def _runs(store: Store, wanted: Wanted) -> Iterator[Run]:
                 hint="`zoolens runs` lists what there is.",
             )
         yield from listed
+
+
+def _runs_answering(store: Store, wanted: Wanted, queries: Sequence[str]) -> Iterator[Run]:
+    """The runs that the answers of the queries list, where no runs are named for them to choose from."""
+    if wanted.runs or wanted.narrows:
+        return
+    for text in queries:
+        parsed = parse(text)
+        answer = query(text, store=index_for(parsed, store, task_category(parsed.task)))
+        listed = (*answer.matches, *answer.misses, *(() if answer.reference is None else (answer.reference,)))
+        ran = dict.fromkeys(match.row.key for match in listed if match.row.runtime is not None)
+        if not ran:
+            raise ZoolensError(f"No run answers {text[:200]!r}.", hint="Name the runs to choose from: --runs 'demo:*'.")
+        yield from (_answering(store, key) for key in ran)
 
 
 def _answering(store: Store, name: str) -> Run:
@@ -113,19 +144,18 @@ def _study(store: Store, name: str) -> str:
     return name
 
 
-def _audit(name: str) -> JobFolder:
-    done = [job for job in job_folders() if job.asked().get("kind") == "audit" and job.state is JobState.DONE]
-    if name == LATEST and done:
-        return done[0]
-    folder = job_folder(name)
-    if folder is None or folder.path not in [job.path for job in done]:
-        raise UnknownName(
-            "audit",
-            name,
-            [job.id for job in done],
-            hint=None if done else "The page Audit of `zoolens ui` starts one, and keeps what it found.",
-        )
-    return folder
+def _jobs(kind: str, what: str, page: str, names: Sequence[str]) -> tuple[JobFolder, ...]:
+    """Finished jobs of a kind by their ids, or "latest". `what` it is in words; `page` starts it."""
+    done = [job for job in job_folders() if job.asked().get("kind") == kind and job.state is JobState.DONE]
+    by_id = {job.id: job for job in done}
+    chosen: dict[str, JobFolder] = {}
+    for name in names:
+        job = done[0] if name == LATEST and done else by_id.get(name)
+        if job is None:
+            hint = None if done else f"The page {page} of `zoolens ui` starts one, and keeps what it found."
+            raise UnknownName(what, name, list(by_id), hint=hint)
+        chosen[job.id] = job
+    return tuple(chosen.values())
 
 
 def _pairs(runs: Sequence[Run], named: Sequence[Pair]) -> tuple[tuple[Pair, ...], list[str]]:

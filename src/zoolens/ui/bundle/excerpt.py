@@ -18,6 +18,7 @@ from zoolens.catalog.names import bare, parse
 from zoolens.crosstrain.study.explanation.filed import filed_explanations
 from zoolens.errors import ZoolensError
 from zoolens.graph.structure import kept_structure
+from zoolens.index.indexpaths import forget_index
 from zoolens.store.excerpt import left_out, write_excerpt
 from zoolens.store.store import Store, open_store
 from zoolens.tracing.recorded import is_recording
@@ -56,8 +57,9 @@ def chosen_context(store: Store, chosen: Chosen, *, allowed: Sequence[Path] = ()
             chosen.studies,
             _explained(store, chosen.studies),
         )
-        for audit in chosen.audits:
-            shutil.copytree(audit.path, place / "jobs" / audit.id)
+        stack.callback(forget_index, target)
+        for job in (*chosen.audits, *chosen.divergences):
+            shutil.copytree(job.path, place / "jobs" / job.id)
         settings = Settings(store=place / _NAME)
         own = [entry for entry in entries if entry.full_ref in chosen.models]
         live, jobs = stack.enter_context(LiveModels()), JobBoard(settings, place / "jobs")

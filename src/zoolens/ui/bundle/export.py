@@ -22,7 +22,10 @@ from zoolens.ui.bundle.packs import PackWriter
 from zoolens.ui.bundle.recording import Recorder
 from zoolens.ui.bundle.redaction import Redaction
 from zoolens.ui.bundle.requests import is_recorded
+from zoolens.ui.context import Context
 from zoolens.ui.resources import endpoints
+from zoolens.ui.resources.choose import ChooseQuery
+from zoolens.ui.resources.choose import choose as choose_by
 
 FORMAT: Final = 1  # of what the index says
 _INDEX: Final = "index.html"
@@ -44,6 +47,8 @@ class Bundle:
     traces: int
     studies: int
     audits: int
+    divergences: int
+    queries: int
     files: int
     bytes: int
     notes: tuple[str, ...]
@@ -59,18 +64,33 @@ def export_bundle(
     traces: Sequence[str] = (),
     studies: Sequence[str] = (),
     audits: Sequence[str] = (),
+    divergences: Sequence[str] = (),
+    queries: Sequence[str] = (),
     with_inputs: bool = False,
     store: Store | str | Path | None = None,
     progress: Progress | None = None,
 ) -> Bundle:
-    """Write the explorer with just these runs, traces, studies and audits to a folder, which must not exist or be
-    empty. It opens from any web server and from a disk, and appears whole or not at all.
+    """Write the explorer with just these runs, traces, studies, audits, comparisons of two stacks and answers to
+    queries to a folder, which must not exist or be empty. It opens from any web server and from a disk, and appears
+    whole or not at all.
 
     `runs`: ids, the beginnings of ids, "last", or names of models with * and ?; `data` and `runtime` narrow the latter.
-    `compare`: pairs of runs; without one, all pairs on the same data where they are few. `audits`: ids of jobs of the
-    explorer, or "latest". `with_inputs`: also the pictures of the runs' inputs, up to a thousand of each run.
+    `compare`: pairs of runs; without one, all pairs on the same data where they are few. `audits`, `divergences`: ids
+    of jobs of the explorer, or "latest". `queries`: in the query language, answered over the chosen runs alone, or
+    where none are named over those that the answers list. `with_inputs`: also the pictures of the inputs of runs and
+    comparisons, up to a thousand of each.
     """
-    wanted = Wanted(tuple(runs), data, runtime, tuple(compare), tuple(traces), tuple(studies), tuple(audits))
+    wanted = Wanted(
+        tuple(runs),
+        data,
+        runtime,
+        tuple(compare),
+        tuple(traces),
+        tuple(studies),
+        tuple(audits),
+        tuple(divergences),
+        tuple(queries),
+    )
     with borrowed_store(store, must_exist=True) as opened, _new_folder(Path(folder)) as building:
         chosen = choose(opened, wanted)
         _write(opened, chosen, building, with_inputs=with_inputs, progress=progress or Silent())
@@ -81,6 +101,8 @@ def export_bundle(
         traces=len(chosen.traces),
         studies=len(chosen.studies),
         audits=len(chosen.audits),
+        divergences=len(chosen.divergences),
+        queries=len(chosen.queries),
         files=len(sizes),
         bytes=sum(sizes),
         notes=chosen.notes,
@@ -110,8 +132,9 @@ def _write(store: Store, chosen: Chosen, folder: Path, *, with_inputs: bool, pro
     _write_explorer(folder)
     writer = PackWriter(folder)
     recorded = [endpoint for resource in endpoints().values() for endpoint in resource if is_recorded(endpoint)]
-    allowed = data_folders(chosen.runs) if with_inputs else ()
+    allowed = data_folders(chosen) if with_inputs else ()
     with chosen_context(store, chosen, allowed=allowed) as (context, networks):
+        _check_queries(context, chosen)
         redaction = Redaction(other_runs(store, context))
         recorder = Recorder(context, networks, chosen, writer, redaction)
         progress.begin("bundle", "recording", len(recorded), "questions")
@@ -129,8 +152,21 @@ def _write(store: Store, chosen: Chosen, folder: Path, *, with_inputs: bool, pro
         "traces": [run.id for run in chosen.traces],
         "studies": [redaction.text(name) for name in chosen.studies],
         "audit": [audit.id for audit in chosen.audits],
+        "diverge": [job.id for job in chosen.divergences],
+        "choose": [redaction.text(text) for text in chosen.queries] if chosen.runs else [],
     }
     writer.close({"format": FORMAT, "version": __version__, "subjects": subjects, "endpoints": kept})
+
+
+def _check_queries(context: Context, chosen: Chosen) -> None:
+    """Refuse a query that the chosen runs do not answer: its page would show something else."""
+    for text in chosen.queries:
+        problem = choose_by(context, ChooseQuery.model_validate({"q": text})).problem
+        if problem is not None:
+            raise ZoolensError(
+                f"The query {text[:200]!r} cannot be answered from the chosen runs alone: {problem.message}",
+                hint=problem.hint or "Choose the runs that it is about, too.",
+            )
 
 
 def _write_explorer(folder: Path) -> None:

@@ -1,10 +1,11 @@
-"""The inputs of runs in a bundle: none of them, unless whoever writes it says so."""
+"""The inputs of runs and comparisons in a bundle: none of them, unless whoever writes it says so."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import parse_qsl
@@ -13,10 +14,11 @@ from zoolens.comparisons.answer_pages import AnswerOrder
 from zoolens.comparisons.origins import data_origin
 from zoolens.errors import ZoolensError
 from zoolens.progress import Progress
-from zoolens.store.records import Run
+from zoolens.ui.bundle.chosen import Chosen
 from zoolens.ui.bundle.recording import Recorder, is_error
 from zoolens.ui.endpoint import Endpoint, File
-from zoolens.ui.resources import run_answers, run_inputs
+from zoolens.ui.jobs.outputs import printed_by
+from zoolens.ui.resources import divergences, run_answers, run_inputs
 
 MOST_INPUTS: Final = 1_000  # of one run
 _FIRST: Final = 300  # inputs in each order, where a run has more than can be taken
@@ -26,82 +28,108 @@ _LEFT_OUT: Final = "Whoever wrote this bundle left them out."
 _PREDICTIONS: Final = "/runs/{run}/predictions"
 
 
-def data_folders(runs: Iterable[Run]) -> list[Path]:
-    """The folders in which the data of these runs lie: somebody who exports inputs may read them."""
-    folders: set[Path] = set()
-    for run in runs:
+@dataclass(frozen=True)
+class _Subject:
+    """A run or a comparison of two stacks whose inputs can be shown. `field`: what a request names it by."""
+
+    endpoint: Endpoint
+    picture: Endpoint
+    field: str
+    id: str
+    inputs: int
+
+    def asked(self, **more: Any) -> dict[str, Any]:
+        return {self.field: self.id, **more}
+
+
+def data_folders(chosen: Chosen) -> list[Path]:
+    """The folders in which the data of the runs and comparisons lie: somebody who exports inputs may read them."""
+    named: list[str] = []
+    for run in chosen.runs:
         with suppress(ZoolensError):
-            place, _, options = data_origin(run).data.partition("?")
-            named = (place, place.partition(":")[2], *(value for _, value in parse_qsl(options)))
-            paths = [path for path in map(Path, named) if path.is_absolute() and path.exists()]
-            folders |= {path if path.is_dir() else path.parent for path in paths}
+            named.append(data_origin(run).data)
+    origins = [printed_by(job).get("origin") for job in chosen.divergences]
+    named += [str(origin["data"]) for origin in origins if isinstance(origin, dict)]
+    folders: set[Path] = set()
+    for data in named:
+        place, _, options = data.partition("?")
+        parts = (place, place.partition(":")[2], *(value for _, value in parse_qsl(options)))
+        paths = [path for path in map(Path, parts) if path.is_absolute() and path.exists()]
+        folders |= {path if path.is_dir() else path.parent for path in paths}
     return sorted(folders)
 
 
 def inputs_left_out(recorder: Recorder) -> dict[str, Any]:
     """What the index says of inputs where there are none."""
-    endpoint, _ = _endpoints()
-    kept: dict[str, Any] = {"defaults": {}, "picked": "index", "answers": {}}
-    for run in recorder.chosen.runs:
-        answer = {"run": run.id, "state": "unavailable", "sentence": _LEFT_OUT, "rows": []}
-        kept["answers"][recorder.key(endpoint, {"run": run.id})] = recorder.write(answer)
-    return {endpoint.template: kept} if kept["answers"] else {}
+    kept: dict[str, Any] = {}
+    answer = {"state": "unavailable", "sentence": _LEFT_OUT, "rows": []}
+    for subject in _subjects(recorder):
+        _keep(kept, recorder, subject, answer)
+    return kept
 
 
 def recorded_inputs(recorder: Recorder, progress: Progress) -> dict[str, Any]:
     """What the index says of inputs that were recorded."""
-    endpoint, picture = _endpoints()
-    kept: dict[str, Any] = {"defaults": {}, "picked": "index", "answers": {}}
-    files: dict[str, str] = {}
-    for run in recorder.chosen.runs:
-        places = _places(recorder, run)
-        progress.begin("bundle", f"inputs of {run.id[:8]}", len(places), "inputs")
-        answer = _looked_at(recorder, endpoint, run, places, progress)
-        kept["answers"][recorder.key(endpoint, {"run": run.id})] = recorder.write(answer)
+    kept: dict[str, Any] = {}
+    for subject in _subjects(recorder):
+        places = _places(recorder, subject)
+        progress.begin("bundle", f"inputs of {subject.id[:8]}", len(places), "inputs")
+        answer = _looked_at(recorder, subject, places, progress)
+        _keep(kept, recorder, subject, answer)
+        files = kept.setdefault(subject.picture.template, {"defaults": {}, "files": {}})["files"]
         for row in answer["rows"]:
-            if row["picture"]:
-                asked = {"run": run.id, "index": row["index"]}
-                shown = recorder.asked(picture, asked)
-                if isinstance(shown, File):
-                    name = recorder.writer.add_file(shown.content, shown.media_type)
-                    files[recorder.key(picture, asked)] = name
+            shown = recorder.asked(subject.picture, subject.asked(index=row["index"])) if row["picture"] else None
+            if isinstance(shown, File):
+                name = recorder.writer.add_file(shown.content, shown.media_type)
+                files[recorder.key(subject.picture, subject.asked(index=row["index"]))] = name
         progress.end()
-    return {endpoint.template: kept, picture.template: {"defaults": {}, "files": files}} if kept["answers"] else {}
+    return kept
 
 
-def _endpoints() -> tuple[Endpoint, Endpoint]:
-    several, one = run_inputs.ENDPOINTS
-    return several, one
+def _keep(kept: dict[str, Any], recorder: Recorder, subject: _Subject, answer: dict[str, Any]) -> None:
+    template = subject.endpoint.template
+    answers = kept.setdefault(template, {"defaults": {}, "picked": "index", "answers": {}})["answers"]
+    answers[recorder.key(subject.endpoint, subject.asked())] = recorder.write(answer)
 
 
-def _places(recorder: Recorder, run: Run) -> list[int]:
-    """Which inputs are taken: all, or those that come first in each order in which somebody may look at them."""
-    if run.inputs <= MOST_INPUTS:
-        return list(range(run.inputs))
+def _subjects(recorder: Recorder) -> Iterator[_Subject]:
+    for run in recorder.chosen.runs:
+        yield _Subject(*run_inputs.ENDPOINTS, "run", run.id, run.inputs)
+    several, one = (endpoint for endpoint in divergences.ENDPOINTS if "/inputs" in endpoint.template)
+    for job in recorder.chosen.divergences:
+        yield _Subject(several, one, "id", job.id, int(printed_by(job)["answers"]["inputs"]))
+
+
+def _places(recorder: Recorder, subject: _Subject) -> list[int]:
+    """Which inputs are taken: all, or those that come first in each order in which somebody may look at them. Of a
+    comparison, only those that are answered differently are shown."""
+    if subject.field != "run":
+        flipped = printed_by(recorder.context.jobs.job(subject.id))["answers"]["flipped"]
+        return [row["index"] for row in flipped if row.get("index") is not None][:MOST_INPUTS]
+    if subject.inputs <= MOST_INPUTS:
+        return list(range(subject.inputs))
     endpoint = next(one for one in run_answers.ENDPOINTS if one.template == _PREDICTIONS)
-    others = [b for a, b in recorder.chosen.pairs if a == run.id]
+    others = [b for a, b in recorder.chosen.pairs if a == subject.id]
     asked = [{"order": order, "shown": shown} for order in AnswerOrder for shown in ("all", "wrong")]
     asked += [{"other": b, "order": "disagreement", "shown": "disagreeing"} for b in others]
     first: dict[int, None] = {}
     for parameters in asked:
-        answer = recorder.asked(endpoint, {"run": run.id, "limit": _FIRST, **parameters})
+        answer = recorder.asked(endpoint, {"run": subject.id, "limit": _FIRST, **parameters})
         first |= dict.fromkeys(row["index"] for row in (() if is_error(answer) else answer["rows"]))
     return sorted(list(first)[:MOST_INPUTS]) or list(range(MOST_INPUTS))
 
 
-def _looked_at(
-    recorder: Recorder, endpoint: Endpoint, run: Run, places: list[int], progress: Progress
-) -> dict[str, Any]:
+def _looked_at(recorder: Recorder, subject: _Subject, places: list[int], progress: Progress) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
-    answer: dict[str, Any] = {}
+    answer: dict[str, Any] = {"state": "unavailable", "sentence": "", "rows": []}
     for some in _chunks(places):
-        answer = _waited_for(recorder, endpoint, {"run": run.id, "index": some})
+        answer = _waited_for(recorder, subject.endpoint, subject.asked(index=some))
         if answer["state"] != "ready":
             break
         rows += answer["rows"]
         progress.advance(len(some))
-    if rows and len(places) < run.inputs:
-        answer["sentence"] = f"This bundle has {len(places):,} of {run.inputs:,} inputs: the first of each order."
+    if rows and subject.field == "run" and len(places) < subject.inputs:
+        answer["sentence"] = f"This bundle has {len(places):,} of {subject.inputs:,} inputs: the first of each order."
     return {**answer, "rows": rows}
 
 
@@ -111,7 +139,7 @@ def _waited_for(recorder: Recorder, endpoint: Endpoint, parameters: dict[str, An
     while True:
         answer: dict[str, Any] = recorder.asked(endpoint, parameters)
         if is_error(answer):
-            return {"run": parameters["run"], "state": "unavailable", "sentence": answer["error"], "rows": []}
+            return {"state": "unavailable", "sentence": answer["error"], "rows": []}
         if answer["state"] != "opening" or time.monotonic() > until:
             return answer
         time.sleep(_PAUSE)

@@ -18,7 +18,14 @@ from zoolens.ui.endpoint import MOST_ROWS, Endpoint, File, status_of
 
 ROWS_AT_ONCE: Final = 250  # in one piece of a list
 _COUNTED: Final = ("rows", "facets", "offset", "total")  # parts of an answer that the browser makes
-_IDENTITIES: Final = ("id", "ref", "index", "name", "trial")  # fields that tell one row of a list from the others
+_IDENTITIES: Final = (
+    "key",
+    "id",
+    "ref",
+    "index",
+    "name",
+    "trial",
+)  # fields that tell one row of a list from the others
 
 Row = Any  # nearly always the fields of an object; some lists have plain texts
 
@@ -140,7 +147,7 @@ class _Table:
             "count": len(self.rows),
             "size": ROWS_AT_ONCE,
             "rows": pieces,
-            "search": [self._searched(row) for row in shared] if "q" in self.endpoint.query.model_fields else None,
+            "search": [self._searched(row) for row in shared] if self._has_search else None,
             "fields": {name: [_field(row, name) for row in shared] for name in self._filtered},
             "facets": facets,
             "parts": {} if not self.rows else self._parts(first or {}),
@@ -149,10 +156,16 @@ class _Table:
         return self.recorder.writer.add(about)
 
     @property
+    def _has_search(self) -> bool:
+        return self.listing.searched and "q" in self.endpoint.query.model_fields
+
+    @property
     def _filtered(self) -> list[str]:
         """Fields of rows that a request can be narrowed by, beside words and facets."""
-        since = (self.listing.since,) if self.listing.since else ()
-        return list(dict.fromkeys([*self.listing.patterns.values(), *self.listing.equals.values(), *since]))
+        listing = self.listing
+        since = (listing.since,) if listing.since else ()
+        named = (listing.patterns, listing.equals, listing.ranges)
+        return list(dict.fromkeys([*(name for fields in named for name in fields.values()), *since]))
 
     def _whole(self, parameters: Parameters) -> dict[str, Any]:
         """The answer to a request with the rows of all its pages."""
@@ -244,11 +257,13 @@ def _described(endpoint: Endpoint, listing: Listing) -> dict[str, Any]:
     """What the browser must know to narrow a list: which fields name what it is about, and which narrow it."""
     fields = endpoint.query.model_fields
     lists = [name for name, info in fields.items() if isinstance(_plain_default(info), list)]
-    narrowing = [*lists, *(name for name in ("q", "since", "until") if name in fields)]
+    words = ("q", "since", "until") if listing.searched else ()
+    narrowing = [*lists, *(name for name in words if name in fields), *listing.ranges]
     return {
         "narrowing": list(dict.fromkeys([*narrowing, *listing.equals, *parts(endpoint)])),
         "patterns": dict(listing.patterns),
         "equals": dict(listing.equals),
+        "ranges": dict(listing.ranges),
         "since": listing.since,
         "last": list(listing.last),
     }

@@ -20,12 +20,14 @@ from zoolens.comparisons.answer_pages import AnswersWithin, order_of_answers
 from zoolens.crosstrain.study.report.plane_chart import plane_names
 from zoolens.errors import ZoolensError
 from zoolens.present.text import clean
+from zoolens.queries.metrics import ALIASES
 from zoolens.store.browsing import figures_stored
 from zoolens.store.records import RunKind
 from zoolens.ui.bundle.chosen import Chosen
 from zoolens.ui.context import Context
 from zoolens.ui.endpoint import Answer, Endpoint, File, Paged
 from zoolens.ui.jobs.outputs import printed_by
+from zoolens.ui.resources.choose import ChooseQuery, choose
 from zoolens.ui.resources.model import ModelQuery, model
 from zoolens.ui.resources.run_answers import PredictionsQuery
 from zoolens.ui.resources.studies import study_findings
@@ -33,16 +35,19 @@ from zoolens.ui.resources.studies import study_findings
 Parameters = dict[str, Any]
 Subjects = Callable[[Context, Chosen], Iterable[Parameters]]
 
+X, Y = (str(ChooseQuery.model_fields[name].default) for name in "xy")  # what models are compared by, unless asked
 PAGING: Final = ("offset", "limit")
 MOST_PARTS: Final = 100
 MOST_PLANES: Final = 400  # pictures of one study's space
+MOST_REDRAWN: Final = 200  # runs that can be chosen from by other figures than the usual ones
 LEFT_OUT: Final = {  # first parts of paths, or whole ones -> why no bundle has them
-    "choose": "a query asks a whole store",
+    "choose/completions": "queries are typed where there is a server",
     "jobs": "jobs need a server",
     "services": "what runs now needs a server",
     "live": "models need a server",
     "comparison/finding": "it is about a job",
-    "divergences": "they are what jobs found",
+    "divergences/{id}/inputs": "`inputs` sees to it",
+    "divergences/{id}/inputs/{index}": "`inputs` sees to it",
     "runs/{run}/json": "the page shows the same",
     "runs/{run}/inputs": "`inputs` sees to it",
     "runs/{run}/inputs/{index}": "`inputs` sees to it",
@@ -81,6 +86,23 @@ def _of_audits(_: Context, chosen: Chosen) -> Iterator[Parameters]:
         yield from ({"id": audit.id, "finding": clean(finding["id"])} for finding in printed_by(audit)["findings"])
 
 
+def _of_divergences(_: Context, chosen: Chosen) -> Iterator[Parameters]:
+    yield {}
+    yield from ({"id": job.id} for job in chosen.divergences)
+
+
+def _of_choices(context: Context, chosen: Chosen) -> Iterator[Parameters]:
+    """Every query, and all runs without one, by every two of the usual figures where the runs are few."""
+    if not chosen.runs:
+        return
+    for q in ("", *chosen.queries):
+        named = [name for name in choose(context, ChooseQuery.model_validate({"q": q})).metrics if name in ALIASES]
+        few = len(chosen.runs) <= MOST_REDRAWN
+        yield from ({"q": q, "x": x, "y": y} for x in named for y in named if few and x != y)
+        if not few or not {X, Y} <= set(named):
+            yield {"q": q, "x": X, "y": Y}
+
+
 def _of_traces(_: Context, chosen: Chosen) -> Iterator[Parameters]:
     yield {}
     yield from ({"run": run.id} for run in chosen.traces)
@@ -109,6 +131,8 @@ SUBJECTS: Final[Mapping[str, Subjects]] = {
     "history": _of_models,
     "networks": _of_networks,
     "audits": _of_audits,
+    "divergences": _of_divergences,
+    "choose": _of_choices,
     "traces": _of_traces,
     "study": _of_studies,
 }
@@ -117,6 +141,8 @@ SUBJECTS: Final[Mapping[str, Subjects]] = {
 @dataclass(frozen=True)
 class Listing:
     """How a list is searched in the browser. `search`: the fields of a row whose words `q` looks through; none: all.
+    `searched`: whether `q` is a search at all; otherwise it says what the list is about. `ranges`: fields of the query
+    that end in _low or _high, and the numbers of rows that they limit.
     `patterns`: fields of the query that name a field of the row with * and ?. `equals`: those that are compared with a
     field of the row, such as "ours.answer". `since`: the field of a row that `since` and `until` are compared with.
     `usual`: what is meant where a facet is not chosen. `last`: numbers of the answer that say how many rows come last,
@@ -124,6 +150,8 @@ class Listing:
     that another request lists: for lists that are too long to be asked again for each order."""
 
     search: tuple[str, ...] = ()
+    searched: bool = True
+    ranges: Mapping[str, str] = field(default_factory=dict)
     patterns: Mapping[str, str] = field(default_factory=dict)
     equals: Mapping[str, str] = field(default_factory=dict)
     since: str = ""
@@ -155,6 +183,10 @@ LISTINGS: Final[Mapping[str, Listing]] = {
     "/models": Listing(search=("ref", "description", "licence", "formats", "runtimes", "datasets")),
     "/traces": Listing(search=("model", "inputs", "runtime", "id"), patterns={"model": "model", "runtime": "runtime"}),
     "/studies": Listing(search=("name",)),
+    "/choose/rows": Listing(
+        searched=False,
+        ranges={"x_low": "x_value", "x_high": "x_value", "y_low": "y_value", "y_high": "y_value"},
+    ),
     "/audits/{id}/findings": Listing(search=("title", "rule", "architecture", "models", "evidence")),
 }
 

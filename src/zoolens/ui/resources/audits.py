@@ -13,8 +13,8 @@ from zoolens.present.text import clean
 from zoolens.ui.context import Context
 from zoolens.ui.endpoint import Answer, Endpoint, NotFound, Paged, Query, Shown
 from zoolens.ui.facets import Facet, facet_column, faceted
-from zoolens.ui.jobs.outputs import printed_by
-from zoolens.ui.resources.jobs import Job, job_of
+from zoolens.ui.jobs.folder import JobFolder
+from zoolens.ui.resources.jobs import Job, JobList, job_of, jobs, printed_by_kind
 
 _LONGEST: Final = 200  # letters of a search or of a value
 _KIND: Final = "audit"
@@ -35,18 +35,9 @@ SeverityName = Literal["high", "medium", "low", "info"]
 _GRAVEST_FIRST: Final[tuple[SeverityName, ...]] = ("high", "medium", "low", "info")
 
 
-class AuditList(Answer):
+def audits(context: Context, query: Paged) -> JobList:
     """Audits that were started from the explorer, newest first."""
-
-    total: int
-    rows: list[Job]
-
-
-def audits(context: Context, query: Paged) -> AuditList:
-    jobs = [folder for folder in context.jobs.jobs() if folder.asked().get("kind") == _KIND]
-    return AuditList(
-        total=len(jobs), rows=[job_of(folder) for folder in jobs[query.offset : query.offset + query.limit]]
-    )
+    return jobs(context, query, _KIND)
 
 
 class AuditQuery(Query):
@@ -200,15 +191,12 @@ def _finding(printed: Mapping[str, Any], finding_id: str) -> Mapping[str, Any]:
     raise NotFound("This audit has no such finding.")
 
 
-def _audit(context: Context, job_id: str) -> tuple[Any, dict[str, Any]]:
-    folder = context.jobs.job(job_id)
-    if folder.asked().get("kind") != _KIND:
-        raise NotFound("This job is no audit.")
-    return folder, printed_by(folder)
+def _audit(context: Context, job_id: str) -> tuple[JobFolder, dict[str, Any]]:
+    return printed_by_kind(context, job_id, _KIND, "This job is no audit.")
 
 
 ENDPOINTS: Final = (
-    Endpoint("/audits", "Audits of zoos, newest first", Paged, AuditList, audits),
+    Endpoint("/audits", "Audits of zoos, newest first", Paged, JobList, audits),
     Endpoint("/audits/{id}", "One audit: how many findings of each severity", AuditQuery, AuditSummary, audit),
     Endpoint("/audits/{id}/findings", "What an audit found", FindingsQuery, FindingPage, findings),
     Endpoint(

@@ -81,8 +81,9 @@ class ShownRespect(Answer):
 
 
 class ChoiceAnswer(Answer):
-    """`problem`: why the query was not answered; what is shown then is the whole index. `explanation`: what EXPLAIN
-    says. `metrics`: what rows can be compared by."""
+    """`rows`: models in runtimes that were measured. `never_run`: models that nobody ran, of which only claims and what
+    their files say is known. `problem`: why the query was not answered; what is shown
+    then is the whole index. `explanation`: what EXPLAIN says. `metrics`: what rows can be compared by."""
 
     query: Shown
     problem: Problem | None
@@ -91,6 +92,7 @@ class ChoiceAnswer(Answer):
     dataset: Shown
     inputs: int
     rows: int
+    never_run: int
     x: ShownRespect | None
     y: ShownRespect | None
     size: ShownRespect | None
@@ -103,7 +105,8 @@ class ChoiceAnswer(Answer):
 
 
 class ChosenRow(Answer):
-    """One row of the index. `run`: its id in the store, or "" where it was never run."""
+    """One row of the index. `run`: its id in the store, or "" where it was never run. `x` and `y` are the figures with
+    their intervals in words, `x_value` and `y_value` in the store's units."""
 
     key: Shown
     ref: Shown
@@ -112,6 +115,8 @@ class ChosenRow(Answer):
     standing: str
     x: Shown
     y: Shown
+    x_value: float
+    y_value: float
     size: Shown
     equal: Shown
     front: bool
@@ -196,7 +201,8 @@ def choose(context: Context, query: ChooseQuery) -> ChoiceAnswer:
             notes=[*choice.notes, *(() if answer is None else answer.notes)],
             dataset=choice.dataset,
             inputs=choice.inputs,
-            rows=choice.rows,
+            rows=choice.rows - choice.never_run,
+            never_run=choice.never_run,
             x=_respect(choice.x),
             y=_respect(choice.y),
             size=_respect(choice.size),
@@ -305,6 +311,8 @@ def _row(point: Point, choice: Choice, asked: _Asked, equal: str) -> ChosenRow:
         standing="" if point.standing is Standing.INDEXED else str(point.standing),
         x=_words(point.x, point.x_low, point.x_high, choice.x),
         y=_words(point.y, point.y_low, point.y_high, choice.y),
+        x_value=point.x,
+        y_value=point.y,
         size=_words(point.size, None, None, choice.size),
         equal=equal,
         front=point.front,

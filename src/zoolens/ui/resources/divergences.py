@@ -7,31 +7,28 @@ from typing import Any, Final
 
 from pydantic import Field
 
+from zoolens.comparisons.origins import DataOrigin
 from zoolens.divergence.page import growth_chart
 from zoolens.divergence.words import layer_table
 from zoolens.present.charts import themed
 from zoolens.ui.context import Context
-from zoolens.ui.endpoint import Answer, Endpoint, NotFound, Paged, Query, Shown
-from zoolens.ui.jobs.outputs import printed_by
-from zoolens.ui.resources.jobs import Job, job_of
+from zoolens.ui.endpoint import Answer, Endpoint, File, NotFound, Paged, Query, Shown
+from zoolens.ui.input_reader import InputSource, InputsSeen, InputState
+from zoolens.ui.jobs.folder import JobFolder
+from zoolens.ui.resources.jobs import Job, JobList, job_of, jobs, printed_by_kind
+from zoolens.ui.resources.run_inputs import MOST_INPUTS, Place, SeenInputs, picture_seen, seen_inputs
 from zoolens.ui.word_tables import WordTable, word_table
 
 _KIND: Final = "diverge"
 _MOST_SENTENCES: Final = 100
+_UNKNOWN: Final = InputsSeen(
+    InputState.UNAVAILABLE, "An earlier version of zoolens made this comparison and did not note where its inputs lie."
+)
 
 
-class DivergenceList(Answer):
+def divergences(context: Context, query: Paged) -> JobList:
     """Comparisons of two stacks that were started from the explorer, newest first."""
-
-    total: int
-    rows: list[Job]
-
-
-def divergences(context: Context, query: Paged) -> DivergenceList:
-    jobs = [folder for folder in context.jobs.jobs() if folder.asked().get("kind") == _KIND]
-    return DivergenceList(
-        total=len(jobs), rows=[job_of(folder) for folder in jobs[query.offset : query.offset + query.limit]]
-    )
+    return jobs(context, query, _KIND)
 
 
 class DivergenceQuery(Query):
@@ -129,9 +126,11 @@ class FlipsQuery(Paged):
 
 
 class FlippedInput(Answer):
-    """An input that the two answer differently. Classes are numbers; null where there is none. `apart`: how far the two
-    answers are apart."""
+    """An input that the two answer differently. `index`: its place, by which /divergences/{id}/inputs knows it; null of
+    comparisons by earlier versions. Classes are numbers; null where there is none. `apart`: how far the two answers are
+    apart."""
 
+    index: int | None
     input: Shown
     label: int | None
     a: int | None
@@ -153,6 +152,7 @@ def flips(context: Context, query: FlipsQuery) -> FlipPage:
         offset=query.offset,
         rows=[
             FlippedInput(
+                index=row.get("index"),
                 input=row["input"],
                 label=_class(row["label"]),
                 a=_class(row["a"]),
@@ -168,18 +168,62 @@ def _class(number: int) -> int | None:
     return number if number >= 0 else None
 
 
-def _divergence(context: Context, job_id: str) -> tuple[Any, dict[str, Any]]:
-    folder = context.jobs.job(job_id)
-    if folder.asked().get("kind") != _KIND:
-        raise NotFound("This job compares no two stacks.")
-    printed = printed_by(folder)
+def _divergence(context: Context, job_id: str) -> tuple[JobFolder, dict[str, Any]]:
+    folder, printed = printed_by_kind(context, job_id, _KIND, "This job compares no two stacks.")
     if "sentences" not in printed:
         raise NotFound("This job was done by an earlier version of zoolens.", hint="Start it again.")
     return folder, printed
 
 
+# --- the inputs themselves
+
+
+class FlipInputsQuery(DivergenceQuery):
+    index: list[Place] = Field([], max_length=MOST_INPUTS, description="The places of the inputs, counted from 0.")
+
+
+def flip_inputs(context: Context, query: FlipInputsQuery) -> SeenInputs:
+    source = _source(context, query.id)
+    seen = _UNKNOWN if source is None else context.inputs.look_into(source, query.index)
+    return seen_inputs(seen)
+
+
+class FlipPictureQuery(DivergenceQuery):
+    index: Place = Field(description="The place of the input, counted from 0.")
+
+
+def flip_picture(context: Context, query: FlipPictureQuery) -> File:
+    source = _source(context, query.id)
+    seen = _UNKNOWN if source is None else context.inputs.look_into(source, [query.index])
+    return picture_seen(seen, f"Input {query.index} of this comparison", lasting=True)
+
+
+def _source(context: Context, job_id: str) -> InputSource | None:
+    """Where the inputs of a comparison lie; None where it does not say so, as those of earlier versions do not."""
+    _, printed = _divergence(context, job_id)
+    origin = printed.get("origin")
+    if not isinstance(origin, dict):
+        return None
+    where = DataOrigin(str(origin["data"]), origin["limit"], origin["seed"])
+    return InputSource("this comparison", where, str(origin["fingerprint"]), int(printed["answers"]["inputs"]))
+
+
 ENDPOINTS: Final = (
-    Endpoint("/divergences", "Comparisons of two stacks, newest first", Paged, DivergenceList, divergences),
+    Endpoint("/divergences", "Comparisons of two stacks, newest first", Paged, JobList, divergences),
     Endpoint("/divergences/{id}", "Where two stacks part, and why", DivergenceQuery, DivergenceFacts, divergence),
     Endpoint("/divergences/{id}/flips", "Inputs that two stacks answer differently", FlipsQuery, FlipPage, flips),
+    Endpoint(
+        "/divergences/{id}/inputs",
+        "Inputs of a comparison, as far as they can be seen",
+        FlipInputsQuery,
+        SeenInputs,
+        flip_inputs,
+    ),
+    Endpoint(
+        "/divergences/{id}/inputs/{index}",
+        "One input of a comparison as a small image",
+        FlipPictureQuery,
+        File,
+        flip_picture,
+    ),
 )

@@ -15,6 +15,7 @@ from zoolens.ui.context import Context
 from zoolens.ui.endpoint import Answer, Endpoint, Event, File, NotFound, Paged, Query, Shown
 from zoolens.ui.jobs.folder import JobFolder, JobState
 from zoolens.ui.jobs.kinds import KINDS, JobParameters
+from zoolens.ui.jobs.outputs import printed_by
 
 _LOOK: Final = 0.3  # seconds between two looks at a job that somebody follows
 _STEP: Final = 1 << 16  # bytes of progress that are read at a time
@@ -64,11 +65,20 @@ class JobProgress(Answer):
     message: Shown
 
 
-def jobs(context: Context, query: Paged) -> JobList:
-    folders = context.jobs.jobs()
+def jobs(context: Context, query: Paged, kind: str | None = None) -> JobList:
+    """The jobs of one kind, or of all."""
+    folders = [folder for folder in context.jobs.jobs() if kind is None or folder.asked().get("kind") == kind]
     return JobList(
         total=len(folders), rows=[job_of(folder) for folder in folders[query.offset : query.offset + query.limit]]
     )
+
+
+def printed_by_kind(context: Context, job_id: str, kind: str, refusal: str) -> tuple[JobFolder, dict[str, Any]]:
+    """A job and what it printed. NotFound: it is of another kind, which `refusal` says, or it has printed nothing."""
+    folder = context.jobs.job(job_id)
+    if folder.asked().get("kind") != kind:
+        raise NotFound(refusal)
+    return folder, printed_by(folder)
 
 
 def job(context: Context, query: JobQuery) -> Job:
@@ -187,10 +197,28 @@ def _starting(kind: type[JobParameters]) -> Endpoint:
 
 
 ENDPOINTS: Final = (
-    Endpoint("/jobs", "Jobs, newest first", Paged, JobList, jobs),
+    Endpoint("/jobs", "Jobs, newest first", Paged, JobList, jobs, needs_store=False),
     *map(_starting, KINDS),
-    Endpoint("/jobs/{id}", "One job", JobQuery, Job, job),
-    Endpoint("/jobs/{id}", "Cancel a job; what it measured is kept", JobQuery, Job, cancel, method="DELETE"),
-    Endpoint("/jobs/{id}/output", "What the command of a job printed, as JSON", JobQuery, File, output),
-    Endpoint("/jobs/{id}/events", "Progress of a job, as it comes", JobEventsQuery, JobProgress, events, stream=True),
+    Endpoint("/jobs/{id}", "One job", JobQuery, Job, job, needs_store=False),
+    Endpoint(
+        "/jobs/{id}",
+        "Cancel a job; what it measured is kept",
+        JobQuery,
+        Job,
+        cancel,
+        method="DELETE",
+        needs_store=False,
+    ),
+    Endpoint(
+        "/jobs/{id}/output", "What the command of a job printed, as JSON", JobQuery, File, output, needs_store=False
+    ),
+    Endpoint(
+        "/jobs/{id}/events",
+        "Progress of a job, as it comes",
+        JobEventsQuery,
+        JobProgress,
+        events,
+        stream=True,
+        needs_store=False,
+    ),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, Literal
@@ -15,7 +16,7 @@ from zoolens.store.records import Observation
 from zoolens.store.scopes import batch_scope
 from zoolens.ui.context import Context
 from zoolens.ui.endpoint import Answer, Endpoint, Paged, Query, Shown
-from zoolens.ui.facets import Facet, facet_column, faceted
+from zoolens.ui.facets import Facet, FacetColumn, FacetValue, facet_column, faceted
 from zoolens.ui.figures import Figure, figure_named, listed_figures
 from zoolens.ui.model_index import ModelRow, Models
 
@@ -34,7 +35,7 @@ class ModelsQuery(Paged):
     zoo: list[str] = Field([], description="Names of zoos.")
     task: list[str] = Field([], description="Tasks; an empty text means that it is not told.")
     format: list[str] = Field([], description="Formats of the files.")
-    licence: list[str] = Field([], description="Licences; an empty text means that none is told.")
+    licence: list[str] = Field([], description="Licences, in any case; an empty text means that none is told.")
     size: list[str] = Field([], description="Numbers of parameters: <1M, 1M-10M, 10M-100M, >100M, or empty.")
     measured: list[Literal["yes", "no"]] = Field([], description="Whether the store has an evaluation.")
     sort: Sort = Field(
@@ -154,12 +155,19 @@ def _search(known: Models, key: tuple[tuple[str, ...], Chosen]) -> Found:
 
 
 def _found(known: Models, words: tuple[str, ...], chosen: Chosen) -> Found:
-    columns = known.derived("facets", lambda: {name: facet_column(map(of, known.rows)) for name, of in _FACETS.items()})
+    columns = known.derived("facets", lambda: _columns(known))
+    spellings = known.derived("licences", lambda: _spellings(known))
+    wanted, told = dict(chosen), {}
+    for value in wanted.get("licence", ()):
+        told[spellings.get(value.casefold(), value)] = value
+    if told:
+        wanted["licence"] = frozenset(told)
     fitting = np.ones(len(known.rows), np.bool_)
     texts = known.derived("texts", lambda: [row.text for row in known.rows])
     for word in words:
         fitting &= np.array([word in text for text in texts], np.bool_)
-    mask, facets = faceted(fitting, columns, dict(chosen))
+    mask, facets = faceted(fitting, columns, wanted)
+    facets = [_as_asked(facet, told) if facet.name == "licence" else facet for facet in facets]
     places = np.flatnonzero(mask)
     if words:  # those whose names have the words come first
         names = known.derived("names", lambda: [row.ref.lower() for row in known.rows])
@@ -167,6 +175,27 @@ def _found(known: Models, words: tuple[str, ...], chosen: Chosen) -> Found:
         named = np.all([[word in name for name in fitting_names] for word in words], axis=0)
         places = places[np.argsort(~named, kind="stable")]
     return places, facets
+
+
+def _columns(known: Models) -> dict[str, FacetColumn]:
+    columns = {name: facet_column(map(of, known.rows)) for name, of in _FACETS.items() if name != "licence"}
+    spellings = known.derived("licences", lambda: _spellings(known))
+    licences = facet_column((spellings[row.licence.casefold()],) for row in known.rows)
+    return {name: columns.get(name, licences) for name in _FACETS}
+
+
+def _spellings(known: Models) -> dict[str, str]:
+    """The most frequent spelling of each licence, by the licence in small letters: zoos write Apache-2.0 and apache-2.0
+    of the same one."""
+    counts = Counter(row.licence for row in known.rows)
+    ordered = sorted(counts, key=lambda licence: (counts[licence], licence))
+    return {licence.casefold(): licence for licence in ordered}
+
+
+def _as_asked(facet: Facet, told: Mapping[str, str]) -> Facet:
+    """A facet whose chosen values are spelt as they were asked for, so that the page sees that they are chosen."""
+    values = [FacetValue(value=told.get(one.value, one.value), count=one.count) for one in facet.values]
+    return Facet(name=facet.name, values=values)
 
 
 def _sorted(known: Models, places: Places, sort: Sort) -> Places:

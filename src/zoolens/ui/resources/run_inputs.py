@@ -13,7 +13,7 @@ from pydantic import Field
 from zoolens.store.records import Run
 from zoolens.ui.context import Context
 from zoolens.ui.endpoint import Answer, Endpoint, File, NotFound, Query, RequestError, Shown
-from zoolens.ui.input_reader import InputState
+from zoolens.ui.input_reader import InputsSeen, InputState
 from zoolens.ui.resources.runs import LONGEST
 
 MOST_INPUTS: Final = 100
@@ -36,20 +36,25 @@ class InputItem(Answer):
     picture: bool
 
 
-class RunInputs(Answer):
+class SeenInputs(Answer):
     """`state`: while it is "opening", ask again in a second. `sentence`: why there are no inputs, or not yet."""
 
-    run: str
     state: InputState
     sentence: Shown
     rows: list[InputItem]
 
 
+class RunInputs(SeenInputs):
+    run: str
+
+
 def inputs(context: Context, query: InputsQuery) -> RunInputs:
     run = context.store.run(query.run)
-    seen = context.inputs.look(run, query.index)
-    return RunInputs(
-        run=run.id,
+    return RunInputs(run=run.id, **dict(seen_inputs(context.inputs.look(run, query.index))))
+
+
+def seen_inputs(seen: InputsSeen) -> SeenInputs:
+    return SeenInputs(
         state=seen.state,
         sentence=seen.sentence,
         rows=[
@@ -67,12 +72,17 @@ class PictureQuery(Query):
 def picture(context: Context, query: PictureQuery) -> File:
     run = context.store.run(query.run)
     seen = context.inputs.look(run, [query.index])
+    return picture_seen(seen, f"Input {query.index} of run {run.id[:8]}", lasting=_is_whole(query.run, run))
+
+
+def picture_seen(seen: InputsSeen, name: str, *, lasting: bool) -> File:
+    """The picture of the one input that was looked at."""
     if seen.state is not InputState.READY:
         raise RequestError(seen.sentence, status=503 if seen.state is InputState.OPENING else 409)
     (shown,) = seen.inputs
     if shown.png is None:
-        raise NotFound(f"Input {query.index} of run {run.id[:8]} is no image: {shown.words}")
-    return File(shown.png, "image/png", lasting=_is_whole(query.run, run))
+        raise NotFound(f"{name} is no image: {shown.words}")
+    return File(shown.png, "image/png", lasting=lasting)
 
 
 def _is_whole(name: str, run: Run) -> bool:

@@ -1,0 +1,63 @@
+// The inputs themselves, of a run or of a comparison of two stacks: as images, or in words.
+import { useEffect } from "preact/hooks";
+import type { InputItem } from "../answers";
+import { type Parameters, resourceUrl, useAnswer } from "../api";
+
+const PAUSE = 1000; // milliseconds until data that are being opened are asked for again
+
+export interface Seen {
+  items: Map<number, InputItem>;
+  sentence: string;
+  opening: boolean;
+}
+
+/** The inputs at these places, as soon as the server can show them. */
+export function useInputs(
+  path: "/runs/{run}/inputs" | "/divergences/{id}/inputs",
+  subject: Parameters,
+  places: number[],
+): Seen {
+  const { answer, error, again } = useAnswer(places.length ? path : null, { ...subject, index: places.map(String) });
+  const opening = answer?.state === "opening";
+  useEffect(() => {
+    if (!opening) return;
+    const timer = setTimeout(again, PAUSE);
+    return () => clearTimeout(timer);
+  }, [opening, answer]);
+  return {
+    items: new Map((answer?.rows ?? []).map((item) => [item.index, item])),
+    sentence: error?.message ?? answer?.sentence ?? "",
+    opening,
+  };
+}
+
+/** Says why the inputs are not there, or not yet. */
+export function NotShown({ seen }: { seen: Seen }) {
+  if (!seen.sentence) return null;
+  return (
+    <p class="notice" role="status">
+      {seen.opening ? "" : "The inputs themselves are not shown. "}
+      <bdi>{seen.sentence}</bdi>
+    </p>
+  );
+}
+
+interface PictureProps {
+  path: "/runs/{run}/inputs/{index}" | "/divergences/{id}/inputs/{index}";
+  subject: Parameters;
+  seen?: InputItem;
+  /** What the input was called when it was answered. */
+  name: string;
+}
+
+export function InputPicture({ path, subject, seen, name }: PictureProps) {
+  if (!seen) return null;
+  if (!seen.picture) {
+    return (
+      <p class="numbers">
+        <bdi>{seen.words}</bdi>
+      </p>
+    );
+  }
+  return <img src={resourceUrl(path, { ...subject, index: seen.index })} alt={`Input ${name}`} title={seen.words} />;
+}
