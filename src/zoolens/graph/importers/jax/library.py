@@ -85,13 +85,23 @@ def _computed(walk: JaxWalk, equation: Any, operands: list[Operand]) -> list[Ope
             return folded
     shapes = tuple(tuple(variable.aval.shape) for variable in equation.outvars)
     given = tuple(tuple(variable.aval.shape) for variable in equation.invars)
-    call = JaxCall(walk, equation.primitive.name, tuple(operands), dict(equation.params), given, shapes)
+    kinds = "".join(_kind(variable.aval.dtype) for variable in equation.invars)
+    call = JaxCall(walk, equation.primitive.name, tuple(operands), dict(equation.params), given, kinds, shapes)
     handler = PRIMITIVES.get(equation.primitive.name)
     if handler is not None and len(shapes) == 1:
         return [handler(call)]
     first = call.unknown()
     rest = enumerate(shapes[1:], start=1)
     return [first, *(call.add("output_of", first, shape=shape, index=index) for index, shape in rest)]
+
+
+def _kind(dtype: Any) -> str:
+    """The kind of number, as numpy writes it. Types that JAX adds, as bfloat16, are of the kind that they extend."""
+    import jax.numpy as jnp
+
+    if jnp.issubdtype(dtype, jnp.floating):
+        return "f"
+    return str(getattr(dtype, "kind", "V"))
 
 
 def _folded(walk: JaxWalk, equation: Any, operands: list[Operand]) -> list[Operand] | None:
@@ -102,7 +112,7 @@ def _folded(walk: JaxWalk, equation: Any, operands: list[Operand]) -> list[Opera
     ]
     try:
         results = equation.primitive.bind(*arrays, **equation.params)
+        listed = results if equation.primitive.multiple_results else [results]
+        return [walk.constant(np.asarray(result)) for result in listed]  # keys of random numbers cannot be arrays
     except Exception:  # a primitive of somebody else's may raise anything: it is then translated as the others are
         return None
-    listed = results if equation.primitive.multiple_results else [results]
-    return [walk.constant(np.asarray(result)) for result in listed]

@@ -17,6 +17,25 @@ def _same(call: JaxCall) -> Operand:
     return call.operands[0]
 
 
+def _converted(call: JaxCall) -> Operand:
+    """A conversion between real types changes nothing here; one that would cut off fractions stays unknown."""
+    kind = np.dtype(call.settings["new_dtype"]).kind
+    if kind == "b" and call.kinds[0] != "b":
+        return call.add("compare", call.value(), kind="!=", scalar=0.0)
+    cuts = kind in "iu" and call.kinds[0] not in "iub" and not _is_rounded(call)
+    return call.unknown() if cuts else call.operands[0]
+
+
+def _is_rounded(call: JaxCall) -> bool:
+    operand = call.operands[0]
+    return not isinstance(operand, Leaf) and call.walk.maker(operand).op in ("compare", "floor", "ceil")
+
+
+def _divided(call: JaxCall) -> Operand:
+    """Whole numbers lose their fractions, which the division of the vocabulary does not do."""
+    return _QUOTIENT(call) if call.kinds[0] not in "iu" else call.unknown()
+
+
 def _one(op: str) -> Handler:
     return lambda call: call.add(op, call.value())
 
@@ -296,10 +315,13 @@ def _sum_pool(call: JaxCall) -> Operand:
     return call.add("mul", pool, scalar=float(prod(found[1]["kernel"])))
 
 
+_QUOTIENT: Final = _two("div", ordered=True)
+
 PRIMITIVES: Final[dict[str, Handler]] = {
-    **dict.fromkeys(("convert_element_type", "copy", "copy_p", "stop_gradient", "reduce_precision"), _same),
+    "convert_element_type": _converted,
+    **dict.fromkeys(("copy", "copy_p", "stop_gradient", "reduce_precision"), _same),
     "add": _two("add"), "add_any": _two("add"), "sub": _two("sub", ordered=True), "mul": _two("mul"),
-    "div": _two("div", ordered=True), "max": _two("maximum"), "min": _two("minimum"), "pow": _two("pow", ordered=True),
+    "div": _divided, "max": _two("maximum"), "min": _two("minimum"), "pow": _two("pow", ordered=True),
     "integer_pow": _integer_power, "erfc": _erfc, "log1p": _log1p, "expm1": _expm1, "clamp": _clamp,
     **{name: _one(op) for name, op in (
         ("neg", "neg"), ("exp", "exp"), ("log", "log"), ("tanh", "tanh"), ("logistic", "sigmoid"), ("erf", "erf"),

@@ -100,6 +100,29 @@ def test_arrangements_and_matrices():
     assert "unknown" not in ops(end)
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda scale, x: scale * x.astype(jnp.int32),
+        lambda scale, x: scale * jax.lax.div(jnp.floor(x).astype(jnp.int32), 2),
+        lambda scale, x: scale * jax.random.bernoulli(jax.random.key(0), 0.5, x.shape) * x,
+    ],
+)
+def test_what_cannot_be_computed_is_unknown_and_not_left_out(function):
+    given = lambda values, x: function(*values, x)  # noqa: E731
+    graph = graph_of_jax_function(given, [("scale", draw(4))], [draw(1, 4)], "function")
+    assert "unknown" in ops(graph)
+
+
+def test_conversions_that_keep_the_value_are_left_out():
+    def function(scale, x):
+        return scale * (x.astype(bool) * 2.0 + jnp.floor(x).astype(jnp.int32)) + x.astype(jnp.bfloat16)
+
+    x = np.array([[0.0, 1.5, -2.5, 4.0]], np.float32)
+    raw, _ = graphs(function, {"scale": draw(4)}, x)
+    assert "unknown" not in ops(raw)
+
+
 def test_a_decision_by_numbers_is_refused():
     with pytest.raises(ModelError, match="decides by numbers"):
         graphs(lambda x: x if x.sum() > 0 else -x, {}, draw(1, 4))

@@ -48,6 +48,7 @@ class JaxCall:
     operands: tuple[Operand, ...]
     settings: dict[str, Any]
     given: tuple[Shape, ...]  # of the operands, as JAX has them
+    kinds: str  # the kind of number of each operand, as numpy writes it: f, i, u, b … ("V" for what numpy has not)
     shapes: tuple[Shape, ...]  # of the results
 
     @property
