@@ -49,11 +49,12 @@ def write_excerpt(
 
 def left_out(store: Store, excerpt: Store) -> list[str]:
     """The ids of the runs, of every kind, that a store has and an excerpt of it has not."""
+    return sorted(stored_ids(store) - stored_ids(excerpt))
 
-    def ids(opened: Store) -> set[str]:
-        return set(opened.read(lambda connection: connection.execute(select(schema.runs.c.id)).scalars().all()))
 
-    return sorted(ids(store) - ids(excerpt))
+def stored_ids(store: Store) -> set[str]:
+    """The ids of all runs of a store, of every kind."""
+    return set(store.read(lambda connection: connection.execute(select(schema.runs.c.id)).scalars().all()))
 
 
 def _study_rows(

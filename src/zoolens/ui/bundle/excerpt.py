@@ -19,7 +19,8 @@ from zoolens.crosstrain.study.explanation.filed import filed_explanations
 from zoolens.errors import ZoolensError
 from zoolens.graph.structure import kept_structure
 from zoolens.index.indexpaths import forget_index
-from zoolens.store.excerpt import left_out, write_excerpt
+from zoolens.store.excerpt import left_out, stored_ids, write_excerpt
+from zoolens.store.records import Run
 from zoolens.store.store import Store, open_store
 from zoolens.tracing.recorded import is_recording
 from zoolens.tracing.roofline.attained import peak_threads
@@ -71,6 +72,11 @@ def chosen_context(store: Store, chosen: Chosen, *, allowed: Sequence[Path] = ()
 def other_runs(store: Store, context: Context) -> list[str]:
     """The ids of the runs that the context does not know."""
     return left_out(store, context.store)
+
+
+def runs_of_context(context: Context) -> list[Run]:
+    """All runs that the context knows, of every kind."""
+    return context.store.runs_of(stored_ids(context.store))
 
 
 def _listing(entries: Sequence[Entry]) -> ZooListing:

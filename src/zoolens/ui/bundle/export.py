@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +16,15 @@ from zoolens.progress import Progress, Silent
 from zoolens.store.store import Store, borrowed_store
 from zoolens.ui.assets import assets
 from zoolens.ui.bundle.chosen import Chosen, Wanted, choose
-from zoolens.ui.bundle.excerpt import chosen_context, other_runs
+from zoolens.ui.bundle.excerpt import chosen_context, other_runs, runs_of_context
 from zoolens.ui.bundle.inputs import data_folders, inputs_left_out, recorded_inputs
 from zoolens.ui.bundle.packs import PackWriter
 from zoolens.ui.bundle.recording import Recorder
 from zoolens.ui.bundle.redaction import Redaction
 from zoolens.ui.bundle.requests import is_recorded
+from zoolens.ui.bundle.run_paths import private_folders
 from zoolens.ui.context import Context
+from zoolens.ui.jobs.outputs import printed_by
 from zoolens.ui.resources import endpoints
 from zoolens.ui.resources.choose import ChooseQuery
 from zoolens.ui.resources.choose import choose as choose_by
@@ -135,7 +137,7 @@ def _write(store: Store, chosen: Chosen, folder: Path, *, with_inputs: bool, pro
     allowed = data_folders(chosen) if with_inputs else ()
     with chosen_context(store, chosen, allowed=allowed) as (context, networks):
         _check_queries(context, chosen)
-        redaction = Redaction(other_runs(store, context))
+        redaction = Redaction(other_runs(store, context), private_folders(_origins(context, chosen)))
         recorder = Recorder(context, networks, chosen, writer, redaction)
         progress.begin("bundle", "recording", len(recorded), "questions")
         kept: dict[str, Any] = {}
@@ -167,6 +169,13 @@ def _check_queries(context: Context, chosen: Chosen) -> None:
                 f"The query {text[:200]!r} cannot be answered from the chosen runs alone: {problem.message}",
                 hint=problem.hint or "Choose the runs that it is about, too.",
             )
+
+
+def _origins(context: Context, chosen: Chosen) -> Iterator[Mapping[str, Any]]:
+    """What runs and jobs say of the places of their models and data."""
+    yield from (run.origin for run in runs_of_context(context))
+    yield from (job.asked() for job in (*chosen.audits, *chosen.divergences))
+    yield from ({"data": origin} for job in chosen.divergences if (origin := printed_by(job).get("origin")))
 
 
 def _write_explorer(folder: Path) -> None:

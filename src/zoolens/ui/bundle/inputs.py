@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import parse_qsl
 
 from zoolens.comparisons.answer_pages import AnswerOrder
 from zoolens.comparisons.origins import data_origin
@@ -16,6 +15,7 @@ from zoolens.errors import ZoolensError
 from zoolens.progress import Progress
 from zoolens.ui.bundle.chosen import Chosen
 from zoolens.ui.bundle.recording import Recorder, is_error
+from zoolens.ui.bundle.run_paths import paths_in
 from zoolens.ui.endpoint import Endpoint, File
 from zoolens.ui.jobs.outputs import printed_by
 from zoolens.ui.resources import divergences, run_answers, run_inputs
@@ -52,9 +52,7 @@ def data_folders(chosen: Chosen) -> list[Path]:
     named += [str(origin["data"]) for origin in origins if isinstance(origin, dict)]
     folders: set[Path] = set()
     for data in named:
-        place, _, options = data.partition("?")
-        parts = (place, place.partition(":")[2], *(value for _, value in parse_qsl(options)))
-        paths = [path for path in map(Path, parts) if path.is_absolute() and path.exists()]
+        paths = [path for path in paths_in(data) if path.exists()]
         folders |= {path if path.is_dir() else path.parent for path in paths}
     return sorted(folders)
 

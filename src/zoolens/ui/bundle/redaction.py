@@ -10,6 +10,7 @@ from functools import lru_cache
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote_plus
 
 from zoolens import plugins
 from zoolens.paths import cache_dir, data_dir
@@ -17,6 +18,7 @@ from zoolens.present.text import without_folders
 
 OTHER_RUN: Final = "(another run)"
 _ID: Final = re.compile(r"(?<![0-9a-zA-Z])[0-9a-f]{16}(?![0-9a-zA-Z])|(?<![0-9a-zA-Z])[0-9a-f]{8}(?![0-9a-zA-Z])")
+_QUOTED_SLASH: Final = "%2F"
 _SHORT: Final = 8  # digits of an id where it is only shown
 _HOST: Final = re.compile(r"(?<=://)(?:[^\s/@'\"]+@)?(\[[0-9a-fA-F:.]+\]|[\w.-]+)")
 _PRIVATE: Final = (".local", ".lan", ".internal", ".intranet", ".corp", ".home", ".localdomain")
@@ -36,10 +38,11 @@ class Redaction:
     """Use `text` for a text and `data` for everything in an answer. What is the same before is the same after it, so
     that names of requests and the links to them still fit."""
 
-    def __init__(self, unchosen: Collection[str]) -> None:
-        """`unchosen`: ids of the runs that are not in the bundle."""
+    def __init__(self, unchosen: Collection[str], folders: Collection[Path] = ()) -> None:
+        """`unchosen`: ids of the runs that are not in the bundle. `folders`: those that the others name."""
         self._ids = {*unchosen, *(run_id[:_SHORT] for run_id in unchosen)}
-        self._folders = sorted({str(folder.absolute()) for folder in _folders()}, key=len, reverse=True)
+        private = {str(folder.absolute()) for folder in (*_folders(), *folders)}
+        self._folders = sorted(private, key=len, reverse=True)
         self._names = [
             (re.compile(rf"(?<![A-Za-z0-9]){re.escape(name)}(?![A-Za-z0-9])", re.IGNORECASE), word)
             for name, word in _names()
@@ -79,12 +82,19 @@ class Redaction:
         return _ID.sub(lambda match: OTHER_RUN if match[0] in self._ids else match[0], text) if self._ids else text
 
     def _without_paths(self, text: str) -> str:
-        if "/" not in text and "\\" not in text:
+        if "/" not in text and "\\" not in text and _QUOTED_SLASH not in text:
             return text
+        text = self._without_folders(text)
+        return _HOST.sub(_public_host, without_folders(text))
+
+    def _without_folders(self, text: str) -> str:
+        """The text without the folders that are known, also where they are the option of an address."""
         for folder in self._folders:
             if folder in text:
                 text = text.replace(f"{folder}/", "").replace(folder, Path(folder).name)
-        return _HOST.sub(_public_host, without_folders(text))
+            if _QUOTED_SLASH in text and (quoted := quote_plus(folder)) in text:
+                text = text.replace(f"{quoted}{_QUOTED_SLASH}", "").replace(quoted, quote_plus(Path(folder).name))
+        return text
 
 
 def _folders() -> Iterator[Path]:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from zoolens.ui.bundle.redaction import OTHER_RUN, Redaction
+from zoolens.ui.bundle.run_paths import private_folders
 
 CHOSEN, OTHER = "0123456789abcdef", "fedcba9876543210"
 
@@ -37,6 +38,22 @@ def redaction(monkeypatch):
 )
 def test_texts(redaction, text, shown):
     assert redaction.text(text) == shown
+
+
+@pytest.mark.parametrize(
+    ("origin", "text", "shown"),
+    [
+        ("/srv/customer smith/zoo data", "in /srv/customer smith/zoo data", "in zoo data"),
+        ("npz:/srv/customer smith/x y.npz", "npz:/srv/customer smith/x y.npz", "npz:x y.npz"),
+        ("npz:/srv/smith & son/x.npz", "/srv/smith & son cannot be read", "smith & son cannot be read"),
+        ("npz:/a/x.npz?classes=%2Fsmith+son%2Fkinds%2Fc.txt", "npz:/a/x.npz?classes=%2Fsmith+son%2Fkinds%2Fc.txt",
+         "npz:x.npz?classes=c.txt"),
+        ("demo", "/layer1/conv1/Conv", "/layer1/conv1/Conv"),
+    ],
+)  # fmt: skip
+def test_folders_that_runs_name_are_known_whatever_they_are_called(origin, text, shown):
+    told = {"data": origin, "manifest": {"assets": [{"location": "net.onnx"}]}}
+    assert Redaction([], private_folders([told])).text(text) == shown
 
 
 def test_data_are_searched_to_their_depth(redaction):
