@@ -36,7 +36,8 @@ _NAMES: Final = ("sgd", "adam", "adamw", "rmsprop", "adagrad", "lion")
 class OptimizerRule:
     """`name`: that of recipes, or the class's own where we do not know its rule, and then `semantics` says nothing.
     `constants` are under the names of recipes where those have one; None: it has no such setting switched on.
-    `varied`: names of constants that differ between groups of parameters, of which the first group's are given.
+    `varied`: names of constants that differ between groups of parameters, of which the first group's are given, and a
+    weight decay that Keras does not apply to every variable.
     `schedule`: the class of a learning rate that is no number, with the rate of the next step in `constants`."""
 
     name: str
@@ -79,14 +80,23 @@ def keras_rule(optimizer: Any) -> OptimizerRule:
     constants = {"learning_rate": float(optimizer.learning_rate), **constants}
     told = optimizer._learning_rate
     schedule = type(told).__name__ if callable(told) and hasattr(told, "get_config") else None
+    varied = ("weight_decay",) if constants.get("weight_decay") and _spares_some(optimizer) else ()
     if not known:
-        return OptimizerRule(kind.__name__, known=False, constants=constants, semantics=Semantics(), schedule=schedule)
+        return OptimizerRule(
+            kind.__name__, known=False, constants=constants, semantics=Semantics(), varied=varied, schedule=schedule
+        )
     decay: Any = "decoupled" if constants["weight_decay"] else None
     adam, root = (declared or "inside", "under") if name.startswith("adam") else ("inside", declared or "under")
     return OptimizerRule(
         name, known=True, constants=constants, semantics=_semantics(name, constants, adam, root, decay),
-        schedule=schedule,
+        varied=varied, schedule=schedule,
     )  # fmt: skip
+
+
+def _spares_some(optimizer: Any) -> bool:
+    """Whether `exclude_from_weight_decay` was called: Keras keeps the variables, and a pattern of names."""
+    kept = (getattr(optimizer, f"_exclude_from_weight_decay{more}", None) for more in ("", "_pattern"))
+    return any(kept)
 
 
 def _semantics(name: str, constants: Mapping[str, Any], adam: Any, root: Any, decay: Any) -> Semantics:

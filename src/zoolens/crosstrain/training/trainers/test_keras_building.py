@@ -166,6 +166,7 @@ def check_update_rules(backend):
     import keras
 
     from zoolens.crosstrain.training import test_schedule as schedules
+    from zoolens.crosstrain.training.live.optimizer_rules import keras_rule
     from zoolens.crosstrain.training.trainers import test_losses as losses
     from zoolens.crosstrain.training.trainers import test_update_rules as rules
     from zoolens.crosstrain.training.trainers.keras_jax import jax_settings
@@ -198,6 +199,9 @@ def check_update_rules(backend):
             given = keras.ops.convert_to_tensor(losses.LOGITS, dtype="float64")
             found = make_losses(losses.job(*case, framework=backend))(given, keras.ops.convert_to_tensor(losses.LABELS))
             np.testing.assert_allclose(np.asarray(found), losses.by_hand(*case), rtol=1e-9, err_msg=str(case))
+    whole, sparing = keras.optimizers.AdamW(), keras.optimizers.AdamW()
+    sparing.exclude_from_weight_decay(var_names=["bias"])
+    assert (keras_rule(whole).varied, keras_rule(sparing).varied) == ((), ("weight_decay",))
 
 
 def check_shipped(_):
