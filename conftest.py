@@ -9,6 +9,9 @@ most optimisations, since each is used for a few steps only.
 Numpy computes in one thread: on matrices of a few hundred rows a second one takes more than it gives, and where two
 processes share two cores its waiting takes CPU from the other (a file of Gaussian processes 25 → 9 s of CPU).
 
+Threads of OpenMP, which torch has, sleep while they wait for each other: by default they ask again and again, which takes
+CPU from whatever else runs on the same cores (a file of torch's trainers beside other work: 71 → 33 s of CPU).
+
 Python looks for cycles less often: what frameworks and thousands of collected tests make lives to the end, and to
 search it at every 700 objects took a twentieth of the time of the tests that run in these processes.
 
@@ -93,6 +96,7 @@ def pytest_configure(config):
     config.add_cleanup(programs.cleanup)
     os.environ["JAX_COMPILATION_CACHE_DIR"] = programs.name
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = "1"
     os.environ["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0.05"
     os.environ["JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"] = "-1"
