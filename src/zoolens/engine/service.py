@@ -50,6 +50,7 @@ class Service:
         """Answer requests until the parent has enough. `doing` names a request, for errors that nobody foresaw."""
         repeated: tuple[bytes, Message] = b"", {}
         sent: tuple[bytes, bytes] = b"", b""  # the last answer that came as bytes, and its message
+        own = os.getpid()
         with contextlib.suppress(EOFError, BrokenPipeError):
             while True:
                 line = self._channel.receive_line()
@@ -57,6 +58,8 @@ class Service:
                 if request.get("do") == "run":
                     repeated = line, request
                 message = response(request, answer, doing)
+                if os.getpid() != own:  # a child that the code forked: the answer is its parent's to give
+                    os._exit(1)
                 content = message.get("ok")
                 if isinstance(content, bytes):
                     if content is not sent[0]:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Final, Literal, Self
 
 import numpy as np
 
@@ -28,7 +28,18 @@ from zoolens.port.frameworks.recognition import recognised
 from zoolens.port.origins import Origin, graph_and_origins, output_orders, run_with_channels_first, unpacked_origins
 
 TIMEOUT: Final = 300.0  # seconds for one answer, of which calling the function is the first
-_VARIABLES: Final = (("TF_CPP_MIN_LOG_LEVEL", "3"), ("CUDA_VISIBLE_DEVICES", "-1"))
+Device = Literal["cpu", "gpu"]
+# Of a process on each device. Two processes share one GPU, so that none may take all of its memory; and TF32, which one
+# framework uses by default where another does not, is off.
+_VARIABLES: Final[Mapping[Device, Mapping[str, str]]] = {
+    "cpu": {"CUDA_VISIBLE_DEVICES": "-1", "JAX_PLATFORMS": "cpu"},
+    "gpu": {
+        "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+        "TF_FORCE_GPU_ALLOW_GROWTH": "true",
+        "NVIDIA_TF32_OVERRIDE": "0",
+        "JAX_DEFAULT_MATMUL_PRECISION": "float32",
+    },
+}
 _MOST: Final = 1 << 28  # numbers of one input
 _INPUT: Final = re.compile(r"(?:(int|float):)?(\d{1,9}(?:[x×]\d{1,9}){0,5})")
 
@@ -168,14 +179,16 @@ class LiveSide(Side):
 class WorkerSide(Side):
     """A function of the user's code in a process of its own, which ends with all that it started."""
 
-    def __init__(self, name: SideName, inputs: Sequence[InputShape], *, timeout: float = TIMEOUT) -> None:
+    def __init__(
+        self, name: SideName, inputs: Sequence[InputShape], *, timeout: float = TIMEOUT, device: Device = "cpu"
+    ) -> None:
         self.text = name.text
         self._timeout = timeout
         kind = WorkerKind(
             f"process of {name.text}",
             "zoolens.port.worker",
             "zoolens.port.worker",
-            variables=_VARIABLES,
+            variables=(("TF_CPP_MIN_LOG_LEVEL", "3"), *_VARIABLES[device].items()),
             own_folder=True,
         )
         self._worker = WorkerProcess(kind)
@@ -188,6 +201,7 @@ class WorkerSide(Side):
                     "name": name.text,
                     "shapes": [list(given.shape) for given in inputs],
                     "kinds": [given.kind for given in inputs],
+                    "device": device,
                 },
                 f"calling {name.function}",
             )

@@ -1,5 +1,7 @@
 """Users' code in its own process: what it may do wrong, and what is said then."""
 
+import shutil
+
 import pytest
 
 from zoolens.errors import ModelError, WorkerError, WorkerTimeout, ZoolensError
@@ -20,9 +22,36 @@ def test_code_that_raises_is_named_by_its_line(tmp_path):
         side(tmp_path, "def net():\n    return 1 / 0\n")
 
 
+@pytest.mark.slow  # it imports frameworks
+@pytest.mark.skipif(shutil.which("nvidia-smi") is not None, reason="there may be a GPU here")
+@pytest.mark.parametrize(
+    ("code", "framework"),
+    [
+        ("from torch import nn\ndef net():\n    return nn.Linear(4, 2)\n", "torch"),
+        (
+            "import keras\ndef net():\n    return keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])\n",
+            "Keras on",
+        ),
+        (
+            "import jax.numpy as jnp\ndef net():\n    return lambda w, x: x @ w['w'], {'w': jnp.ones((4, 2))}\n",
+            "JAX",
+        ),
+    ],
+)
+def test_a_framework_that_sees_no_gpu_says_so(tmp_path, code, framework):
+    with pytest.raises(ModelError, match=f"{framework}.* sees no GPU"):
+        side(tmp_path, code, device="gpu")
+
+
 def test_a_process_that_dies_is_told_with_its_last_words(tmp_path):
     with pytest.raises(WorkerError, match=r"exited with code 7 while calling net.*goodbye"):
         side(tmp_path, "import os\ndef net():\n    print('goodbye', flush=True)\n    os._exit(7)\n")
+
+
+def test_a_child_that_the_code_forks_does_not_answer(tmp_path):
+    code = "import os, sys\ndef net():\n    if os.fork() == 0:\n        sys.exit(5)\n    os.wait()\n"
+    with pytest.raises(ModelError, match=r"mine\.py:6 raises ValueError: parent"):
+        side(tmp_path, code + "    raise ValueError('parent')\n")
 
 
 @pytest.mark.slow  # it waits until the time is up

@@ -88,6 +88,8 @@ class _Side:
         shapes = [tuple(int(extent) for extent in shape) for shape in request["shapes"]]
         with user_errors(self._code):
             self._network = recognised(self._made, shapes, list(request["kinds"]), str(request["name"]))
+            if request["device"] == "gpu":
+                self._network.move_to_gpu()
 
     def _renew(self, seed: int) -> None:
         before = {name: array.shape for name, array in self.network.tensors().items()}

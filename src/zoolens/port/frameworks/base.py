@@ -48,6 +48,10 @@ class LiveNetwork(ABC):
         """What training would start from: initial weights, the settings of norms, dropout."""
 
     @abstractmethod
+    def move_to_gpu(self) -> None:
+        """Compute on the GPU from now on; ModelError where the framework sees none."""
+
+    @abstractmethod
     def dtype(self) -> str:
         """The type of its tensors, and that of its arithmetic where it is another one: "float32"."""
 
@@ -58,6 +62,13 @@ class LiveNetwork(ABC):
     @abstractmethod
     def save(self, path: Path) -> None:
         """Write the tensors in one of the framework's own formats."""
+
+
+def no_gpu(framework: str) -> ModelError:
+    return ModelError(
+        f"{framework} sees no GPU.",
+        hint="Its version for CUDA needs an NVIDIA GPU; or use --device cpu.",
+    )
 
 
 def joined(known: Mapping[str, Any], given: Mapping[str, Any], file: str) -> None:

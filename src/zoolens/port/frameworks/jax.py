@@ -16,7 +16,7 @@ import numpy as np
 from zoolens.crosstrain.training.diff.facts import SideFacts
 from zoolens.errors import ZoolensError
 from zoolens.graph.model import Graph
-from zoolens.port.frameworks.base import Array, LiveNetwork, checked_assignment, joined, plain
+from zoolens.port.frameworks.base import Array, LiveNetwork, checked_assignment, joined, no_gpu, plain
 
 
 class JaxNetwork(LiveNetwork):
@@ -121,6 +121,14 @@ class JaxNetwork(LiveNetwork):
             norms=(),
             channels="last" if self._last else "first",
         )
+
+    def move_to_gpu(self) -> None:
+        """What the user's function made lies there already, unless it is numpy's."""
+        import jax
+
+        if jax.default_backend() == "cpu":
+            raise no_gpu("JAX")
+        self._leaves = [jax.device_put(leaf) if _is_floating(leaf) else leaf for leaf in self._leaves]
 
     def dtype(self) -> str:
         types = Counter(str(leaf.dtype) for _, leaf in self._arrays())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
@@ -13,7 +14,7 @@ import numpy as np
 from zoolens.crosstrain.training.diff.facts import LayerFact, SideFacts
 from zoolens.errors import ModelError, first_line
 from zoolens.graph.model import Graph
-from zoolens.port.frameworks.base import Array, LiveNetwork, checked_assignment, plain
+from zoolens.port.frameworks.base import Array, LiveNetwork, checked_assignment, no_gpu, plain
 
 
 class KerasNetwork(LiveNetwork):
@@ -88,6 +89,16 @@ class KerasNetwork(LiveNetwork):
             norms=tuple(norm_facts(self._keras, self._model)),
             channels="last" if self._last else "first",
         )
+
+    def move_to_gpu(self) -> None:
+        """Keras places variables on a GPU by itself where its backend sees one."""
+        backend = self._keras.backend.backend()
+        if backend == "torch":
+            seen = sys.modules["torch"].cuda.is_available()
+        else:
+            seen = any(device.startswith(("gpu", "cuda")) for device in self._keras.distribution.list_devices())
+        if not seen:
+            raise no_gpu(f"Keras on {backend}")
 
     def dtype(self) -> str:
         kept = Counter(str(variable.dtype) for variable in self.named().values())

@@ -12,7 +12,7 @@ import numpy as np
 from zoolens.crosstrain.training.diff.facts import LayerFact, SideFacts
 from zoolens.errors import ModelError, first_line
 from zoolens.graph.model import Graph
-from zoolens.port.frameworks.base import Array, LiveNetwork, checked_assignment, joined, plain
+from zoolens.port.frameworks.base import Array, LiveNetwork, checked_assignment, joined, no_gpu, plain
 
 # Layers of libraries that drop whole branches, and where they keep how often.
 _RATES: Final = {"StochasticDepth": "p", "DropPath": "drop_prob"}
@@ -64,7 +64,12 @@ class TorchNetwork(LiveNetwork):
 
         zeros = [torch.tensor(array) for array in self._zeros()]
         fed = [tensor.to(self.floating()) if tensor.is_floating_point() else tensor for tensor in zeros]
-        return graph_of_module(self.module, fed, self._name, weights=True)
+        device = self.device
+        self.module.cpu()
+        try:
+            return graph_of_module(self.module, fed, self._name, weights=True)
+        finally:
+            self.module.to(device)
 
     def _call(self) -> None:
         """Run it once on zeros: an input that does not fit is told before anything else is done."""
@@ -91,13 +96,14 @@ class TorchNetwork(LiveNetwork):
 
         from zoolens.graph.importers.torch.trace import tensors_in
 
-        fed = [torch.tensor(array) for array in inputs]
+        fed = [torch.tensor(array).to(self.device) for array in inputs]
         with torch.no_grad():
             answer = self.module(
                 *(tensor.to(self.floating()) if tensor.is_floating_point() else tensor for tensor in fed)
             )
         wide = (torch.float64, torch.float32)
-        return [plain((tensor if tensor.dtype in wide else tensor.float()).numpy()) for tensor in tensors_in([answer])]
+        answers = [tensor if tensor.dtype in wide else tensor.float() for tensor in tensors_in([answer])]
+        return [plain(tensor.cpu().numpy()) for tensor in answers]
 
     def facts(self) -> SideFacts:
         import torch
@@ -112,6 +118,14 @@ class TorchNetwork(LiveNetwork):
             norms=tuple(norm_facts(self.module)),
             channels="first",
         )
+
+    def move_to_gpu(self) -> None:
+        """The parameters stay the same objects, which the user's optimizer holds."""
+        import torch
+
+        if not torch.cuda.is_available():
+            raise no_gpu("torch")
+        self.module.to("cuda")
 
     def dtype(self) -> str:
         types = Counter(str(tensor.dtype).removeprefix("torch.") for tensor in self.module.parameters())

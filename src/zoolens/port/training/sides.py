@@ -11,7 +11,7 @@ import numpy as np
 from zoolens.errors import ModelError
 from zoolens.port.frameworks.base import Array
 from zoolens.port.frameworks.recognition import recognised
-from zoolens.port.sides import TIMEOUT, InputShape, LiveSide, Side, SideName, WorkerSide
+from zoolens.port.sides import TIMEOUT, Device, InputShape, LiveSide, Side, SideName, WorkerSide
 from zoolens.port.training.base import Capture, Losses, NotSwitchable, Setting, TrainableNetwork
 from zoolens.port.training.batch import Batch
 from zoolens.port.training.course import Course
@@ -157,11 +157,11 @@ def makes_objects(side: Any) -> bool:
 
 
 def open_trainable_side(
-    side: str | Any, inputs: Sequence[InputShape], letter: str, *, timeout: float = TIMEOUT
+    side: str | Any, inputs: Sequence[InputShape], letter: str, *, timeout: float = TIMEOUT, device: Device = "cpu"
 ) -> TrainableSide:
-    """As `open_side`, for a side that is to be trained."""
+    """As `open_side`, for a side that is to be trained. Live objects are trained where they are."""
     if isinstance(side, str):
-        return WorkerTrainableSide(SideName.parse(side), inputs, timeout=timeout)
+        return WorkerTrainableSide(SideName.parse(side), inputs, timeout=timeout, device=device)
     name = getattr(side, "__name__", "network") if makes_objects(side) else "network"
     return LiveTrainableSide(side, inputs, f"{name} ({letter})")
 

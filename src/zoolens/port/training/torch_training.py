@@ -39,6 +39,8 @@ class TorchTraining(TrainableNetwork):
         self.live = network
         self.module = network.module
         self._numbers = _name(objects.loss) in _OF_NUMBERS
+        if hasattr(objects.loss, "to"):  # it may hold weights of classes
+            objects.loss.to(network.device)
         self._check()
         self.remember()
 
