@@ -1,4 +1,4 @@
-"""`zoolens port`: a network of your own and its port to another framework: the same? And can the weights move?"""
+"""`zoolens port`: a network of your own and its port: the same? Can the weights move? Do they train alike?"""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from zoolens.cli.options import OUT_FILE, json_option
+from zoolens.cli.port_training import train_command
 from zoolens.errors import ZoolensError
 from zoolens.present.terminal import echo_json
 
@@ -17,7 +18,7 @@ DIFFERENT, TROUBLE = 1, 2  # as diff(1) has it
 
 @click.group("port")
 def command() -> None:
-    """Compare a network of your own with its port to another framework, and move weights between them.
+    """Compare a network of your own with its port to another framework, move weights between them, train both.
 
     A side is file.py:function or module:function. The function takes no arguments and returns a torch.nn.Module, a
     Keras model, or a JAX function with its parameters. It is your code, and it runs because you name it: in a process
@@ -78,8 +79,8 @@ def check_command(
     from zoolens.port.check import check
     from zoolens.port.words import check_data, check_lines
 
-    with _trouble():
-        found = check(a, b, inputs, data=data, chosen=_pairs(chosen), timeout=timeout)
+    with trouble():
+        found = check(a, b, inputs, data=data, chosen=pairs_of(chosen), timeout=timeout)
     if as_json:
         echo_json(check_data(found))
     else:
@@ -132,14 +133,14 @@ def weights_command(
     from zoolens.port.weights import move_weights
     from zoolens.port.words import moved_data, moved_lines
 
-    with _trouble():
+    with trouble():
         moved = move_weights(
             a,
             b,
             inputs,
             out,
             checkpoint=checkpoint,
-            chosen=_pairs(chosen),
+            chosen=pairs_of(chosen),
             unproved=unproved,
             timeout=timeout,
         )
@@ -151,7 +152,11 @@ def weights_command(
     ctx.exit(0 if moved.agreement.agree else DIFFERENT)
 
 
-def _pairs(chosen: tuple[str, ...]) -> dict[str, str]:
+command.add_command(train_command)
+
+
+def pairs_of(chosen: tuple[str, ...]) -> dict[str, str]:
+    """What --map says: tensors of A to tensors of B."""
     pairs = {}
     for text in chosen:
         a, sign, b = text.partition("=")
@@ -162,7 +167,8 @@ def _pairs(chosen: tuple[str, ...]) -> dict[str, str]:
 
 
 @contextmanager
-def _trouble() -> Iterator[None]:
+def trouble() -> Iterator[None]:
+    """Whatever cannot be built, read or trained exits with 2."""
     try:
         yield
     except ZoolensError as error:

@@ -57,7 +57,7 @@ def move_weights(
         raise ZoolensError(f"There is no folder {out.absolute().parent}.")
     with opened(a, b, inputs, chosen=chosen, timeout=timeout) as pair:
         _check_format(out, pair.b)
-        _ask_for_missing(pair.map)
+        ask_for_missing(pair.map)
         if checkpoint is not None:
             _load(pair.a, checkpoint)
         weights = pair.a.tensors()
@@ -104,7 +104,7 @@ def _load(side: Side, checkpoint: Path) -> None:
     side.load(checkpoint.absolute())
 
 
-def _ask_for_missing(map_: ParameterMap) -> None:
+def ask_for_missing(map_: ParameterMap, *, instead: str = "or see `zoolens port check` for what differs") -> None:
     """Tensors of B that nothing is known to belong to are asked for, not guessed."""
     missing = [tensor for tensor in map_.only_b if tensor.neutral is None]
     if not missing:
@@ -118,7 +118,7 @@ def _ask_for_missing(map_: ParameterMap) -> None:
     more = f" and {len(missing) - _NAMED} more" if len(missing) > _NAMED else ""
     raise ModelError(
         f"{len(missing)} tensors of B have no known counterpart in A: {'; '.join(lines)}{more}.",
-        hint="Say what belongs together with --map NAME_IN_A=NAME_IN_B, or see `zoolens port check` for what differs.",
+        hint=f"Say what belongs together with --map NAME_IN_A=NAME_IN_B, {instead}.",
     )
 
 

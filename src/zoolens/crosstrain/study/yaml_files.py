@@ -41,14 +41,14 @@ class PlanError(ZoolensError):
 
 def load_recipe(path: Path | str) -> Recipe:
     """The recipe in a file, with an architecture and data that exist."""
-    recipe = _load(Path(path), Recipe)
+    recipe = load_fields(Path(path), Recipe)
     check_recipe(recipe)
     return recipe
 
 
 def load_plan(path: Path | str) -> Plan:
     """The plan in a file; whatever can be found wrong before anything is trained has been looked for."""
-    plan = _load(Path(path), Plan)
+    plan = load_fields(Path(path), Plan)
     check_plan(plan)
     return plan
 
@@ -118,7 +118,8 @@ def read_settings(words: Iterable[str]) -> dict[str, Hyperparameter]:
 # --- files
 
 
-def _load(path: Path, model: type[M]) -> M:
+def load_fields(path: Path, model: type[M]) -> M:
+    """The fields of a file as such a model; what is wrong is told with its line."""
     try:
         tree = YamlTree(_text(path))
     except Refused as refusal:

@@ -130,9 +130,8 @@ class JaxSteps(KerasSteps):
 
     def compute(self, x: Any, y: Any) -> tuple[Any, Gradients]:
         groups = self._variables()
-        (_, (loss, fixed)), gradients = self._value_and_grad(
-            *([variable.value for variable in group] for group in groups), x, y
-        )
+        learned, fixed, slots = ([variable.value for variable in group] for group in groups)
+        (_, (loss, fixed)), gradients = self._value_and_grad(learned, fixed, slots, x, y)
         for variable, value in zip(groups[1], fixed, strict=True):
             variable.assign(value)
         return loss, gradients

@@ -77,7 +77,7 @@ def lockstep_lines(found: Lockstep) -> list[str]:
     unseen = [one for one in found.unseen if one.name not in suspected]
     if unseen:
         lines.append("Settings that differ and that no departure was traced to in these steps:")
-        lines += [f"  {_difference(one)}" for one in unseen]
+        lines += [f"  {difference_words(one)}" for one in unseen]
     return lines
 
 
@@ -109,13 +109,13 @@ def _departed(departure: Departure) -> str:
 
 def _cause(cause: Cause, found: Lockstep) -> list[str]:
     if cause.proved:
-        told = " and ".join(_difference(one) for one in cause.differences)
+        told = " and ".join(difference_words(one) for one in cause.differences)
         return [f"Because {told}.", _proof(cause)]
     lines = ["Unexplained: no setting that could be switched on B makes it vanish or move later."]
     for one in cause.differences:
         why = cause.fixed.get(one.name)
         tried = f" Not switched: {why}" if why else " Switched in B, it is not enough."
-        lines.append(f"  It may be that {_difference(one)}.{tried}")
+        lines.append(f"  It may be that {difference_words(one)}.{tried}")
     if cause.departure.kind in ("activation", "output", "loss", "gradient"):
         lines += [f"  The networks differ: {text}." for text in found.structure[:4]]
     return [*lines, *_ratio(cause.departure)]
@@ -134,7 +134,8 @@ def _ratio(departure: Departure) -> list[str]:
     return [f"  In B {what} is {departure.ratio:.6g} times what it is in A, in every element."]
 
 
-def _difference(one: Difference) -> str:
+def difference_words(one: Difference) -> str:
+    """A setting that differs, in words."""
     return f"{_name(one.name)} is {_value(one.a)} in A and {_value(one.b)} in B"
 
 

@@ -47,6 +47,9 @@ class TrainableSide(Side):
     def loss_of(self, answers: Array, targets: Array) -> float:
         """This side's loss of answers, whichever network gave them."""
 
+    def interrupt(self) -> None:
+        """Called from another thread: end what the side is doing, where it can be ended."""
+
     @abstractmethod
     def settings(self) -> dict[str, Setting]:
         """What decides about training, by the names of `base.SETTINGS`."""
@@ -137,6 +140,9 @@ class WorkerTrainableSide(WorkerSide, TrainableSide):
         answer = self._ask({"do": "train_switch", "name": name, "value": value}, f"switching {name}")
         if "refused" in answer:
             raise NotSwitchable(str(answer["refused"]))
+
+    def interrupt(self) -> None:
+        self._worker.kill()
 
 
 def _sent(batch: Batch) -> dict[str, Array]:

@@ -39,6 +39,7 @@ class BatchSource(ABC):
     steps: int
     held_out_samples: int
     fingerprint: str
+    batch: int | None = None  # samples of a step, where all but the last have the same
 
     @abstractmethod
     def batches(self, epoch: int, seed: int) -> Iterator[Batch]:
@@ -69,7 +70,8 @@ class ArraySource(BatchSource):
     def __init__(
         self, folder: Path, shape: tuple[int, ...], batch: int, augmentation: str, name: str, fingerprint: str
     ) -> None:
-        self._folder, self._shape, self._batch, self._augmentation = folder, tuple(shape), batch, augmentation
+        self._folder, self._shape, self._augmentation = folder, tuple(shape), augmentation
+        self.batch: int = batch
         self._data = load(folder)
         self.name, self.fingerprint = name, fingerprint
         self.classes = self._data.classes
@@ -102,7 +104,7 @@ class ArraySource(BatchSource):
         return cls(found.folder, given.shape, batch, augmentation, found.record.name, key)
 
     def batches(self, epoch: int, seed: int) -> Iterator[Batch]:
-        given = ordered(self._data, _recipe(self._batch, self._augmentation, seed), epoch)
+        given = ordered(self._data, _recipe(self.batch, self._augmentation, seed), epoch)
         for part in given.slices():
             yield Batch((self._images(given.x[part]),), given.y[part])
 
@@ -113,7 +115,7 @@ class ArraySource(BatchSource):
 
     def description(self) -> Description:
         return {
-            "folder": str(self._folder), "shape": list(self._shape), "batch": self._batch,
+            "folder": str(self._folder), "shape": list(self._shape), "batch": self.batch,
             "augmentation": self._augmentation, "name": self.name, "fingerprint": self.fingerprint,
         }  # fmt: skip
 

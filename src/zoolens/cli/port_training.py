@@ -1,0 +1,116 @@
+"""`zoolens port train`: two networks of your own, trained side by side."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from zoolens.cli.options import json_option
+from zoolens.errors import ZoolensError
+from zoolens.present.terminal import echo_json
+
+
+def port_recipe(context: click.Context, sides: tuple[str, ...], given: dict[str, Any]) -> Any:
+    """The recipe of a file with the options that were given beside it, or that of two sides and all options."""
+    from zoolens.port.training.port_recipe import SUFFIXES, PortRecipe, load_port_recipe
+
+    if len(sides) == 1 and sides[0].endswith(SUFFIXES):
+        said = {
+            name: value
+            for name, value in given.items()
+            if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
+        }
+        fields = load_port_recipe(Path(sides[0])).model_dump()
+        return PortRecipe.model_validate({**fields, **said})
+    if len(sides) != 2:
+        raise ZoolensError(
+            f"Two sides are trained, and {len(sides)} were named.", hint="Name A and B, or one recipe.yaml."
+        )
+    if not given["input"]:
+        raise ZoolensError("The shape of the networks' input is not known.", hint="Add --input, such as 3x32x32.")
+    return PortRecipe.model_validate({**given, "a": sides[0], "b": sides[1]})
+
+
+_OPTIONS = (
+    click.option(
+        "--input",
+        "input",
+        multiple=True,
+        metavar="SHAPE",
+        help="Shape of an input without the batch, channels first: 3x64x64; int:128 for whole numbers.",
+    ),
+    click.option(
+        "--data",
+        metavar="D",
+        default="demo",
+        show_default=True,
+        help="What to train on: demo, fashion-mnist, cifar10-subset, a dataset with a train and a test split, or "
+        "TRAIN|TEST. Images come with values from 0 to 1.",
+    ),
+    click.option("--batch", type=click.IntRange(1), default=64, show_default=True, help="Samples of one step."),
+    click.option("--epochs", type=click.IntRange(1), default=1, show_default=True, help="Times through the data."),
+    click.option("--max-steps", type=click.IntRange(1), help="End after so many steps, whatever --epochs says."),
+    click.option("--seeds", type=click.IntRange(1), default=3, show_default=True, help="How often both are trained."),
+    click.option("--own-init", is_flag=True, help="Each side keeps the weights it draws, instead of A's in both."),
+    click.option(
+        "--augmentation",
+        type=click.Choice(["none", "flip", "flip-crop"]),
+        default="none",
+        show_default=True,
+        help="The same for both sides.",
+    ),
+    click.option("--train-limit", type=click.IntRange(1), help="Samples to train on, of every class as many."),
+    click.option("--test-limit", type=click.IntRange(1), help="Samples to test on, of every class as many."),
+    click.option(
+        "--map", "map", multiple=True, metavar="A=B", help="This tensor of A belongs to that tensor of B, by names."
+    ),
+    click.option(
+        "--timeout",
+        type=click.FloatRange(1),
+        default=300.0,
+        show_default=True,
+        help="Seconds that one answer may take; training is asked for in parts of about a second.",
+    ),
+)
+
+
+def training_options(function: Any) -> Any:
+    """What decides about a paired training; the fields of a recipe have the same names."""
+    for option in reversed(_OPTIONS):
+        function = option(function)
+    return function
+
+
+@click.command("train")
+@click.argument("sides", nargs=-1, required=True, metavar="A B | RECIPE.yaml")
+@training_options
+@json_option
+@click.pass_context
+def train_command(ctx: click.Context, /, sides: tuple[str, ...], as_json: bool, **given: Any) -> None:
+    """Train A and B side by side, and say whether they come out alike: my_torch.py:net my_keras.py:net --input 3x32x32.
+
+    Each function returns its network with an optimizer and a loss: (net, optimizer, loss), a compiled Keras model, or a
+    dictionary with network, optimizer, loss, scheduler, clip_norm, precision and so on. Both get the same weights and
+    the same batches in the same order, once for each seed; the difference is told with its interval and whether it is
+    beyond seed noise.
+
+    Exits with 0 if no difference beyond seed noise was found, 1 if there is one, 2 if something cannot be trained.
+    """
+    from zoolens.cli.bars import Bars
+    from zoolens.cli.port import DIFFERENT, pairs_of, trouble
+    from zoolens.port.training.paired import train
+    from zoolens.port.training.paired_words import paired_data, paired_lines
+
+    with trouble():
+        recipe = port_recipe(ctx, sides, {**given, "map": pairs_of(given["map"])})
+        with Bars(lines=True) as bars:
+            found = train(recipe.a, recipe.b, recipe.input, **recipe.arguments(), progress=bars)
+    if as_json:
+        echo_json(paired_data(found))
+    else:
+        for line in paired_lines(found):
+            click.echo(line)
+    ctx.exit(DIFFERENT if found.beyond_noise else 0)

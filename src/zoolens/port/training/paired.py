@@ -1,0 +1,279 @@
+"""`train`: the user's two networks, trained in pairs over several seeds, and whether they differ beyond seed noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, replace
+from threading import Event, Lock
+from typing import Any, Final
+
+import numpy as np
+
+from zoolens.errors import ModelError, ZoolensError
+from zoolens.port.check import OpenPair, opened
+from zoolens.port.frameworks.base import Array
+from zoolens.port.sides import TIMEOUT, InputShape, WorkerSide
+from zoolens.port.training.causes import Difference, differences
+from zoolens.port.training.kept_seeds import KeptSeeds
+from zoolens.port.training.paired_notes import notes_of
+from zoolens.port.training.sides import TrainableSide, as_trainable, open_trainable_side
+from zoolens.port.training.single_run import Length, SingleRun, held_out_targets, train_once
+from zoolens.port.training.sources import ArraySource, BatchSource
+from zoolens.port.weights import ask_for_missing
+from zoolens.progress import Progress, Silent
+from zoolens.statistics.seeds import SeedNoise, seed_noise
+from zoolens.store.store import Store
+
+SEEDS: Final = 3
+BATCH: Final = 64
+
+
+@dataclass(frozen=True)
+class SeedPair:
+    """Both sides under one seed. `held_out_losses`: of both sides' answers by A's loss, where there are answers.
+    `churn`: the share of held-out samples to which they give another class. `kept`: it was trained before."""
+
+    seed: int
+    runs: tuple[SingleRun, SingleRun]
+    held_out_losses: tuple[float, float] | None = None
+    churn: float | None = None
+    kept: bool = False
+
+    @property
+    def finite(self) -> bool:
+        return all(run.not_finite is None for run in self.runs)
+
+
+@dataclass(frozen=True)
+class PairedTraining:
+    """`measure`: "accuracy", "held-out loss" or "training loss", of which `noise` has the difference, B − A; None where
+    no seed has both sides. `differences`: settings of the live objects that are not the same. `notes`: sentences."""
+
+    names: tuple[str, str]
+    frameworks: tuple[str, str]
+    versions: tuple[Mapping[str, str], Mapping[str, str]]
+    data: str
+    samples: tuple[int, int]
+    length: Length
+    steps: int
+    batch: int | None
+    shared_weights: bool
+    headline: str
+    same_structure: bool
+    seeds: tuple[SeedPair, ...]
+    measure: str
+    noise: SeedNoise | None
+    settings: tuple[Mapping[str, Any], Mapping[str, Any]]
+    differences: tuple[Difference, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def beyond_noise(self) -> bool | None:
+        """None: it cannot be told, since fewer than two seeds have both sides."""
+        return None if self.noise is None else self.noise.beyond_noise
+
+
+def train(
+    a: str | Any,
+    b: str | Any,
+    inputs: Sequence[str],
+    *,
+    data: str | BatchSource = "demo",
+    batch: int = BATCH,
+    augmentation: str = "none",
+    epochs: int = 1,
+    most_steps: int | None = None,
+    seeds: int | Sequence[int] = SEEDS,
+    own_init: bool = False,
+    limits: tuple[int | None, int | None] = (None, None),
+    chosen: Mapping[str, str] | None = None,
+    timeout: float = TIMEOUT,
+    store: Store | None = None,
+    progress: Progress | None = None,
+) -> PairedTraining:
+    """Train both networks on the same batches in the same order, from the same weights, once for each seed.
+
+    `a`, `b`: "file.py:function" or "module:function", or in Python a function that returns the objects, or the objects
+    themselves. `data`: a dataset as recipes name it, or a source of batches. `limits`: samples to train on, and to test
+    on. `own_init`: each side keeps the weights that it draws itself. `store`: where seeds that are done are kept and
+    looked for; only sides that are named can be kept.
+    """
+    source = data if isinstance(data, BatchSource) else _source(data, inputs, batch, augmentation, limits)
+    length, numbers = _checked(epochs, most_steps), _numbers(seeds)
+    with opened(a, b, inputs, chosen=chosen, timeout=timeout, open_=open_trainable_side) as pair:
+        if not own_init:
+            ask_for_missing(pair.map, instead="or let each side draw its own weights with --own-init")
+        _check_classes(pair, source)
+        training = _Training(pair, source, length, not own_init, progress or Silent())
+        kept = KeptSeeds.of(store, pair, source, length, own_init) if store is not None else None
+        pairs = training.run(numbers, kept)
+        return _result(pair, training, pairs, source)
+
+
+def _source(
+    data: str, inputs: Sequence[str], batch: int, augmentation: str, limits: tuple[int | None, int | None]
+) -> BatchSource:
+    if len(inputs) != 1:
+        raise ZoolensError(f"A dataset has samples for one input, and the networks have {len(inputs)}.")
+    return ArraySource.of_dataset(data, InputShape.parse(inputs[0]), batch, augmentation, limits)
+
+
+def _checked(epochs: int, most_steps: int | None) -> Length:
+    if epochs < 1 or (most_steps is not None and most_steps < 1):
+        raise ZoolensError("A training has at least one epoch and one step.")
+    return Length(epochs, most_steps)
+
+
+def _numbers(seeds: int | Sequence[int]) -> list[int]:
+    numbers = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
+    if not numbers or len(set(numbers)) != len(numbers) or min(numbers) < 0:
+        raise ZoolensError("Seeds are different whole numbers from 0 on, and there is at least one.")
+    return numbers
+
+
+def _check_classes(pair: OpenPair, source: BatchSource) -> None:
+    """Refuse a network that has fewer answers than the data have classes, before anything is trained."""
+    if source.classes is None:
+        return
+    for side, graph in ((pair.a, pair.diff.a), (pair.b, pair.diff.b)):
+        shape = graph.by_name[graph.outputs[0]].shape
+        if len(shape) == 2 and 1 < shape[1] < source.classes:
+            raise ModelError(
+                f"{side.text} answers {shape[1]} numbers for a sample, and {source.name} has {source.classes} classes."
+            )
+
+
+class _Training:
+    """The pair with what it is trained on. Both sides of a seed are trained at once where each has its own process."""
+
+    def __init__(self, pair: OpenPair, source: BatchSource, length: Length, shared: bool, progress: Progress) -> None:
+        self.pair, self.source, self.length, self.shared = pair, source, length, shared
+        self.sides = as_trainable(pair.a), as_trainable(pair.b)
+        self.equal_starts = False
+        self.settings: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {})
+        self._progress, self._lock = progress, Lock()
+        self._first: Mapping[str, Array] | None = None
+
+    def run(self, seeds: Sequence[int], kept: KeptSeeds | None) -> list[SeedPair]:
+        done = []
+        steps = self.length.steps(self.source)
+        self.settings = self.sides[0].settings(), self.sides[1].settings()
+        for place, seed in enumerate(seeds, 1):
+            found = kept.read(seed) if kept is not None else None
+            if found is None:
+                self._progress.begin(f"seed {seed} ({place} of {len(seeds)})", "training", 2 * steps, "steps")
+                found = self._seed(seed)
+                if kept is not None:
+                    kept.write(found)
+            done.append(found)
+        self._progress.end()
+        return done
+
+    def _seed(self, seed: int) -> SeedPair:
+        a, b = self.sides
+        a.begin(seed)
+        b.begin(seed)
+        weights = a.tensors()
+        self._look_at_start(weights)
+        if self.shared:
+            b.assign(self.pair.map.moved(weights, b.tensors()))
+        return self._compared(seed, self._both(seed))
+
+    def _look_at_start(self, weights: Mapping[str, Array]) -> None:
+        """Notice that the user's function draws the same weights for every seed."""
+        if self._first is None:
+            self._first = weights
+        else:
+            self.equal_starts = all(np.array_equal(weights[name], first) for name, first in self._first.items())
+
+    def _both(self, seed: int) -> tuple[SingleRun, SingleRun]:
+        stop = Event()
+        at_once = 2 if all(isinstance(side, WorkerSide) for side in self.sides) else 1
+        with ThreadPoolExecutor(at_once) as threads:
+            futures = [threads.submit(self._one, side, seed, stop) for side in self.sides]
+            try:
+                wait(futures, return_when=FIRST_EXCEPTION)
+                _raise_first(futures)
+            except BaseException:  # also Ctrl-C: nobody waits for a step that may take minutes
+                stop.set()
+                for side in self.sides:
+                    side.interrupt()
+                raise
+        return futures[0].result(), futures[1].result()
+
+    def _one(self, side: TrainableSide, seed: int, stop: Event) -> SingleRun:
+        return train_once(side, self.source, seed, self.length, fresh=False, report=self._advance, stop=stop)
+
+    def _advance(self, steps: int) -> None:
+        with self._lock:
+            self._progress.advance(steps)
+
+    def _compared(self, seed: int, runs: tuple[SingleRun, SingleRun]) -> SeedPair:
+        found = SeedPair(seed, runs)
+        ours, theirs = (run.answers for run in runs)
+        if ours is None or theirs is None or ours.shape != theirs.shape:
+            return found
+        targets, judge = held_out_targets(self.source), self.sides[0]
+        losses = judge.loss_of(ours, targets), judge.loss_of(theirs, targets)
+        churn = None
+        if all(run.correct is not None for run in runs):
+            churn = float((ours.argmax(-1) != theirs.argmax(-1)).mean())
+        return replace(found, held_out_losses=losses, churn=churn)
+
+
+def _raise_first(futures: Sequence[Future[SingleRun]]) -> None:
+    """The error of a side that failed, before that of the other, which may only have been stopped."""
+    for future in futures:
+        if future.done() and (error := future.exception()) is not None:
+            raise error
+
+
+def _result(pair: OpenPair, training: _Training, pairs: Sequence[SeedPair], source: BatchSource) -> PairedTraining:
+    names = pair.a.text, pair.b.text
+    measure = _measure(pairs)
+    both = [found for found in pairs if found.finite]
+    scores = [_scores(found, measure) for found in both]
+    images = source.held_out_samples if measure == "accuracy" else None
+    settings = training.settings
+    noise = None
+    if scores:
+        noise = seed_noise("A", [ours for ours, _ in scores], "B", [theirs for _, theirs in scores], images)
+    different = differences(*settings)
+    return PairedTraining(
+        names,
+        (pair.a.framework, pair.b.framework),
+        (pair.a.facts.versions, pair.b.facts.versions),
+        source.name,
+        (source.samples, source.held_out_samples),
+        training.length,
+        training.length.steps(source),
+        source.batch,
+        training.shared,
+        pair.diff.headline,
+        pair.diff.same,
+        tuple(pairs),
+        measure,
+        noise,
+        settings,
+        different,
+        tuple(notes_of(pair, source, settings, pairs, equal_starts=training.equal_starts, shared=training.shared)),
+    )
+
+
+def _measure(pairs: Sequence[SeedPair]) -> str:
+    both = [found for found in pairs if found.finite]
+    if all(run.correct is not None for found in both for run in found.runs):
+        return "accuracy"
+    return "held-out loss" if all(found.held_out_losses is not None for found in both) else "training loss"
+
+
+def _scores(found: SeedPair, measure: str) -> tuple[float, float]:
+    if measure == "accuracy":
+        ours, theirs = (run.accuracy for run in found.runs)
+        assert ours is not None
+        assert theirs is not None
+        return ours, theirs
+    if measure == "held-out loss" and found.held_out_losses is not None:
+        return found.held_out_losses
+    return found.runs[0].losses[-1], found.runs[1].losses[-1]

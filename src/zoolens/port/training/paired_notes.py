@@ -1,0 +1,66 @@
+"""What a reader of a paired training must know beside its figures, as sentences."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from zoolens.port.check import OpenPair
+from zoolens.port.training.sources import BatchSource
+
+if TYPE_CHECKING:
+    from zoolens.port.training.paired import SeedPair
+
+
+def notes_of(
+    pair: OpenPair,
+    source: BatchSource,
+    settings: tuple[Mapping[str, Any], Mapping[str, Any]],
+    seeds: Sequence[SeedPair],
+    *,
+    equal_starts: bool,
+    shared: bool,
+) -> Iterator[str]:
+    """In the order of importance."""
+    yield from _not_finite(seeds)
+    if shared:
+        yield from _starts(pair, seeds)
+    if equal_starts:
+        yield (
+            "A's function draws the same weights for every seed, so that the seeds differ in the order of the samples "
+            "alone; give it an argument named seed, or leave the generators alone."
+        )
+    if any(told.get("dropout.rate") for told in settings):
+        yield "Dropout draws other numbers on each side, so that no two steps are the same; averages may be."
+    for letter, told in zip("AB", settings, strict=True):
+        if told.get("schedule.name", "none") != "none":
+            yield f"The schedule of {letter} ({told['schedule.name']}) goes on once every {told.get('schedule.unit')}."
+        if told.get("optimizer.untrained"):
+            yield f"The optimizer of {letter} does not train {told['optimizer.untrained']} of its learned tensors."
+        if told.get("statistics") == "not updated":
+            yield f"Statistics of norms in {letter} stay as they are: a JAX function has no place for new ones."
+    if not source.held_out_samples:
+        yield "There are no held-out samples, so that the losses of training are compared."
+    yield from getattr(source, "notes", ())
+
+
+def _not_finite(seeds: Sequence[SeedPair]) -> Iterator[str]:
+    for letter, side in (("A", 0), ("B", 1)):
+        lost = [(found.seed, found.runs[side].not_finite) for found in seeds if found.runs[side].not_finite is not None]
+        if lost:
+            places = ", ".join(f"seed {seed} at step {step:,}" for seed, step in lost[:4])
+            yield f"The loss or the answers of {letter} became no finite number ({places}); these seeds do not count."
+
+
+def _starts(pair: OpenPair, seeds: Sequence[SeedPair]) -> Iterator[str]:
+    neutral = [tensor.tensor for tensor in pair.map.only_b if tensor.neutral is not None]
+    if neutral:
+        yield f"{len(neutral)} tensors of B that A lacks begin with what changes nothing: {', '.join(neutral[:4])}."
+    if pair.map.only_a:
+        yield f"{len(pair.map.only_a)} tensors of A have no place in B, so that the two do not begin alike."
+    first = [(found.runs[0].first_loss, found.runs[1].first_loss) for found in seeds]
+    if first and all(abs(ours - theirs) > 1e-3 * max(abs(ours), abs(theirs)) for ours, theirs in first):
+        yield (
+            f"Already the first step's loss differs ({first[0][0]:.6g} and {first[0][1]:.6g} with the first seed): the "
+            "networks or the losses are not the same."
+        )

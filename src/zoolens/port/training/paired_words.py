@@ -1,0 +1,136 @@
+"""A paired training as lines for a terminal and as data for JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from zoolens.crosstrain.study.noise import lines as noise_lines
+from zoolens.crosstrain.study.noise import verdict
+from zoolens.graph.diff.phrases import plural
+from zoolens.port.training.lockstep_words import difference_words
+from zoolens.port.training.paired import PairedTraining, SeedPair
+from zoolens.port.training.single_run import SingleRun
+from zoolens.statistics.seeds import SeedNoise
+from zoolens.statistics.student import Estimate
+
+
+def paired_lines(found: PairedTraining) -> list[str]:
+    """Who was trained on what, what each seed gave, the difference beyond seed noise, and what a reader must know."""
+    lines = [
+        f"{letter}  {name}  ({', '.join(f'{package} {version}' for package, version in versions.items())})"
+        for letter, name, versions in zip("AB", found.names, found.versions, strict=True)
+    ]
+    lines += ["", _what(found), ""]
+    lines += _table(found)
+    lines += ["", *_verdict(found), "", *_different(found)]
+    return lines + ([""] + [f"Note: {note}" for note in found.notes] if found.notes else [])
+
+
+def _what(found: PairedTraining) -> str:
+    weights = "A's weights of each seed in both" if found.shared_weights else "each with the weights that it draws"
+    epochs = plural(found.length.epochs, "epoch")
+    sizes = "" if found.batch is None else f" of up to {found.batch:,} samples"
+    return (
+        f"Trained on {found.samples[0]:,} samples of {found.data} in the same order, {weights}: {epochs}, "
+        f"{found.steps:,} steps{sizes}, {plural(len(found.seeds), 'seed')}."
+    )
+
+
+def _table(found: PairedTraining) -> list[str]:
+    held = found.measure == "accuracy"
+    head = ["seed", "A first loss", "B first loss", "A last epoch", "B last epoch"]
+    head += ["A accuracy", "B accuracy", "answers differ"] if held else ["A held out", "B held out"]
+    rows = [head, *(_row(pair, accuracies=held) for pair in found.seeds)]
+    widths = [max(len(row[place]) for row in rows) for place in range(len(head))]
+    return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+
+
+def _row(pair: SeedPair, *, accuracies: bool) -> list[str]:
+    a, b = pair.runs
+    row = [f"{pair.seed}{'*' if pair.kept else ''}", *(f"{run.first_loss:.6g}" for run in pair.runs)]
+    row += [f"{run.losses[-1]:.4f}" if run.losses else "-" for run in (a, b)]
+    if accuracies:
+        churn = "-" if pair.churn is None else f"{100 * pair.churn:.2f} %"
+        return [*row, _accuracy(a), _accuracy(b), churn]
+    losses: Sequence[float | None] = pair.held_out_losses or (None, None)
+    return [*row, *("-" if loss is None else f"{loss:.6g}" for loss in losses)]
+
+
+def _accuracy(run: SingleRun) -> str:
+    return "-" if run.accuracy is None else f"{100 * run.accuracy:.2f} %"
+
+
+def _verdict(found: PairedTraining) -> list[str]:
+    if found.noise is None:
+        return ["No seed has a result of both sides, so that nothing can be said about their difference."]
+    if found.measure == "accuracy":
+        return noise_lines(found.noise)
+    return _loss_lines(found.noise, found.measure)
+
+
+def _loss_lines(noise: SeedNoise, measure: str) -> list[str]:
+    judged = "A's loss on the held-out samples" if measure == "held-out loss" else "the mean loss of the last epoch"
+    lines = [f"B − A: {_signed(noise.difference)} of {judged}, over {plural(noise.seeds, 'seed')} (95 % t interval)."]
+    if noise.excess is None or noise.level is None:
+        return [*lines, "How much of it is seed noise is not known: that takes more seeds."]
+    return [*lines, f"Δ minus noise: {_signed(noise.excess)} (noise {noise.level:.3g}). {verdict(noise)}."]
+
+
+def _signed(estimate: Estimate) -> str:
+    said = f"{estimate.value:+.4g}"
+    return (
+        said if estimate.interval is None else f"{said} [{estimate.interval.low:+.4g}, {estimate.interval.high:+.4g}]"
+    )
+
+
+def _different(found: PairedTraining) -> list[str]:
+    lines = [] if found.same_structure else [f"The networks: {found.headline} (see zoolens port check)"]
+    if not found.differences:
+        return [*lines, "No setting of the optimizers, losses, schedules, norms and dropout differs that can be read."]
+    return [*lines, "Settings that differ:", *(f"  {difference_words(one)}" for one in found.differences)]
+
+
+def paired_data(found: PairedTraining) -> dict[str, Any]:
+    """For JSON, which has no numbers that are not finite: they are None."""
+    noise = None if found.noise is None else asdict(found.noise)
+    data = {
+        "a": {"name": found.names[0], "framework": found.frameworks[0], "versions": dict(found.versions[0])},
+        "b": {"name": found.names[1], "framework": found.frameworks[1], "versions": dict(found.versions[1])},
+        "data": {"name": found.data, "train": found.samples[0], "held_out": found.samples[1]},
+        "epochs": found.length.epochs,
+        "steps": found.steps,
+        "batch": found.batch,
+        "weights": "shared" if found.shared_weights else "own",
+        "same_structure": found.same_structure,
+        "structure": found.headline,
+        "measure": found.measure,
+        "seeds": [_seed_data(pair) for pair in found.seeds],
+        "noise": noise,
+        "beyond_noise": found.beyond_noise,
+        "verdict": None if found.noise is None else verdict(found.noise),
+        "settings": {"a": dict(found.settings[0]), "b": dict(found.settings[1])},
+        "differences": [asdict(one) for one in found.differences],
+        "notes": list(found.notes),
+    }
+    finite: dict[str, Any] = _finite(data)
+    return finite
+
+
+def _seed_data(pair: SeedPair) -> dict[str, Any]:
+    sides = {
+        letter: {name: value for name, value in vars(run).items() if name != "answers"} | {"accuracy": run.accuracy}
+        for letter, run in zip("ab", pair.runs, strict=True)
+    }
+    losses = None if pair.held_out_losses is None else list(pair.held_out_losses)
+    return {"seed": pair.seed, **sides, "held_out_losses": losses, "churn": pair.churn, "kept": pair.kept}
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _finite(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

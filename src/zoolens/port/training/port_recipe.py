@@ -1,0 +1,59 @@
+"""A paired training as a file: which two functions, on what data, how long. Whoever names the file runs their code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from zoolens.crosstrain.study.yaml_files import load_fields
+from zoolens.crosstrain.training.recipe import MAX_BATCH, MAX_EPOCHS, MAX_LIMIT
+
+SUFFIXES: Final = (".yaml", ".yml")
+
+
+class PortRecipe(BaseModel):
+    """`a`, `b`: "file.py:function" or "module:function"; a file is looked for beside the recipe."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
+    a: str = Field(min_length=1, max_length=4096)
+    b: str = Field(min_length=1, max_length=4096)
+    input: tuple[str, ...] = Field(min_length=1, max_length=16, description="one shape, or a list of them")
+    data: str = Field(default="demo", max_length=4096)
+    batch: int = Field(default=64, ge=1, le=MAX_BATCH)
+    augmentation: Literal["none", "flip", "flip-crop"] = "none"
+    epochs: int = Field(default=1, ge=1, le=MAX_EPOCHS)
+    max_steps: int | None = Field(default=None, ge=1)
+    seeds: int = Field(default=3, ge=1, le=1000)
+    own_init: bool = False
+    train_limit: int | None = Field(default=None, ge=1, le=MAX_LIMIT)
+    test_limit: int | None = Field(default=None, ge=1, le=MAX_LIMIT)
+    map: dict[str, str] = Field(default_factory=dict, description="tensors of A to tensors of B, by name")
+    timeout: float = Field(default=300.0, ge=1)
+
+    @field_validator("input", mode="before")
+    @classmethod
+    def _one_or_more(cls, given: Any) -> Any:
+        return (given,) if isinstance(given, str) else given
+
+    def arguments(self) -> dict[str, Any]:
+        """For `paired.train`, beside a, b and the inputs."""
+        return {
+            "data": self.data, "batch": self.batch, "augmentation": self.augmentation, "epochs": self.epochs,
+            "most_steps": self.max_steps, "seeds": self.seeds, "own_init": self.own_init,
+            "limits": (self.train_limit, self.test_limit), "chosen": self.map, "timeout": self.timeout,
+        }  # fmt: skip
+
+
+def load_port_recipe(path: Path) -> PortRecipe:
+    """The recipe in a file; its sides' files are those beside it."""
+    recipe = load_fields(path, PortRecipe)
+    beside = {name: _beside(path.absolute().parent, getattr(recipe, name)) for name in ("a", "b")}
+    return recipe.model_copy(update=beside)
+
+
+def _beside(folder: Path, side: str) -> str:
+    code, _, function = side.rpartition(":")
+    return f"{folder / code}:{function}" if code.endswith(".py") and not Path(code).is_absolute() else side
