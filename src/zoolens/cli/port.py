@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
 from zoolens.cli.options import OUT_FILE, json_option
+from zoolens.cli.port_options import DIFFERENT, pairs_of, trouble
 from zoolens.cli.port_training import train_command
-from zoolens.errors import ZoolensError
 from zoolens.present.terminal import echo_json
-
-DIFFERENT, TROUBLE = 1, 2  # as diff(1) has it
 
 
 @click.group("port")
@@ -153,24 +149,3 @@ def weights_command(
 
 
 command.add_command(train_command)
-
-
-def pairs_of(chosen: tuple[str, ...]) -> dict[str, str]:
-    """What --map says: tensors of A to tensors of B."""
-    pairs = {}
-    for text in chosen:
-        a, sign, b = text.partition("=")
-        if not (a and sign and b):
-            raise ZoolensError(f"{text[:80]!r} maps nothing.", hint="Write --map name_in_A=name_in_B.")
-        pairs[a] = b
-    return pairs
-
-
-@contextmanager
-def trouble() -> Iterator[None]:
-    """Whatever cannot be built, read or trained exits with 2."""
-    try:
-        yield
-    except ZoolensError as error:
-        error.exit_code = TROUBLE
-        raise

@@ -9,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from zoolens.cli.options import json_option
+from zoolens.cli.port_options import DIFFERENT, pairs_of, trouble
 from zoolens.errors import ZoolensError
 from zoolens.present.terminal import echo_json
 
@@ -100,7 +101,6 @@ def train_command(ctx: click.Context, /, sides: tuple[str, ...], as_json: bool, 
     Exits with 0 if no difference beyond seed noise was found, 1 if there is one, 2 if something cannot be trained.
     """
     from zoolens.cli.bars import Bars
-    from zoolens.cli.port import DIFFERENT, pairs_of, trouble
     from zoolens.port.training.paired import train
     from zoolens.port.training.paired_words import paired_data, paired_lines
 
