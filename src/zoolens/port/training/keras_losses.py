@@ -33,9 +33,21 @@ def switched_loss(loss: Any, name: str, value: Any) -> Any:
     if name not in config or wanted is None:
         raise NotSwitchable(f"{type(loss).__name__} of Keras has no {name} {value}.")
     try:
-        return type(loss).from_config({**config, name: wanted})
+        made = type(loss).from_config({**config, name: wanted})
     except Exception as error:
         raise NotSwitchable(f"{type(loss).__name__} of Keras cannot be made anew: {error}") from error
+    return _of_answers(keras, made) if name == "from_logits" and value else made
+
+
+def _of_answers(keras: Any, loss: Any) -> Any:
+    """The loss of what it is given. Keras' own looks behind a softmax, and takes its input for scores instead."""
+
+    class OfAnswers(type(loss)):  # type: ignore[misc]
+        def __call__(self, targets: Any, answers: Any, sample_weight: Any = None) -> Any:
+            return loss(targets, keras.ops.multiply(answers, 1), sample_weight)
+
+    OfAnswers.__name__ = type(loss).__name__
+    return OfAnswers.from_config(loss.get_config())
 
 
 def _smoothed(keras: Any, loss: Any, config: dict[str, Any], value: float) -> Any:

@@ -47,7 +47,7 @@ _NAMES: Final = {
     "loss.name": "the loss",
     "loss.reduction": "the loss' reduction",
     "loss.smoothing": "the label smoothing",
-    "loss.from_logits": "that the loss takes scores, not probabilities,",
+    "loss.from_logits": "whether the loss takes scores, not probabilities,",
     "regularisation": "the regularisation",
     "clip.norm": "the clipping of all gradients together",
     "clip.tensor_norm": "the clipping of each tensor's gradient",

@@ -239,13 +239,12 @@ def _counting_less_one(layer: Any) -> Callable[..., Any]:
     takes_mask = "mask" in inspect.signature(call).parameters
 
     def counted(inputs: Any, training: Any = None, mask: Any = None) -> Any:
-        before = ops.convert_to_tensor(layer.moving_variance)
+        old = ops.multiply(layer.moving_variance, layer.momentum)  # now, for the call changes the variable
         answer = call(layer, inputs, training=training, **({"mask": mask} if takes_mask else {}))
         if training and layer.trainable:
             channels = inputs.shape[layer.axis]
-            count = ops.cast(ops.size(inputs), before.dtype) / channels
-            old = before * layer.momentum
-            grown = (ops.convert_to_tensor(layer.moving_variance) - old) * count / (count - 1)
+            count = ops.cast(ops.size(inputs), old.dtype) / channels
+            grown = ops.subtract(layer.moving_variance, old) * count / (count - 1)
             layer.moving_variance.assign(old + grown)
         return answer
 
