@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from zoolens.port.training.base import NotSwitchable
 
 # Losses that a model may be compiled with by their names, which have the settings of the class's defaults.
-_NAMED: Final[Mapping[str, Callable[[Any], Any]]] = {
-    "sparse_categorical_crossentropy": lambda losses: losses.SparseCategoricalCrossentropy(),
-    "categorical_crossentropy": lambda losses: losses.CategoricalCrossentropy(),
-    "binary_crossentropy": lambda losses: losses.BinaryCrossentropy(),
-    "mse": lambda losses: losses.MeanSquaredError(),
-    "mean_squared_error": lambda losses: losses.MeanSquaredError(),
+_NAMED: Final = {
+    "sparse_categorical_crossentropy": "SparseCategoricalCrossentropy",
+    "categorical_crossentropy": "CategoricalCrossentropy",
+    "binary_crossentropy": "BinaryCrossentropy",
+    "mse": "MeanSquaredError",
+    "mean_squared_error": "MeanSquaredError",
 }
 _REDUCTIONS: Final = {"mean": "sum_over_batch_size", "sum": "sum"}
 
@@ -22,8 +21,8 @@ def switched_loss(loss: Any, name: str, value: Any) -> Any:
     """`name`: reduction, from_logits or label_smoothing. NotSwitchable: the loss has no such setting."""
     import keras
 
-    if isinstance(loss, str):
-        loss = _NAMED.get(loss, lambda _: loss)(keras.losses)
+    if isinstance(loss, str) and loss in _NAMED:
+        loss = getattr(keras.losses, _NAMED[loss])()
     if not isinstance(loss, keras.losses.Loss):
         raise NotSwitchable(f"The Keras loss is a function, {_name(loss)}, whose settings cannot be changed.")
     config = loss.get_config()

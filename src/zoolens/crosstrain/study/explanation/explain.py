@@ -3,7 +3,7 @@ fixed. Runs are filed as they finish, so a killed explanation goes on where it w
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import Final
@@ -138,26 +138,12 @@ class _Explaining:
         )
 
     def _explained(self, game: Contest, level: float) -> Explained:
-        design = choose(len(game.players), self._fraction)
-        cells = tuple(dict.fromkeys((*design.cells, *_single_cells(game))))
-        table = self._bench.accuracies("the design", self._recipe, [game.arm(cell) for cell in cells], self._seeds)
-        inside = table[:, : len(design.cells)]
-        parts, unassigned = shares(design, game.players, inside, self._images)
-        together = interactions(design, game.players, inside, self._images)
-        columns = {cell: table[:, place] for place, cell in enumerate(cells)}
-        return Explained(
-            design,
-            tuple(sorted(parts, key=lambda part: -part.share.value)),
-            unassigned,
-            (*_switches(game, columns, self._images), *self._unnamed_switches(game)),
-            tuple(
-                interaction
-                for interaction in together
-                if interaction.points.excludes_zero and abs(interaction.points.value) > level
-            ),
-            len(together),
-            {_members(game, cell): tuple(values.tolist()) for cell, values in columns.items()},
-        )
+        def trained(cells: Sequence[int]) -> Values:
+            arms = [game.arm(cell) for cell in cells]
+            return self._bench.accuracies("the design", self._recipe, arms, self._seeds)
+
+        found = explained_by(game.players, trained, self._fraction, level, self._images)
+        return replace(found, switches=(*found.switches, *self._unnamed_switches(game)))
 
     def _unnamed_switches(self, game: Contest) -> list[Switch]:
         found = []
@@ -189,6 +175,41 @@ class _Explaining:
         names = (f"{a.framework} (A)", f"{b.framework} (B)") if same else (a.framework, b.framework)
         ours, theirs = ([sides[arm, seed] for seed in seeds] for arm in (a, b))
         return noise_of_sides(names[0], ours, names[1], theirs)
+
+
+def cells_of(players: int, fraction: Fraction = "auto") -> tuple[int, ...]:
+    """The cells that are trained: those of the design, and what shows each player switched alone."""
+    return tuple(dict.fromkeys((*choose(players, fraction).cells, *_single_cells(players))))
+
+
+def explained_by(
+    players: tuple[str, ...],
+    trained: Callable[[Sequence[int]], Values],
+    fraction: Fraction,
+    level: float,
+    images: int | None,
+) -> Explained:
+    """Share a gap out among players, whoever they are. `trained`: accuracies, seeds × cells; a cell is the set of
+    players at b's value, as bits. `level`: what seeds alone show, below which no interaction is told."""
+    design, cells = choose(len(players), fraction), cells_of(len(players), fraction)
+    table = trained(cells)
+    inside = table[:, : len(design.cells)]
+    parts, unassigned = shares(design, players, inside, images)
+    together = interactions(design, players, inside, images)
+    columns = {cell: table[:, place] for place, cell in enumerate(cells)}
+    return Explained(
+        design,
+        tuple(sorted(parts, key=lambda part: -part.share.value)),
+        unassigned,
+        tuple(_switches(players, columns, images)),
+        tuple(
+            interaction
+            for interaction in together
+            if interaction.points.excludes_zero and abs(interaction.points.value) > level
+        ),
+        len(together),
+        {_members(players, cell): tuple(values.tolist()) for cell, values in columns.items()},
+    )
 
 
 def culprits_of(parts: Sequence[Share]) -> tuple[str, ...]:
@@ -242,20 +263,20 @@ def _resolved(sides: Sequence[Side]) -> Semantics:
     return reduce(lambda first, other: first.over(other), (Semantics(**side.semantics) for side in sides))
 
 
-def _single_cells(game: Contest) -> list[int]:
-    bits = [1 << place for place in range(len(game.players))]
-    return [0, game.everyone, *bits, *(game.everyone ^ bit for bit in bits)]
+def _single_cells(players: int) -> list[int]:
+    everyone, bits = (1 << players) - 1, [1 << place for place in range(players)]
+    return [0, everyone, *bits, *(everyone ^ bit for bit in bits)]
 
 
-def _switches(game: Contest, columns: dict[int, Values], images: int | None) -> list[Switch]:
-    found, rounding = [], 2 * count_rounding(images)
-    for place, name in enumerate(game.players):
+def _switches(players: tuple[str, ...], columns: dict[int, Values], images: int | None) -> list[Switch]:
+    found, rounding, everyone = [], 2 * count_rounding(images), (1 << len(players)) - 1
+    for place, name in enumerate(players):
         bit = 1 << place
         in_a: Estimate = mean_estimate(columns[bit] - columns[0], rounding)
-        in_b: Estimate = mean_estimate(columns[game.everyone ^ bit] - columns[game.everyone], rounding)
+        in_b: Estimate = mean_estimate(columns[everyone ^ bit] - columns[everyone], rounding)
         found.append(Switch(name, in_a, in_b))
     return found
 
 
-def _members(game: Contest, cell: int) -> tuple[str, ...]:
-    return tuple(name for place, name in enumerate(game.players) if cell >> place & 1)
+def _members(players: tuple[str, ...], cell: int) -> tuple[str, ...]:
+    return tuple(name for place, name in enumerate(players) if cell >> place & 1)
