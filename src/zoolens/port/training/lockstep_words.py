@@ -136,10 +136,10 @@ def _ratio(departure: Departure) -> list[str]:
 
 def difference_words(one: Difference) -> str:
     """A setting that differs, in words."""
-    return f"{_name(one.name)} is {_value(one.a)} in A and {_value(one.b)} in B"
+    return f"{setting_words(one.name)} is {_value(one.a)} in A and {_value(one.b)} in B"
 
 
-def _name(name: str) -> str:
+def setting_words(name: str) -> str:
     return _NAMES.get(name, name if name in SETTINGS else name.replace("_", " "))
 
 

@@ -118,8 +118,10 @@ def _weight_decay(training: KerasTraining, value: float) -> None:
 
 
 def _decay_kind(training: KerasTraining, value: Any) -> None:
+    if value == "none":  # its size is 0 then, and has a setting of its own
+        return
     if value not in ("coupled", "decoupled"):
-        raise NotSwitchable(f"Keras cannot be given the weight decay {value}; its size says whether there is one.")
+        raise NotSwitchable(f"Keras knows no weight decay that is {value}.")
     _wanted(training).kind = value
     _rebuild(training)
 

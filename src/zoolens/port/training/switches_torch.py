@@ -80,8 +80,10 @@ def _schedule_unit(training: TorchTraining, value: Any) -> None:
 
 def _decay_kind(training: TorchTraining, value: Any) -> None:
     optimizer = training.objects.optimizer
+    if value == "none":  # its size is 0 then, and has a setting of its own
+        return
     if value not in ("coupled", "decoupled"):
-        raise NotSwitchable(f"Torch cannot be given the weight decay {value}; its size says whether there is one.")
+        raise NotSwitchable(f"Torch knows no weight decay that is {value}.")
     if type(optimizer).__name__ in _ADAMS and "decoupled_weight_decay" in optimizer.param_groups[0]:
         for group in optimizer.param_groups:
             group["decoupled_weight_decay"] = value == "decoupled"

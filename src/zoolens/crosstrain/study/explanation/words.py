@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
 from zoolens.crosstrain.study import noise
 from zoolens.crosstrain.study.explanation.contest import FRAMEWORK, Contest, Factor
 from zoolens.crosstrain.study.explanation.results import Explained, Explanation, StandIn, Verification
-from zoolens.crosstrain.study.explanation.shapley import Share
 from zoolens.crosstrain.study.noise import signed
 from zoolens.statistics.student import Estimate
 
@@ -39,8 +39,12 @@ def lines(explanation: Explanation) -> list[str]:
     if found is None:
         said.append(_nothing(explanation))
     else:
-        said += [*_design(found, game), "", *_shares(found, explanation), "", *_switches(found, explanation)]
-        said += ["", *_interactions(found), "", *_verification(explanation)]
+        whose = "the stand-ins' gap" if explanation.stand_in else "the gap"
+        names = explanation.pair.a, explanation.pair.b
+        where = " on the stand-ins" if explanation.stand_in else ""
+        said += [*design_lines(found, game.players), "", *share_lines(found, lambda name: _player(name, game), whose)]
+        said += ["", *switch_lines(found, *names), "", *interaction_lines(found), ""]
+        said += verification_lines(explanation.verification, *names, where)
     if explanation.unconfirmed:
         said += ["", f"Told, and not confirmed by any live object: {'; '.join(explanation.unconfirmed)}."]
     runs = f"{explanation.trained} runs trained, {explanation.known} known from before"
@@ -83,14 +87,14 @@ def _unnamed(factor: Factor, a: str, b: str) -> str:
     )
 
 
-def _design(explained: Explained, game: Contest) -> list[str]:
-    design, players = explained.design, len(game.players)
+def design_lines(explained: Explained, players: tuple[str, ...]) -> list[str]:
+    design, count = explained.design, len(players)
     seeds = len(next(iter(explained.cells.values())))
     if design.full:
-        return [f"Design: full, all 2^{players} = {len(design.cells)} cells, {seeds} seeds each."]
-    mixed = _mixed(explained, game.players)
+        return [f"Design: full, all 2^{count} = {len(design.cells)} cells, {seeds} seeds each."]
+    mixed = _mixed(explained, players)
     said = [
-        f"Design: a fold-over fraction of resolution IV, {len(design.cells)} of 2^{players} = {1 << players} cells, "
+        f"Design: a fold-over fraction of resolution IV, {len(design.cells)} of 2^{count} = {1 << count} cells, "
         f"{seeds} seeds each. Interactions of two (or four, …) do not touch the shares; those of three do."
     ]
     if mixed:
@@ -107,22 +111,19 @@ def _mixed(explained: Explained, players: tuple[str, ...]) -> dict[str, list[lis
     return {name: [[players[one] for one in trio] for trio in some] for name, some in trios.items() if some}
 
 
-def _shares(explained: Explained, explanation: Explanation) -> list[str]:
+def share_lines(explained: Explained, called: Callable[[str], str], whose: str = "the gap") -> list[str]:
+    """`called`: what a player is called in sentences."""
     rows = [*explained.shares, *([explained.unassigned] if explained.unassigned else [])]
-    whose = "the stand-ins' gap" if explanation.stand_in else "the gap"
-    shown = [_share(row, explanation.contest) for row in rows]
     return [
         f"Shapley shares of {whose} (pointwise 95 % intervals over seeds: each holds for itself, not all at once):",
-        *shown,
+        *(f"  {_percent(row.share):>26}  {called(row.name)}: {signed(row.points)}" for row in rows),
     ]
 
 
-def _share(share: Share, game: Contest) -> str:
-    name = share.name
-    if name == FRAMEWORK:
-        also = "".join(f", with its {factor.name}" for factor in game.unnamed)
-        name = f"the framework itself{also}"
-    return f"  {_percent(share.share):>26}  {name}: {signed(share.points)}"
+def _player(name: str, game: Contest) -> str:
+    if name != FRAMEWORK:
+        return name
+    return f"the framework itself{''.join(f', with its {factor.name}' for factor in game.unnamed)}"
 
 
 def _percent(estimate: Estimate) -> str:
@@ -132,8 +133,7 @@ def _percent(estimate: Estimate) -> str:
     return f"{said} [{100 * estimate.interval.low:z.1f}, {100 * estimate.interval.high:z.1f}]"
 
 
-def _switches(explained: Explained, explanation: Explanation) -> list[str]:
-    a, b = explanation.pair.a, explanation.pair.b
+def switch_lines(explained: Explained, a: str, b: str) -> list[str]:
     return [
         f"Switched alone, accuracy changes by (in {a}, to {b}'s value | in {b}, to {a}'s value):",
         *(f"  {switch.name:<14} {_effect(switch.in_a)} | {_effect(switch.in_b)}" for switch in explained.switches),
@@ -144,7 +144,7 @@ def _effect(effect: Estimate | None) -> str:
     return "no name for it" if effect is None else signed(effect)
 
 
-def _interactions(explained: Explained) -> list[str]:
+def interaction_lines(explained: Explained) -> list[str]:
     if not explained.interactions:
         return [f"Interactions of two above noise: none of {explained.looked_at}, each judged for itself."]
     rows = []
@@ -166,14 +166,11 @@ def _stand_in(stand_in: StandIn) -> list[str]:
     ]
 
 
-def _verification(explanation: Explanation) -> list[str]:
-    verification = explanation.verification
+def verification_lines(verification: Verification | None, a: str, b: str, where: str = "") -> list[str]:
     if verification is None:
         return ["No semantic has a share worth fixing: what makes the gap is none of those that can be switched."]
     before, after = verification.before.difference, verification.after.difference
-    other = explanation.pair.b if verification.side == "a" else explanation.pair.a
-    fixed = explanation.pair.a if verification.side == "a" else explanation.pair.b
-    where = " on the stand-ins" if explanation.stand_in else ""
+    fixed, other = (a, b) if verification.side == "a" else (b, a)
     return [
         f"Verified{where} with {verification.before.seeds} fresh seeds, "
         f"{', '.join(verification.culprits)} of {fixed} set to {other}'s:",
