@@ -8,7 +8,7 @@ from zoolens.crosstrain.study.explanation.contest import FRAMEWORK, Arm, contest
 from zoolens.crosstrain.study.explanation.explain import culprits_of, explain, judged, stood_in
 from zoolens.crosstrain.study.explanation.results import Explanation
 from zoolens.crosstrain.study.explanation.shapley import Share
-from zoolens.crosstrain.study.explanation.words import _verification, as_data, lines
+from zoolens.crosstrain.study.explanation.words import as_data, lines, verification_lines
 from zoolens.crosstrain.study.store_training import Manner
 from zoolens.crosstrain.study.stored_studies import read_study
 from zoolens.crosstrain.training.recipe import Optimizer, Recipe
@@ -48,9 +48,7 @@ def test_a_gap_that_fresh_seeds_do_not_show_cannot_be_closed():
     assert before.difference.value > 0.1
     found = judged(("x",), "a", before, seed_noise("a", [0.66, 0.99, 0.56, 0.90], "b", [0.65, 0.99, 0.55, 0.90]))
     assert not found.closed
-    game = contest(Arm("a"), Semantics(norm_momentum=0.9), Arm("b"), Semantics(norm_momentum=0.99))
-    recipe = Recipe(architecture="mlp", learning_rate=0.1, batch_size=8, epochs=1)
-    said = "\n".join(_verification(Explanation("study", recipe, game, before, verification=found)))
+    said = "\n".join(verification_lines(found, before.a, before.b))
     assert "The fresh seeds show no gap beyond noise, and so nothing is verified." in said
 
 

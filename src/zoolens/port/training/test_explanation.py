@@ -1,0 +1,96 @@
+"""A gap between two trainings of one network, shared out among the settings that differ."""
+
+import numpy as np
+import pytest
+
+from zoolens.errors import ZoolensError
+from zoolens.port.training.batch import Batch
+from zoolens.port.training.explanation import explain
+from zoolens.port.training.explanation_words import explanation_data, explanation_lines
+from zoolens.port.training.single_run import Length
+from zoolens.port.training.sources import BatchSource
+from zoolens.progress import Silent
+
+torch = pytest.importorskip("torch")
+nn = torch.nn
+
+
+class Blobs(BatchSource):
+    """Four clouds of points, of which a few steps learn a part; the order depends on the seed."""
+
+    kind, name, classes, fingerprint = "blobs", "blobs", 4, "blobs"
+    samples, steps, held_out_samples, batch = 256, 8, 400, 32
+
+    def batches(self, epoch, seed):
+        generator = np.random.default_rng([seed, epoch])
+        return iter([self._drawn(generator, self.batch) for _ in range(self.steps)])
+
+    def held_out(self):
+        yield self._drawn(np.random.default_rng(99), self.held_out_samples)
+
+    def description(self):
+        return {}
+
+    def _drawn(self, generator, count):
+        classes = generator.integers(0, self.classes, count)
+        places = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]], np.float32)
+        noise = generator.standard_normal((count, 4)).astype(np.float32)
+        return Batch((places[classes] + 0.4 * noise,), classes)
+
+
+class Told(Silent):
+    def __init__(self):
+        self.said = []
+
+    def say(self, text):
+        self.said.append(text)
+
+
+def side(rate, momentum, init=1.0):
+    def made():
+        net = nn.Linear(4, 4)
+        with torch.no_grad():
+            net.weight.mul_(init)
+        return net, torch.optim.SGD(net.parameters(), lr=rate, momentum=momentum), nn.CrossEntropyLoss()
+
+    return made
+
+
+def test_the_setting_that_makes_a_gap_has_its_share_and_closes_it():
+    progress = Told()
+    a, b = side(0.002, 0.0), side(0.2, 0.1)
+    found = explain(a, b, ["4"], Blobs(), Length(1), replicates=3, progress=progress)
+    assert [one.name for one in found.players] == ["optimizer.learning_rate", "optimizer.momentum"]
+    assert found.pair.beyond_noise
+    assert found.explained.shares[0].name == "optimizer.learning_rate"
+    assert found.explained.shares[0].share.value > 0.8
+    assert found.verification.culprits == ("optimizer.learning_rate",)
+    assert found.verification.closed
+    assert found.trained == found.planned == 33
+    assert progress.said[0].startswith("Up to 33 trainings of 8 steps")
+    lines = "\n".join(explanation_lines(found))
+    assert "the learning rate: +" in lines
+    assert "This closes the gap" in lines
+    assert explanation_data(found)["verification"]["closed"]
+
+
+def test_initial_weights_are_a_player_where_each_side_draws_its_own():
+    a, b = side(0.5, 0.0, init=200.0), side(0.5, 0.0)
+    found = explain(a, b, ["4"], Blobs(), Length(1), replicates=3, own_init=True)
+    assert [one.name for one in found.players] == ["initial weights"]
+    assert found.explained.shares[0].name == "initial weights"
+    assert found.verification.culprits == ("initial weights",)
+
+
+def test_without_a_gap_nothing_is_shared_out():
+    found = explain(side(0.02, 0.0), side(0.02, 0.0), ["4"], Blobs(), Length(1), replicates=2)
+    assert found.explained is None
+    assert found.trained == 4
+    assert "nothing to explain" in "\n".join(explanation_lines(found))
+
+
+def test_numbers_without_classes_are_refused():
+    source = Blobs()
+    source.classes = None
+    with pytest.raises(ZoolensError, match="no held-out samples with classes"):
+        explain(side(0.02, 0.0), side(0.02, 0.0), ["4"], source, Length(1))
