@@ -9,6 +9,7 @@ import click
 from click.core import ParameterSource
 
 from zoolens.cli.options import json_option
+from zoolens.cli.port_data_options import DATA_OPTIONS
 from zoolens.cli.port_options import DIFFERENT, pairs_of, trouble
 from zoolens.errors import ZoolensError
 from zoolens.present.terminal import echo_json
@@ -49,7 +50,8 @@ _OPTIONS = (
         default="demo",
         show_default=True,
         help="What to train on: demo, fashion-mnist, cifar10-subset, a dataset with a train and a test split, or "
-        "TRAIN|TEST. Images come with values from 0 to 1.",
+        "TRAIN|TEST, with values from 0 to 1; or your own data, my_data.py:batches: a function that returns a "
+        "generator of (inputs, targets), arrays, a DataLoader or a tf.data.Dataset, or (train, test) of these.",
     ),
     click.option("--batch", type=click.IntRange(1), default=64, show_default=True, help="Samples of one step."),
     click.option("--epochs", type=click.IntRange(1), default=1, show_default=True, help="Times through the data."),
@@ -80,7 +82,7 @@ _OPTIONS = (
 
 def training_options(function: Any) -> Any:
     """What decides about a paired training; the fields of a recipe have the same names."""
-    for option in reversed(_OPTIONS):
+    for option in reversed((*_OPTIONS, *DATA_OPTIONS)):
         function = option(function)
     return function
 

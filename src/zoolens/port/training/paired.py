@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from threading import Event, Lock
 from typing import Any, Final
 
@@ -13,20 +15,22 @@ import numpy as np
 from zoolens.errors import ModelError, ZoolensError
 from zoolens.port.check import OpenPair, opened
 from zoolens.port.frameworks.base import Array
-from zoolens.port.sides import TIMEOUT, InputShape, WorkerSide
+from zoolens.port.sides import TIMEOUT, Device, InputShape, WorkerSide
 from zoolens.port.training.causes import Difference, differences
+from zoolens.port.training.data_opening import BATCH, DataChoice, opened_data
 from zoolens.port.training.kept_seeds import KeptSeeds
 from zoolens.port.training.paired_notes import notes_of
+from zoolens.port.training.recorder import LIMIT
 from zoolens.port.training.sides import TrainableSide, as_trainable, open_trainable_side
 from zoolens.port.training.single_run import Length, SingleRun, held_out_targets, train_once
-from zoolens.port.training.sources import ArraySource, BatchSource
+from zoolens.port.training.sources import BatchSource
+from zoolens.port.training.stream import ChannelOrder
 from zoolens.port.weights import ask_for_missing
 from zoolens.progress import Progress, Silent
 from zoolens.statistics.seeds import SeedNoise, seed_noise
 from zoolens.store.store import Store
 
 SEEDS: Final = 3
-BATCH: Final = 64
 
 
 @dataclass(frozen=True)
@@ -79,9 +83,14 @@ def train(
     b: str | Any,
     inputs: Sequence[str],
     *,
-    data: str | BatchSource = "demo",
+    data: str | Any = "demo",
+    test_data: str | Any = None,
     batch: int = BATCH,
     augmentation: str = "none",
+    order: ChannelOrder | None = None,
+    epoch_steps: int | None = None,
+    record: Path | None = None,
+    record_limit: int = LIMIT,
     epochs: int = 1,
     most_steps: int | None = None,
     seeds: int | Sequence[int] = SEEDS,
@@ -89,19 +98,27 @@ def train(
     limits: tuple[int | None, int | None] = (None, None),
     chosen: Mapping[str, str] | None = None,
     timeout: float = TIMEOUT,
+    device: Device = "cpu",
     store: Store | None = None,
     progress: Progress | None = None,
 ) -> PairedTraining:
     """Train both networks on the same batches in the same order, from the same weights, once for each seed.
 
     `a`, `b`: "file.py:function" or "module:function", or in Python a function that returns the objects, or the objects
-    themselves. `data`: a dataset as recipes name it, or a source of batches. `limits`: samples to train on, and to test
-    on. `own_init`: each side keeps the weights that it draws itself. `store`: where seeds that are done are kept and
-    looked for; only sides that are named can be kept.
+    themselves. `data`: a dataset as recipes name it, or data of one's own, as `DataChoice` has them with the arguments
+    that follow. `own_init`: each side keeps the weights that it draws itself. `store`: where seeds that are done are
+    kept and looked for; only sides that are named can be kept.
     """
-    source = data if isinstance(data, BatchSource) else _source(data, inputs, batch, augmentation, limits)
     length, numbers = _checked(epochs, most_steps), _numbers(seeds)
-    with opened(a, b, inputs, chosen=chosen, timeout=timeout, open_=open_trainable_side) as pair:
+    choice = DataChoice(data, test_data, batch, augmentation, limits, order, epoch_steps, record, record_limit)
+    shapes = [InputShape.parse(text) for text in inputs]
+    open_ = partial(open_trainable_side, device=device)
+    with (
+        opened_data(
+            choice, shapes, epochs=epochs, seeds=max(numbers) + 1, timeout=timeout, progress=progress
+        ) as source,
+        opened(a, b, inputs, chosen=chosen, timeout=timeout, open_=open_) as pair,
+    ):
         if not own_init:
             ask_for_missing(pair.map, instead="or let each side draw its own weights with --own-init")
         _check_classes(pair, source)
@@ -109,14 +126,6 @@ def train(
         kept = KeptSeeds.of(store, pair, source, length, own_init) if store is not None else None
         pairs = training.run(numbers, kept)
         return _result(pair, training, pairs, source)
-
-
-def _source(
-    data: str, inputs: Sequence[str], batch: int, augmentation: str, limits: tuple[int | None, int | None]
-) -> BatchSource:
-    if len(inputs) != 1:
-        raise ZoolensError(f"A dataset has samples for one input, and the networks have {len(inputs)}.")
-    return ArraySource.of_dataset(data, InputShape.parse(inputs[0]), batch, augmentation, limits)
 
 
 def _checked(epochs: int, most_steps: int | None) -> Length:

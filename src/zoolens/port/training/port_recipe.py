@@ -14,7 +14,8 @@ SUFFIXES: Final = (".yaml", ".yml")
 
 
 class PortRecipe(BaseModel):
-    """`a`, `b`: "file.py:function" or "module:function"; a file is looked for beside the recipe."""
+    """`a`, `b`: "file.py:function" or "module:function", as `data` and `test_data` may be; a file is looked for beside
+    the recipe."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
@@ -22,6 +23,12 @@ class PortRecipe(BaseModel):
     b: str = Field(min_length=1, max_length=4096)
     input: tuple[str, ...] = Field(min_length=1, max_length=16, description="one shape, or a list of them")
     data: str = Field(default="demo", max_length=4096)
+    test_data: str | None = Field(default=None, max_length=4096)
+    data_order: Literal["channels_first", "channels_last"] | None = None
+    epoch_steps: int | None = Field(default=None, ge=1)
+    record: Path | None = Field(default=None, description="folder of the recording of your own data")
+    record_limit: float = Field(default=8.0, gt=0, description="GiB")
+    device: Literal["cpu", "gpu"] = "cpu"
     batch: int = Field(default=64, ge=1, le=MAX_BATCH)
     augmentation: Literal["none", "flip", "flip-crop"] = "none"
     epochs: int = Field(default=1, ge=1, le=MAX_EPOCHS)
@@ -44,14 +51,17 @@ class PortRecipe(BaseModel):
             "data": self.data, "batch": self.batch, "augmentation": self.augmentation, "epochs": self.epochs,
             "most_steps": self.max_steps, "seeds": self.seeds, "own_init": self.own_init,
             "limits": (self.train_limit, self.test_limit), "chosen": self.map, "timeout": self.timeout,
+            "test_data": self.test_data, "order": self.data_order, "epoch_steps": self.epoch_steps,
+            "record": self.record, "record_limit": int(self.record_limit * (1 << 30)), "device": self.device,
         }  # fmt: skip
 
 
 def load_port_recipe(path: Path) -> PortRecipe:
-    """The recipe in a file; its sides' files are those beside it."""
+    """The recipe in a file; the files of its functions are those beside it."""
     recipe = load_fields(path, PortRecipe)
-    beside = {name: _beside(path.absolute().parent, getattr(recipe, name)) for name in ("a", "b")}
-    return recipe.model_copy(update=beside)
+    functions = {name: getattr(recipe, name) for name in ("a", "b", "data", "test_data")}
+    folder = path.absolute().parent
+    return recipe.model_copy(update={name: _beside(folder, text) for name, text in functions.items() if text})
 
 
 def _beside(folder: Path, side: str) -> str:

@@ -29,9 +29,9 @@ class Length:
     epochs: int
     most_steps: int | None = None
 
-    def steps(self, source: BatchSource) -> int:
+    def steps(self, source: BatchSource, seed: int = 0) -> int:
         """In all epochs together."""
-        whole = self.epochs * source.steps
+        whole = sum(source.epoch_steps(epoch, seed) for epoch in range(1, self.epochs + 1))
         return whole if self.most_steps is None else min(whole, self.most_steps)
 
 
@@ -78,7 +78,7 @@ def train_once(
         side.switch(name, value)
     began = time.perf_counter()
     epochs: list[Losses] = []
-    left = length.steps(source)
+    left = length.steps(source, seed)
     for epoch in range(1, length.epochs + 1):
         losses = _epoch(side, source, (epoch, seed), left, report, stop)
         epochs.append(losses)
@@ -100,7 +100,7 @@ def _epoch(
     """The losses of one epoch, up to the first that is not finite. As many steps are asked for at once as take about a
     second."""
     parts: list[Losses] = []
-    count, wanted = 1, min(left, source.steps)
+    count, wanted = 1, min(left, source.epoch_steps(*place))
     while wanted > 0:
         if stop is not None and stop.is_set():
             raise Circumstance("The training was stopped.")

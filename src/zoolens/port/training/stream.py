@@ -105,6 +105,7 @@ class RecordedStream(BatchSource):
         self.samples = sum(index.blocks[block].samples for block in index.passes[0])
         self.held_out_samples = sum(index.blocks[block].samples for block in index.test)
         self.steps = self.epoch_steps(1, 0)
+        self.batch = index.batch_size if index.shuffled else None
 
     @classmethod
     def open(cls, folder: Path) -> RecordedStream:

@@ -14,7 +14,8 @@ from zoolens.port.training.paired import train
 from zoolens.port.training.paired_words import paired_data, paired_lines
 from zoolens.port.training.sides import open_trainable_side
 from zoolens.port.training.single_run import Length, train_once
-from zoolens.port.training.sources import ArraySource, described, open_source
+from zoolens.port.training.source_kinds import open_source
+from zoolens.port.training.sources import ArraySource, described
 
 torch = pytest.importorskip("torch")
 nn = torch.nn

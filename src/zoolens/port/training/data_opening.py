@@ -1,0 +1,89 @@
+"""The data of a paired training, whatever the user named: one of our datasets, or data of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from zoolens.errors import DatasetError
+from zoolens.port.sides import TIMEOUT, InputShape
+from zoolens.port.training.recorder import LIMIT
+from zoolens.port.training.recording import is_function, record
+from zoolens.port.training.sources import ArraySource, BatchSource
+from zoolens.port.training.stream import ChannelOrder
+from zoolens.progress import Progress
+
+BATCH = 64
+
+
+@dataclass(frozen=True)
+class DataChoice:
+    """`data`: a dataset as recipes name it, `file.py:function`, a source of batches, or in Python what gives batches.
+    `test_data`: the held-out part of data of one's own. `limits`: samples of a dataset to train on, and to test on.
+    `record`: a folder where the recording of one's own data is kept."""
+
+    data: Any = "demo"
+    test_data: Any = None
+    batch: int = BATCH
+    augmentation: str = "none"
+    limits: tuple[int | None, int | None] = (None, None)
+    order: ChannelOrder | None = None
+    epoch_steps: int | None = None
+    record: Path | None = None
+    record_limit: int = LIMIT  # bytes
+
+
+@contextmanager
+def opened_data(
+    choice: DataChoice,
+    inputs: Sequence[InputShape],
+    *,
+    epochs: int,
+    seeds: int,
+    timeout: float = TIMEOUT,
+    progress: Progress | None = None,
+) -> Iterator[BatchSource]:
+    """The batches for so many epochs and seeds. Data of one's own are recorded first, and gone afterwards unless there
+    is a folder for them."""
+    if isinstance(choice.data, BatchSource):
+        yield choice.data
+    elif isinstance(choice.data, str) and not is_function(choice.data):
+        yield _dataset(choice, inputs)
+    else:
+        if choice.limits != (None, None):
+            raise DatasetError(
+                "Limits of samples are for datasets.", hint="Let your function return as much as is wanted."
+            )
+        with record(
+            choice.data,
+            inputs,
+            epochs=epochs,
+            seeds=seeds,
+            batch_size=choice.batch,
+            test_data=choice.test_data,
+            order=choice.order,
+            epoch_steps=choice.epoch_steps,
+            augmentation=choice.augmentation,
+            folder=choice.record,
+            limit=choice.record_limit,
+            timeout=timeout,
+            progress=progress,
+        ) as stream:
+            yield stream
+
+
+def _dataset(choice: DataChoice, inputs: Sequence[InputShape]) -> BatchSource:
+    own = {"--data-order": choice.order, "--epoch-steps": choice.epoch_steps, "--record": choice.record}
+    given = [name for name, value in own.items() if value is not None]
+    if given:
+        raise DatasetError(
+            f"{given[0]} is for data of your own, and {choice.data} is a dataset.",
+            hint="Name a function with --data, as my_data.py:batches.",
+        )
+    if len(inputs) != 1:
+        raise DatasetError(f"A dataset has samples for one input, and the networks have {len(inputs)}.")
+    data = choice.data if choice.test_data is None else f"{choice.data}|{choice.test_data}"
+    return ArraySource.of_dataset(data, inputs[0], choice.batch, choice.augmentation, choice.limits)
