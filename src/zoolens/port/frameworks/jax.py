@@ -32,10 +32,10 @@ class JaxNetwork(LiveNetwork):
     ) -> None:
         import jax
 
-        self._function, self._name, self._kinds = function, name, kinds
-        paths, self._tree = jax.tree_util.tree_flatten_with_path(parameters)
-        self._leaves = [leaf for _, leaf in paths]
-        self._names = {_readable(path): place for place, (path, leaf) in enumerate(paths) if _is_floating(leaf)}
+        self.function, self._name, self._kinds = function, name, kinds
+        paths, self.tree = jax.tree_util.tree_flatten_with_path(parameters)
+        self.leaves = [leaf for _, leaf in paths]
+        self.names = {_readable(path): place for place, (path, leaf) in enumerate(paths) if _is_floating(leaf)}
         self._last, self._orders = self._order(shapes)
         self._shapes = [tuple(shape[axis] for axis in order) for shape, order in zip(shapes, self._orders, strict=True)]
 
@@ -60,7 +60,7 @@ class JaxNetwork(LiveNetwork):
         raise problem
 
     def _arrays(self) -> list[tuple[str, Any]]:
-        return [(name, self._leaves[place]) for name, place in self._names.items()]
+        return [(name, self.leaves[place]) for name, place in self.names.items()]
 
     def _examples(self, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
         return [
@@ -71,10 +71,10 @@ class JaxNetwork(LiveNetwork):
     def _applied(self, values: Sequence[Any], *inputs: Any) -> Any:
         import jax
 
-        leaves = list(self._leaves)
-        for place, value in zip(self._names.values(), values, strict=True):
+        leaves = list(self.leaves)
+        for place, value in zip(self.names.values(), values, strict=True):
             leaves[place] = value
-        return self._function(jax.tree_util.tree_unflatten(self._tree, leaves), *inputs)
+        return self.function(jax.tree_util.tree_unflatten(self.tree, leaves), *inputs)
 
     def _program(self, values: Sequence[Any], *inputs: Any, shape_only: bool) -> Any:
         import jax
@@ -89,8 +89,8 @@ class JaxNetwork(LiveNetwork):
 
         checked_assignment({name: tuple(leaf.shape) for name, leaf in self._arrays()}, values)
         for name, array in values.items():
-            place = self._names[name]
-            self._leaves[place] = jnp.array(array, self._leaves[place].dtype)
+            place = self.names[name]
+            self.leaves[place] = jnp.array(array, self.leaves[place].dtype)
 
     def graph(self) -> Graph:
         from zoolens.graph.importers.jax.library import graph_of_jax_function
@@ -100,14 +100,17 @@ class JaxNetwork(LiveNetwork):
             self._applied, named, self._examples(self._shapes), self._name, channels_last=self._last
         )
 
-    def run(self, inputs: Sequence[Array]) -> list[Array]:
-        import jax
-
-        turned = [
+    def turned(self, inputs: Sequence[Array]) -> list[Array]:
+        """Inputs with their channels first, as the function takes them."""
+        return [
             np.ascontiguousarray(array.transpose(0, *(axis + 1 for axis in order)))
             for array, order in zip(inputs, self._orders, strict=True)
         ]
-        answer = self._applied([leaf for _, leaf in self._arrays()], *turned)
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        import jax
+
+        answer = self._applied([leaf for _, leaf in self._arrays()], *self.turned(inputs))
         return [plain(leaf) for leaf in jax.tree_util.tree_leaves(answer)]
 
     def facts(self) -> SideFacts:
@@ -115,7 +118,7 @@ class JaxNetwork(LiveNetwork):
 
         return SideFacts(
             versions={"jax": str(jax.__version__)},
-            network=getattr(self._function, "__qualname__", type(self._function).__name__),
+            network=getattr(self.function, "__qualname__", type(self.function).__name__),
             layers=(),
             drawn=(),
             norms=(),
@@ -128,7 +131,7 @@ class JaxNetwork(LiveNetwork):
 
         if jax.default_backend() == "cpu":
             raise no_gpu("JAX")
-        self._leaves = [jax.device_put(leaf) if _is_floating(leaf) else leaf for leaf in self._leaves]
+        self.leaves = [jax.device_put(leaf) if _is_floating(leaf) else leaf for leaf in self.leaves]
 
     def dtype(self) -> str:
         types = Counter(str(leaf.dtype) for _, leaf in self._arrays())
@@ -139,7 +142,7 @@ class JaxNetwork(LiveNetwork):
         from zoolens.port.frameworks.msgpack_trees import read_tree
 
         given = read_tree(path)
-        known = {name: self._leaves[place] for name, place in self._names.items()}
+        known = {name: self.leaves[place] for name, place in self.names.items()}
         joined(known, given, path.name)
         self.assign({name: array.astype(np.float32) for name, array in given.items()})
 

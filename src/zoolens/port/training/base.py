@@ -127,5 +127,6 @@ SETTINGS: Final[Mapping[str, str]] = {
     "norm.kept": "share of the old statistics that a step keeps, of each batch norm",
     "norm.epsilon": "of each batch norm",
     "norm.divisor": "what the running variance divides by: n or n - 1",
+    "jax.statistics": "of a JAX function, how statistics of norms change: own updates, kept, or as parameters",
     "dropout.rate": "of each layer that drops something",
 }

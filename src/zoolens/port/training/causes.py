@@ -67,7 +67,7 @@ class Cause:
 
 def differences(a: Mapping[str, Setting], b: Mapping[str, Setting]) -> tuple[Difference, ...]:
     """What the two have differently, and what one of them cannot tell."""
-    names = dict.fromkeys((*a, *b))
+    names = dict.fromkeys(name for name in (*a, *b) if not name.startswith("jax."))
     both = [Difference(name, a.get(name, _absent(name)), b.get(name, _absent(name))) for name in names]
     return tuple(found for found in both if not same_setting(found.a, found.b) and not _renamed(found))
 

@@ -140,6 +140,7 @@ def difference_words(one: Difference) -> str:
 
 
 def setting_words(name: str) -> str:
+    """What a setting is called in sentences."""
     return _NAMES.get(name, name if name in SETTINGS else name.replace("_", " "))
 
 

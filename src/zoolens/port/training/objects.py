@@ -34,6 +34,7 @@ class TrainingObjects:
     clip_value: float | None = None
     precision: str | None = None
     regularisation: Callable[..., Any] | None = None
+    train_apply: Callable[..., Any] | None = None  # of JAX: answer and new collections, such as statistics of norms
 
 
 KEYS: Final = tuple(field.name for field in fields(TrainingObjects))
@@ -96,6 +97,8 @@ def _check(given: TrainingObjects) -> None:
         size = getattr(given, name)
         if size is not None and not (isinstance(size, int | float) and size > 0):
             raise ModelError(f"{name} is {str(size)[:40]}, and must be a number above 0.")
+    if given.train_apply is not None and not callable(given.train_apply):
+        raise ModelError("train_apply is no function of the parameters and the inputs.")
     if given.regularisation is not None and not callable(given.regularisation):
         raise ModelError("The regularisation is no function of the network or of its parameters.")
 

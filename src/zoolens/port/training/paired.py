@@ -52,7 +52,8 @@ class SeedPair:
 @dataclass(frozen=True)
 class PairedTraining:
     """`measure`: "accuracy", "held-out loss" or "training loss", of which `noise` has the difference, B − A; None where
-    no seed has both sides. `differences`: settings of the live objects that are not the same. `notes`: sentences."""
+    no seed has both sides. `differences`: settings of the live objects that are not the same,
+    or not known of one. `notes`: sentences."""
 
     names: tuple[str, str]
     frameworks: tuple[str, str]
@@ -248,7 +249,12 @@ def _result(pair: OpenPair, training: _Training, pairs: Sequence[SeedPair], sour
     noise = None
     if scores:
         noise = seed_noise("A", [ours for ours, _ in scores], "B", [theirs for _, theirs in scores], images)
-    different = differences(*settings)
+    ours, theirs = settings
+    different = [
+        one
+        for one in differences(ours, theirs)
+        if None not in (one.a, one.b) or (one.name in ours and one.name in theirs)
+    ]
     return PairedTraining(
         names,
         (pair.a.framework, pair.b.framework),
@@ -265,7 +271,7 @@ def _result(pair: OpenPair, training: _Training, pairs: Sequence[SeedPair], sour
         measure,
         noise,
         settings,
-        different,
+        tuple(different),
         tuple(notes_of(pair, source, settings, pairs, equal_starts=training.equal_starts, shared=training.shared)),
     )
 

@@ -12,6 +12,12 @@ if TYPE_CHECKING:
     from zoolens.port.training.paired import SeedPair
 
 
+_STATISTICS = {
+    "kept": "its function does not update them in training",
+    "as parameters": "they are trained by their gradients like any other number",
+}
+
+
 def notes_of(
     pair: OpenPair,
     source: BatchSource,
@@ -33,15 +39,21 @@ def notes_of(
     if any(told.get("dropout.rate") for told in settings):
         yield "Dropout draws other numbers on each side, so that no two steps are the same; averages may be."
     for letter, told in zip("AB", settings, strict=True):
-        if told.get("schedule.name", "none") != "none":
+        if told.get("schedule.name") not in (None, "none"):
             yield f"The schedule of {letter} ({told['schedule.name']}) goes on once every {told.get('schedule.unit')}."
         if told.get("optimizer.untrained"):
             yield f"The optimizer of {letter} does not train {told['optimizer.untrained']} of its learned tensors."
-        if told.get("statistics") == "not updated":
-            yield f"Statistics of norms in {letter} stay as they are: a JAX function has no place for new ones."
+        if (told_of := _STATISTICS.get(told.get("jax.statistics", ""))) and _has_statistics(pair, "AB".index(letter)):
+            yield f"{letter} has statistics of norms, and {told_of}; return train_apply for one that updates them."
     if not source.held_out_samples:
         yield "There are no held-out samples, so that the losses of training are compared."
     yield from getattr(source, "notes", ())
+
+
+def _has_statistics(pair: OpenPair, side: int) -> bool:
+    roles = {move.role for move in pair.map.moves}
+    alone = (pair.map.only_a, pair.map.only_b)[side]
+    return any(role == "mean" or role.endswith("variance") for role in (*roles, *(tensor.role for tensor in alone)))
 
 
 def _not_finite(seeds: Sequence[SeedPair]) -> Iterator[str]:

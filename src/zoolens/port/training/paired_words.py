@@ -10,7 +10,7 @@ from typing import Any
 from zoolens.crosstrain.study.noise import lines as noise_lines
 from zoolens.crosstrain.study.noise import verdict
 from zoolens.graph.diff.phrases import plural
-from zoolens.port.training.lockstep_words import difference_words
+from zoolens.port.training.lockstep_words import difference_words, setting_words
 from zoolens.port.training.paired import PairedTraining, SeedPair
 from zoolens.port.training.single_run import SingleRun
 from zoolens.statistics.seeds import SeedNoise
@@ -88,9 +88,12 @@ def _signed(estimate: Estimate) -> str:
 
 def _different(found: PairedTraining) -> list[str]:
     lines = [] if found.same_structure else [f"The networks: {found.headline} (see zoolens port check)"]
-    if not found.differences:
-        return [*lines, "No setting of the optimizers, losses, schedules, norms and dropout differs that can be read."]
-    return [*lines, "Settings that differ:", *(f"  {difference_words(one)}" for one in found.differences)]
+    known = [one for one in found.differences if None not in (one.a, one.b)]
+    unknown = [setting_words(one.name) for one in found.differences if None in (one.a, one.b)]
+    lines += [f"Not compared, since one side does not tell: {', '.join(unknown)}."] if unknown else []
+    if not known:
+        return [*lines, "No other setting differs." if unknown else "No setting of the live objects differs."]
+    return [*lines, "Settings that differ:", *(f"  {difference_words(one)}" for one in known)]
 
 
 def paired_data(found: PairedTraining) -> dict[str, Any]:

@@ -21,4 +21,8 @@ def trainable(made: Any, network: LiveNetwork) -> TrainableNetwork:
         from zoolens.port.training.keras_training import KerasTraining
 
         return KerasTraining(network, objects)
+    if network.framework == "jax":
+        from zoolens.port.training.jax_training import JaxTraining
+
+        return JaxTraining(network, objects)
     raise ModelError(f"Networks of {network.framework} cannot be trained here.")

@@ -1,0 +1,258 @@
+"""Training of a user's JAX function with an optimizer as optax has it: a pair of functions, `init` and `update`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from zoolens.errors import ModelError
+from zoolens.port.frameworks.base import Array, LiveNetwork, plain
+from zoolens.port.frameworks.jax import JaxNetwork
+from zoolens.port.training.base import SETTINGS, Capture, Losses, Setting, Switch, TrainableNetwork
+from zoolens.port.training.batch import Batch
+from zoolens.port.training.objects import TrainingObjects
+from zoolens.port.training.seeding import seed_generators
+from zoolens.port.training.switches_jax import SWITCHES
+
+_SLOTS: Final = {"mu": "first", "trace": "first", "nu": "second"}  # as the states of optax name them
+_INSTEAD: Final = {
+    "scheduler": "a schedule as the optimizer's learning rate",
+    "clip_norm": "optax.chain(optax.clip_by_global_norm(…), …) as the optimizer",
+    "clip_value": "optax.chain(optax.clip(…), …) as the optimizer",
+    "precision": "a function that computes in the type you want",
+}
+
+
+class JaxTraining(TrainableNetwork):
+    """All arrays of floating numbers are trained, of Flax' variables those of "params". What `train_apply` returns
+    beside the answer replaces those collections of the parameters, such as the statistics of norms."""
+
+    framework: ClassVar[str] = "jax"
+    switches: ClassVar[Mapping[str, Switch]] = SWITCHES
+
+    def __init__(self, network: LiveNetwork, objects: TrainingObjects) -> None:
+        import jax
+
+        assert isinstance(network, JaxNetwork)
+        super().__init__(network, objects)
+        self.live, self._jax = network, jax
+        self._check()
+        self._takes_key = _takes(objects.train_apply, "key")
+        self._places = self._trained_places()
+        self._key, self._count, self._state = jax.random.key(0), 0, None
+        self.remember()
+
+    def _check(self) -> None:
+        given = self.objects
+        if not all(callable(getattr(given.optimizer, name, None)) for name in ("init", "update")):
+            raise ModelError(
+                "The function of the JAX network returned no optimizer, which training needs.",
+                hint="Let it return (apply, parameters, optimizer, loss), where the optimizer is one of optax, or has "
+                "init(parameters) and update(gradients, state, parameters).",
+            )
+        if not callable(given.loss):
+            raise ModelError(
+                "The function of the JAX network returned no loss, which training needs.",
+                hint="Let it return (apply, parameters, optimizer, loss), where loss(answer, target) is one number.",
+            )
+        for name, instead in _INSTEAD.items():
+            if getattr(given, name) is not None:
+                raise ModelError(f"{name} stands beside a JAX function.", hint=f"Use {instead}.")
+
+    def _trained_places(self) -> list[int]:
+        """The numbers of the leaves that an optimizer changes, in the order of the trained tree."""
+        tree = self._jax.tree_util
+        numbers = tree.tree_unflatten(self.live.tree, range(len(self.live.leaves)))
+        floating = set(self.live.names.values())
+        return [place for place in tree.tree_leaves(self._trained_part(numbers)) if place in floating]
+
+    def _trained_part(self, parameters: Any) -> Any:
+        """Of Flax' variables the collection "params"; of other parameters all."""
+        collections = isinstance(parameters, Mapping) and "params" in parameters and len(parameters) > 1
+        return parameters["params"] if collections else parameters
+
+    @property
+    def statistics(self) -> str:
+        """How statistics of norms change: "own updates", "kept" or, like any number, "as parameters"."""
+        if self.objects.train_apply is not None:
+            return "own updates"
+        return "as parameters" if len(self._places) == len(self.live.names) else "kept"
+
+    def remember(self) -> None:
+        """Functions have no constants that a step changes."""
+        self._step = self._jax.jit(self._train)
+        self._gradients = self._jax.jit(self._value_and_grad)
+        self._answer = self._jax.jit(self._applied)
+        self._state = None
+
+    def begin(self, seed: int) -> None:
+        seed_generators(seed)
+        self._key, self._count, self._state = self._jax.random.key(seed), 0, None
+
+    # --- values
+
+    def _arrays(self) -> dict[int, Any]:
+        """The leaves that are arrays, by their number; others are part of the program."""
+        return {place: leaf for place, leaf in enumerate(self.live.leaves) if hasattr(leaf, "dtype")}
+
+    def _parameters(self, arrays: Mapping[int, Any]) -> Any:
+        leaves = [arrays.get(place, leaf) for place, leaf in enumerate(self.live.leaves)]
+        return self._jax.tree_util.tree_unflatten(self.live.tree, leaves)
+
+    def _trained(self, arrays: Mapping[int, Any]) -> Any:
+        """The tree that the optimizer sees: arrays that are trained, and None in other places."""
+        chosen = set(self._places)
+        leaves = [arrays[place] if place in chosen else None for place in range(len(self.live.leaves))]
+        return self._trained_part(self._jax.tree_util.tree_unflatten(self.live.tree, leaves))
+
+    def _with_trained(self, arrays: Mapping[int, Any], trained: Any) -> dict[int, Any]:
+        values = self._jax.tree_util.tree_leaves(trained)
+        return {**arrays, **dict(zip(self._places, values, strict=True))}
+
+    # --- a step
+
+    def _applied(self, arrays: Mapping[int, Any], inputs: Sequence[Any]) -> Any:
+        return self._jax.tree_util.tree_leaves(self.live.function(self._parameters(arrays), *inputs))[0]
+
+    def _value_and_grad(self, arrays: Mapping[int, Any], inputs: Sequence[Any], target: Any, key: Any) -> Any:
+        def loss(trained: Any) -> tuple[Any, tuple[Any, Any]]:
+            parameters = self._parameters(self._with_trained(arrays, trained))
+            answer, updates = self._in_training(parameters, inputs, key)
+            value = self._loss(answer, target)
+            if self.objects.regularisation is not None:
+                value = value + self.objects.regularisation(parameters)
+            return value, (answer, updates)
+
+        return self._jax.value_and_grad(loss, has_aux=True)(self._trained(arrays))
+
+    def _in_training(self, parameters: Any, inputs: Sequence[Any], key: Any) -> tuple[Any, Any]:
+        apply = self.objects.train_apply
+        if apply is None:
+            return self._jax.tree_util.tree_leaves(self.live.function(parameters, *inputs))[0], {}
+        answer = apply(parameters, *inputs, key=key) if self._takes_key else apply(parameters, *inputs)
+        if not (isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[1], Mapping)):
+            raise ModelError("train_apply returns no pair of an answer and a dictionary of new collections.")
+        return answer
+
+    def _loss(self, answer: Any, target: Any) -> Any:
+        loss = self.objects.loss(answer, target)
+        if getattr(loss, "shape", None) != ():
+            raise ModelError(
+                f"The JAX loss answers {getattr(loss, 'shape', type(loss).__name__)}, not one number for a batch.",
+                hint="Let it return the mean or the sum over the batch.",
+            )
+        return loss
+
+    def _train(self, arrays: Any, state: Any, inputs: Sequence[Any], target: Any, key: Any, count: Any) -> Any:
+        key = self._jax.random.fold_in(key, count)
+        (loss, (_, updates)), gradients = self._value_and_grad(arrays, inputs, target, key)
+        after, state = self._updated(arrays, state, gradients, updates)
+        return after, state, loss
+
+    def _updated(self, arrays: Any, state: Any, gradients: Any, updates: Any) -> tuple[Any, Any]:
+        trained = self._trained(arrays)
+        moves, state = self.objects.optimizer.update(gradients, state, trained)
+        trained = self._jax.tree_util.tree_map(lambda value, move: (value + move).astype(value.dtype), trained, moves)
+        return self._with_updates(self._with_trained(arrays, trained), updates), state
+
+    def _with_updates(self, arrays: dict[int, Any], updates: Mapping[str, Any]) -> dict[int, Any]:
+        if not updates:
+            return arrays
+        tree = self._jax.tree_util
+        parameters = self._parameters(arrays)
+        unknown = [name for name in updates if name not in parameters]
+        leaves, structure = tree.tree_flatten({**parameters, **updates})
+        if unknown or structure != self.live.tree:
+            raise ModelError("train_apply returns collections that the parameters do not have.")
+        return {place: leaves[place] for place in arrays}
+
+    def steps(self, batches: Iterable[Batch]) -> Losses:
+        arrays, losses = self._arrays(), []
+        state = self._begun(arrays)
+        for batch in batches:
+            inputs, target = self.live.turned(batch.inputs), _target(batch.targets)
+            arrays, state, loss = self._step(arrays, state, inputs, target, self._key, self._count)
+            self._count += 1
+            losses.append(loss)
+        self._keep(arrays, state)
+        return np.array([float(loss) for loss in self._jax.device_get(losses)], np.float64)
+
+    def _begun(self, arrays: Mapping[int, Any]) -> Any:
+        """The optimizer's state; it begins with the values that the parameters have at the first step."""
+        return self.objects.optimizer.init(self._trained(arrays)) if self._state is None else self._state
+
+    def _keep(self, arrays: Mapping[int, Any], state: Any) -> None:
+        self._state = state
+        for place, value in arrays.items():
+            self.live.leaves[place] = value
+
+    def end_epoch(self) -> None:
+        """Schedules of optax count steps."""
+
+    def captured_step(self, batch: Batch) -> Capture:
+        """Layers are not seen: a function has no names for them."""
+        arrays = self._arrays()
+        state = self._begun(arrays)
+        key = self._jax.random.fold_in(self._key, self._count)
+        inputs, target = self.live.turned(batch.inputs), _target(batch.targets)
+        (loss, (answer, updates)), gradients = self._gradients(arrays, inputs, target, key)
+        after, state = self._updated(arrays, state, gradients, updates)
+        self._count += 1
+        self._keep(after, state)
+        found = {"output/0": answer, "loss": loss, **self._named("gradient", gradients), **self._slots(state)}
+        for name, place in self.live.names.items():
+            found[f"{'tensor' if place in self._places else 'statistic'}/{name}"] = after[place]
+        return {name: np.array(plain(value)) for name, value in found.items()}
+
+    def _named(self, kind: str, tree: Any) -> dict[str, Any]:
+        names = {place: name for name, place in self.live.names.items()}
+        values = self._jax.tree_util.tree_leaves(tree)
+        if len(values) != len(self._places):
+            return {}
+        return {f"{kind}/{names[place]}": value for place, value in zip(self._places, values, strict=True)}
+
+    def _slots(self, state: Any) -> dict[str, Any]:
+        """The moments in a state of optax, wherever in a chain they lie."""
+        found: dict[str, Any] = {}
+        for attribute, kind in _SLOTS.items():
+            if hasattr(state, attribute):
+                found |= self._named(kind, getattr(state, attribute))
+        for part in state if isinstance(state, tuple | list) else ():
+            found |= self._slots(part)
+        return found
+
+    def answers(self, inputs: Sequence[Array]) -> Array:
+        return np.array(plain(self._answer(self._arrays(), self.live.turned(inputs))))
+
+    def loss_of(self, answers: Array, targets: Array) -> float:
+        return float(self._loss(self._jax.numpy.asarray(answers), _target(targets)))
+
+    def settings(self) -> dict[str, Setting]:
+        """A function and an optimizer that is two functions show little of what they do."""
+        parts = ("optimizer.", "schedule.", "loss.", "clip.")
+        unknown: dict[str, Setting] = dict.fromkeys(name for name in SETTINGS if name.startswith(parts))
+        regularisation = self.objects.regularisation
+        return unknown | {
+            "optimizer.untrained": 0,
+            "regularisation": "none" if regularisation is None else _name(regularisation),
+            "precision": self.live.dtype(),
+            "jax.statistics": self.statistics,
+        }
+
+
+def _target(targets: Array) -> Array:
+    return targets.astype(np.int32) if targets.dtype.kind in "iub" else targets
+
+
+def _takes(function: Callable[..., Any] | None, name: str) -> bool:
+    try:
+        return function is not None and name in inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return False
+
+
+def _name(function: Any) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))

@@ -1,0 +1,122 @@
+"""Training of Keras models beside Keras' own steps, on every backend."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from zoolens.errors import ModelError
+from zoolens.port.sides import InputShape
+from zoolens.port.training.sides import open_trainable_side
+from zoolens.port.training.single_run import Length, train_once
+from zoolens.port.training.sources import ArraySource
+
+keras = pytest.importorskip("keras")
+SHAPE = InputShape.parse("1x28x28")
+
+
+def made(loss=None, **settings):
+    layers = keras.layers
+    model = keras.Sequential(
+        [
+            keras.Input((28, 28, 1)),
+            layers.Conv2D(3, 3, strides=4, kernel_regularizer=keras.regularizers.L2(1e-2)),
+            layers.BatchNormalization(),
+            layers.ReLU(),
+            layers.Flatten(),
+            layers.Dense(10),
+        ]
+    )
+    schedule = keras.optimizers.schedules.ExponentialDecay(0.02, 2, 0.5)
+    model.compile(
+        keras.optimizers.Adam(schedule, global_clipnorm=0.5),
+        loss or keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        **settings,
+    )
+    return model
+
+
+def source():
+    return ArraySource.of_dataset("demo", SHAPE, 40, "none", (120, 50))
+
+
+def steps_are_those_of_keras():
+    """What `train_on_batch` makes of the same batches."""
+    side = open_trainable_side(made, [SHAPE], "A")
+    side.begin(0)
+    given = source()
+    first = side.tensors()
+    run = train_once(side, given, 0, Length(2), fresh=False)
+    model, losses = made(), []
+    for variable, value in zip(model.variables[: len(first)], first.values(), strict=True):
+        variable.assign(value)
+    for epoch in (1, 2):
+        for batch in given.batches(epoch, 0):
+            model.reset_metrics()
+            losses.append(float(model.train_on_batch(batch.inputs[0].transpose(0, 2, 3, 1), batch.targets)))
+    assert run.losses == pytest.approx((np.mean(losses[:3]), np.mean(losses[3:])), rel=1e-5)
+    ours = list(side.tensors().values())
+    theirs = [keras.ops.convert_to_numpy(variable.value) for variable in model.variables[: len(ours)]]
+    assert all(np.allclose(a, b, rtol=1e-4, atol=1e-6) for a, b in zip(ours, theirs, strict=True))
+    again = train_once(side, given, 0, Length(2), weights=first)
+    assert again.losses == pytest.approx(run.losses, rel=1e-6)
+
+
+def test_steps_are_those_of_keras():
+    steps_are_those_of_keras()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", ["jax", "torch"])
+def test_steps_on_other_backends(backend):
+    """Keras has one backend in a process."""
+    code = "from zoolens.port.training.test_keras_training import *; steps_are_those_of_keras()"
+    here = {**os.environ, "KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=here, capture_output=True, text=True, check=False, cwd=Path.cwd()
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
+def test_what_is_said_of_a_model():
+    told = open_trainable_side(made(), [SHAPE], "A").settings()
+    assert (told["optimizer.rule"], told["schedule.name"], told["clip.norm"]) == ("adam", "ExponentialDecay", 0.5)
+    assert told["regularisation"] == "L2 l2 0.01 of 1 tensor"
+    assert told["loss.from_logits"] is True
+
+
+def test_classes_become_rows_for_a_loss_that_takes_rows():
+    given = source()
+    batch = next(given.held_out())
+    sparse, rows = (
+        open_trainable_side(made(loss), [SHAPE], "A")
+        for loss in (None, keras.losses.CategoricalCrossentropy(from_logits=True))
+    )
+    answers = np.random.default_rng(0).normal(size=(len(batch.targets), 10)).astype(np.float32)
+    assert rows.loss_of(answers, batch.targets) == pytest.approx(sparse.loss_of(answers, batch.targets), rel=1e-5)
+
+
+class OwnStep(keras.Sequential):
+    def train_step(self, *_):
+        raise NotImplementedError
+
+
+def bare():
+    return keras.Sequential([keras.Input((28, 28, 1)), keras.layers.Flatten(), keras.layers.Dense(10)])
+
+
+@pytest.mark.parametrize(
+    ("objects", "words"),
+    [
+        (bare, "no optimizer"),
+        (lambda: (bare(), keras.optimizers.SGD()), "no loss"),
+        (lambda: {"network": made(), "clip_norm": 1.0}, "clip_norm stands beside"),
+        (lambda: OwnStep([keras.Input((28, 28, 1)), keras.layers.Flatten()]), "train_step of its own"),
+    ],
+)
+def test_what_cannot_be_trained_is_said(objects, words):
+    with pytest.raises(ModelError, match=words):
+        open_trainable_side(objects, [SHAPE], "A")
