@@ -52,8 +52,8 @@ class SeedPair:
 @dataclass(frozen=True)
 class PairedTraining:
     """`measure`: "accuracy", "held-out loss" or "training loss", of which `noise` has the difference, B − A; None where
-    no seed has both sides. `differences`: settings of the live objects that are not the same,
-    or not known of one. `notes`: sentences."""
+    no seed has both sides. `differences`: settings of the live objects that are not the same, or not known of one.
+    `notes`: sentences."""
 
     names: tuple[str, str]
     frameworks: tuple[str, str]
