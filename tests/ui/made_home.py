@@ -1,4 +1,5 @@
-"""A home with something on every page of the explorer: a store, a zoo and jobs, made of given words.
+"""A home with something on every page of the explorer: a store, a zoo and jobs, made of given words. Figures of
+different things are different numbers, so that one in the place of another is seen.
 
 Tests of what holds for all pages use it: with plain words, and with words that are attacks.
 """
@@ -106,7 +107,7 @@ def write_evaluations(store, words):
             StackRecord(f"s{place}", some, {"version": some}, {}),
             resolved={"origin": {"ref": some}, "precision": some},
         )
-        facts = [Observation("top1", 0.5, unit="fraction"), Observation(some, 1.0, unit=some)]
+        facts = [Observation("top1", 0.5 + place / 50, unit="fraction"), Observation(some, 1.0, unit=some)]
         store.finish_stage(run.id, "metric:topk", facts)
         store.fail_stage(run.id, some, some)
 
@@ -119,14 +120,15 @@ def write_pair(store, words):
     labels = np.arange(2 * len(classes)) % len(classes)
     inputs = {"input": [f"{text}{again}" for again in "ab" for text in classes]}
     runs = []
-    for runtime, answers in (("first", labels), ("second", (labels + 1) % len(classes))):
+    for runtime, answers, seconds in (("first", labels, 0.01), ("second", (labels + 1) % len(classes), 0.013)):
         columns = class_columns(one_hot(answers, len(classes)), labels)
         run = write_run(
             store, words.all, {**columns, **inputs}, labels,
             dataset=words.all, classes=classes, runtime=f"{runtime} {words.all}",
         )  # fmt: skip
         store.finish_stage(run.id, "metric:topk", [Observation("top1", 0.5, unit="fraction", low=0.4, high=0.6)])
-        timing = Observation("latency_p50", 0.01, scope="batch=1", unit="s", low=0.009, high=0.011)
+        low, high = 0.9 * seconds, 1.1 * seconds
+        timing = Observation("latency_p50", seconds, scope="batch=1", unit="s", low=low, high=high)
         store.finish_stage(run.id, "latency:batch=1", [timing])
         runs.append(run.id)
     return runs
@@ -155,7 +157,9 @@ def write_trace(store, words, runtime, slow=0):
         resolved={"precision": words.all},
     )
     operators = [
-        OperatorTime(text[:5_000], text[:500], 40_000, 100_000 * place, nodes=(text[:500],), kernel=text[:500])
+        OperatorTime(
+            text[:5_000], text[:500], 40_000 + 1_000 * place, 100_000 * place, nodes=(text[:500],), kernel=text[:500]
+        )
         for place, text in enumerate(words.each)
     ]
     model = spans(Level.MODEL)
@@ -185,7 +189,9 @@ def write_study(store, words):
     for number, text in enumerate(words.each):
         some = text[:1_000]
         made = [
-            Side(side, accuracy=0.9 / (place + 1), losses=(2.0, 1.0), accuracies=(0.1, 0.5), seconds=1.5)
+            Side(
+                side, accuracy=(0.9 - number / 50) / (place + 1), losses=(2.0, 1.0), accuracies=(0.1, 0.5), seconds=1.5
+            )
             for place, side in enumerate(sides)
         ]
         made[1] = Side("jax", status="failed", message=some) if number == 1 else made[1]

@@ -1,8 +1,11 @@
-"""An audit and a comparison of two stacks that are started in the browser, really run, and end on the page that shows
-what they found."""
+"""Audits, comparisons of two stacks and explanations that are started in the browser, really run, and end on the page
+that shows what they found."""
 
 import json
+import re
+import time
 
+import numpy as np
 import pytest
 
 pytest.importorskip("playwright")
@@ -13,6 +16,13 @@ from browsing import Visitor, at_home, serving
 from playwright.sync_api import expect
 
 from zoolens.audit.auditing import audit_models
+from zoolens.crosstrain.study.explanation.filed import filed_explanations
+from zoolens.crosstrain.study.stored_studies import file_study, file_trial
+from zoolens.crosstrain.training.recipe import Recipe
+from zoolens.crosstrain.training.semantics import ALIGNED
+from zoolens.crosstrain.training.trials import Side, Trial
+from zoolens.store.records import DatasetRecord
+from zoolens.store.store import open_store
 from zoolens.ui.jobs.folder import job_folders
 
 PATIENCE = 180_000  # milliseconds for a job
@@ -80,6 +90,58 @@ def test_where_two_stacks_part(window, workshop):
         assert layer["layer"] in rows.nth(place).inner_text()
         assert layer["verdict"] in rows.nth(place).inner_text()
     expect(page.locator(".chart")).to_contain_text("How the difference grows")
+    at = f"{workshop[0]}api/v1/divergences/{newest(workshop[1]).id}/inputs"
+    expect(page).to_have_url(re.compile("diverge/"))
+    until = time.monotonic() + PATIENCE / 1000
+    while (seen := page.request.get(f"{at}?index=5").json())["state"] == "opening" and time.monotonic() < until:
+        time.sleep(0.2)
+    assert (seen["state"], [row["picture"] for row in seen["rows"]]) == ("ready", [True])
+    assert page.request.get(f"{at}/5").body().startswith(b"\x89PNG")
+    assert page.request.get(f"{at}/6").status == 404  # six inputs were compared
+
+
+STUDY = "momentum"
+
+
+def write_trial(home):
+    """A trial of two sides whose statistics of batch norm differ, of images in which only these matter."""
+    generator = np.random.default_rng(0)
+    for name, count in (("train", 240), ("test", 90)):
+        labels = np.arange(count) % 3
+        images = generator.integers(200, 225, (count, 8, 8), np.uint8)
+        for label in range(3):
+            images[labels == label, 2 * label : 2 * label + 3] += 30
+        np.savez(home / f"{name}.npz", x=images, y=labels)
+    recipe = Recipe(
+        architecture="convnorm", dataset=f"{home}/train.npz|{home}/test.npz", learning_rate=2e-3, batch_size=12,
+        epochs=1, weights="shared",
+    )  # fmt: skip
+    details = {"recipe": recipe.model_dump(mode="json"), "overrides": {"jax": {"norm_momentum": 0.9999}}}
+    sides = (Side("torch", accuracy=0.9), Side("jax", accuracy=0.3))
+    with at_home(home), open_store() as store:
+        file_study(store, STUDY, ("torch", "jax"), {})
+        told = {"torch": (recipe, ALIGNED), "jax": (recipe, ALIGNED)}
+        trial = Trial("t0", {"rate": 2e-3}, sides, details=details)
+        data = DatasetRecord("d", "stripes", 90)
+        file_trial(store, STUDY, trial, recipe_of=told, dataset=data, versions={"torch": {}, "jax": {}})
+
+
+@pytest.mark.slow  # it trains both sides twenty times
+def test_a_trial_is_explained_from_its_page(window, workshop):
+    pytest.importorskip("torch")
+    pytest.importorskip("jax")
+    write_trial(workshop[1])
+    page = window.visit(f"#/studies/{STUDY}?tab=trials&trial=t0", expect="Explain this trial")
+    page.get_by_role("button", name="Explain this trial").click()
+    picked = page.get_by_label("The trial that was picked")
+    expect(picked.get_by_role("article", name="Explain trial t0")).to_contain_text("Done", timeout=4 * PATIENCE)
+    expect(picked.get_by_role("table")).to_contain_text("norm_momentum")
+    expect(picked).to_contain_text("All that the command said")
+    with at_home(workshop[1]), open_store() as store:
+        (filed,) = filed_explanations(store, STUDY)
+    assert filed.trial == "t0"
+    page.get_by_role("tab", name="Explanations").click()
+    expect(page.get_by_role("tabpanel")).to_contain_text("norm_momentum")
 
 
 @pytest.mark.slow  # of the jobs that the tests above have started

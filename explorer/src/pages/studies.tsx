@@ -130,7 +130,7 @@ function StudyPage({ name }: { name: string }) {
         ))}
       </div>
       <Tabs tabs={tabs} label="Parts of the study" />
-      <PickedTrial name={name} />
+      <PickedTrial name={name} onExplained={again} />
     </>
   );
 }
@@ -255,8 +255,8 @@ const COLUMNS: Column<TrialItem>[] = [
   },
 ];
 
-/** How the sides of the trial that is picked learnt. */
-function PickedTrial({ name }: { name: string }) {
+/** How the sides of the trial that is picked learnt. `onExplained` is called when a job has explained its gap. */
+function PickedTrial({ name, onExplained }: { name: string; onExplained: () => void }) {
   const [trial] = useQueryState("trial");
   const { answer, error, again } = useAnswer(trial ? "/study/trial" : null, { name, trial });
   const section = useRef<HTMLElement>(null);
@@ -335,7 +335,7 @@ function PickedTrial({ name }: { name: string }) {
           {answer.explanations.map((one) => (
             <Explanation found={one} />
           ))}
-          <Explain name={name} trial={trial} unexplained={answer.unexplained} onEnd={again} />
+          <Explain name={name} trial={trial} unexplained={answer.unexplained} onEnd={() => (again(), onExplained())} />
         </>
       )}
       <p>
