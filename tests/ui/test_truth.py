@@ -66,16 +66,10 @@ def comparisons(names):
     report = printed("compare", a, b)
     answers, page = report["answers"], f"#/compare?a={a}&b={b}"
     low, high = (f"{100 * end:+.2f}".replace("-", "−") for end in answers["difference"])
-    yield (
-        page,
-        "",
-        [
-            f"{100 * (1 - answers['agreement']):.2f} % of {answers['n']} inputs",
-            f"[{low}, {high}]",
-            f"{answers['only_a']} only A is right",
-            f"{answers['only_b']} only B is right",
-        ],
-    )
+    apart = [f"{100 * (1 - answers['agreement']):.2f} % of {answers['n']} inputs", f"[{low}, {high}]"]
+    said = [f"Both answer all {answers['n']} inputs alike."] if answers["agreement"] == 1 else apart
+    right = [f"{answers[side]} only {side[-1].upper()} is right" for side in ("only_a", "only_b")]
+    yield page, "", [*said, *right]
     for name in ("a", "b"):
         yield page, "", [report[name]["run"][:8], report[name]["model"]]
 
