@@ -124,13 +124,7 @@ def look_everywhere(chromium, explorer):
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
     """The address of an explorer with something on every page, and the names that the views in `made_home` need."""
-    from made_home import PLAIN, write_home
+    from made_home import PLAIN, explored
 
-    from zoolens.ui.settings import Settings
-
-    home = tmp_path_factory.mktemp("whole")
-    with at_home(home), pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ZOOLENS_ZOO_PATH", str(home / "zoo"))
-        names = write_home(home, PLAIN)
-        with serving(Settings()) as url:
-            yield url, names
+    with explored(tmp_path_factory.mktemp("whole"), PLAIN) as made:
+        yield made

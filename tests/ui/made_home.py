@@ -6,11 +6,14 @@ Tests of what holds for all pages use it: with plain words, and with words that 
 
 import json
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from urllib.parse import quote
 
 import numpy as np
 import pyarrow as pa
+import pytest
+from browsing import at_home, serving
 
 from zoolens.store.records import DatasetRecord, ModelRecord, Observation, RunKind, StackRecord
 
@@ -77,6 +80,18 @@ class Words:
 
 
 PLAIN = Words("A plain sentence, not short", tuple(f"plain sentence {place}" for place in range(9)), "plain sentence")
+
+
+@contextmanager
+def explored(home, words):
+    """Fills a home and gives the address of an explorer over it, and the names in `VIEWS`."""
+    from zoolens.ui.settings import Settings
+
+    with at_home(home), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ZOOLENS_ZOO_PATH", str(home / "zoo"))
+        names = write_home(home, words)
+        with serving(Settings()) as url:
+            yield url, names
 
 
 def write_home(home, words):

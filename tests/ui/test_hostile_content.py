@@ -4,8 +4,8 @@ import pytest
 
 pytest.importorskip("playwright")
 
-from browsing import Visitor, at_home, serving
-from made_home import VIEWS, Words, write_home
+from browsing import Visitor
+from made_home import VIEWS, Words, explored
 from playwright.sync_api import expect
 
 SCRIPT = "document.documentElement.setAttribute('hostile','ran')"
@@ -42,14 +42,8 @@ MARKUP_OF_OTHERS = (
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory):
     """The address of an explorer over a hostile home, and the names that its views need."""
-    from zoolens.ui.settings import Settings
-
-    home = tmp_path_factory.mktemp("hostile")
-    with at_home(home), pytest.MonkeyPatch.context() as patch:
-        patch.setenv("ZOOLENS_ZOO_PATH", str(home / "zoo"))
-        names = write_home(home, HOSTILE)
-        with serving(Settings()) as url:
-            yield url, names
+    with explored(tmp_path_factory.mktemp("hostile"), HOSTILE) as made:
+        yield made
 
 
 @pytest.fixture(scope="module")

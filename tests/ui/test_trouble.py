@@ -118,6 +118,7 @@ with open_store(Path(sys.argv[1])) as store:
 """
 
 
+@pytest.mark.slow
 def test_another_process_writes_while_pages_are_read(window, home):
     with serving(Settings()) as url, ExitStack() as stack:
         path = str(home / "store.sqlite")
@@ -141,6 +142,7 @@ def test_another_process_writes_while_pages_are_read(window, home):
     assert counts[-1] > counts[0]  # each page has what was there when it was asked for
 
 
+@pytest.mark.slow  # of eight jobs one or two run
 def test_more_windows_with_jobs_than_a_browser_has_connections(chromium, home):
     """A stream takes one of six connections, which all windows of a browser share."""
     windows = []

@@ -203,6 +203,7 @@ def test_pages_show_what_the_commands_print_of_real_models(check, visitor, explo
         assert_shown(visitor, list(check({})))
 
 
+@pytest.mark.slow  # it needs a home with something on every page
 @pytest.mark.parametrize("check", MADE, ids=lambda check: check.__name__)
 def test_pages_show_what_the_commands_print_of_everything_else(check, chromium, whole):
     url, names = whole

@@ -1,4 +1,5 @@
 // Charts: Vega-Lite specs that the server makes, drawn by the same vega as in reports. It is fetched with the first chart.
+import type { RefObject } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { useReturns } from "../connection";
 
@@ -51,6 +52,7 @@ interface ChartProps {
 /** The spec says its own width; "container" makes it follow the page. */
 export function Chart({ spec, title, onPick, signals = [], onSignal }: ChartProps) {
   const place = useRef<HTMLDivElement>(null);
+  const scrolls = useScrolling(place);
   const [error, setError] = useState("");
   const text = JSON.stringify(spec);
   const again = useReturns() && error ? 1 : 0; // what could not be drawn without the server is drawn when it is back
@@ -81,10 +83,24 @@ export function Chart({ spec, title, onPick, signals = [], onSignal }: ChartProp
     };
   }, [text, again]);
   return (
-    <figure class={onPick ? "chart pickable" : "chart"} aria-label={title}>
+    <figure class={onPick ? "chart pickable" : "chart"} aria-label={title} tabIndex={scrolls ? 0 : undefined}>
       {/* Thousands of marks say nothing to who hears them: the title and the tables do. */}
       <div ref={place} aria-hidden="true" />
       {error && <p role="alert">The chart cannot be drawn: {error}</p>}
     </figure>
   );
+}
+
+/** Whether what is drawn is wider than its place: on narrow screens it is not made so small that nobody can read it, and
+ * whoever has no mouse scrolls it with the arrow keys. */
+function useScrolling(place: RefObject<HTMLDivElement | null>): boolean {
+  const [scrolls, setScrolls] = useState(false);
+  useEffect(() => {
+    const figure = place.current?.parentElement;
+    if (!figure) return;
+    const observer = new ResizeObserver(() => setScrolls(figure.scrollWidth > figure.clientWidth));
+    observer.observe(figure);
+    return () => observer.disconnect();
+  }, []);
+  return scrolls;
 }

@@ -46,6 +46,20 @@ export function Loading({ what = "Loading" }: { what?: string }) {
   );
 }
 
+/** Sentences of the server, one below the other. */
+export function Sentences({ sentences }: { sentences: string[] }) {
+  if (!sentences.length) return null;
+  return (
+    <ul class="said">
+      {sentences.map((sentence) => (
+        <li>
+          <bdi>{sentence}</bdi>
+        </li>
+      ))}
+    </ul>
+  );
+}
+
 /** Sentences that a reader must not overlook, such as what could not be listed. */
 export function Notes({ notes, title }: { notes: string[]; title: string }) {
   if (!notes.length) return null;

@@ -7,7 +7,7 @@ import { InputPicture, NotShown, type Seen, useInputs } from "../components/inpu
 import { JobForm, JobList } from "../components/jobform";
 import { PageLink } from "../components/link";
 import { Part, useOffset } from "../components/listing";
-import { EmptyState, ErrorState, Loading } from "../components/states";
+import { EmptyState, ErrorState, Loading, Sentences } from "../components/states";
 import { type Column, Table } from "../components/table";
 import { WordTable } from "../components/words";
 import { address } from "../router";
@@ -122,13 +122,7 @@ function Divergence({ id }: { id: string }) {
       )}
       <section aria-label="All that was found">
         <h2>All that was found</h2>
-        <ul>
-          {answer.sentences.map((sentence) => (
-            <li>
-              <bdi>{sentence}</bdi>
-            </li>
-          ))}
-        </ul>
+        <Sentences sentences={answer.sentences} />
       </section>
       {answer.flips > 0 && <Flips id={id} />}
     </>

@@ -9,7 +9,7 @@ import { Gallery } from "../components/gallery";
 import { Calibration, Confusion } from "../components/judged";
 import { PageLink } from "../components/link";
 import { Part, useOffset } from "../components/listing";
-import { EmptyState, ErrorState, Loading } from "../components/states";
+import { EmptyState, ErrorState, Loading, Sentences } from "../components/states";
 import { type Column, Table } from "../components/table";
 import { Tabs } from "../components/tabs";
 import { WordTable } from "../components/words";
@@ -60,15 +60,7 @@ function OneRun({ detail }: { detail: RunDetail }) {
           ))}
         </div>
       )}
-      {detail.notes.length > 0 && (
-        <ul class="said">
-          {detail.notes.map((note) => (
-            <li>
-              <bdi>{note}</bdi>
-            </li>
-          ))}
-        </ul>
-      )}
+      <Sentences sentences={detail.notes} />
       <div class="bar">
         {detail.answered && (
           <PageLink page="compare" query={{ a: run.id }}>

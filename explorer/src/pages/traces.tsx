@@ -9,7 +9,7 @@ import { JobCard } from "../components/job";
 import { JobForm } from "../components/jobform";
 import { PageLink } from "../components/link";
 import { Filtered, NothingFits, Part, useOffset } from "../components/listing";
-import { EmptyState, ErrorState, Loading } from "../components/states";
+import { EmptyState, ErrorState, Loading, Sentences } from "../components/states";
 import { type Column, Table } from "../components/table";
 import { type Tab, Tabs } from "../components/tabs";
 import { showStretch, TimelineChart, useStretch } from "../components/window";
@@ -211,13 +211,7 @@ function TracePage({ run }: { run: string }) {
           <Tile figure={tile.figure} title={tile.title} />
         ))}
       </div>
-      <ul class="said">
-        {answer.notes.map((note) => (
-          <li>
-            <bdi>{note}</bdi>
-          </li>
-        ))}
-      </ul>
+      <Sentences sentences={answer.notes} />
       {isLive() && (
         <p>
           <a href={resourceUrl("/traces/{run}/chrome", { run: trace.id })} download>

@@ -80,16 +80,20 @@ class AuditJob(JobParameters):
         return f"Audit {_few(self.architectures) or 'all architectures'} of {_few(self.zoos) or 'all zoos'}"
 
 
-class CompareJob(JobParameters):
-    name = "compare"
-    summary = "Compare two runs or models input by input"
+class _TwoSides(JobParameters):
+    """A job about two things, each a stored run or MODEL@RUNTIME."""
 
-    a: str
+    a: str = Field(description="MODEL@RUNTIME, or a stored run.")
     b: str
 
     def check(self, allowed: Sequence[Path]) -> None:
         check_subject(self.a, allowed)
         check_subject(self.b, allowed)
+
+
+class CompareJob(_TwoSides):
+    name = "compare"
+    summary = "Compare two runs or models input by input"
 
     def arguments(self) -> list[str]:
         return ["compare", "--json", "--", self.a, self.b]
@@ -142,18 +146,15 @@ class PeaksJob(JobParameters):
         return f"Measure the peaks of {'this machine, ' + words if self.device == 'cpu' else self.device}"
 
 
-class DivergeJob(JobParameters):
+class DivergeJob(_TwoSides):
     name = "diverge"
     summary = "Say at which layer two stacks part, and why"
 
-    a: str = Field(description="MODEL@RUNTIME, or a stored run.")
-    b: str
     data: str | None = Field(None, description="None: that of the stored runs.")
     limit: int | None = Field(None, ge=1)
 
     def check(self, allowed: Sequence[Path]) -> None:
-        check_subject(self.a, allowed)
-        check_subject(self.b, allowed)
+        super().check(allowed)
         if self.data is not None:
             check_data(self.data, allowed)
 
