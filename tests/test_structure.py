@@ -80,6 +80,7 @@ FRAMEWORKS = {
         "crosstrain/training/trainers/keras*.py",
         "crosstrain/training/live/keras*.py",
         "port/frameworks/jax.py",
+        "port/frameworks/jax_modules.py",
         "port/training/*jax*.py",
         "port/training/keras_steps.py",
     ],

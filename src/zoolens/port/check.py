@@ -170,9 +170,14 @@ def _short_names(names: Sequence[str]) -> tuple[str, str]:
 
 
 def _shaken(pair: OpenPair) -> dict[str, Array]:
-    """A's own weights, those that are all alike varied: fresh scales of 1 and shifts of 0 would hide mistakes."""
+    """A's own weights, those that are all alike varied: fresh scales of 1 and shifts of 0 would hide mistakes.
+
+    Tensors without a partner are varied too: at 1 and 0 they would look as if B needed none.
+    """
     generator = np.random.default_rng(0)
     roles = {move.a.tensor: move.role for move in pair.map.moves}
+    roles |= {fold.bias.tensor: "bias" for fold in pair.map.folds}
+    roles |= {tensor.tensor: tensor.role for tensor in pair.map.only_a}
     return {
         name: varied(values, roles.get(name, ""), generator).astype(values.dtype)
         if alike(values) and name in roles

@@ -20,8 +20,8 @@ from zoolens.errors import ModelError
 from zoolens.graph.equality import same_structure
 from zoolens.graph.model import Graph
 from zoolens.graph.passes.axis_labels import canonical_order, labels
-from zoolens.graph.passes.canonical import canonical
 from zoolens.port.frameworks.base import Array, LiveNetwork
+from zoolens.port.structure import comparable
 
 _MOST_AXES: Final = 5  # of a tensor whose order of axes is looked for
 _SAMPLES: Final = 64
@@ -78,7 +78,7 @@ def graph_and_origins(network: LiveNetwork) -> tuple[Graph, dict[str, Origin]]:
     try:
         network.assign({name: generator.uniform(0.5, 1.5, values.shape) for name, values in before.items()})
         drawn = network.tensors()  # as the network's own type keeps them
-        graph = canonical(network.graph())
+        graph = comparable(network.graph())
         places = _Codes(network, graph, {name: numbered(values.shape) for name, values in before.items()}, base)
         names = _Codes(
             network, graph, {name: np.full(before[name].shape, i, np.int64) for i, name in enumerate(before)}, base
@@ -133,7 +133,7 @@ class _Codes:
         while True:
             factor = base ** len(self._graphs)
             network.assign({name: (values // factor % base).astype(np.float32) for name, values in numbers.items()})
-            coded = canonical(network.graph())
+            coded = comparable(network.graph())
             if not same_structure(graph, coded):
                 raise ModelError(
                     f"{graph.name} computes in another way when its weights are others: it has no one structure.",

@@ -43,6 +43,22 @@ class Move:
 
 
 @dataclass(frozen=True)
+class Fold:
+    """A bias of A before a batch norm, where B's layer has none: B's norm subtracts that much less.
+
+    In evaluation both then compute the same. In training such a bias has no effect, for the norm takes it out.
+    """
+
+    bias: Origin
+    mean: Origin
+    layers: tuple[str, str]
+
+    def apply(self, values: Array, mean: Array) -> None:
+        """Take A's bias off the mean of B's norm, in place."""
+        self.mean.put(mean, (self.mean.taken(mean) - self.bias.taken(values)).astype(mean.dtype))
+
+
+@dataclass(frozen=True)
 class MappedSide:
     """What the map needs to know of one network: the origins of its graph's tensors by key, the shapes of all of its
     tensors by name, and those that change no output."""
@@ -72,6 +88,7 @@ class ParameterMap:
     only_a: tuple[Unmatched, ...]
     only_b: tuple[Unmatched, ...]
     unused: tuple[tuple[str, ...], tuple[str, ...]] = field(default=((), ()))
+    folds: tuple[Fold, ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -99,6 +116,8 @@ class ParameterMap:
                 into[tensor.tensor][...] = tensor.neutral
         for move in self.moves:
             move.apply(values[move.a.tensor], into[move.b.tensor])
+        for fold in self.folds:
+            fold.apply(values[fold.bias.tensor], into[fold.mean.tensor])
         return into
 
     def reversed(self) -> ParameterMap:
@@ -106,7 +125,11 @@ class ParameterMap:
         moves = tuple(
             Move(move.b, move.a, move.role, move.layers[::-1], turning(move.b, move.a)) for move in self.moves
         )
-        return ParameterMap(moves, self.only_b, self.only_a, self.unused[::-1])
+        neutral = tuple(
+            Unmatched(fold.bias.tensor, fold.bias.shape, fold.layers[0], "bias", "it has been folded into a norm", 0.0)
+            for fold in self.folds
+        )
+        return ParameterMap(moves, self.only_b, self.only_a + neutral, self.unused[::-1])
 
 
 def parameter_map(diff: Diff, a: MappedSide, b: MappedSide, chosen: Mapping[str, str] | None = None) -> ParameterMap:
@@ -125,7 +148,32 @@ def parameter_map(diff: Diff, a: MappedSide, b: MappedSide, chosen: Mapping[str,
     _refuse_conflicts(moves)
     partly = _partly_covered(moves)
     alone = [_alone(side, moves, missing[number], partly[number], number) for number, side in enumerate(sides)]
-    return ParameterMap(tuple(moves), tuple(alone[0]), tuple(alone[1]), (a.unused, b.unused))
+    folds = _folds(diff.alignment.pairs, moves, {tensor.tensor for tensor in alone[0]}, sides)
+    folded = {fold.bias.tensor for fold in folds}
+    only_a = tuple(tensor for tensor in alone[0] if tensor.tensor not in folded)
+    return ParameterMap(tuple(moves), only_a, tuple(alone[1]), (a.unused, b.unused), folds)
+
+
+def _folds(
+    pairs: Sequence[Pair], moves: Sequence[Move], alone: set[str], sides: tuple[MappedSide, MappedSide]
+) -> tuple[Fold, ...]:
+    """Biases of A without a partner whose layers have a batch norm on both sides, of which the mean moves."""
+    moved = {move.b.tensor for move in moves if move.role == "norm_mean"}
+    folds: dict[str, Fold] = {}
+    shared: set[str] = set()
+    for pair in pairs:
+        one, other = pair.a.node if pair.a else None, pair.b.node if pair.b else None
+        if one is None or other is None or one.get("norm") != "batch" or other.get("norm") != "batch":
+            continue
+        bias, mean = one.parameter("bias"), other.parameter("norm_mean")
+        origins = sides[0].origins.get(bias.key) if bias else None, sides[1].origins.get(mean.key) if mean else None
+        if origins[0] is None or origins[1] is None or other.parameter("bias") is not None:
+            continue
+        if origins[0].tensor in alone and origins[0].whole and origins[1].whole and origins[1].tensor in moved:
+            shared |= {origins[0].tensor} & folds.keys()
+            folds[origins[0].tensor] = Fold(origins[0], origins[1], (_name(one), _name(other)))
+    means = Counter(fold.mean.tensor for fold in folds.values())
+    return tuple(fold for name, fold in folds.items() if name not in shared and means[fold.mean.tensor] == 1)
 
 
 def _chosen(a: str, text: str, sides: tuple[MappedSide, MappedSide]) -> Move:

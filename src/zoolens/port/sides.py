@@ -21,11 +21,11 @@ from zoolens.crosstrain.training.diff.facts import SideFacts
 from zoolens.engine.process import WorkerKind, WorkerProcess
 from zoolens.errors import ModelError, ZoolensError
 from zoolens.graph.model import Graph
-from zoolens.graph.passes.canonical import canonical
 from zoolens.graph.serialisation import unpack
 from zoolens.port.frameworks.base import Array
 from zoolens.port.frameworks.recognition import recognised
 from zoolens.port.origins import Origin, graph_and_origins, output_orders, run_with_channels_first, unpacked_origins
+from zoolens.port.structure import comparable
 
 TIMEOUT: Final = 300.0  # seconds for one answer, of which calling the function is the first
 Device = Literal["cpu", "gpu"]
@@ -156,7 +156,7 @@ class LiveSide(Side):
         return graph_and_origins(self._network)
 
     def canonical_graph(self) -> Graph:
-        return canonical(self._network.graph())
+        return comparable(self._network.graph())
 
     def tensors(self) -> dict[str, Array]:
         return self._network.tensors()

@@ -75,6 +75,40 @@ def test_what_cannot_be_known_is_asked(tmp_path):
     assert "--map" in str(caught.value)
 
 
+def test_a_bias_before_a_norm_is_folded_into_its_mean(tmp_path):
+    """In evaluation the norm subtracts that much less; the way back gives a bias of 0."""
+    with_bias, without = (
+        nn.Sequential(nn.Conv2d(3, 4, 3, bias=bias), nn.BatchNorm2d(4), nn.ReLU()) for bias in (True, False)
+    )
+    moved = move_weights(with_bias, without, ["3x8x8"], tmp_path / "b.pt")
+    assert moved.written is not None
+    assert [fold.bias.tensor for fold in moved.map.folds] == ["0.bias"]
+    without.load_state_dict(torch.load(moved.written, weights_only=True))
+    np.testing.assert_allclose(answer(without), answer(with_bias), atol=1e-5)
+    back = move_weights(without, with_bias, ["3x8x8"], tmp_path / "a.pt")
+    assert back.written is not None
+    assert not torch.load(back.written, weights_only=True)["0.bias"].any()
+
+
+def test_queries_keys_and_values_in_one_layer_or_in_three(tmp_path):
+    class Attention(nn.Module):
+        def __init__(self, packed):
+            super().__init__()
+            self.qkv = nn.Linear(8, 24) if packed else None
+            self.q, self.k, self.v = (None if packed else nn.Linear(8, 8) for _ in range(3))
+
+        def forward(self, x):
+            q, k, v = self.qkv(x).chunk(3, -1) if self.qkv else (self.q(x), self.k(x), self.v(x))
+            q, k, v = (each.reshape(1, -1, 2, 4).transpose(1, 2) for each in (q, k, v))
+            return nn.functional.scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(1, -1, 8)
+
+    for packed in (True, False):
+        moved = move_weights(Attention(packed), Attention(not packed), ["5x8"], tmp_path / "b.pt")
+        assert moved.diff.same
+        assert moved.written is not None
+        assert len(moved.map.moves) == 6
+
+
 def test_a_map_of_the_users(tmp_path):
     draws = [nn.Linear(4, 4, bias=False) for _ in range(2)]
     with pytest.raises(ModelError, match=r"in several ways .* weight=weight@0,1 or weight=weight@1,0"):

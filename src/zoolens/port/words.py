@@ -45,11 +45,22 @@ def _training_lines(check: Check) -> list[str]:
 def map_lines(map_: ParameterMap, *, everything: bool = False) -> list[str]:
     """How many tensors move and how, and every one that does not."""
     ways = Counter(move.how for move in map_.moves)
-    lines = [f"{plural(len(map_.moves), 'tensor')} of A {'goes' if len(map_.moves) == 1 else 'go'} to B:"]
+    count = len({move.a.tensor for move in map_.moves})
+    parts = f", in {len(map_.moves)} parts" if count < len(map_.moves) else ""
+    lines = [f"{plural(count, 'tensor')} of A {'goes' if count == 1 else 'go'} to B{parts}:"]
     if everything:
         lines += [f"  {move.a.tensor} -> {move.b.tensor}: {move.how}" for move in map_.moves]
     else:
         lines += [f"  {count} {how}" for how, count in ways.most_common()]
+    if map_.folds:
+        shown = map_.folds if everything else map_.folds[:_SHOWN]
+        lines.append(f"Biases of A before a norm, where B has none ({len(map_.folds)}):")
+        lines += [f"  {fold.bias.tensor} is subtracted from {fold.mean.tensor}" for fold in shown]
+        lines += (
+            [f"  … and {len(map_.folds) - len(shown)} more; see all with --all."]
+            if len(shown) < len(map_.folds)
+            else []
+        )
     for letter, tensors in (("A", map_.only_a), ("B", map_.only_b)):
         lines += _alone_lines(letter, tensors, everything=everything)
     for letter, names in zip("AB", map_.unused, strict=True):
@@ -155,6 +166,7 @@ def map_data(map_: ParameterMap) -> dict[str, Any]:
             {"a": move.a.tensor, "b": move.b.tensor, "role": move.role, "how": move.how, "layers": list(move.layers)}
             for move in map_.moves
         ],
+        "folds": [{"a": fold.bias.tensor, "b": fold.mean.tensor} for fold in map_.folds],
         "only_a": [asdict(tensor) for tensor in map_.only_a],
         "only_b": [asdict(tensor) for tensor in map_.only_b],
         "unused_a": list(map_.unused[0]),

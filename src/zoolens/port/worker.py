@@ -12,11 +12,11 @@ from typing import Any
 
 from zoolens.engine.service import Message, Service
 from zoolens.errors import ModelError
-from zoolens.graph.passes.canonical import canonical
 from zoolens.graph.serialisation import pack
 from zoolens.port.frameworks.base import LiveNetwork
 from zoolens.port.frameworks.recognition import recognised
 from zoolens.port.origins import graph_and_origins, output_orders, packed_origins, run_with_channels_first
+from zoolens.port.structure import comparable
 from zoolens.port.training.base import TrainableNetwork
 from zoolens.port.training.recognition import trainable
 from zoolens.port.training.requests import TrainingRequests
@@ -114,7 +114,7 @@ class _Side:
     def _values(self, _: Message) -> Any:
         """The canonical graph's own tensors, with the network's current values."""
         with user_errors(self._code):
-            graph = canonical(self.network.graph())
+            graph = comparable(self.network.graph())
         return {"graph": base64.b64encode(pack(graph)).decode(), "tensors": self._written(graph.weights)}
 
     def _tensors(self, _: Message) -> Any:

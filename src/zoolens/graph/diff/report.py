@@ -15,11 +15,11 @@ from zoolens.graph.diff.place_names import place_of
 from zoolens.graph.diff.sentences import sentence
 from zoolens.graph.diff.verdict import verdict
 from zoolens.graph.held_parameters import Held, held_parameters
-from zoolens.graph.model import Graph
+from zoolens.graph.model import Graph, Node
 from zoolens.graph.passes.folded_norms import folded_norms
 from zoolens.graph.passes.stored_values import stored_values
 from zoolens.graph.passes.without_norms import norm_blind as without_norms
-from zoolens.graph.vocabulary import NORMS
+from zoolens.graph.vocabulary import ARITHMETIC, NORMS
 
 
 @dataclass(frozen=True)
@@ -213,7 +213,20 @@ def _folded_side(a: Graph, b: Graph) -> tuple[int, frozenset[str]]:
 
 def _with_batch_norm(graph: Graph) -> set[str]:
     """The kinds of layers with a batch norm of their own; "batch_norm" where one stands by itself."""
-    return {node.op for node in graph if settings.normed(node) == "batch" or node.op == "batch_norm"}
+    return {
+        node.op
+        for node in graph
+        if settings.normed(node) == "batch" or (node.op == "batch_norm" and not _prepares_input(node, graph))
+    }
+
+
+def _prepares_input(node: Node, graph: Graph) -> bool:
+    """Whether a norm stands right behind the input: it prepares the numbers, and no layer could have taken it in."""
+    while len(node.inputs) == 1:
+        node = graph.by_name[node.inputs[0]]
+        if node.op not in ("batch_norm", "affine", *ARITHMETIC):
+            break
+    return node.op == "input"
 
 
 def has_norms(graph: Graph) -> bool:

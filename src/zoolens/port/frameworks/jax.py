@@ -154,21 +154,10 @@ class JaxNetwork(LiveNetwork):
 
 def _is_floating(leaf: Any) -> bool:
     kind = getattr(leaf, "dtype", None)
-    return kind is not None and hasattr(leaf, "shape") and (np.dtype(kind).kind == "f" or "float" in str(kind))
+    return kind is not None and hasattr(leaf, "shape") and "float" in str(kind)  # also bfloat16; keys have own types
 
 
 def _readable(path: Sequence[Any]) -> str:
     """The keys, fields and places that lead to a leaf: "conv1/kernel"."""
     parts = (getattr(step, "key", getattr(step, "name", getattr(step, "idx", step))) for step in path)
     return "/".join(str(part) for part in parts) or "parameters"
-
-
-def function_and_parameters(made: Any) -> tuple[Callable[..., Any], Any] | None:
-    """The function and its parameters in what the user's function returned; None where it is no such pair."""
-    if not isinstance(made, tuple) or len(made) < 2:
-        return None
-    first, parameters = made[0], made[1]
-    apply = getattr(first, "apply", None)
-    if callable(apply):  # a module of Flax
-        return apply, parameters
-    return (first, parameters) if callable(first) else None

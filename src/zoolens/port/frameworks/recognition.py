@@ -11,7 +11,7 @@ from typing import Any
 
 from zoolens.errors import ModelError
 from zoolens.port.frameworks.base import LiveNetwork
-from zoolens.port.frameworks.jax import function_and_parameters
+from zoolens.port.frameworks.jax_modules import function_and_parameters
 from zoolens.port.training.objects import framework_of, network_in
 
 
@@ -37,5 +37,5 @@ def recognised(made: Any, shapes: Sequence[tuple[int, ...]], kinds: Sequence[str
     raise ModelError(
         f"The function returned an object of {kind.__module__}.{kind.__qualname__}, which is no network that is known "
         "here.",
-        hint="Return a torch.nn.Module or a keras.Model, or a JAX function with its parameters.",
+        hint="Return a torch.nn.Module, a keras.Model, a module of Flax or Equinox, or a JAX function and parameters.",
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, Literal
 
 from zoolens.errors import ModelError
-from zoolens.port.frameworks.jax import function_and_parameters
+from zoolens.port.frameworks.jax_modules import function_and_parameters, is_module
 
 Framework = Literal["torch", "keras", "jax"]
 PRECISIONS: Final = ("float32", "bfloat16")
@@ -67,7 +67,7 @@ def sorted_objects(made: Any) -> TrainingObjects:
     if network is not made:
         return _with_others(network, made[1:])
     pair = function_and_parameters(made)
-    return TrainingObjects(made) if pair is None else _with_others(pair, made[2:])
+    return TrainingObjects(made) if pair is None else _with_others(pair, made[1:] if is_module(made) else made[2:])
 
 
 def _from_names(made: Mapping[str, Any]) -> TrainingObjects:

@@ -18,6 +18,7 @@ _CALLS: Final = frozenset(
     {"jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "remat",
      "remat2", "checkpoint"}
 )  # fmt: skip
+_ARRANGING: Final = frozenset({"gather", "rev", "dynamic_slice", "split"})  # they only choose and order numbers
 _INNER: Final = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 
 
@@ -83,6 +84,9 @@ def _computed(walk: JaxWalk, equation: Any, operands: list[Operand]) -> list[Ope
         folded = _folded(walk, equation, operands)
         if folded is not None:
             return folded
+    arranged = _arranged(equation, operands) if equation.primitive.name in _ARRANGING else None
+    if arranged is not None:
+        return arranged
     shapes = tuple(tuple(variable.aval.shape) for variable in equation.outvars)
     given = tuple(tuple(variable.aval.shape) for variable in equation.invars)
     kinds = "".join(_kind(variable.aval.dtype) for variable in equation.invars)
@@ -90,6 +94,8 @@ def _computed(walk: JaxWalk, equation: Any, operands: list[Operand]) -> list[Ope
     handler = PRIMITIVES.get(equation.primitive.name)
     if handler is not None and len(shapes) == 1:
         return [handler(call)]
+    if call.primitive == "split":
+        return _split(call)
     first = call.unknown()
     rest = enumerate(shapes[1:], start=1)
     return [first, *(call.add("output_of", first, shape=shape, index=index) for index, shape in rest)]
@@ -102,6 +108,26 @@ def _kind(dtype: Any) -> str:
     if jnp.issubdtype(dtype, jnp.floating):
         return "f"
     return str(getattr(dtype, "kind", "V"))
+
+
+def _split(call: JaxCall) -> list[Operand]:
+    axis, start, parts = int(call.settings["axis"]), 0, list[Operand]()
+    for shape in call.shapes:
+        parts.append(call.add("slice", call.value(), shape=shape, axis=axis, start=start, stop=start + shape[axis]))
+        start += shape[axis]
+    return parts
+
+
+def _arranged(equation: Any, operands: list[Operand]) -> list[Operand] | None:
+    """One learned leaf, put into another order by constants, is a learned leaf."""
+    learned = [each for each in operands if isinstance(each, Leaf) and each.learned]
+    if len(learned) != 1 or not all(isinstance(each, Leaf) for each in operands):
+        return None
+    shapes = [tuple(variable.aval.shape) for variable in equation.invars]
+    arrays = [each.full(shape) for each, shape in zip(operands, shapes, strict=True) if isinstance(each, Leaf)]
+    results = equation.primitive.bind(*arrays, **equation.params)
+    listed = results if equation.primitive.multiple_results else [results]
+    return [Leaf(np.asarray(result), learned[0].key, learned=True) for result in listed]
 
 
 def _folded(walk: JaxWalk, equation: Any, operands: list[Operand]) -> list[Operand] | None:

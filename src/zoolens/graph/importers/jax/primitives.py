@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 from typing import Any, Final
 
 import numpy as np
 
+from zoolens.graph.importers.jax.contractions import biased, dot
+from zoolens.graph.importers.jax.lookups import gather
+from zoolens.graph.importers.jax.normalisations import kept, product, split_group_norm, variance
 from zoolens.graph.importers.jax.walk import Handler, JaxCall, Leaf, Operand
 from zoolens.graph.model import Shape
+from zoolens.graph.vocabulary import ARITHMETIC, FUNCTIONS
 
 _SPATIAL: Final = {1: "W", 2: "HW", 3: "DHW"}
 
@@ -50,6 +55,9 @@ def _two(op: str, *, ordered: bool = False) -> Handler:
                 return named if named is not None else _scalar(call, op, other, value, place == 1 and ordered)
         if op == "div" and _is_softmax(call):
             return _softmax(call)
+        named_layer = {"add": biased, "mul": product}.get(op, lambda _: None)(call)
+        if named_layer is not None:
+            return named_layer
         values = [call.walk.node(operand) for operand in call.operands]  # operators spread short operands by themselves
         known = [call.walk.builder.shapes[value] for value in values]
         return call.add(op, *values, shape=np.broadcast_shapes(*known))
@@ -57,7 +65,20 @@ def _two(op: str, *, ordered: bool = False) -> Handler:
     return handle
 
 
-def _scalar(call: JaxCall, op: str, other: Operand, value: float, reverse: bool) -> str:
+def _maximum(call: JaxCall) -> Operand:
+    """A variance is never below 0, so that a maximum with 0 leaves it as it is."""
+    for number, other in (call.operands, call.operands[::-1]):
+        if isinstance(number, Leaf) and number.number == 0:
+            found = variance(call, other)
+            if found is not None:
+                return found
+    return _two("maximum")(call)
+
+
+def _scalar(call: JaxCall, op: str, other: Operand, value: float, reverse: bool) -> Operand:
+    """Learned numbers times 1 or divided by it stay leaves: so Equinox debiases a norm that never saw a batch."""
+    if isinstance(other, Leaf) and value == 1 and op in ("mul", "div") and not reverse:
+        return other
     return call.add(op, call.walk.node(other), scalar=value, reverse=reverse or None)
 
 
@@ -70,7 +91,8 @@ def _named(call: JaxCall, op: str, other: Operand, value: float, *, reverse: boo
     if made.op == "sum":
         before = call.walk.builder.shapes[made.inputs[0]]
         terms = prod(before[axis] for axis in made.get("axes"))
-        return call.add("mean", *made.inputs, axes=made.get("axes")) if _about(terms, count) else None
+        keep = made.get("keep")
+        return call.add("mean", *made.inputs, axes=made.get("axes"), keep=keep) if _about(terms, count) else None
     if made.op != "mul" or len(made.inputs) != 1:
         return None
     pool = call.walk.maker(made.inputs[0])
@@ -153,6 +175,9 @@ def _select(call: JaxCall) -> Operand:
     """JAX names the case of False first."""
     if len(call.operands) != 3:
         return call.unknown()
+    choice = call.operands[0]
+    if isinstance(choice, Leaf) and not choice.learned and len(np.unique(choice.values)) == 1:
+        return call.operands[2] if choice.values.reshape(-1)[0] else call.operands[1]
     return call.add("where", call.value(0), call.value(2), call.value(1))
 
 
@@ -169,7 +194,12 @@ def _clamp(call: JaxCall) -> Operand:
 
 
 def _reshape(call: JaxCall) -> Operand:
-    return _arranged(call, lambda values: values.reshape(call.shape)) or call.add("reshape", call.value())
+    leaf = _arranged(call, lambda values: values.reshape(call.shape))
+    before = None if leaf is not None else call.walk.maker(str(call.operands[0]))
+    if before is not None and before.op == "reshape" and call.walk.builder.shapes[before.inputs[0]] == call.shape:
+        return before.inputs[0]
+    named = leaf or kept(call, call.operands[0], call.shape) or split_group_norm(call)
+    return named or call.add("reshape", call.value())
 
 
 def _transpose(call: JaxCall) -> Operand:
@@ -181,21 +211,39 @@ def _broadcast(call: JaxCall) -> Operand:
     """New axes of extent 1 first, then those that are spread."""
     given, places = call.given[0], call.settings["broadcast_dimensions"]
     extents = [1] * len(call.shape)
-    for axis, place in enumerate(places):
-        extents[place] = given[axis]
     operand = call.operands[0]
+    short = isinstance(operand, Leaf) and len(operand.values.shape) == len(given)  # it may not be spread yet
+    for axis, place in enumerate(places):
+        extents[place] = operand.values.shape[axis] if short and isinstance(operand, Leaf) else given[axis]
     if isinstance(operand, Leaf) and operand.number is not None:
         return Leaf(np.broadcast_to(operand.values.reshape(extents), call.shape), operand.key, operand.learned)
     if tuple(extents) == call.shape:
         leading = len(extents) - len(given)
         if extents[leading:] == list(given) and (isinstance(operand, Leaf) or operand in call.walk.static):
             return operand  # along the last axes, where a short operand lies anyway
-        if isinstance(operand, Leaf):
-            return Leaf(operand.values.reshape(extents), operand.key, operand.learned)
-    value = call.value()
-    if tuple(extents) != given:
+    if isinstance(operand, Leaf) and operand.learned and operand.values.size == prod(extents):
+        return Leaf(operand.values.reshape(extents), operand.key, operand.learned)  # operators spread it by themselves
+    whole = kept(call, operand, tuple(extents)) or _reshaped_early(call, operand, tuple(extents))
+    value = whole or call.value()
+    if whole is None and tuple(extents) != given:
         value = call.add("reshape", value, shape=tuple(extents))
     return value if tuple(extents) == call.shape else call.add("expand", value)
+
+
+def _reshaped_early(call: JaxCall, operand: Operand, shape: Shape) -> str | None:
+    """What is computed number by number from one learned tensor is computed from the reshaped tensor instead.
+
+    So the statistics of a norm keep their form wherever the program turns them towards the channels.
+    """
+    if isinstance(operand, Leaf) or operand not in call.walk.static:
+        return None
+    made, leaf = call.walk.maker(operand), call.walk.leaves.get(operand)
+    if leaf is not None:
+        return call.walk.node(Leaf(leaf.values.reshape(shape), leaf.key, leaf.learned)) if leaf.learned else None
+    if len(made.inputs) != 1 or made.op not in FUNCTIONS | ARITHMETIC:
+        return None
+    inner = _reshaped_early(call, made.inputs[0], shape)
+    return None if inner is None else call.add(made.op, inner, shape=shape, **made.attributes)
 
 
 def _arranged(call: JaxCall, arrange: Any) -> Leaf | None:
@@ -203,7 +251,7 @@ def _arranged(call: JaxCall, arrange: Any) -> Leaf | None:
     operand = call.operands[0]
     if not isinstance(operand, Leaf):
         return None
-    return Leaf(arrange(operand.values.reshape(call.given[0])), operand.key, operand.learned)
+    return Leaf(arrange(operand.full(call.given[0])), operand.key, operand.learned)
 
 
 def _concatenate(call: JaxCall) -> Operand:
@@ -226,6 +274,10 @@ def _slice(call: JaxCall) -> Operand:
             cut = {"axis": axis, "start": start, "stop": stop, "step": step if step > 1 else None}
             value = call.add("slice", value, shape=tuple(shape), **cut)
     return value
+
+
+def _tile(call: JaxCall) -> Operand:
+    return call.add("tile", call.value(), repeats=tuple(int(times) for times in call.settings["reps"]))
 
 
 def _pad(call: JaxCall) -> Operand:
@@ -263,25 +315,6 @@ def _conv(call: JaxCall) -> Operand:
     )  # fmt: skip
 
 
-def _dot(call: JaxCall) -> Operand:
-    (left, right), (batch_left, batch_right) = call.settings["dimension_numbers"]
-    ranks = len(call.given[0]), len(call.given[1])
-    if len(left) != 1 or len(right) != 1:
-        return call.unknown()
-    kernel = call.operands[1]
-    if isinstance(kernel, Leaf) and ranks[1] == 2 and not batch_left and left == (ranks[0] - 1,):
-        parameter = call.walk.parameter("kernel", kernel, (1, 0) if right == (0,) else (0, 1))
-        return call.add("dense", call.value(), parameters=[parameter])
-    count = len(batch_left)
-    leading = tuple(range(count))
-    if batch_left != leading or batch_right != leading or ranks != (count + 2, count + 2):
-        return call.unknown()
-    return call.add(
-        "matmul", call.value(0), call.value(1),
-        transpose_a=True if left[0] == count else None, transpose_b=True if right[0] == count + 1 else None,
-    )  # fmt: skip
-
-
 def _window(call: JaxCall) -> tuple[Shape, dict[str, Any], str] | None:
     window = tuple(call.settings["window_dimensions"])
     features = 1 if window[1] == 1 and window[-1] != 1 else len(window) - 1
@@ -301,13 +334,36 @@ def _window(call: JaxCall) -> tuple[Shape, dict[str, Any], str] | None:
     return window, described, axes
 
 
+def _without_second_axis(call: JaxCall, pool: Handler) -> Operand | None:
+    """Equinox puts an axis of extent 1 behind the batch, which the window leaves alone."""
+    window = tuple(call.settings["window_dimensions"])
+    if len(window) != 5 or window[1] != 1 or call.given[0][1] != 1:
+        return None
+    settings = {
+        key: (value[0], *value[2:]) if isinstance(value, tuple) and len(value) == len(window) else value
+        for key, value in call.settings.items()
+    }
+    (given, shape), rest = ((each[0], *each[2:]) for each in (call.given[0], call.shape)), call.given[1:]
+    value = call.add("reshape", call.value(), shape=given)
+    inner = replace(
+        call, operands=(value, *call.operands[1:]), settings=settings, given=(given, *rest), shapes=(shape,)
+    )
+    return call.add("reshape", call.walk.node(pool(inner)))
+
+
 def _max_pool(call: JaxCall) -> Operand:
+    within = _without_second_axis(call, _max_pool)
+    if within is not None:
+        return within
     found = _window(call)
     return call.unknown() if found is None else call.add("max_pool", call.value(), axes=found[2], **found[1])
 
 
 def _sum_pool(call: JaxCall) -> Operand:
     """The sum over windows: an average that counts its padding, times the number of places."""
+    within = _without_second_axis(call, _sum_pool)
+    if within is not None:
+        return within
     found = _window(call)
     if found is None or set(found[1].pop("dilation")) != {1}:
         return call.unknown()
@@ -321,7 +377,7 @@ PRIMITIVES: Final[dict[str, Handler]] = {
     "convert_element_type": _converted,
     **dict.fromkeys(("copy", "copy_p", "stop_gradient", "reduce_precision"), _same),
     "add": _two("add"), "add_any": _two("add"), "sub": _two("sub", ordered=True), "mul": _two("mul"),
-    "div": _divided, "max": _two("maximum"), "min": _two("minimum"), "pow": _two("pow", ordered=True),
+    "div": _divided, "max": _maximum, "min": _two("minimum"), "pow": _two("pow", ordered=True),
     "integer_pow": _integer_power, "erfc": _erfc, "log1p": _log1p, "expm1": _expm1, "clamp": _clamp,
     **{name: _one(op) for name, op in (
         ("neg", "neg"), ("exp", "exp"), ("log", "log"), ("tanh", "tanh"), ("logistic", "sigmoid"), ("erf", "erf"),
@@ -334,7 +390,7 @@ PRIMITIVES: Final[dict[str, Handler]] = {
     "select_n": _select,
     "reduce_sum": _reduction("sum"), "reduce_max": _reduction("max"), "reduce_min": _reduction("min"),
     "reshape": _reshape, "squeeze": _reshape, "expand_dims": _reshape, "transpose": _transpose,
-    "broadcast_in_dim": _broadcast, "concatenate": _concatenate, "slice": _slice, "pad": _pad,
-    "conv_general_dilated": _conv, "dot_general": _dot,
+    "broadcast_in_dim": _broadcast, "concatenate": _concatenate, "slice": _slice, "pad": _pad, "tile": _tile,
+    "conv_general_dilated": _conv, "dot_general": dot, "gather": gather,
     "reduce_window_max": _max_pool, "reduce_window_sum": _sum_pool,
 }  # fmt: skip

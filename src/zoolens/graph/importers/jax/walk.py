@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -26,6 +27,10 @@ class Leaf:
     values: Array
     key: str
     learned: bool
+
+    def full(self, shape: Shape) -> Array:
+        """Its numbers in a shape that the program has it in; a leaf is kept as short as it was before it was spread."""
+        return self.values.reshape(shape) if self.values.size == np.prod(shape) else np.broadcast_to(self.values, shape)
 
     @property
     def number(self) -> float | None:
@@ -60,10 +65,19 @@ class JaxCall:
         name = self.walk.node(self.operands[position])
         if self.walk.builder.shapes[name] == self.given[position]:
             return name
-        return self.add("reshape", name, shape=self.given[position])
+        same_size = prod(self.walk.builder.shapes[name]) == prod(self.given[position])
+        return self.add("reshape" if same_size else "expand", name, shape=self.given[position])
 
     def add(self, op: str, *inputs: str, shape: Shape | None = None, **rest: Any) -> str:
-        name = self.walk.builder.add(op, inputs, self.shape if shape is None else shape, name=op, **rest)
+        """A new node, or the one that computes the same from the same values already: a program has no side effects."""
+        extents = self.shape if shape is None else shape
+        key = (op, inputs, tuple(extents), repr(sorted(rest.items())))
+        shared = "parameters" not in rest and op != "unknown"
+        if shared and key in self.walk.computed:
+            return self.walk.computed[key]
+        name = self.walk.builder.add(op, inputs, extents, name=op, **rest)
+        if shared:
+            self.walk.computed[key] = name
         if inputs and all(given in self.walk.static for given in inputs):
             self.walk.static.add(name)
         return name
@@ -81,10 +95,11 @@ class JaxWalk:
     def __init__(self, name: str, *, weights: bool) -> None:
         self.builder = GraphBuilder(name, keep_weights=weights)
         self._nodes: dict[int, str] = {}
-        self._alive: list[Leaf] = []
+        self.leaves: dict[str, Leaf] = {}  # by the names of their nodes
         self._constants = 0
         self._made: dict[str, Node] = {}
         self.static: set[str] = set()  # nodes that depend on no input
+        self.computed: dict[tuple[Any, ...], str] = {}
 
     def maker(self, name: str) -> Node:
         """The node that makes a value."""
@@ -103,7 +118,7 @@ class JaxWalk:
         known = self._nodes.get(id(operand))
         if known is None:
             known = self._nodes[id(operand)] = self._leaf(operand)
-            self._alive.append(operand)
+            self.leaves[known] = operand
             self.static.add(known)
         return known
 
