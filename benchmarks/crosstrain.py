@@ -1,13 +1,13 @@
 """What crosstrain costs, and what a kill costs it, in one run.
 
-    python benchmarks/crosstrain.py [--quick] [--threads 1] [--only loops|search|kills]
+    python benchmarks/crosstrain.py [--quick] [--threads 1] [--only loops|search|kills|port]
 
 Loops: our trainers as a worker process runs them against a hand-written loop of each framework in the same process,
 epoch by epoch in turns (`training_loops.py` says how); LeNet and ResNet-8 on Fashion-MNIST. "start" is the first epoch
 with building and compiling, and for ours, which comes first, with importing the framework. Ratios are ours / plain: of
 the fastest tenth of epochs (which is judged), the median over neighbouring epochs, and that of CPU time. Search:
 seconds a trial beside training (`search_cost.py`). Kills: a study killed with -9 at random moments
-(`killed_study.py`).
+(`killed_study.py`). Port: steps of `zoolens port train` against loops by hand (`port_loops.py`).
 
 The yardstick is the time of a fixed loop; where it is twice the fastest of the run, the machine was at half its speed.
 The exit status is 1 if a goal is missed.
@@ -24,13 +24,15 @@ from pathlib import Path
 import numpy as np
 
 from killed_study import TRIALS, survive
+from port_loops import FRAMEWORKS
+from port_loops import loops as port_loops
 from query import against_fastest, yardstick
 from search_cost import LAST, search_costs
 from training_loops import LOOPS, TRAINED, Compared, compare
 from zoolens.errors import ZoolensError
 
 RATIO_GOAL, SEARCH_GOAL = 1.05, 0.5
-PARTS = ("loops", "search", "kills")
+PARTS = ("loops", "search", "kills", "port")
 
 
 def loops(rounds: int, architectures: tuple[str, ...], threads: int) -> list[str]:
@@ -110,6 +112,8 @@ def main() -> None:
                 missed += search(20 if quick else 60, Path(name))
             if "kills" in chosen:
                 missed += kills(2 if quick else 5, Path(name), told.seed)
+            if "port" in chosen:
+                missed += port_loops(FRAMEWORKS, 5 if quick else 30, told.threads, "cpu")
     except ZoolensError as error:
         raise SystemExit(str(error)) from error
     print("\n" + ("\n".join(f"MISSED: {one}" for one in missed) or "All goals are met."))
