@@ -210,11 +210,10 @@ def loops(frameworks: Sequence[str], rounds: int, threads: int, device: str) -> 
             continue
         ours, plain = found.ours, found.plain
         ratio = float(np.median(ours.wall) / np.median(plain.wall))
-        print(
-            f"{framework:10}{ours.start:6.1f} {plain.start:6.1f}  {np.median(ours.wall):7.4f} "
-            f"{np.median(plain.wall):7.4f}{ratio:15.3f}{found.ratio:9.3f}{found.cpu_ratio:7.3f}  {ours.losses[-1]:.5f} {plain.losses[-1]:.5f}",
-            flush=True,
-        )
+        medians = f"{np.median(ours.wall):7.4f} {np.median(plain.wall):7.4f}"
+        losses = f"{ours.losses[-1]:.5f} {plain.losses[-1]:.5f}"
+        ratios = f"{ratio:15.3f}{found.ratio:9.3f}{found.cpu_ratio:7.3f}"
+        print(f"{framework:10}{ours.start:6.1f} {plain.start:6.1f}  {medians}{ratios}  {losses}", flush=True)
         if ratio > RATIO_GOAL:
             yield f"port, {framework}: ratio {ratio:.3f} of {RATIO_GOAL}"
         if not found.same_work:
