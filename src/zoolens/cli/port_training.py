@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from click.core import ParameterSource
 from zoolens.cli.options import json_option
 from zoolens.cli.port_data_options import DATA_OPTIONS
 from zoolens.cli.port_options import DIFFERENT, pairs_of, trouble
+from zoolens.cli.stores import store_option
 from zoolens.errors import ZoolensError
 from zoolens.present.terminal import echo_json
 
@@ -90,9 +92,13 @@ def training_options(function: Any) -> Any:
 @click.command("train")
 @click.argument("sides", nargs=-1, required=True, metavar="A B | RECIPE.yaml")
 @training_options
+@click.option("--no-keep", is_flag=True, help="Neither keep seeds that are done in the store nor look for them there.")
+@store_option("makes")
 @json_option
 @click.pass_context
-def train_command(ctx: click.Context, /, sides: tuple[str, ...], as_json: bool, **given: Any) -> None:
+def train_command(
+    ctx: click.Context, /, sides: tuple[str, ...], no_keep: bool, store: str | None, as_json: bool, **given: Any
+) -> None:
     """Train A and B side by side, and say whether they come out alike: my_torch.py:net my_keras.py:net --input 3x32x32.
 
     Each function returns its network with an optimizer and a loss: (net, optimizer, loss), a compiled Keras model, or a
@@ -100,16 +106,20 @@ def train_command(ctx: click.Context, /, sides: tuple[str, ...], as_json: bool, 
     the same batches in the same order, once for each seed; the difference is told with its interval and whether it is
     beyond seed noise.
 
+    It may be interrupted: seeds that are done are kept in the store as trials of a study, and the same command goes on
+    with the others, as long as your files, the data and the weights at the start are the same.
+
     Exits with 0 if no difference beyond seed noise was found, 1 if there is one, 2 if something cannot be trained.
     """
     from zoolens.cli.bars import Bars
     from zoolens.port.training.paired import train
     from zoolens.port.training.paired_words import paired_data, paired_lines
+    from zoolens.store.store import open_store
 
     with trouble():
         recipe = port_recipe(ctx, sides, {**given, "map": pairs_of(given["map"])})
-        with Bars(lines=True) as bars:
-            found = train(recipe.a, recipe.b, recipe.input, **recipe.arguments(), progress=bars)
+        with nullcontext() if no_keep else open_store(store) as opened, Bars(lines=True) as bars:
+            found = train(recipe.a, recipe.b, recipe.input, **recipe.arguments(), store=opened, progress=bars)
     if as_json:
         echo_json(paired_data(found))
     else:

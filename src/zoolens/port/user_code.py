@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import importlib.util
 import inspect
@@ -78,6 +79,17 @@ def _loaded(code: str) -> ModuleType:
     sys.modules[_MODULE] = module
     spec.loader.exec_module(module)
     return module
+
+
+def digest_of_user_files(function: str) -> str:
+    """Of the text of all files that are loaded here and neither of Python, nor of an installed package, nor ours."""
+    digest = hashlib.sha256(function.encode())
+    loaded = {str(getattr(module, "__file__", None) or "") for module in list(sys.modules.values())}
+    theirs = [Path(name) for name in loaded if name.endswith(".py") and Path(name).is_absolute() and _is_users(name)]
+    for path in sorted(path for path in theirs if path.is_file()):  # torch has modules of files that are nowhere
+        digest.update(path.name.encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def _takes_seed(function: Any) -> bool:

@@ -21,7 +21,7 @@ from zoolens.port.training.base import TrainableNetwork
 from zoolens.port.training.recognition import trainable
 from zoolens.port.training.requests import TrainingRequests
 from zoolens.port.training.seeding import forget_names, seed_generators
-from zoolens.port.user_code import call_user_function, user_errors
+from zoolens.port.user_code import call_user_function, digest_of_user_files, user_errors
 
 
 def main(settings: Mapping[str, Any], began_ns: int) -> None:
@@ -56,7 +56,7 @@ class _Side:
             "close": lambda _: {},
         }
         training = TrainingRequests(self._trainable, self._renew, self._sent, self._written)
-        self._answers |= training.answers
+        self._answers |= {**training.answers, "train_code": self._digest}
 
     def answer(self, request: Message) -> Any:
         if request["do"].startswith("train_"):
@@ -101,6 +101,9 @@ class _Side:
                 f"{self._request['name']} returns a network with other tensors when it is called again.",
                 hint="Let it return the same network each time, with new weights.",
             )
+
+    def _digest(self, _: Message) -> Any:
+        return {"code": digest_of_user_files(str(self._request["function"]))}
 
     def _trainable(self) -> TrainableNetwork:
         return trainable(self._made, self.network)

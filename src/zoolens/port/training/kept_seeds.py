@@ -1,26 +1,176 @@
-"""Seeds of a paired training that are done, kept in the store so that they are not trained again."""
+"""Seeds of a paired training that are done, kept in the store as trials of a study, so that none is trained twice.
+
+A seed is found again if everything that decides about it is the same: the text of the user's files that were loaded,
+the function, the versions, the data, the length, and both sides' weights at the start. The store has the names of the
+sides and a digest of their code, nothing that could be run.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import hashlib
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
 
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from zoolens.crosstrain.study.stored_studies import file_study, file_trial
+from zoolens.crosstrain.training.fanout import this_machine
+from zoolens.crosstrain.training.semantics import Semantics
+from zoolens.crosstrain.training.trials import Side, Trial
 from zoolens.port.check import OpenPair
-from zoolens.port.training.single_run import Length
+from zoolens.port.frameworks.base import Array
+from zoolens.port.training.seed_pairs import SeedPair
+from zoolens.port.training.sides import TrainableSide, as_trainable
+from zoolens.port.training.single_run import Length, SingleRun
 from zoolens.port.training.sources import BatchSource
+from zoolens.store.records import DatasetRecord, fingerprint
 from zoolens.store.store import Store
 
-if TYPE_CHECKING:
-    from zoolens.port.training.paired import SeedPair
+
+class _KeptRun(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+    first_loss: float
+    losses: tuple[float, ...]
+    steps: int = Field(ge=0)
+    seconds: float
+    not_finite: int | None = None
+    correct: int | None = Field(default=None, ge=0)
+    total: int | None = Field(default=None, ge=0)
+
+
+class _Kept(BaseModel):
+    """What a trial's details say of one seed; whoever wrote it may have written anything."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    start: str
+    runs: tuple[_KeptRun, _KeptRun]
+    held_out_losses: tuple[float, float] | None = None
+    churn: float | None = None
 
 
 class KeptSeeds:
-    """Not yet kept."""
+    """The study of one pair under one way of training."""
+
+    def __init__(self, store: Store, pair: OpenPair, source: BatchSource, settings: Mapping[str, Any]) -> None:
+        self._store, self._source, self._settings = store, source, settings
+        self._sides = as_trainable(pair.a), as_trainable(pair.b)
+        self.study = f"port-{fingerprint(dict(settings))[:12]}"
+        frameworks = [side.framework for side in self._sides]
+        same = frameworks[0] == frameworks[1]
+        self._labels = [f"{name} ({letter})" if same else name for name, letter in zip(frameworks, "ab", strict=True)]
 
     @classmethod
-    def of(cls, store: Store, pair: OpenPair, source: BatchSource, length: Length, own_init: bool) -> KeptSeeds | None:
-        return None
+    def of(
+        cls, store: Store, pair: OpenPair, source: BatchSource, length: Length, how: Mapping[str, Any]
+    ) -> KeptSeeds | None:
+        """None: a side is no function of a file or a module, so that nobody can say what it was. `how`: what else
+        decides about the training."""
+        sides = as_trainable(pair.a), as_trainable(pair.b)
+        codes = [side.code() for side in sides]
+        if None in codes:
+            return None
+        settings = {
+            "sides": [_side(side, str(code)) for side, code in zip(sides, codes, strict=True)],
+            "inputs": [[given.kind, *given.shape] for given in pair.inputs],
+            "data": source.fingerprint,
+            "epochs": length.epochs,
+            "most_steps": length.most_steps,
+            "machine": this_machine(),
+            **how,
+        }
+        return cls(store, pair, source, settings)
 
-    def read(self, seed: int) -> SeedPair | None:
-        return None
+    def read(self, seed: int, start: str) -> SeedPair | None:
+        """The seed, if it was trained from the same weights; `start`: their digest."""
+        details = next(
+            (trial.details for trial in self._store.trials(self.study) if trial.name == _name(seed, start)), {}
+        )
+        try:
+            kept = _Kept.model_validate(details.get("port"))
+        except ValidationError:
+            return None
+        if kept.start != start:
+            return None
+        a, b = (SingleRun(**run.model_dump()) for run in kept.runs)
+        return SeedPair(seed, (a, b), kept.held_out_losses, kept.churn, kept=True)
 
-    def write(self, found: SeedPair) -> None: ...
+    def write(self, found: SeedPair, start: str) -> None:
+        """As a trial with both sides, their figures and their answers."""
+        sides = tuple(_trial_side(label, run) for label, run in zip(self._labels, found.runs, strict=True))
+        told = [{name: value for name, value in vars(run).items() if name != "answers"} for run in found.runs]
+        kept = {"start": start, "runs": told, "held_out_losses": found.held_out_losses, "churn": found.churn}
+        churn = {} if found.churn is None else {(self._labels[0], self._labels[1]): found.churn}
+        trial = Trial(
+            _name(found.seed, start),
+            {"seed": found.seed},
+            sides,
+            churn,
+            details={"architecture": "your own", "port": kept},
+        )
+        dataset = DatasetRecord(
+            fingerprint(["port", self._source.fingerprint]),
+            self._source.name,
+            self._source.held_out_samples,
+            {"train": self._source.samples, "test": self._source.held_out_samples, "classes": self._source.classes},
+        )
+        file_study(self._store, self.study, self._labels, {"port": _plain(self._settings)})
+        file_trial(
+            self._store,
+            self.study,
+            trial,
+            recipe_of={label: (None, Semantics()) for label in self._labels},
+            dataset=dataset,
+            versions={label: side.facts.versions for label, side in zip(self._labels, self._sides, strict=True)},
+            predictions=_classes(self._labels, found.runs),
+        )
+
+
+def digest_of(*sides: Mapping[str, Array]) -> str:
+    """Of all tensors of the sides at the start."""
+    digest = hashlib.sha256()
+    for tensors in sides:
+        for name, array in sorted(tensors.items()):
+            digest.update(f"{name} {array.shape} {array.dtype}".encode())
+            digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def _name(seed: int, start: str) -> str:
+    """Other weights make another training, which has a trial of its own."""
+    return f"seed-{seed}-{start[:8]}"
+
+
+def _side(side: TrainableSide, code: str) -> dict[str, Any]:
+    """Its name without the folder, which is nobody's business."""
+    return {"name": PurePath(side.text).name, "code": code, "versions": dict(side.facts.versions)}
+
+
+def _trial_side(label: str, run: SingleRun) -> Side:
+    lost = run.not_finite is not None
+    return Side(
+        label,
+        status="non-finite" if lost else "finished",
+        accuracy=run.accuracy,
+        correct=run.correct,
+        total=run.total,
+        losses=tuple(loss if math.isfinite(loss) else None for loss in run.losses),
+        seconds=run.seconds,
+        message=f"The loss or the answers became no finite number at step {run.not_finite}." if lost else "",
+    )
+
+
+def _classes(labels: Sequence[str], runs: Sequence[SingleRun]) -> dict[str, Array]:
+    return {
+        label: run.answers.argmax(-1).astype(np.int32)
+        for label, run in zip(labels, runs, strict=True)
+        if run.answers is not None and run.correct is not None
+    }
+
+
+def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in settings.items() if name != "machine"}

@@ -18,9 +18,10 @@ from zoolens.port.frameworks.base import Array
 from zoolens.port.sides import TIMEOUT, Device, InputShape, WorkerSide
 from zoolens.port.training.causes import Difference, differences
 from zoolens.port.training.data_opening import BATCH, DataChoice, opened_data
-from zoolens.port.training.kept_seeds import KeptSeeds
+from zoolens.port.training.kept_seeds import KeptSeeds, digest_of
 from zoolens.port.training.paired_notes import notes_of
 from zoolens.port.training.recorder import LIMIT
+from zoolens.port.training.seed_pairs import SeedPair
 from zoolens.port.training.sides import TrainableSide, as_trainable, open_trainable_side
 from zoolens.port.training.single_run import Length, SingleRun, held_out_targets, train_once
 from zoolens.port.training.sources import BatchSource
@@ -31,22 +32,6 @@ from zoolens.statistics.seeds import SeedNoise, seed_noise
 from zoolens.store.store import Store
 
 SEEDS: Final = 3
-
-
-@dataclass(frozen=True)
-class SeedPair:
-    """Both sides under one seed. `held_out_losses`: of both sides' answers by A's loss, where there are answers.
-    `churn`: the share of held-out samples to which they give another class. `kept`: it was trained before."""
-
-    seed: int
-    runs: tuple[SingleRun, SingleRun]
-    held_out_losses: tuple[float, float] | None = None
-    churn: float | None = None
-    kept: bool = False
-
-    @property
-    def finite(self) -> bool:
-        return all(run.not_finite is None for run in self.runs)
 
 
 @dataclass(frozen=True)
@@ -124,7 +109,8 @@ def train(
             ask_for_missing(pair.map, instead="or let each side draw its own weights with --own-init")
         _check_classes(pair, source)
         training = _Training(pair, source, length, not own_init, progress or Silent())
-        kept = KeptSeeds.of(store, pair, source, length, own_init) if store is not None else None
+        how = {"own_init": own_init, "map": dict(chosen or {}), "device": device}
+        kept = KeptSeeds.of(store, pair, source, length, how) if store is not None else None
         pairs = training.run(numbers, kept)
         return _result(pair, training, pairs, source)
 
@@ -166,21 +152,12 @@ class _Training:
         self._first: Mapping[str, Array] | None = None
 
     def run(self, seeds: Sequence[int], kept: KeptSeeds | None) -> list[SeedPair]:
-        done = []
-        steps = self.length.steps(self.source)
         self.settings = self.sides[0].settings(), self.sides[1].settings()
-        for place, seed in enumerate(seeds, 1):
-            found = kept.read(seed) if kept is not None else None
-            if found is None:
-                self._progress.begin(f"seed {seed} ({place} of {len(seeds)})", "training", 2 * steps, "steps")
-                found = self._seed(seed)
-                if kept is not None:
-                    kept.write(found)
-            done.append(found)
+        done = [self._seed(seed, f"seed {seed} ({place} of {len(seeds)})", kept) for place, seed in enumerate(seeds, 1)]
         self._progress.end()
         return done
 
-    def _seed(self, seed: int) -> SeedPair:
+    def _seed(self, seed: int, title: str, kept: KeptSeeds | None) -> SeedPair:
         a, b = self.sides
         a.begin(seed)
         b.begin(seed)
@@ -188,7 +165,14 @@ class _Training:
         self._look_at_start(weights)
         if self.shared:
             b.assign(self.pair.map.moved(weights, b.tensors()))
-        return self._compared(seed, self._both(seed))
+        start = digest_of(weights, b.tensors()) if kept is not None else ""
+        found = kept.read(seed, start) if kept is not None else None
+        if found is None:
+            self._progress.begin(title, "training", 2 * self.length.steps(self.source, seed), "steps")
+            found = self._compared(seed, self._both(seed))
+            if kept is not None:
+                kept.write(found, start)
+        return found
 
     def _look_at_start(self, weights: Mapping[str, Array]) -> None:
         """Notice that the user's function draws the same weights for every seed."""

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from zoolens.port.check import OpenPair
+from zoolens.port.training.seed_pairs import SeedPair
 from zoolens.port.training.sources import BatchSource
-
-if TYPE_CHECKING:
-    from zoolens.port.training.paired import SeedPair
-
 
 _STATISTICS = {
     "kept": "its function does not update them in training",

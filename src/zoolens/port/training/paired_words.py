@@ -11,7 +11,8 @@ from zoolens.crosstrain.study.noise import lines as noise_lines
 from zoolens.crosstrain.study.noise import verdict
 from zoolens.graph.diff.phrases import plural
 from zoolens.port.training.lockstep_words import difference_words, setting_words
-from zoolens.port.training.paired import PairedTraining, SeedPair
+from zoolens.port.training.paired import PairedTraining
+from zoolens.port.training.seed_pairs import SeedPair
 from zoolens.port.training.single_run import SingleRun
 from zoolens.statistics.seeds import SeedNoise
 from zoolens.statistics.student import Estimate
@@ -25,6 +26,7 @@ def paired_lines(found: PairedTraining) -> list[str]:
     ]
     lines += ["", _what(found), ""]
     lines += _table(found)
+    lines += ["*: trained before, and found in the store."] if any(pair.kept for pair in found.seeds) else []
     lines += ["", *_verdict(found), "", *_different(found)]
     return lines + ([""] + [f"Note: {note}" for note in found.notes] if found.notes else [])
 

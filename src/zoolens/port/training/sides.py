@@ -47,6 +47,10 @@ class TrainableSide(Side):
     def loss_of(self, answers: Array, targets: Array) -> float:
         """This side's loss of answers, whichever network gave them."""
 
+    def code(self) -> str | None:
+        """A digest of the user's files that were loaded, and the function; None where objects were handed over."""
+        return None
+
     def interrupt(self) -> None:
         """Called from another thread: end what the side is doing, where it can be ended."""
 
@@ -143,6 +147,9 @@ class WorkerTrainableSide(WorkerSide, TrainableSide):
 
     def interrupt(self) -> None:
         self._worker.kill()
+
+    def code(self) -> str | None:
+        return str(self._ask({"do": "train_code"}, "reading its files")["code"])
 
 
 def _sent(batch: Batch) -> dict[str, Array]:

@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner
 
 from zoolens.cli.main import cli
+from zoolens.crosstrain.study.stored_studies import read_study, study_names
 from zoolens.errors import ModelError, ZoolensError
 from zoolens.port.sides import InputShape
 from zoolens.port.training.objects import sorted_objects
@@ -16,6 +17,7 @@ from zoolens.port.training.sides import open_trainable_side
 from zoolens.port.training.single_run import Length, train_once
 from zoolens.port.training.source_kinds import open_source
 from zoolens.port.training.sources import ArraySource, described
+from zoolens.store.store import open_store
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
@@ -205,12 +207,37 @@ def raising():
 
 
 @pytest.mark.slow
+def test_seeds_that_are_done_are_kept_until_something_changes(tmp_path, monkeypatch):
+    monkeypatch.setenv("ZOOLENS_STORE", str(tmp_path / "store.sqlite"))
+    (tmp_path / "nets.py").write_text(NETS)
+    side = f"{tmp_path}/nets.py:net"
+    words = ["port", "train", side, side, "--input", SHAPE, "--train-limit", "80", "--test-limit", "40", "--json"]
+
+    def kept(*more):
+        done = CliRunner().invoke(cli, [*words, *more])
+        assert done.exit_code == 0, done.output
+        return [pair["kept"] for pair in json.loads(done.stdout)["seeds"]]
+
+    assert kept("--seeds", "2") == [False, False]
+    assert kept("--seeds", "3") == [True, True, False]
+    assert kept("--seeds", "1", "--batch", "20") == [False]
+    assert kept("--seeds", "1", "--no-keep") == [False]
+    (tmp_path / "nets.py").write_text(NETS.replace("lr=0.1", "lr=0.2"))
+    assert kept("--seeds", "1") == [False]
+    with open_store() as store:
+        (name, *_) = study_names(store)
+        study = read_study(store, name)
+        assert study.frameworks == ("torch (a)", "torch (b)")
+        assert str(tmp_path) not in str(study)
+
+
+@pytest.mark.slow
 def test_the_command_in_two_processes(tmp_path):
     (tmp_path / "nets.py").write_text(NETS)
     (tmp_path / "port.yaml").write_text(
         "a: nets.py:net\nb: nets.py:raising\ninput: 1x28x28\ntrain_limit: 80\ntest_limit: 40\nseeds: 2\n"
     )
-    done = CliRunner().invoke(cli, ["port", "train", str(tmp_path / "port.yaml")])
+    done = CliRunner().invoke(cli, ["port", "train", str(tmp_path / "port.yaml"), "--no-keep"])
     assert done.exception.exit_code == 2
     assert done.exception.message == "nets.py:12 raises RuntimeError: no loss today"
 
