@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
@@ -64,10 +65,16 @@ class TorchNetwork(LiveNetwork):
 
         zeros = [torch.tensor(array) for array in self._zeros()]
         fed = [tensor.to(self.floating()) if tensor.is_floating_point() else tensor for tensor in zeros]
+        with self._on_cpu():
+            return graph_of_module(self.module, fed, self._name, weights=True)
+
+    @contextmanager
+    def _on_cpu(self) -> Iterator[None]:
+        """What reads a module reads numpy's arrays."""
         device = self.device
         self.module.cpu()
         try:
-            return graph_of_module(self.module, fed, self._name, weights=True)
+            yield
         finally:
             self.module.to(device)
 
@@ -110,14 +117,15 @@ class TorchNetwork(LiveNetwork):
 
         from zoolens.crosstrain.training.live.torch import drawn_tensors, norm_facts
 
-        return SideFacts(
-            versions={"torch": str(torch.__version__)},
-            network=type(self.module).__name__,
-            layers=tuple(_dropouts(self.module, self._call)),
-            drawn=tuple(drawn_tensors(self.module)),
-            norms=tuple(norm_facts(self.module)),
-            channels="first",
-        )
+        with self._on_cpu():
+            return SideFacts(
+                versions={"torch": str(torch.__version__)},
+                network=type(self.module).__name__,
+                layers=tuple(_dropouts(self.module, self._call)),
+                drawn=tuple(drawn_tensors(self.module)),
+                norms=tuple(norm_facts(self.module)),
+                channels="first",
+            )
 
     def move_to_gpu(self) -> None:
         """The parameters stay the same objects, which the user's optimizer holds."""

@@ -146,8 +146,9 @@ class JaxTraining(TrainableNetwork):
             )
         return loss
 
-    def _train(self, arrays: Any, state: Any, inputs: Sequence[Any], target: Any, key: Any, count: Any) -> Any:
-        key = self._jax.random.fold_in(key, count)
+    def _train(self, arrays: Any, state: Any, inputs: Sequence[Any], target: Any, *drawn: Any) -> Any:
+        """`drawn`: a key and the number of the step, where the function draws random numbers."""
+        key = self._jax.random.fold_in(*drawn) if drawn else None
         (loss, (_, updates)), gradients = self._value_and_grad(arrays, inputs, target, key)
         after, state = self._updated(arrays, state, gradients, updates)
         return after, state, loss
@@ -174,7 +175,8 @@ class JaxTraining(TrainableNetwork):
         state = self._begun(arrays)
         for batch in batches:
             inputs, target = self.live.turned(batch.inputs), _target(batch.targets)
-            arrays, state, loss = self._step(arrays, state, inputs, target, self._key, self._count)
+            drawn = (self._key, self._count) if self._takes_key else ()  # each costs a copy to the device
+            arrays, state, loss = self._step(arrays, state, inputs, target, *drawn)
             self._count += 1
             losses.append(loss)
         self._keep(arrays, state)
