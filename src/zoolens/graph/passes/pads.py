@@ -24,7 +24,7 @@ _LOWEST: Final = -1e30  # what sources write for minus infinity
 def merge_pads(graph: Graph) -> Graph:
     if not any(node.op == "pad" for node in graph.nodes):
         return graph
-    max_pool = partial(_max_pool, _never_negative(graph))
+    max_pool = partial(_max_pool, never_negative(graph))
     return rewrite(graph, {"conv": _conv, "avg_pool": _avg_pool, "max_pool": max_pool, "slice": _cropped})
 
 
@@ -85,7 +85,8 @@ def _with_pads(node: Node, pad: Node) -> Node:
     return replace(node.with_attributes(pads=total), inputs=pad.inputs)
 
 
-def _never_negative(graph: Graph) -> dict[str, bool]:
+def never_negative(graph: Graph) -> dict[str, bool]:
+    """Whether each value of a graph is known to have no negative number."""
     known: dict[str, bool] = {}
     for node in graph.nodes:
         if node.op == "clip":

@@ -17,6 +17,7 @@ import numpy as np
 from zoolens.errors import MissingDependency, ModelError, UnknownName
 from zoolens.graph.builder import GraphBuilder
 from zoolens.graph.importers.base import Importer, Request
+from zoolens.graph.importers.keras.custom_layers import inside_layer
 from zoolens.graph.importers.keras.layers import LAYERS, Handler
 from zoolens.graph.importers.keras.operations import operation
 from zoolens.graph.importers.keras.walk import KerasCall, KerasWalk, Ref, axes_name
@@ -152,15 +153,16 @@ def _walked(walk: KerasWalk, function: Any, inputs: list[str], prefix: str) -> l
 def _called(walk: KerasWalk, node: Any, values: dict[int, str], prefix: str) -> list[str]:
     target = node.operation
     source = f"{prefix}{target.name}"
-    args, kwargs = (_referring(part, values) for part in (node.arguments.args, node.arguments.kwargs))
+    given = (node.arguments.args, node.arguments.kwargs)
+    args, kwargs = (_referring(part, {**values, **walk.learned_values(part, source)}) for part in given)
     if hasattr(target, "_functional") or hasattr(target, "_nodes_by_depth"):
         given = KerasCall(target, args, kwargs, (), source).values
         return _walked(walk, _functional(target), list(given), f"{source}/")
     call = KerasCall(target, args, kwargs, _shapes(walk, node, values), source)
     handler = _handler(target)
-    if handler is None or len(call.shapes) > 1:
-        return _unknown_outputs(walk, call)
-    return [handler(walk, call)]
+    if handler is not None and len(call.shapes) == 1:
+        return [handler(walk, call)]
+    return inside_layer(walk, node, call, values, _walked) or _unknown_outputs(walk, call)
 
 
 def _unknown_outputs(walk: KerasWalk, call: KerasCall) -> list[str]:

@@ -56,12 +56,14 @@ def _refs(tree: Any) -> list[str]:
 
 @dataclass
 class KerasWalk:
-    """The graph under construction. `keys` names every variable once, also where two layers share a path."""
+    """The graph under construction. `keys` names every variable once, also where two layers share a path; `leaves` are
+    the variables that are values by themselves."""
 
     builder: GraphBuilder
     channels_last: bool = True
     keys: dict[int, str] = field(default_factory=dict)
     paths: set[str] = field(default_factory=set)
+    leaves: dict[int, str] = field(default_factory=dict)
 
     def shape(self, value: str) -> Shape:
         return self.builder.shapes[value]
@@ -80,6 +82,20 @@ class KerasWalk:
         """A Keras variable as a parameter; `arrange` turns its values into the shared layout."""
         shape = tuple(int(extent) for extent in variable.shape)
         return self.builder.arranged_parameter(role, shape, self._key(variable), lambda: self.values(variable), arrange)
+
+    def learned_values(self, tree: Any, source: str) -> dict[int, str]:
+        """Variables among the arguments of a call as values of their own, by the identity of the variable."""
+        import keras
+
+        found = [item for item in keras.tree.flatten(tree) if isinstance(item, keras.Variable)]
+        return {id(variable): self.learned_value(variable, source) for variable in found}
+
+    def learned_value(self, variable: Any, source: str) -> str:
+        """A variable as a value of its own."""
+        if id(variable) not in self.leaves:
+            tensor = self.parameter("value", variable)
+            self.leaves[id(variable)] = self.builder.add("parameter", (), tensor.shape, source=source, parameters=[tensor])
+        return self.leaves[id(variable)]
 
     def values(self, variable: Any) -> Array:
         import keras

@@ -1,0 +1,144 @@
+"""`draft_of`: the code of a network in another framework, from what was read of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from zoolens.crosstrain.training.diff.facts import LayerFact
+from zoolens.graph.model import Graph
+from zoolens.graph.outline import outline
+from zoolens.port.scaffold.blocks import Arranged, Path, arranged, renamed, without_aliases
+from zoolens.port.scaffold.names import comment
+from zoolens.port.scaffold.plain_graph import PlainGraph, plain_graph
+from zoolens.port.scaffold.steps import Step
+from zoolens.port.scaffold.writer import SourceFacts, Todo, Writer
+
+TARGETS: Final = ("keras", "torch")
+_CONTAINERS: Final = frozenset({"Sequential", "ModuleList", "ModuleDict"})
+
+
+@dataclass(frozen=True)
+class Draft:
+    """`code` is the whole file. `todos`: what its reader has to write. `notes`: what else the draft does not have."""
+
+    framework: str
+    code: str
+    todos: tuple[Todo, ...]
+    notes: tuple[str, ...]
+    blocks: int
+
+    @property
+    def lines(self) -> int:
+        return self.code.count("\n")
+
+
+def draft_of(
+    graph: Graph, raw: Graph, source: SourceFacts, dropouts: Sequence[LayerFact], to: str, name: str, inputs: Sequence[str]
+) -> Draft:
+    """`graph` is canonical, `raw` the source's own; `name` and `inputs` are what the user wrote."""
+    plain = plain_graph(graph, raw, source.origins, dropouts)
+    integers = frozenset(
+        node.name for node, text in zip(graph.inputs, inputs, strict=False) if text.strip().startswith("int:")
+    )
+    writer, found, outputs = min(
+        (_written(to, plain, graph, source, explicit, integers) for explicit in (False, True)),
+        key=lambda made: made[1].size,
+    )
+    notes = tuple(_notes(plain, graph, source))
+    code = writer.file(found, outputs, _header(name, to, inputs, writer.todos, notes), name.rpartition(":")[2])
+    return Draft(to, code, tuple(writer.todos), notes, len(found.blocks))
+
+
+def _written(
+    to: str, plain: PlainGraph, graph: Graph, source: SourceFacts, explicit: bool, integers: frozenset[str]
+) -> tuple[Writer, Arranged, list[str]]:
+    """`explicit`: all padding of convolutions is written as a layer, so that those with and without a stride are alike."""
+    writer = _writer(to, plain.graph, source)
+    writer.integers, writer.explicit = integers, explicit
+    steps = writer.written()
+    steps, outputs = without_aliases(steps, writer.finished(plain.graph.outputs))
+    return writer, _arranged(steps, outputs, plain, graph, source), outputs
+
+
+def _writer(to: str, graph: Graph, source: SourceFacts) -> Writer:
+    if to == "keras":
+        from zoolens.port.scaffold.keras import KerasWriter
+
+        return KerasWriter(graph, source)
+    from zoolens.port.scaffold.torch import TorchWriter
+
+    return TorchWriter(graph, source)
+
+
+def _arranged(
+    steps: Sequence[Step], outputs: Sequence[str], plain: PlainGraph, graph: Graph, source: SourceFacts
+) -> Arranged:
+    """By the names of the source; where these show no blocks, by the blocks that the graph has."""
+
+    def eligible(path: Path) -> bool:
+        return source.classes.get(".".join(path), "") not in _CONTAINERS
+
+    def is_class(path: Path) -> bool:
+        return ".".join(path) in source.classes
+
+    found = arranged(steps, outputs, eligible, is_class)
+    if found.blocks:
+        return found
+    paths = _paths_by_outline(steps, plain, graph)
+    again = arranged(renamed(steps, paths), outputs, lambda _: True)
+    return again if again.blocks else found
+
+
+def _paths_by_outline(steps: Sequence[Step], plain: PlainGraph, graph: Graph) -> Mapping[str, Path]:
+    home: dict[str, str] = {}
+    for number, block in enumerate(outline(graph), 1):
+        if not block.plain:
+            kind = block.kind.replace(" ", "_")
+            home.update((layer.node.name, f"{kind}_{number}") for layer in block.layers)
+    counts: dict[tuple[str, str], int] = {}
+    paths: dict[str, Path] = {}
+    for step in steps:
+        value = step.values[0].rstrip("@_0123456789") if "@" in step.values[0] else step.values[0]
+        part = home.get(plain.homes.get(value, value))
+        if part is not None:
+            counts[part, step.label] = counts.get((part, step.label), 0) + 1
+            paths[step.values[0]] = (part, f"{step.label}_{counts[part, step.label]}")
+    return paths
+
+
+def _header(name: str, to: str, inputs: Sequence[str], todos: Sequence[Todo], notes: Sequence[str]) -> list[str]:
+    framework = {"keras": "Keras", "torch": "PyTorch"}[to]
+    lines = [f"A draft of {comment(name)} for {framework}, for inputs of {comment(', '.join(inputs))}."]
+    if todos:
+        lines += ["", f"TODO: {len(todos)} of its layers could not be written: the functions todo_*."]
+    return [*lines, *(line for note in notes for line in ("", *_folded(note)))]
+
+
+def _folded(text: str) -> list[str]:
+    import textwrap
+
+    return textwrap.wrap(text, 96)
+
+
+def _notes(plain: PlainGraph, graph: Graph, source: SourceFacts) -> list[str]:
+    notes = []
+    if plain.unplaced:
+        names = ", ".join(comment(name) for name in plain.unplaced[:4])
+        more = f" and {len(plain.unplaced) - 4} more" if len(plain.unplaced) > 4 else ""
+        notes.append(f"Dropout layers of the source whose place is not known are missing: {names}{more}.")
+    shared = _shared(graph)
+    if shared:
+        names = ", ".join(comment(source.origins[key].tensor if key in source.origins else key) for key in shared[:4])
+        more = f" and {len(shared) - 4} more" if len(shared) > 4 else ""
+        notes.append(f"Tensors that layers of the source share are separate here: {names}{more}.")
+    return notes
+
+
+def _shared(graph: Graph) -> list[str]:
+    users: dict[str, int] = {}
+    for node in graph.nodes:
+        for key in {tensor.key for tensor in node.parameters if tensor.key}:
+            users[key] = users.get(key, 0) + 1
+    return [key for key, count in users.items() if count > 1]

@@ -1,0 +1,415 @@
+"""Writes the steps of a draft for Keras: functional, with channels last."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any, ClassVar, Final
+
+from zoolens.graph.blocks import is_depthwise
+from zoolens.graph.model import Graph, Node
+from zoolens.port.scaffold.blocks import Arranged
+from zoolens.port.scaffold.layouts import Order, channels_last, straight
+from zoolens.port.scaffold.steps import Setting
+from zoolens.port.scaffold.writer import CannotWrite, SourceFacts, Writer, by_axis, size, width
+
+_LAYERS: Final = "layers."
+_ELEMENTWISE: Final = frozenset({"dropout", "relu", "relu6", "silu", "gelu", "sigmoid", "tanh", "hard_swish"})
+
+
+class KerasWriter(Writer):
+    framework: ClassVar[str] = "keras"
+
+    def __init__(self, graph: Graph, source: SourceFacts) -> None:
+        super().__init__(graph, source)
+        self.orders: dict[str, Order] = {}
+
+    def handlers(self) -> Mapping[str, Callable[[Any, Node], None]]:
+        from zoolens.port.scaffold.keras_operations import OPERATIONS
+
+        return {**LAYERS, **OPERATIONS}
+
+    def give_up(self, node: Node, function: str) -> None:
+        inputs = [self.operand(node, place) for place in range(len(node.inputs))]
+        for name in inputs:
+            self.orders.setdefault(name, straight(len(node.shape)))
+        same = next((self.orders[name] for name in inputs if len(self.orders[name]) == len(node.shape)), None)
+        self.orders[node.name] = same or straight(len(node.shape))
+        self.add(node, f"{function}({', '.join(f'{{{place}}}' for place in range(len(inputs)))})", inputs)
+
+    def finished(self, outputs: Sequence[str]) -> list[str]:
+        """The variables of the outputs: maps with their channels last, everything else in the source's order."""
+        names = []
+        for name in outputs:
+            node = self.graph.by_name[name]
+            if name not in self.orders:  # a learned tensor, or an input
+                self._tensor(node, node)
+            order = self.orders[name]
+            usual = channels_last(4) if len(order) == 4 else straight(len(order))
+            names.append(name if order == usual else self.turned(node, name, straight(len(order))))
+        return names
+
+    def file(self, arranged: Arranged, outputs: Sequence[str], header: Sequence[str], name: str) -> str:
+        from zoolens.port.scaffold.keras_file import keras_file
+
+        return keras_file(self, arranged, outputs, header, name)
+
+    # --- for handlers
+
+    def layer(self, node: Node, kind: str, settings: Sequence[Setting], inputs: Sequence[str], **more: Any) -> str:
+        """A layer of keras.layers that is called with one value, or with a list of several."""
+        given = ", ".join(f"{{{place}}}" for place in range(len(inputs)))
+        pattern = f"{{layer}}([{given}])" if len(inputs) > 1 else "{layer}({0})"
+        maker = kind if kind in self.helpers else f"{_LAYERS}{kind}"
+        return self.add(node, pattern, inputs, settings, maker=maker, label=more.pop("label", kind), **more)
+
+    def made(self, node: Node, order: Order, value: str | None = None) -> None:
+        self.orders[value or node.name] = order
+
+    def operand(self, node: Node, place: int) -> str:
+        """The variable of an input. A learned tensor is made where it is first used."""
+        name = node.inputs[place]
+        given = self.graph.by_name[name]
+        if given.op in ("parameter", "constant") and name not in self.orders:
+            self._tensor(given, node)
+        return name
+
+    def _tensor(self, leaf: Node, user: Node) -> None:
+        tensor = leaf.parameter("value")
+        if tensor is None:
+            raise CannotWrite("it uses fixed numbers, which have no layer")
+        if leaf.op == "constant" and tensor.key not in self.source.origins:
+            raise CannotWrite("it uses fixed numbers, which are no tensor of the source")
+        others = [name for name in user.inputs if self.graph.by_name[name].op not in ("parameter", "constant")]
+        if not others:
+            raise CannotWrite("it has no input but learned tensors")
+        self.helpers["LearnedTensor"] = None
+        alone = len(leaf.shape) > 1 and leaf.shape[0] == 1
+        shape = leaf.shape[1:] if alone else leaf.shape
+        settings = [Setting("shape", shape, positional=True), Setting("trainable", leaf.op == "parameter", True)]
+        self.layer(leaf, "LearnedTensor", settings, others[:1], is_leaf=True)
+        self.made(leaf, straight(len(shape) + 1))
+
+    def turned(self, node: Node, value: str, order: Order) -> str:
+        """The variable with its axes in this order."""
+        old = self.orders[value]
+        if old == order:
+            return value
+        if old[0] != 0 or order[0] != 0 or len(old) != len(order):
+            raise CannotWrite("its axes would have to change places with the batch")
+        dims = tuple(old.index(axis) for axis in order[1:])
+        name = self.between(node.name)
+        self.layer(
+            node, "Permute", [Setting("dims", dims, positional=True)], [value], value=name,
+            path=self.path(node, "permute"),
+        )  # fmt: skip
+        self.orders[name] = order
+        return name
+
+    def usual(self, node: Node, place: int = 0) -> str:
+        """An input with its channels last."""
+        value = self.operand(node, place)
+        return self.turned(node, value, channels_last(len(self.orders[value])))
+
+    def straightened(self, node: Node, place: int = 0) -> str:
+        """An input with its axes as the canonical graph has them."""
+        value = self.operand(node, place)
+        return self.turned(node, value, straight(len(self.orders[value])))
+
+
+def _rank(node: Node) -> int:
+    return len(node.shape) - 2
+
+
+def _input(writer: KerasWriter, node: Node) -> None:
+    order = channels_last(4) if len(node.shape) == 4 else straight(len(node.shape))
+    writer.made(node, order)
+
+
+def _leaf(writer: KerasWriter, node: Node) -> None:
+    """Learned tensors are written where they are used."""
+
+
+def _window(node: Node, key: str, neutral: int) -> tuple[int, ...]:
+    return tuple(node.get(key) or (neutral,) * _rank(node))
+
+
+def _is_same(node: Node) -> bool:
+    """Whether padding="same" pads like that, at every size of the input: only without strides."""
+    if any(stride != 1 for stride in _window(node, "stride", 1)):
+        return False
+    dilation = _window(node, "dilation", 1)
+    total = [d * (k - 1) for k, d in zip(node.get("kernel"), dilation, strict=True)]
+    begins = tuple(pads // 2 for pads in total)
+    return tuple(node.get("pads")) == (*begins, *(pads - begin for pads, begin in zip(total, begins, strict=True)))
+
+
+def padded(writer: KerasWriter, node: Node, value: str, pads: Sequence[int]) -> str:
+    """The value with explicit zeros around it."""
+    half = len(pads) // 2
+    pairs = tuple(zip(map(int, pads[:half]), map(int, pads[half:]), strict=True))
+    given: Any = pairs if half > 1 else pairs[0]
+    if all(begin == end for begin, end in pairs):
+        given = by_axis([begin for begin, _ in pairs])
+    name = writer.between(node.name)
+    settings = [Setting("padding", given, positional=True)]
+    writer.layer(node, f"ZeroPadding{half}D", settings, [value], value=name, path=writer.path(node, "pad"))
+    writer.orders[name] = writer.orders[value]
+    return name
+
+
+def _conv(writer: KerasWriter, node: Node) -> None:
+    rank, value = _rank(node), writer.usual(node)
+    kernel, strides, dilation = node.get("kernel"), _window(node, "stride", 1), _window(node, "dilation", 1)
+    groups = node.get("groups", 1)
+    if max(strides) > 1 and max(dilation) > 1:
+        raise CannotWrite("Keras has no convolution with both a stride and a dilation")
+    same = any(node.get("pads", ())) and not writer.explicit and _is_same(node)
+    if any(node.get("pads", ())) and not same:
+        value = padded(writer, node, value, node.get("pads"))
+    given = writer.graph.by_name[node.inputs[0]].shape[1]
+    common = [
+        size(strides, "strides", default=1),
+        Setting("padding", "same" if same else "valid", "valid"),
+        size(dilation, "dilation_rate", default=1),
+        Setting("use_bias", node.parameter("bias") is not None, True),
+    ]
+    window = size(kernel, "kernel_size", positional=True)
+    if is_depthwise(node) and groups == given and rank < 3 and len(set(strides)) == 1:
+        multiplier = Setting("depth_multiplier", node.shape[1] // given, 1)
+        writer.layer(node, f"DepthwiseConv{rank}D", [window, multiplier, *common], [value])
+    else:
+        filters = width(node.shape[1], "filters", positional=True)
+        writer.layer(node, f"Conv{rank}D", [filters, window, width(groups, "groups", default=1), *common], [value])
+    writer.made(node, channels_last(len(node.shape)))
+
+
+def _conv_transpose(writer: KerasWriter, node: Node) -> None:
+    rank = _rank(node)
+    kernel, strides = node.get("kernel"), _window(node, "stride", 1)
+    pads, extra = node.get("pads") or (0,) * (2 * rank), node.get("output_pads") or (0,) * rank
+    if node.get("groups", 1) != 1 or any(rate != 1 for rate in _window(node, "dilation", 1)):
+        raise CannotWrite("Keras has no transposed convolution with groups, and none that is dilated in this way")
+    total = [k - s for k, s in zip(kernel, strides, strict=True)]
+    halves = tuple(max(cut, 0) // 2 for cut in total)
+    same = not any(extra) and min(total) >= 0 and tuple(pads) == (
+        *halves, *(cut - half for cut, half in zip(total, halves, strict=True))
+    )  # fmt: skip
+    if any((*pads, *extra)) and not same:
+        raise CannotWrite("Keras cuts the result of a transposed convolution in another way")
+    settings = [
+        width(node.shape[1], "filters", positional=True),
+        size(kernel, "kernel_size", positional=True),
+        size(strides, "strides", default=1),
+        Setting("padding", "same" if same and any(pads) else "valid", "valid"),
+        Setting("use_bias", node.parameter("bias") is not None, True),
+    ]
+    writer.layer(node, f"Conv{rank}DTranspose", settings, [writer.usual(node)])
+    writer.made(node, channels_last(len(node.shape)))
+
+
+def _dense(writer: KerasWriter, node: Node) -> None:
+    value = writer.operand(node, 0)
+    order = writer.orders[value]
+    if order[-1] != len(order) - 1:
+        value = writer.straightened(node)
+        order = writer.orders[value]
+    settings = [
+        width(node.shape[-1], "units", positional=True),
+        Setting("use_bias", node.parameter("bias") is not None, True),
+    ]
+    writer.layer(node, "Dense", settings, [value])
+    writer.made(node, order)
+
+
+def _batch_norm(writer: KerasWriter, node: Node) -> None:
+    fact = writer.norm(node)
+    learned = [
+        Setting("center", node.parameter("shift") is not None, True),
+        Setting("scale", node.parameter("scale") is not None, True),
+    ]
+    kept = [] if fact is None else [Setting("momentum", _figure(fact.kept), 0.99)]
+    settings = [*kept, Setting("epsilon", _figure(node.get("epsilon")), 1e-3), *learned]
+    value = writer.usual(node)
+    writer.layer(node, "BatchNormalization", settings, [value])
+    writer.made(node, writer.orders[value])
+
+
+def _figure(value: float) -> float:
+    """A setting that was measured or kept in float32, as its author wrote it."""
+    return float(f"{value:.6g}")
+
+
+def _over_axes(kind: str) -> Callable[[KerasWriter, Node], None]:
+    def handle(writer: KerasWriter, node: Node) -> None:
+        value = writer.operand(node, 0)
+        order = writer.orders[value]
+        axes = sorted(order.index(axis) for axis in node.get("axes"))
+        given: Any = tuple(axes) if len(axes) > 1 else -1 if axes == [len(order) - 1] else axes[0]
+        shift = [Setting("center", node.parameter("shift") is not None, True)] if kind == "LayerNormalization" else []
+        scale = [Setting("scale", node.parameter("scale") is not None, True)] if kind == "LayerNormalization" else []
+        if kind != "LayerNormalization" and node.parameter("scale") is None:
+            raise CannotWrite("Keras' RMSNormalization always has a scale")
+        epsilon = Setting("epsilon", _figure(node.get("epsilon")), 1e-3 if shift else 1e-6)
+        writer.layer(node, kind, [Setting("axis", given, -1), epsilon, *shift, *scale], [value])
+        writer.made(node, order)
+
+    return handle
+
+
+def _group_norm(writer: KerasWriter, node: Node) -> None:
+    value = writer.usual(node)
+    groups = node.get("groups") if node.op == "group_norm" else node.shape[1]
+    settings = [
+        width(groups, "groups", default=32),
+        Setting("epsilon", _figure(node.get("epsilon")), 1e-3),
+        Setting("center", node.parameter("shift") is not None, True),
+        Setting("scale", node.parameter("scale") is not None, True),
+    ]
+    writer.layer(node, "GroupNormalization", settings, [value])
+    writer.made(node, writer.orders[value])
+
+
+def _affine(writer: KerasWriter, node: Node) -> None:
+    value = writer.operand(node, 0)
+    order = writer.orders[value]
+    scale, shift = node.parameter("scale"), node.parameter("shift")
+    if any(tensor is not None and tensor.key not in writer.source.origins for tensor in (scale, shift)):
+        raise CannotWrite("its numbers are fixed or computed from several tensors of the source")
+    axis = order.index(node.get("axis")) if node.get("axis") is not None else None
+    writer.helpers["ChannelScale"] = None
+    settings = [
+        Setting("axis", -1 if axis == len(order) - 1 else axis, -1),
+        Setting("scale", scale is not None, True),
+        Setting("shift", shift is not None, False),
+    ]
+    writer.layer(node, "ChannelScale", settings, [value], is_leaf=True)
+    writer.made(node, order)
+
+
+def _embedding(writer: KerasWriter, node: Node) -> None:
+    table = node.parameter("table")
+    if table is None:
+        raise CannotWrite("its table is computed")
+    value = writer.straightened(node)
+    rows = Setting("input_dim", table.shape[0], positional=True)
+    writer.layer(node, "Embedding", [rows, width(table.shape[1], "output_dim", positional=True)], [value])
+    writer.made(node, straight(len(node.shape)))
+
+
+def _max_pool(writer: KerasWriter, node: Node) -> None:
+    rank, value, pads = _rank(node), writer.usual(node), node.get("pads") or ()
+    if any(rate != 1 for rate in _window(node, "dilation", 1)):
+        raise CannotWrite("Keras has no dilated pools")
+    filled = node.get("pad_value")
+    same = any(pads) and filled is None and _is_same(node)
+    if any(pads) and not same:
+        zeros = filled == 0 or (filled is None and writer.never_negative[node.inputs[0]])
+        value = padded(writer, node, value, pads) if zeros else _filled(writer, node, value, pads, filled)
+    _pooling(writer, node, f"MaxPooling{rank}D", value, same)
+
+
+def _filled(writer: KerasWriter, node: Node, value: str, pads: Sequence[int], filled: float | None) -> str:
+    half = len(pads) // 2
+    pairs = ((0, 0), *zip(map(int, pads[:half]), map(int, pads[half:]), strict=True), (0, 0))
+    name = writer.between(node.name)
+    number = float("-inf") if filled is None else float(filled)
+    settings = [Setting("pad_width", pairs), Setting("constant_values", number)]
+    writer.add(
+        node, "ops.pad({0}, {pad_width}, constant_values={constant_values})", [value], settings, value=name,
+        is_leaf=False, label="pad",
+    )  # fmt: skip
+    writer.orders[name] = writer.orders[value]
+    return name
+
+
+def _avg_pool(writer: KerasWriter, node: Node) -> None:
+    rank, value, pads = _rank(node), writer.usual(node), node.get("pads") or ()
+    same = any(pads) and not node.get("count_pad") and _is_same(node)
+    if any(pads) and not same:
+        if not node.get("count_pad"):
+            raise CannotWrite("Keras has no average pool that leaves explicit padding out of the mean")
+        value = padded(writer, node, value, pads)
+    _pooling(writer, node, f"AveragePooling{rank}D", value, same)
+
+
+def _pooling(writer: KerasWriter, node: Node, kind: str, value: str, same: bool) -> None:
+    kernel, strides = by_axis(node.get("kernel")), by_axis(_window(node, "stride", 1))
+    settings = [
+        Setting("pool_size", kernel, positional=True),
+        Setting("strides", strides),
+        Setting("padding", "same" if same else "valid", "valid"),
+    ]
+    writer.layer(node, kind, settings, [value])
+    writer.made(node, channels_last(len(node.shape)))
+
+
+def _adaptive(kind: str) -> Callable[[KerasWriter, Node], None]:
+    def handle(writer: KerasWriter, node: Node) -> None:
+        settings = [size(node.get("size"), "output_size", positional=True)]
+        writer.layer(node, f"Adaptive{kind}Pooling{_rank(node)}D", settings, [writer.usual(node)])
+        writer.made(node, channels_last(len(node.shape)))
+
+    return handle
+
+
+def _global(kind: str) -> Callable[[KerasWriter, Node], None]:
+    def handle(writer: KerasWriter, node: Node) -> None:
+        rank = len(writer.graph.by_name[node.inputs[0]].shape) - 2
+        if not 1 <= rank <= 3:
+            raise CannotWrite("Keras pools one to three axes")
+        kept = Setting("keepdims", len(node.shape) > 2, False)
+        writer.layer(node, f"Global{kind}Pooling{rank}D", [kept], [writer.usual(node)])
+        writer.made(node, channels_last(len(node.shape)))
+
+    return handle
+
+
+def _dropout(writer: KerasWriter, node: Node) -> None:
+    value = writer.operand(node, 0)
+    rate = Setting("rate", _figure(node.get("rate")), positional=True)
+    whole = [Setting("noise_shape", (None, *(1,) * (len(node.shape) - 1)))] if node.get("whole") else []
+    writer.layer(node, "Dropout", [rate, *whole], [value], is_leaf=True)
+    writer.made(node, writer.orders[value])
+
+
+def _flatten(writer: KerasWriter, node: Node) -> None:
+    """Behind a plain Flatten the numbers are in Keras' order; a dense layer then has its inputs in that order, too."""
+    value = writer.operand(node, 0)
+    shape = writer.graph.by_name[node.inputs[0]].shape
+    if prod(shape[2:]) > 1 and not _feeds_dense(writer, node):
+        value = writer.straightened(node)
+    writer.layer(node, "Flatten", [], [value])
+    writer.made(node, straight(2))
+
+
+def _feeds_dense(writer: KerasWriter, node: Node) -> bool:
+    users = writer.graph.consumers[node.name]
+    if not users or node.name in writer.graph.outputs:
+        return False
+    return all(user.op == "dense" or (user.op in _ELEMENTWISE and _feeds_dense(writer, user)) for user in users)
+
+
+LAYERS: Final[dict[str, Callable[[KerasWriter, Node], None]]] = {
+    "input": _input,
+    "parameter": _leaf,
+    "constant": _leaf,
+    "conv": _conv,
+    "conv_transpose": _conv_transpose,
+    "dense": _dense,
+    "batch_norm": _batch_norm,
+    "layer_norm": _over_axes("LayerNormalization"),
+    "rms_norm": _over_axes("RMSNormalization"),
+    "group_norm": _group_norm,
+    "instance_norm": _group_norm,
+    "affine": _affine,
+    "embedding": _embedding,
+    "max_pool": _max_pool,
+    "avg_pool": _avg_pool,
+    "adaptive_avg_pool": _adaptive("Average"),
+    "adaptive_max_pool": _adaptive("Max"),
+    "global_avg_pool": _global("Average"),
+    "global_max_pool": _global("Max"),
+    "dropout": _dropout,
+    "flatten": _flatten,
+}

@@ -1,0 +1,258 @@
+"""A draft as a file of Keras code: a function for each block, and net(), which makes the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from zoolens.graph.model import Node
+from zoolens.port.scaffold.blocks import Arranged
+from zoolens.port.scaffold.body import (
+    NAME,
+    Loop,
+    Statement,
+    argument_texts,
+    assigned_variables,
+    rolled,
+    settings_text,
+)
+from zoolens.port.scaffold.functions import Function, functions_of, step_names
+from zoolens.port.scaffold.keras import KerasWriter
+from zoolens.port.scaffold.layouts import channels_last, turned
+from zoolens.port.scaffold.names import comment, layer_name, unique
+from zoolens.port.scaffold.steps import Step, literal
+from zoolens.port.scaffold.text import call, docstring, fitted, indented
+from zoolens.port.scaffold.writer import Todo
+
+HELPERS: Final = {
+    "LearnedTensor": '''\
+class LearnedTensor(layers.Layer):
+    """A tensor that is learned by itself, such as a class token: the same for each example."""
+
+    def __init__(self, shape, **options):
+        super().__init__(**options)
+        self.shape = tuple(shape)
+
+    def build(self, input_shape):
+        initializer = keras.initializers.RandomNormal(stddev=0.02)
+        self.value = self.add_weight(name="value", shape=(1, *self.shape), initializer=initializer)
+
+    def call(self, x):
+        return ops.broadcast_to(self.value, (ops.shape(x)[0], *self.shape))
+
+    def get_config(self):
+        return {**super().get_config(), "shape": self.shape}''',
+    "ChannelScale": '''\
+class ChannelScale(layers.Layer):
+    """Multiplies each channel by a learned number, and adds another."""
+
+    def __init__(self, axis=-1, scale=True, shift=False, **options):
+        super().__init__(**options)
+        self.axis, self.has_scale, self.has_shift = axis, scale, shift
+
+    def build(self, input_shape):
+        shape = [1] * len(input_shape)
+        if self.axis is not None:
+            shape[self.axis] = input_shape[self.axis]
+        if self.has_scale:
+            self.scale = self.add_weight(name="scale", shape=shape, initializer="ones")
+        if self.has_shift:
+            self.shift = self.add_weight(name="shift", shape=shape, initializer="zeros")
+
+    def call(self, x):
+        x = x * self.scale if self.has_scale else x
+        return x + self.shift if self.has_shift else x
+
+    def get_config(self):
+        own = {"axis": self.axis, "scale": self.has_scale, "shift": self.has_shift}
+        return {**super().get_config(), **own}''',
+    "attention": '''\
+def attention(q, k, v, scale, bias=None):
+    """Scaled dot-product attention; each is (batch, heads, tokens, width)."""
+    scores = ops.matmul(q, ops.transpose(k, (0, 1, 3, 2))) * scale
+    scores = scores if bias is None else scores + bias
+    return ops.matmul(ops.softmax(scores, axis=-1), v)''',
+}
+
+
+def keras_file(
+    writer: KerasWriter, arranged: Arranged, outputs: Sequence[str], header: Sequence[str], module_name: str
+) -> str:
+    functions = functions_of(arranged.blocks, writer.source.classes)
+    parts = [HELPERS[name].splitlines() for name in writer.helpers]
+    parts += [_todo(todo) for todo in writer.todos]
+    parts += [_function(made, functions, writer.source.framework) for made in functions]
+    parts.append(_net(writer.graph.inputs, arranged.steps, outputs, functions, writer, module_name))
+    lines = [*docstring(header), "", "import keras", "from keras import layers"]
+    body = [line for part in parts for line in ("", "", *part)]
+    if any("ops." in line for line in body):
+        lines[-1] = "from keras import layers, ops"
+    return "\n".join(fitted([*lines, *body])) + "\n"
+
+
+def _todo(todo: Todo) -> list[str]:
+    shapes = [_size(shape) for shape in todo.inputs]
+    tensors = f" It has learned tensors of {', '.join(map(_size, todo.tensors))}." if todo.tensors else ""
+    inputs = [f"x{number}" for number in range(1, len(shapes) + 1)] if len(shapes) > 1 else ["x"][: len(shapes)]
+    return [
+        f"def {todo.function}({', '.join(inputs)}):",
+        f'    """The layer {todo.source} of the source ({todo.op}).',
+        "",
+        f"    TODO: write it. Inputs of the source, channels first: {', '.join(shapes) or 'none'};",
+        f"    output: {_size(todo.output)}.{tensors}",
+        f"    Why it is not written: {todo.why}.",
+        '    """',
+        f'    raise NotImplementedError("{todo.source} ({todo.op})")',
+    ]
+
+
+def _size(shape: Sequence[int]) -> str:
+    return "x".join(map(str, shape)) or "one number"
+
+
+def _function(made: Function, functions: Sequence[Function], framework: str) -> list[str]:
+    model = made.block.model
+    names = _texts(made.names, model.steps)
+    given = dict(zip(model.inputs, _inputs(len(model.inputs)), strict=True))
+    rows = assigned_variables(model.steps, given, model.outputs)
+    named = any(step.maker or step.is_call for step in model.steps)
+    arguments = [*given.values(), *(argument.name for argument in made.arguments), *(["name"] if named else [])]
+    lines, offset = [], 0
+    for step, (inputs, values), name in zip(model.steps, rows, names, strict=True):
+        base = offset
+        text = _expression(step, functions, inputs, lambda slot, base=base: made.argument_of(base + slot))  # type: ignore[misc]
+        lines.append(f"{', '.join(values)} = {text}".replace(NAME, f'f"{{name}}_{name}"'))
+        offset += len(step.settings)
+    results = _results(model.steps, rows, given, model.outputs)
+    return [
+        f"def {made.name}({', '.join(arguments)}):",
+        f'    """{_places(made, framework)}"""',
+        *indented([*lines, f"return {', '.join(results)}"]),
+    ]
+
+
+def _inputs(count: int) -> list[str]:
+    return ["x", "y", "z", *(f"x{number}" for number in range(1, count))][:count]
+
+
+def _places(made: Function, framework: str) -> str:
+    """Where the source has the block."""
+    separator = "_" if framework == "keras" else "."
+    names = [comment(separator.join(instance.path)) for instance in made.block.instances]
+    return f"In the source {names[0]} and {len(names) - 1} more."
+
+
+def _texts(names: Sequence[tuple[str, ...]], steps: Sequence[Step]) -> list[str]:
+    taken: set[str] = set()
+    texts = []
+    for parts, step in zip(names, steps, strict=True):
+        text = layer_name(parts) or step.label
+        if step.maker or step.is_call:
+            text = unique(text, taken)
+            taken.add(text)
+        texts.append(text)
+    return texts
+
+
+def _expression(
+    step: Step, functions: Sequence[Function], inputs: Sequence[str], text_of: Callable[[int], str | None]
+) -> str:
+    if step.body is not None:
+        return call(functions[step.body].name, [*inputs, *argument_texts(step, functions, text_of), f"name={NAME}"])
+    if step.maker:
+        layer = call(step.maker, [*argument_texts(step, functions, text_of), f"name={NAME}"])
+        return step.pattern.format(*inputs, layer=layer)
+    settings = {
+        setting.keyword: text_of(slot) or literal(setting.value) for slot, setting in enumerate(step.settings)
+    }
+    return step.pattern.format(*inputs, **settings)
+
+
+def _results(
+    steps: Sequence[Step],
+    rows: Sequence[tuple[list[str], list[str]]],
+    given: dict[str, str],
+    outputs: Sequence[str],
+) -> list[str]:
+    variables = dict(given)
+    for step, (_, values) in zip(steps, rows, strict=True):
+        variables.update(zip(step.values, values, strict=True))
+    return [variables[name] for name in outputs]
+
+
+def _net(
+    inputs: Sequence[Node],
+    steps: Sequence[Step],
+    outputs: Sequence[str],
+    functions: Sequence[Function],
+    writer: KerasWriter,
+    module_name: str,
+) -> list[str]:
+    given = {
+        node.name: "inputs" if len(inputs) == 1 else f"input_{number}" for number, node in enumerate(inputs, 1)
+    }
+    rows = assigned_variables(steps, given, [*outputs, *given])
+    names = _free_of_each_other(step_names([(step.path, step) for step in steps]), steps, functions)
+    statements = []
+    for number, (step, (used, made), name) in enumerate(zip(steps, rows, names, strict=True)):
+        text = _expression(step, functions, used, lambda _: None)
+        statements.append(Statement(f"{', '.join(made)} = {text}", name if NAME in text else "", number))
+    body = [line for row in rolled(statements) for line in _row(row)]
+    results = _results(steps, rows, given, outputs)
+    made_inputs = [_input(node, given[node.name], writer.integers) for node in inputs]
+    one = list(given.values())[0] if len(given) == 1 else f"[{', '.join(given.values())}]"
+    many = results[0] if len(results) == 1 else f"[{', '.join(results)}]"
+    title = layer_name([module_name]) or "network"
+    return [
+        "def net():",
+        '    """The whole network."""',
+        *indented([*made_inputs, *body, f'return keras.Model({one}, {many}, name="{title}")']),
+    ]
+
+
+def _input(node: Node, variable: str, integers: frozenset[str]) -> str:
+    shape = node.shape[1:]
+    if len(node.shape) == 4:
+        shape = turned(node.shape, channels_last(4))[1:]
+    kind = ', dtype="int32"' if node.name in integers else ""
+    return f'{variable} = keras.Input({literal(tuple(shape))}{kind})'
+
+
+def _row(row: Statement | Loop) -> list[str]:
+    if isinstance(row, Statement):
+        return [row.text.replace(NAME, f'"{row.name}"')]
+    bounds = str(row.rounds) if row.first == 0 else f"{row.first}, {row.first + row.rounds}"
+    lines = [
+        statement.text.replace(NAME, f'f"{stem}"') for statement, stem in zip(row.statements, row.stems, strict=True)
+    ]
+    return [f"for i in range({bounds}):", *indented(lines)]
+
+
+def _free_of_each_other(
+    names: Sequence[tuple[str, ...]], steps: Sequence[Step], functions: Sequence[Function]
+) -> list[str]:
+    """A name for each step so that no two layers of the model have the same one."""
+    taken: set[str] = set()
+    free = []
+    for parts, step in zip(names, steps, strict=True):
+        wanted = layer_name(parts) or step.label
+        name, count = wanted, 1
+        while taken & (made := set(_layers(step, name, functions))):
+            count += 1
+            name = f"{wanted}_{count}"
+        taken |= made
+        free.append(name)
+    return free
+
+
+def _layers(step: Step, name: str, functions: Sequence[Function]) -> list[str]:
+    """The full names of all layers that a step makes."""
+    if step.body is None:
+        return [name] if step.maker else []
+    made = functions[step.body]
+    inner = _texts(made.names, made.block.model.steps)
+    return [
+        full
+        for own, inner_step in zip(inner, made.block.model.steps, strict=True)
+        for full in _layers(inner_step, f"{name}_{own}", functions)
+    ]

@@ -1,0 +1,154 @@
+"""What the writers of all frameworks share: the steps so far, the names of layers, and what could not be written."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+from zoolens.crosstrain.training.diff.facts import NormFact
+from zoolens.graph.model import Graph, Node
+from zoolens.graph.passes.pads import never_negative
+from zoolens.port.origins import Origin
+from zoolens.port.scaffold.blocks import Arranged
+from zoolens.port.scaffold.names import comment, identifier, parts_of, unique
+from zoolens.port.scaffold.steps import Setting, Step
+
+
+class CannotWrite(Exception):  # noqa: N818 - it is caught here, and becomes a TODO of the draft
+    """The framework has no plain way to write this node; the message says why."""
+
+
+@dataclass(frozen=True)
+class Todo:
+    """A node that the draft leaves to its reader: `function` is what they have to write."""
+
+    function: str
+    source: str
+    op: str
+    why: str
+    inputs: tuple[tuple[int, ...], ...]
+    output: tuple[int, ...]
+    tensors: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class SourceFacts:
+    """What a draft needs beside the graph: the source's framework, the settings of its norms, where tensors come from.
+
+    `classes`: the class of each module of a torch network, by its path.
+    """
+
+    framework: str
+    norms: Mapping[str, NormFact]
+    origins: Mapping[str, Origin]
+    classes: Mapping[str, str] = field(default_factory=dict)
+
+
+class Writer(ABC):
+    """Turns the nodes of a plain graph into steps, in order. One writer writes one draft."""
+
+    framework: ClassVar[str]
+
+    def __init__(self, graph: Graph, source: SourceFacts) -> None:
+        self.graph, self.source = graph, source
+        self.steps: list[Step] = []
+        self.todos: list[Todo] = []
+        self.helpers: dict[str, None] = {}  # names of helper functions and classes that the file needs, in order
+        self.never_negative = never_negative(graph)
+        self.integers: frozenset[str] = frozenset()  # inputs of whole numbers
+        self.explicit = False  # padding as a layer also where the layer behind it could pad
+        self._names: set[str] = set()
+
+    @abstractmethod
+    def handlers(self) -> Mapping[str, Callable[[Any, Node], None]]:
+        """By op, what writes it."""
+
+    @abstractmethod
+    def give_up(self, node: Node, function: str) -> None:
+        """Add the call of a function that the reader has to write."""
+
+    @abstractmethod
+    def finished(self, outputs: Sequence[str]) -> list[str]:
+        """The variables of the outputs, once every node is written."""
+
+    @abstractmethod
+    def file(self, arranged: Arranged, outputs: Sequence[str], header: Sequence[str], name: str) -> str:
+        """The code of the whole file."""
+
+    def written(self) -> list[Step]:
+        for node in self.graph.nodes:
+            before = len(self.steps)
+            handler = self.handlers().get(node.op)
+            try:
+                if handler is None:
+                    raise CannotWrite(f"no layer of {self.framework} is known for it")
+                handler(self, node)
+            except CannotWrite as error:
+                del self.steps[before:]
+                self._leave(node, str(error))
+        return self.steps
+
+    def _leave(self, node: Node, why: str) -> None:
+        name = unique(identifier(["todo", *self.path(node)], node.op), {todo.function for todo in self.todos})
+        op = str(node.get("source_op") or node.op)
+        shapes = tuple(self.graph.by_name[given].shape for given in node.inputs)
+        tensors = tuple(tensor.shape for tensor in node.parameters)
+        self.todos.append(Todo(name, comment(node.source or node.name), comment(op), why, shapes, node.shape, tensors))
+        self.give_up(node, name)
+
+    # --- for handlers
+
+    def path(self, node: Node, suffix: str = "") -> tuple[str, ...]:
+        """What the source calls a node, in parts; `suffix` tells a layer that the draft puts before it."""
+        parts = parts_of(node.source or "", self.source.framework)
+        if not self.is_leaf(node):  # such a step is called after what it does
+            return parts
+        return (*parts[:-1], f"{parts[-1]}_{suffix}") if suffix and parts else (*parts, suffix) if suffix else parts
+
+    def is_leaf(self, node: Node) -> bool:
+        """Whether the node is a layer of the source, and not an expression in the code of a module."""
+        return bool(node.source) and (self.source.framework != "torch" or self._is_layer(node))
+
+    def _is_layer(self, node: Node) -> bool:
+        children = any(path.startswith(f"{node.source}.") for path in self.source.classes)
+        return node.source in self.source.classes and not children
+
+    def add(self, node: Node, pattern: str, inputs: Sequence[str], settings: Sequence[Setting] = (), **more: Any) -> str:
+        """One step; `value` in `more` is the name of what it makes, which is otherwise the node's value."""
+        value = more.pop("value", node.name)
+        path = more.pop("path", None) or self.path(node)
+        leaf = more.pop("is_leaf", self.is_leaf(node))
+        self.steps.append(
+            Step((value,), tuple(inputs), pattern, more.pop("label", node.op), more.pop("maker", ""), tuple(settings),
+                 path, leaf, shape=node.shape, **more)
+        )  # fmt: skip
+        return value
+
+    def between(self, wanted: str) -> str:
+        """A name for a value that the canonical graph does not have."""
+        name = unique(f"{wanted}@", {*self._names, *self.graph.by_name})
+        self._names.add(name)
+        return name
+
+    def norm(self, node: Node) -> NormFact | None:
+        return self.source.norms.get(node.source) or self.source.norms.get(node.source.rpartition("/")[2])
+
+    def movable(self, value: str) -> None:
+        """Mark the last step: it may as well be written before the block that it belongs to."""
+        self.steps[-1] = replace(self.steps[-1], movable=True)
+
+
+def by_axis(values: Sequence[int]) -> Any:
+    """One number where all axes have the same, else the tuple."""
+    return int(values[0]) if len(set(values)) == 1 else tuple(int(value) for value in values)
+
+
+def size(value: int | Sequence[int], keyword: str, **more: Any) -> Setting:
+    return Setting(keyword, value if isinstance(value, int) else by_axis(value), **more)
+
+
+def width(value: int, keyword: str, **more: Any) -> Setting:
+    """A number of channels or features."""
+    return Setting(keyword, int(value), family="width", **more)
