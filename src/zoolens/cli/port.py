@@ -7,14 +7,16 @@ from pathlib import Path
 import click
 
 from zoolens.cli.options import OUT_FILE, json_option
-from zoolens.cli.port_options import DIFFERENT, pairs_of, trouble
+from zoolens.cli.port_options import DIFFERENT, input_option, pairs_of, timeout_option, trouble
+from zoolens.cli.port_scaffold import scaffold_command
 from zoolens.cli.port_training import train_command
 from zoolens.present.terminal import echo_json
 
 
 @click.group("port")
 def command() -> None:
-    """Compare a network of your own with its port to another framework, move weights between them, train both.
+    """Compare a network of your own with its port to another framework, move weights between them, train both,
+    or have a first draft of the port written.
 
     A side is file.py:function or module:function. The function takes no arguments and returns a torch.nn.Module, a
     Keras model, or a JAX function with its parameters. It is your code, and it runs because you name it: in a process
@@ -22,14 +24,6 @@ def command() -> None:
     """
 
 
-_inputs = click.option(
-    "--input",
-    "inputs",
-    multiple=True,
-    required=True,
-    metavar="SHAPE",
-    help="Shape of an input without the batch, channels first: 3x64x64; int:128 for whole numbers. One for each input.",
-)
 _map = click.option(
     "--map",
     "chosen",
@@ -37,20 +31,17 @@ _map = click.option(
     metavar="A=B",
     help="This tensor of A belongs to that tensor of B, by their names.",
 )
-_timeout = click.option(
-    "--timeout", type=click.FloatRange(1), default=300.0, show_default=True, help="Seconds that one answer may take."
-)
 
 
 @command.command("check")
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
-@_inputs
+@input_option
 @click.option("--data", metavar="D", help="A dataset whose samples both answer, instead of random numbers.")
 @_map
 @click.option("--strict", is_flag=True, help="Exit with 1 also for what only training would see.")
 @click.option("--all", "everything", is_flag=True, help="Show every tensor.")
-@_timeout
+@timeout_option
 @json_option
 @click.pass_context
 def check_command(
@@ -88,7 +79,7 @@ def check_command(
 @command.command("weights")
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
-@_inputs
+@input_option
 @click.option(
     "--out",
     required=True,
@@ -103,7 +94,7 @@ def check_command(
 @_map
 @click.option("--unproved", is_flag=True, help="Write them even where the two networks answer differently.")
 @click.option("--all", "everything", is_flag=True, help="Show every tensor.")
-@_timeout
+@timeout_option
 @json_option
 @click.pass_context
 def weights_command(
@@ -148,4 +139,5 @@ def weights_command(
     ctx.exit(0 if moved.agreement.agree else DIFFERENT)
 
 
+command.add_command(scaffold_command)
 command.add_command(train_command)

@@ -1,13 +1,27 @@
-"""What the commands of `zoolens port` share: exit codes, and what --map says."""
+"""What the commands of `zoolens port` share: options, exit codes, and what --map says."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import click
+
 from zoolens.errors import ZoolensError
 
 DIFFERENT, TROUBLE = 1, 2  # as diff(1) has it
+
+input_option = click.option(
+    "--input",
+    "inputs",
+    multiple=True,
+    required=True,
+    metavar="SHAPE",
+    help="Shape of an input without the batch, channels first: 3x64x64; int:128 for whole numbers. One for each input.",
+)
+timeout_option = click.option(
+    "--timeout", type=click.FloatRange(1), default=300.0, show_default=True, help="Seconds that one answer may take."
+)
 
 
 def pairs_of(chosen: tuple[str, ...]) -> dict[str, str]:

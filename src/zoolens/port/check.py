@@ -79,19 +79,24 @@ def check(
     """
     _check_data(data, inputs)
     with opened(a, b, inputs, chosen=chosen, timeout=timeout) as pair:
-        weights = _shaken(pair)
-        pair.a.assign(weights)
-        pair.b.assign(pair.map.moved(weights, pair.b.tensors()))
-        answers = agreement(pair.a, pair.b, pair.diff, pair.fed(data), weights)
-        return Check(
-            (pair.a.text, pair.b.text),
-            (pair.a.framework, pair.b.framework),
-            (pair.a.facts.versions, pair.b.facts.versions),
-            pair.diff,
-            tuple(item for item in _training(pair) if isinstance(item, Item)),
-            pair.map,
-            answers,
-        )
+        return check_pair(pair, data)
+
+
+def check_pair(pair: OpenPair, data: str | None = None) -> Check:
+    """Compare two networks that are open. Both have other weights afterwards."""
+    weights = _shaken(pair)
+    pair.a.assign(weights)
+    pair.b.assign(pair.map.moved(weights, pair.b.tensors()))
+    answers = agreement(pair.a, pair.b, pair.diff, pair.fed(data), weights)
+    return Check(
+        (pair.a.text, pair.b.text),
+        (pair.a.framework, pair.b.framework),
+        (pair.a.facts.versions, pair.b.facts.versions),
+        pair.diff,
+        tuple(item for item in _training(pair) if isinstance(item, Item)),
+        pair.map,
+        answers,
+    )
 
 
 def _check_data(data: str | None, inputs: Sequence[str]) -> None:

@@ -117,6 +117,10 @@ class Side(ABC):
         """The canonical graph with the current values."""
 
     @abstractmethod
+    def source(self) -> tuple[Graph, dict[str, str]]:
+        """The graph as the network's own code has it, and the classes of its modules by path."""
+
+    @abstractmethod
     def tensors(self) -> dict[str, Array]:
         """Copies of the network's tensors, by its own names."""
 
@@ -157,6 +161,9 @@ class LiveSide(Side):
 
     def canonical_graph(self) -> Graph:
         return comparable(self._network.graph())
+
+    def source(self) -> tuple[Graph, dict[str, str]]:
+        return self._network.graph(), self._network.module_classes()
 
     def tensors(self) -> dict[str, Array]:
         return self._network.tensors()
@@ -222,6 +229,10 @@ class WorkerSide(Side):
     def canonical_graph(self) -> Graph:
         answer = self._ask({"do": "values"}, "reading its weights")
         return replace(unpack(base64.b64decode(answer["graph"])), weights=self._tensors(answer))
+
+    def source(self) -> tuple[Graph, dict[str, str]]:
+        answer = self._ask({"do": "source"}, "reading its structure")
+        return unpack(base64.b64decode(answer["graph"])), {str(key): str(value) for key, value in answer["classes"].items()}
 
     def tensors(self) -> dict[str, Array]:
         return self._tensors(self._ask({"do": "tensors"}, "reading its weights"))

@@ -56,6 +56,7 @@ def move_weights(
     if not out.absolute().parent.is_dir():
         raise ZoolensError(f"There is no folder {out.absolute().parent}.")
     with opened(a, b, inputs, chosen=chosen, timeout=timeout) as pair:
+<<<<<<< HEAD
         _check_format(out, pair.b)
         ask_for_missing(pair.map)
         if checkpoint is not None:
@@ -68,6 +69,25 @@ def move_weights(
         if proved or unproved:
             _write(pair, out)
         return Moved((pair.a.text, pair.b.text), pair.diff, pair.map, answers, out if proved or unproved else None)
+=======
+        return move_in_pair(pair, out, checkpoint=checkpoint, unproved=unproved)
+
+
+def move_in_pair(pair: OpenPair, out: Path, *, checkpoint: Path | None = None, unproved: bool = False) -> Moved:
+    """Move the weights of two networks that are open."""
+    check_format(out, pair.b.framework, pair.b.text)
+    _ask_for_missing(pair.map)
+    if checkpoint is not None:
+        _load(pair.a, checkpoint)
+    weights = pair.a.tensors()
+    moved = pair.map.moved(weights, pair.b.tensors())
+    pair.b.assign(moved)
+    answers = agreement(pair.a, pair.b, pair.diff, pair.fed(), weights)
+    proved = answers.agree is True
+    if proved or unproved:
+        _write(pair, out)
+    return Moved((pair.a.text, pair.b.text), pair.diff, pair.map, answers, out if proved or unproved else None)
+>>>>>>> eb9a3c2 (Port: scaffold writes drafts for PyTorch too, checks them, and has a command)
 
 
 def _check_suffix(path: Path) -> None:
@@ -76,12 +96,12 @@ def _check_suffix(path: Path) -> None:
         raise ZoolensError(f"{path.name} has no known format.", hint=f"Its name must end in one of {', '.join(known)}.")
 
 
-def _check_format(path: Path, side: Side) -> None:
+def check_format(path: Path, framework: str, name: str) -> None:
     """Refuse another framework's own format, before a long computation."""
-    own = OWN[side.framework]
+    own = OWN[framework]
     if path.suffix not in (PLAIN, *own):
         raise ZoolensError(
-            f"{side.text} is a network of {side.framework}, which has no files that end in {path.suffix}.",
+            f"{name} is a network of {framework}, which has no files that end in {path.suffix}.",
             hint=f"Use {PLAIN} or {', '.join(own)}.",
         )
     if path.suffix == ".h5" and not path.name.endswith(".weights.h5"):

@@ -53,6 +53,7 @@ class _Side:
             "values": self._values,
             "save": self._save,
             "load": self._load,
+            "source": self._source,
             "close": lambda _: {},
         }
         training = TrainingRequests(self._trainable, self._renew, self._sent, self._written)
@@ -119,6 +120,12 @@ class _Side:
         with user_errors(self._code):
             graph = comparable(self.network.graph())
         return {"graph": base64.b64encode(pack(graph)).decode(), "tensors": self._written(graph.weights)}
+
+    def _source(self, _: Message) -> Any:
+        """The graph as the network's own code has it, and the classes of its modules."""
+        with user_errors(self._code):
+            raw, classes = self.network.graph(), self.network.module_classes()
+        return {"graph": base64.b64encode(pack(raw)).decode(), "classes": classes}
 
     def _tensors(self, _: Message) -> Any:
         return {"tensors": self._written(self.network.tensors())}

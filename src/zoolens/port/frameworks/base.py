@@ -47,6 +47,10 @@ class LiveNetwork(ABC):
     def facts(self) -> SideFacts:
         """What training would start from: initial weights, the settings of norms, dropout."""
 
+    def module_classes(self) -> dict[str, str]:
+        """The class of every module by its path, where the framework has such a hierarchy."""
+        return {}
+
     @abstractmethod
     def move_to_gpu(self) -> None:
         """Compute on the GPU from now on; ModelError where the framework sees none."""

@@ -135,6 +135,9 @@ class TorchNetwork(LiveNetwork):
             raise no_gpu("torch")
         self.module.to("cuda")
 
+    def module_classes(self) -> dict[str, str]:
+        return {path: type(module).__name__ for path, module in self.module.named_modules() if path}
+
     def dtype(self) -> str:
         types = Counter(str(tensor.dtype).removeprefix("torch.") for tensor in self.module.parameters())
         return ", ".join(name for name, _ in types.most_common()) or "float32"

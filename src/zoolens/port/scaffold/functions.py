@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from zoolens.port.scaffold.blocks import Block, Instance, relative
 from zoolens.port.scaffold.names import identifier, snake_case, unique
-from zoolens.port.scaffold.steps import Setting, Step, literal
+from zoolens.port.scaffold.steps import Step, literal
 
 _RESERVED: Final = frozenset(
     {"x", "y", "z", "name", "self", "super", "net", "Net", "inputs", "layers", "layer", "ops", "keras", "nn", "torch",
@@ -28,12 +28,13 @@ class Argument:
 
 @dataclass
 class Function:
-    """A block as a function. `names`: what its layers are called in it, one for each step."""
+    """A block as a function. `names`: what its layers are called in it, one for each step; `labels`: what they are."""
 
     block: Block
     name: str
     arguments: list[Argument] = field(default_factory=list)
     names: list[tuple[str, ...]] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
 
     def argument_of(self, slot: int) -> str | None:
         return next((argument.name for argument in self.arguments if slot in argument.slots), None)
@@ -45,10 +46,16 @@ def functions_of(blocks: Sequence[Block], classes: Mapping[str, str]) -> list[Fu
     names = _names(blocks, classes)
     for block in blocks:
         made = Function(block, names[block.number])
+        made.labels = [step_label(step, functions) for step in block.model.steps]
         made.names = step_names([(relative(step, block.model), step) for step in block.model.steps])
         made.arguments = _arguments(block, made, functions)
         functions.append(made)
     return functions
+
+
+def step_label(step: Step, functions: Sequence[Function]) -> str:
+    """One word for what a step is."""
+    return snake_case(step.label if step.body is None else functions[step.body].name).partition("_")[0]
 
 
 def rendered_slots(step: Step, functions: Sequence[Function]) -> list[tuple[int, str]]:
@@ -75,7 +82,7 @@ def step_names(steps: Sequence[tuple[tuple[str, ...], Step]]) -> list[tuple[str,
 def _arguments(block: Block, made: Function, functions: Sequence[Function]) -> list[Argument]:
     """One for each settings' vector over the instances that is not the same value everywhere."""
     columns = [instance.slots() for instance in block.instances]
-    groups: dict[tuple[str, tuple[str, ...]], list[tuple[int, str, tuple[str, ...]]]] = {}
+    groups: dict[tuple[str, tuple[str, ...]], list[tuple[int, str, str]]] = {}
     offset = 0
     for place, step in enumerate(block.model.steps):
         for slot, keyword in rendered_slots(step, functions):
@@ -83,14 +90,15 @@ def _arguments(block: Block, made: Function, functions: Sequence[Function]) -> l
             vector = tuple(literal(column[number].value) for column in columns)
             if len(set(vector)) > 1:
                 family = step.settings[slot].family or step.settings[slot].keyword
-                groups.setdefault((family, vector), []).append((number, keyword, made.names[place]))
+                owner = identifier(made.names[place], made.labels[place])
+                groups.setdefault((family, vector), []).append((number, keyword, owner))
         offset += len(step.settings)
     wanted = Counter(members[0][1] for members in groups.values())
     taken: set[str] = set(_RESERVED)
     arguments = []
     for members in groups.values():
         number, keyword, owner = members[0]
-        name = keyword if wanted[keyword] == 1 else f"{identifier(owner, 'layer')}_{keyword}"
+        name = keyword if wanted[keyword] == 1 else f"{owner}_{keyword}"
         name = unique(name, taken)
         taken.add(name)
         arguments.append(Argument(name, tuple(slot for slot, _, _ in members)))
@@ -116,13 +124,14 @@ def _base(block: Block, classes: Mapping[str, str]) -> str:
     kinds = {classes.get(".".join(instance.path), "") for instance in block.instances}
     if len(kinds) == 1 and (kind := kinds.pop()):
         return snake_case(kind)
-    stems = [tuple(_stem(part) for part in instance.path) for instance in block.instances]
-    words = [word for word in (stems[0] if len(set(stems)) == 1 else stems[0][-1:]) if word]
     labels = [snake_case(step.label) for step in block.model.steps]
-    if len(set(stems)) == 1 and words and len(words[-1]) >= _WORDY:
-        return identifier(words[-2:], "block")
-    if any(label == "add" for label in labels) and len(labels) >= _MANY:
-        return "residual_block"
+    if "add" in labels and len(labels) >= _MANY:
+        adding = block.model.steps[labels.index("add")]
+        return "residual_block" if set(adding.inputs) & set(block.model.inputs) else "projection_block"
+    stems = {tuple(_stem(part) for part in instance.path) for instance in block.instances}
+    words = next(iter(stems)) if len(stems) == 1 else ("",)
+    if len(words[-1]) >= _WORDY:
+        return identifier([word for word in words[-2:] if word], "block")
     if len(labels) < _MANY:
         return identifier([_stem(label) or label for label in labels], "block")
     return "block"
@@ -152,15 +161,3 @@ def _labels(instance: Instance) -> Counter[str]:
         word = _stem(parts[0]) if len(parts) > 1 else ""
         found[identifier([word], "part") if len(word) >= _WORDY else snake_case(step.label)] += 1
     return found
-
-
-def free_names(functions: Collection[Function], helpers: Collection[str]) -> set[str]:
-    return {*_RESERVED, *helpers, *(made.name for made in functions)}
-
-
-def values_of(step: Step) -> list[Any]:
-    return [setting.value for setting in step.settings]
-
-
-def with_value(setting: Setting, text: str | None) -> str:
-    return literal(setting.value) if text is None else text

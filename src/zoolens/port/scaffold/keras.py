@@ -11,7 +11,7 @@ from zoolens.graph.model import Graph, Node
 from zoolens.port.scaffold.blocks import Arranged
 from zoolens.port.scaffold.layouts import Order, channels_last, straight
 from zoolens.port.scaffold.steps import Setting
-from zoolens.port.scaffold.writer import CannotWrite, SourceFacts, Writer, by_axis, size, width
+from zoolens.port.scaffold.writer import CannotWrite, SourceFacts, Writer, by_axis, figure, size, width
 
 _LAYERS: Final = "layers."
 _ELEMENTWISE: Final = frozenset({"dropout", "relu", "relu6", "silu", "gelu", "sigmoid", "tanh", "hard_swish"})
@@ -228,16 +228,11 @@ def _batch_norm(writer: KerasWriter, node: Node) -> None:
         Setting("center", node.parameter("shift") is not None, True),
         Setting("scale", node.parameter("scale") is not None, True),
     ]
-    kept = [] if fact is None else [Setting("momentum", _figure(fact.kept), 0.99)]
-    settings = [*kept, Setting("epsilon", _figure(node.get("epsilon")), 1e-3), *learned]
+    kept = [] if fact is None else [Setting("momentum", figure(fact.kept), 0.99)]
+    settings = [*kept, Setting("epsilon", figure(node.get("epsilon")), 1e-3), *learned]
     value = writer.usual(node)
     writer.layer(node, "BatchNormalization", settings, [value])
     writer.made(node, writer.orders[value])
-
-
-def _figure(value: float) -> float:
-    """A setting that was measured or kept in float32, as its author wrote it."""
-    return float(f"{value:.6g}")
 
 
 def _over_axes(kind: str) -> Callable[[KerasWriter, Node], None]:
@@ -250,7 +245,7 @@ def _over_axes(kind: str) -> Callable[[KerasWriter, Node], None]:
         scale = [Setting("scale", node.parameter("scale") is not None, True)] if kind == "LayerNormalization" else []
         if kind != "LayerNormalization" and node.parameter("scale") is None:
             raise CannotWrite("Keras' RMSNormalization always has a scale")
-        epsilon = Setting("epsilon", _figure(node.get("epsilon")), 1e-3 if shift else 1e-6)
+        epsilon = Setting("epsilon", figure(node.get("epsilon")), 1e-3 if shift else 1e-6)
         writer.layer(node, kind, [Setting("axis", given, -1), epsilon, *shift, *scale], [value])
         writer.made(node, order)
 
@@ -262,7 +257,7 @@ def _group_norm(writer: KerasWriter, node: Node) -> None:
     groups = node.get("groups") if node.op == "group_norm" else node.shape[1]
     settings = [
         width(groups, "groups", default=32),
-        Setting("epsilon", _figure(node.get("epsilon")), 1e-3),
+        Setting("epsilon", figure(node.get("epsilon")), 1e-3),
         Setting("center", node.parameter("shift") is not None, True),
         Setting("scale", node.parameter("scale") is not None, True),
     ]
@@ -367,9 +362,12 @@ def _global(kind: str) -> Callable[[KerasWriter, Node], None]:
 
 def _dropout(writer: KerasWriter, node: Node) -> None:
     value = writer.operand(node, 0)
-    rate = Setting("rate", _figure(node.get("rate")), positional=True)
-    whole = [Setting("noise_shape", (None, *(1,) * (len(node.shape) - 1)))] if node.get("whole") else []
-    writer.layer(node, "Dropout", [rate, *whole], [value], is_leaf=True)
+    rate = Setting("rate", figure(node.get("rate")), positional=True)
+    kept = {"example": (), "channel": (len(node.shape) - 1,)}.get(node.get("units"))
+    extents = (None, *(None if place in kept else 1 for place in range(1, len(node.shape)))) if kept is not None else None
+    value = writer.turned(node, value, channels_last(len(node.shape))) if kept else value
+    together = [Setting("noise_shape", extents)] if extents is not None else []
+    writer.layer(node, "Dropout", [rate, *together], [value], is_leaf=True)
     writer.made(node, writer.orders[value])
 
 

@@ -19,10 +19,10 @@ from zoolens.port.scaffold.body import (
 from zoolens.port.scaffold.functions import Function, functions_of, step_names
 from zoolens.port.scaffold.keras import KerasWriter
 from zoolens.port.scaffold.layouts import channels_last, turned
-from zoolens.port.scaffold.names import comment, layer_name, unique
+from zoolens.port.scaffold.names import layer_name
+from zoolens.port.scaffold.parts import input_names, places, results, step_texts, todo_function
 from zoolens.port.scaffold.steps import Step, literal
 from zoolens.port.scaffold.text import call, docstring, fitted, indented
-from zoolens.port.scaffold.writer import Todo
 
 HELPERS: Final = {
     "LearnedTensor": '''\
@@ -80,7 +80,7 @@ def keras_file(
 ) -> str:
     functions = functions_of(arranged.blocks, writer.source.classes)
     parts = [HELPERS[name].splitlines() for name in writer.helpers]
-    parts += [_todo(todo) for todo in writer.todos]
+    parts += [todo_function(todo) for todo in writer.todos]
     parts += [_function(made, functions, writer.source.framework) for made in functions]
     parts.append(_net(writer.graph.inputs, arranged.steps, outputs, functions, writer, module_name))
     lines = [*docstring(header), "", "import keras", "from keras import layers"]
@@ -90,30 +90,10 @@ def keras_file(
     return "\n".join(fitted([*lines, *body])) + "\n"
 
 
-def _todo(todo: Todo) -> list[str]:
-    shapes = [_size(shape) for shape in todo.inputs]
-    tensors = f" It has learned tensors of {', '.join(map(_size, todo.tensors))}." if todo.tensors else ""
-    inputs = [f"x{number}" for number in range(1, len(shapes) + 1)] if len(shapes) > 1 else ["x"][: len(shapes)]
-    return [
-        f"def {todo.function}({', '.join(inputs)}):",
-        f'    """The layer {todo.source} of the source ({todo.op}).',
-        "",
-        f"    TODO: write it. Inputs of the source, channels first: {', '.join(shapes) or 'none'};",
-        f"    output: {_size(todo.output)}.{tensors}",
-        f"    Why it is not written: {todo.why}.",
-        '    """',
-        f'    raise NotImplementedError("{todo.source} ({todo.op})")',
-    ]
-
-
-def _size(shape: Sequence[int]) -> str:
-    return "x".join(map(str, shape)) or "one number"
-
-
 def _function(made: Function, functions: Sequence[Function], framework: str) -> list[str]:
     model = made.block.model
-    names = _texts(made.names, model.steps)
-    given = dict(zip(model.inputs, _inputs(len(model.inputs)), strict=True))
+    names = step_texts(made.names, model.steps)
+    given = dict(zip(model.inputs, input_names(len(model.inputs)), strict=True))
     rows = assigned_variables(model.steps, given, model.outputs)
     named = any(step.maker or step.is_call for step in model.steps)
     arguments = [*given.values(), *(argument.name for argument in made.arguments), *(["name"] if named else [])]
@@ -123,35 +103,12 @@ def _function(made: Function, functions: Sequence[Function], framework: str) -> 
         text = _expression(step, functions, inputs, lambda slot, base=base: made.argument_of(base + slot))  # type: ignore[misc]
         lines.append(f"{', '.join(values)} = {text}".replace(NAME, f'f"{{name}}_{name}"'))
         offset += len(step.settings)
-    results = _results(model.steps, rows, given, model.outputs)
+    returned = results(model.steps, rows, given, model.outputs)
     return [
         f"def {made.name}({', '.join(arguments)}):",
-        f'    """{_places(made, framework)}"""',
-        *indented([*lines, f"return {', '.join(results)}"]),
+        f'    """{places(made, framework)}"""',
+        *indented([*lines, f"return {', '.join(returned)}"]),
     ]
-
-
-def _inputs(count: int) -> list[str]:
-    return ["x", "y", "z", *(f"x{number}" for number in range(1, count))][:count]
-
-
-def _places(made: Function, framework: str) -> str:
-    """Where the source has the block."""
-    separator = "_" if framework == "keras" else "."
-    names = [comment(separator.join(instance.path)) for instance in made.block.instances]
-    return f"In the source {names[0]} and {len(names) - 1} more."
-
-
-def _texts(names: Sequence[tuple[str, ...]], steps: Sequence[Step]) -> list[str]:
-    taken: set[str] = set()
-    texts = []
-    for parts, step in zip(names, steps, strict=True):
-        text = layer_name(parts) or step.label
-        if step.maker or step.is_call:
-            text = unique(text, taken)
-            taken.add(text)
-        texts.append(text)
-    return texts
 
 
 def _expression(
@@ -166,18 +123,6 @@ def _expression(
         setting.keyword: text_of(slot) or literal(setting.value) for slot, setting in enumerate(step.settings)
     }
     return step.pattern.format(*inputs, **settings)
-
-
-def _results(
-    steps: Sequence[Step],
-    rows: Sequence[tuple[list[str], list[str]]],
-    given: dict[str, str],
-    outputs: Sequence[str],
-) -> list[str]:
-    variables = dict(given)
-    for step, (_, values) in zip(steps, rows, strict=True):
-        variables.update(zip(step.values, values, strict=True))
-    return [variables[name] for name in outputs]
 
 
 def _net(
@@ -198,10 +143,10 @@ def _net(
         text = _expression(step, functions, used, lambda _: None)
         statements.append(Statement(f"{', '.join(made)} = {text}", name if NAME in text else "", number))
     body = [line for row in rolled(statements) for line in _row(row)]
-    results = _results(steps, rows, given, outputs)
+    returned = results(steps, rows, given, outputs)
     made_inputs = [_input(node, given[node.name], writer.integers) for node in inputs]
     one = list(given.values())[0] if len(given) == 1 else f"[{', '.join(given.values())}]"
-    many = results[0] if len(results) == 1 else f"[{', '.join(results)}]"
+    many = returned[0] if len(returned) == 1 else f"[{', '.join(returned)}]"
     title = layer_name([module_name]) or "network"
     return [
         "def net():",
@@ -250,7 +195,7 @@ def _layers(step: Step, name: str, functions: Sequence[Function]) -> list[str]:
     if step.body is None:
         return [name] if step.maker else []
     made = functions[step.body]
-    inner = _texts(made.names, made.block.model.steps)
+    inner = step_texts(made.names, made.block.model.steps)
     return [
         full
         for own, inner_step in zip(inner, made.block.model.steps, strict=True)

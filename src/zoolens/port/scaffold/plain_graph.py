@@ -94,13 +94,13 @@ def _owner(tensors: Iterable[Parameter], origins: Mapping[str, Origin]) -> str:
 
 @dataclass(frozen=True)
 class _Place:
-    """A dropout on the way from one canonical node to others; `whole`: it drops whole branches of an example."""
+    """A dropout on the way from one canonical node to others; `units`: what it drops together, as the vocabulary says."""
 
     name: str
     rate: float
     before: str
     users: tuple[str, ...]
-    whole: bool = False
+    units: str = ""
 
 
 def _dropout_places(graph: Graph, raw: Graph, facts: list[LayerFact]) -> tuple[list[_Place], list[str]]:
@@ -109,7 +109,7 @@ def _dropout_places(graph: Graph, raw: Graph, facts: list[LayerFact]) -> tuple[l
     for node in raw.nodes:
         if node.op == "dropout" and node.get("rate"):
             seen.add(node.source)
-            place = _place_between(node, graph, raw)
+            place = _place_between(node, graph, raw) if node.get("units") != "other" else None
             if place is not None:
                 placed.append(place)
     known = {place.name for place in placed}
@@ -124,13 +124,13 @@ def _dropout_places(graph: Graph, raw: Graph, facts: list[LayerFact]) -> tuple[l
 def _place_between(node: Node, graph: Graph, raw: Graph) -> _Place | None:
     """Where the canonical graph has the dropout: behind the nearest value before it, before the nearest users."""
     before = _upward(node, graph, raw)
-    users = {user for name in _downward(node, graph, raw) for user in [name]}
+    users = _downward(node, graph, raw)
     if before is None:
         return None
     fitting = tuple(user.name for user in graph.consumers[before] if user.name in users)
     if not fitting and not (before in graph.outputs and not users):
         return None
-    return _Place(node.source or node.name, float(node.get("rate")), before, fitting)
+    return _Place(node.source or node.name, float(node.get("rate")), before, fitting, str(node.get("units") or ""))
 
 
 def _upward(node: Node, graph: Graph, raw: Graph) -> str | None:
@@ -148,7 +148,7 @@ def _upward(node: Node, graph: Graph, raw: Graph) -> str | None:
 
 def _downward(node: Node, graph: Graph, raw: Graph) -> set[str]:
     found: set[str] = set()
-    waiting = [user for user in raw.consumers[node.name]]
+    waiting = list(raw.consumers[node.name])
     while waiting:
         user = waiting.pop()
         if user.name in graph.by_name:
@@ -173,7 +173,7 @@ def _place_on_branch(fact: LayerFact, graph: Graph) -> _Place | None:
         return None
     depth = {node.name: place for place, node in enumerate(graph.nodes)}
     branch = max(sums[0].inputs, key=lambda name: depth[name])
-    return _Place(fact.name, float(fact.rate), branch, (sums[0].name,), whole=True)
+    return _Place(fact.name, float(fact.rate), branch, (sums[0].name,), "example")
 
 
 def _with_dropout(
@@ -189,12 +189,12 @@ def _with_dropout(
         if at is None:
             continue
         name = unused_name(f"{place.name}:dropout", homes)
-        attributes = {"rate": place.rate, **({"whole": True} if place.whole else {})}
+        attributes = {"rate": place.rate, **({"units": place.units} if place.units else {})}
         added = Node(name, "dropout", (value,), nodes[at].shape, attributes, (), place.name)
         homes[name] = place.before
         after = [
             replace(node, inputs=tuple(name if given == value else given for given in node.inputs))
-            if homes[node.name] in place.users or (not place.users and False)
+            if homes[node.name] in place.users
             else node
             for node in nodes[at + 1 :]
         ]

@@ -152,3 +152,8 @@ def size(value: int | Sequence[int], keyword: str, **more: Any) -> Setting:
 def width(value: int, keyword: str, **more: Any) -> Setting:
     """A number of channels or features."""
     return Setting(keyword, int(value), family="width", **more)
+
+
+def figure(value: float) -> float:
+    """A setting that was measured or kept in float32, as its author wrote it."""
+    return float(f"{value:.6g}")

@@ -236,7 +236,17 @@ def _concatenate(walk: KerasWalk, call: KerasCall) -> str:
 
 def _dropout(walk: KerasWalk, call: KerasCall) -> str:
     rate = getattr(call.target, "rate", getattr(call.target, "drop_path_rate", None))
-    return walk.add("dropout", call, rate=None if rate is None else float(rate))
+    return walk.add("dropout", call, rate=None if rate is None else float(rate), units=_dropped_together(call))
+
+
+def _dropped_together(call: KerasCall) -> str | None:
+    """What a layer drops together; None where it decides for each number."""
+    name, shape = type(call.target).__name__, getattr(call.target, "noise_shape", None)
+    if name == "Dropout":
+        given = tuple(shape or ())
+        whole = bool(given) and all(extent == 1 for extent in given[1:])
+        return None if not given else "example" if whole and given[0] != 1 else "other"
+    return "channel" if name.startswith("Spatial") else "example" if name == "StochasticDepth" else "other"
 
 
 def _permute(walk: KerasWalk, call: KerasCall) -> str:

@@ -8,9 +8,14 @@ from zoolens.graph.importers.torch.layers import axes_of
 from zoolens.graph.importers.torch.trace import Lowering, TorchCall
 
 
-def dropout(call: TorchCall) -> str:
-    x = call.value("input" if "input" in call.arguments else "self")
-    return x if call["p"] == 0 else call.add("dropout", x, rate=call["p"])
+def dropout(units: str | None) -> Lowering:
+    """`units`: what is dropped together, as the vocabulary says."""
+
+    def lower(call: TorchCall) -> str:
+        x = call.value("input" if "input" in call.arguments else "self")
+        return x if call["p"] == 0 else call.add("dropout", x, rate=call["p"], units=units)
+
+    return lower
 
 
 def activation(op: str, **attributes: Any) -> Lowering:
@@ -69,7 +74,9 @@ def prelu(call: TorchCall) -> str:
 
 
 ACTIVATIONS: Final[dict[str, Lowering]] = {
-    **dict.fromkeys(("dropout", "feature_dropout", "alpha_dropout"), dropout),
+    "dropout": dropout(None),
+    "feature_dropout": dropout("channel"),
+    "alpha_dropout": dropout("other"),
     "relu": activation("relu"),
     "relu6": activation("relu6"),
     "sigmoid": activation("sigmoid"),

@@ -1,0 +1,69 @@
+"""Parts of a file that drafts for all frameworks have: what its reader has to write, docstrings and names of layers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from zoolens.port.scaffold.functions import Function
+from zoolens.port.scaffold.names import comment, layer_name, unique
+from zoolens.port.scaffold.steps import Step
+from zoolens.port.scaffold.writer import Todo
+
+
+def todo_function(todo: Todo) -> list[str]:
+    """A function that raises until the reader of the draft has written it."""
+    shapes = [_size(shape) for shape in todo.inputs]
+    tensors = f" It has learned tensors of {', '.join(map(_size, todo.tensors))}." if todo.tensors else ""
+    inputs = [f"x{number}" for number in range(1, len(shapes) + 1)] if len(shapes) > 1 else ["x"][: len(shapes)]
+    return [
+        f"def {todo.function}({', '.join(inputs)}):",
+        f'    """The layer {todo.source} of the source ({todo.op}).',
+        "",
+        f"    TODO: write it. Inputs of the source, channels first: {', '.join(shapes) or 'none'};",
+        f"    output: {_size(todo.output)}.{tensors}",
+        f"    Why it is not written: {todo.why}.",
+        '    """',
+        f'    raise NotImplementedError("{todo.source} ({todo.op})")',
+    ]
+
+
+def _size(shape: Sequence[int]) -> str:
+    return "x".join(map(str, shape)) or "one number"
+
+
+def input_names(count: int) -> list[str]:
+    """Variables for the inputs of a block."""
+    return ["x", "y", "z", *(f"x{number}" for number in range(1, count))][:count]
+
+
+def places(made: Function, framework: str) -> str:
+    """Where the source has the block."""
+    separator = "_" if framework == "keras" else "."
+    names = [comment(separator.join(instance.path)) for instance in made.block.instances]
+    return f"In the source {names[0]} and {len(names) - 1} more."
+
+
+def step_texts(names: Sequence[tuple[str, ...]], steps: Sequence[Step]) -> list[str]:
+    """The name of each step within its block; those of layers are unique."""
+    taken: set[str] = set()
+    texts = []
+    for parts, step in zip(names, steps, strict=True):
+        text = layer_name(parts) or step.label
+        if step.maker or step.is_call:
+            text = unique(text, taken)
+            taken.add(text)
+        texts.append(text)
+    return texts
+
+
+def results(
+    steps: Sequence[Step],
+    rows: Sequence[tuple[list[str], list[str]]],
+    given: Mapping[str, str],
+    outputs: Sequence[str],
+) -> list[str]:
+    """The variables that hold the outputs at the end."""
+    variables = dict(given)
+    for step, (_, values) in zip(steps, rows, strict=True):
+        variables.update(zip(step.values, values, strict=True))
+    return [variables[name] for name in outputs]

@@ -1,0 +1,211 @@
+"""A draft as a file of PyTorch code: a module for each block, and net(), which makes the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from zoolens.port.scaffold.blocks import Arranged
+from zoolens.port.scaffold.body import Loop, Statement, argument_texts, assigned_variables, rolled
+from zoolens.port.scaffold.functions import Function, functions_of, step_label, step_names
+from zoolens.port.scaffold.names import camel_case, identifier, unique
+from zoolens.port.scaffold.parts import input_names, places, results, todo_function
+from zoolens.port.scaffold.steps import Step, literal
+from zoolens.port.scaffold.text import call, docstring, fitted, indented
+from zoolens.port.scaffold.torch import TorchWriter
+
+HELPERS: Final = {
+    "LearnedTensor": '''\
+class LearnedTensor(nn.Module):
+    """A tensor that is learned by itself, such as a class token."""
+
+    def __init__(self, shape, trainable=True):
+        super().__init__()
+        self.value = nn.Parameter(torch.randn(shape) * 0.02, requires_grad=trainable)
+
+    def forward(self):
+        return self.value''',
+    "ChannelScale": '''\
+class ChannelScale(nn.Module):
+    """Multiplies each channel by a learned number, and adds another."""
+
+    def __init__(self, shape, scale=True, shift=False):
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(shape)) if scale else None
+        self.shift = nn.Parameter(torch.zeros(shape)) if shift else None
+
+    def forward(self, x):
+        x = x if self.scale is None else x * self.scale
+        return x if self.shift is None else x + self.shift''',
+    "DropBranch": '''\
+class DropBranch(nn.Module):
+    """In training, drops all of an example together with probability p."""
+
+    def __init__(self, p):
+        super().__init__()
+        self.p = p
+
+    def forward(self, x):
+        if not self.training or self.p == 0:
+            return x
+        kept = x.new_empty((len(x), *[1] * (x.ndim - 1))).bernoulli_(1 - self.p)
+        return x * kept / (1 - self.p)''',
+}
+_RESERVED: Final = frozenset(
+    {"training", "forward", "train", "eval", "parameters", "modules", "children", "apply", "half", "float", "double",
+     "type", "to", "buffers", "named_modules", "state_dict", "register_buffer", "extra_repr", "call_super_init", "dump_patches",
+     "cpu", "cuda", "share_memory", "requires_grad_", "zero_grad", "compile", "bfloat16", "add_module", "get_parameter"}
+)  # fmt: skip
+
+
+def torch_file(writer: TorchWriter, arranged: Arranged, outputs: Sequence[str], header: Sequence[str]) -> str:
+    functions = functions_of(arranged.blocks, writer.source.classes)
+    taken = {"Net", *writer.helpers}
+    for made in functions:
+        made.name = unique(camel_case(made.name), taken, "{}{}".format)
+        taken.add(made.name)
+    parts = [HELPERS[name].splitlines() for name in writer.helpers]
+    parts += [todo_function(todo) for todo in writer.todos]
+    parts += [_block(made, functions, writer.source.framework) for made in functions]
+    names = [node.name for node in writer.graph.inputs]
+    parts.append(_module("Net", "The whole network.", arranged.steps, names, outputs, functions))
+    parts.append(["def net():", "    return Net()"])
+    body = [line for part in parts for line in ("", "", *part)]
+    functional = ["import torch.nn.functional as F"] if any("F." in line for line in body) else []
+    plain = ["import torch"] if any("torch." in line for line in body) else []
+    lines = [*docstring(header), "", *plain, *functional, "from torch import nn"]
+    return "\n".join(fitted([*lines, *body])) + "\n"
+
+
+def _block(made: Function, functions: Sequence[Function], framework: str) -> list[str]:
+    model = made.block.model
+    return _module(
+        made.name, places(made, framework), model.steps, model.inputs, model.outputs, functions, function=made
+    )
+
+
+def _module(
+    name: str,
+    words: str,
+    steps: Sequence[Step],
+    inputs: Sequence[str],
+    outputs: Sequence[str],
+    functions: Sequence[Function],
+    function: Function | None = None,
+) -> list[str]:
+    given = dict(zip(inputs, input_names(len(inputs)), strict=True))
+    rows = assigned_variables(steps, given, outputs)
+    parts = function.names if function is not None else step_names([(step.path, step) for step in steps])
+    names = _attributes(parts, [step_label(step, functions) for step in steps], steps)
+    makers, statements = _statements(steps, rows, names, functions, function)
+    body = rolled(statements) if function is None else list(statements)
+    made = [line for row in body for line in _made(row, makers, steps)]
+    run = [line for row in body for line in _run(row)]
+    returned = results(steps, rows, given, outputs)
+    arguments = [argument.name for argument in function.arguments] if function is not None else []
+    return [
+        f"class {name}(nn.Module):",
+        f'    """{words}"""',
+        "",
+        *indented([f"def __init__({', '.join(['self', *arguments])}):", *indented(["super().__init__()", *made])]),
+        "",
+        *indented([f"def forward({', '.join(['self', *given.values()])}):", *indented(run)]),
+        *indented([f"return {', '.join(returned)}"], 2),
+    ]
+
+
+def _attributes(parts: Sequence[tuple[str, ...]], labels: Sequence[str], steps: Sequence[Step]) -> list[str]:
+    taken: set[str] = set(_RESERVED)
+    names = []
+    for own, label, step in zip(parts, labels, steps, strict=True):
+        name = identifier(own, label)
+        if step.maker or step.is_call:
+            name = unique(name, taken)
+            taken.add(name)
+        names.append(name)
+    return names
+
+
+def _statements(
+    steps: Sequence[Step],
+    rows: Sequence[tuple[list[str], list[str]]],
+    names: Sequence[str],
+    functions: Sequence[Function],
+    function: Function | None,
+) -> tuple[list[str], list[Statement]]:
+    """For each step what makes its layer ("" where it has none), and its line of `forward`, with {layer}."""
+    makers, statements, offset = [], [], 0
+    for number, (step, (inputs, values), name) in enumerate(zip(steps, rows, names, strict=True)):
+
+        def text_of(slot: int, base: int = offset) -> str | None:
+            return function.argument_of(base + slot) if function is not None else None
+
+        makers.append(_maker(step, functions, text_of))
+        target = f"{', '.join(values)} = "
+        if step.maker or step.is_call:
+            pattern = step.pattern or f"{{layer}}({', '.join(f'{{{place}}}' for place in range(len(inputs)))})"
+            text = pattern.format(*inputs, layer="{layer}")
+        else:
+            settings = {
+                setting.keyword: text_of(slot) or literal(setting.value) for slot, setting in enumerate(step.settings)
+            }
+            text = step.pattern.format(*inputs, **settings)
+        statements.append(Statement(f"{target}{text}\0{makers[-1]}", name if makers[-1] else "", number))
+        offset += len(step.settings)
+    return makers, statements
+
+
+def _maker(step: Step, functions: Sequence[Function], text_of: Callable[[int], str | None]) -> str:
+    if not step.maker and step.body is None:
+        return ""
+    kind = step.maker or functions[step.body].name  # type: ignore[index]
+    return call(kind, argument_texts(step, functions, text_of))
+
+
+def _made(row: Statement | Loop, makers: Sequence[str], steps: Sequence[Step]) -> list[str]:
+    """The lines of `__init__`."""
+    if isinstance(row, Loop) and not _is_list(row):
+        return [line for number in range(row.rounds) for line in _made_round(row, number, steps)]
+    if isinstance(row, Loop):
+        name, _, maker = _listed(row)
+        return [f"self.{name} = nn.ModuleList([{maker} for _ in range({row.rounds})])"]
+    if not row.name:
+        return []
+    layer = f"self.{row.name}"
+    after = [line.replace("{layer}", layer) for line in steps[row.step].after]
+    return [f"{layer} = {makers[row.step]}", *after]
+
+
+def _made_round(row: Loop, number: int, steps: Sequence[Step]) -> list[str]:
+    lines = []
+    for statement, stem in zip(row.statements, row.stems, strict=True):
+        if statement.name:
+            maker = statement.text.partition("\0")[2]
+            lines += _made(Statement("", stem.replace("{i}", str(row.first + number)), statement.step), {statement.step: maker}, steps)  # type: ignore[arg-type]
+    return lines
+
+
+def _is_list(row: Loop) -> bool:
+    return sum(bool(statement.name) for statement in row.statements) == 1
+
+
+def _listed(row: Loop) -> tuple[str, str, str]:
+    """The name of the list of layers, the line with the layer, and what makes one of them."""
+    place = next(number for number, statement in enumerate(row.statements) if statement.name)
+    text, _, maker = row.statements[place].text.partition("\0")
+    stem = row.stems[place].replace("{i}", "").replace("__", "_").strip("_")
+    return f"{stem}s" if not stem.endswith("s") else stem, text, maker
+
+
+def _run(row: Statement | Loop) -> list[str]:
+    """The lines of `forward`."""
+    if isinstance(row, Statement):
+        return [row.text.partition("\0")[0].replace("{layer}", f"self.{row.name}")]
+    if not _is_list(row):
+        return [
+            statement.text.partition("\0")[0].replace("{layer}", f"self.{stem.replace('{i}', str(row.first + number))}")
+            for number in range(row.rounds)
+            for statement, stem in zip(row.statements, row.stems, strict=True)
+        ]
+    lines = [statement.text.partition("\0")[0].replace("{layer}", "layer") for statement in row.statements]
+    return [f"for layer in self.{_listed(row)[0]}:", *indented(lines)]
