@@ -41,10 +41,10 @@ def scaffold_command(
     """Write a first draft of A's port: my_torch.py:net --to keras --input 3x224x224 --out my_keras.py.
 
     The draft has a function net(), and one function or module for each block that A has several times. It is then
-    checked as by port check, with A's weights moved to it. Layers that cannot be written are functions of the draft that
-    say TODO and raise NotImplementedError.
+    checked as by port check, with A's weights moved to it. Layers that cannot be written are functions of the draft
+    that say TODO and raise NotImplementedError.
 
-    Exits with 0 if the draft computes the same as A, 1 if it differs or is not complete, 2 if A cannot be built or read.
+    Exits with 0 if the draft computes the same as A, 1 if it differs or is not complete, 2 if A cannot be read.
     """
     from zoolens.port.scaffold.scaffolding import scaffold
     from zoolens.port.scaffold.words import scaffold_data, scaffold_lines

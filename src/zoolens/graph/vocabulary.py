@@ -93,7 +93,9 @@ OPS: Final[dict[str, dict[str, str]]] = {
     "roll": {"axes": "", "shifts": ""},
     "tile": {"repeats": ""},
     # noise, removed by the `noise` pass
-    "identity": {}, "dropout": {"rate": "", "units": "what is dropped together: channel, example, other; absent: each number"}, "cast": {"to": ""}, "quantize": {}, "dequantize": {},
+    "identity": {},
+    "dropout": {"rate": "", "units": "what is dropped together: channel, example, other; absent: each number"},
+    "cast": {"to": ""}, "quantize": {}, "dequantize": {},
     # the rest
     "output_of": {"index": "which further output of the node it takes", "extents": "as unknown"},
     "unknown": {

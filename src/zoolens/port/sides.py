@@ -232,7 +232,9 @@ class WorkerSide(Side):
 
     def source(self) -> tuple[Graph, dict[str, str]]:
         answer = self._ask({"do": "source"}, "reading its structure")
-        return unpack(base64.b64decode(answer["graph"])), {str(key): str(value) for key, value in answer["classes"].items()}
+        return unpack(base64.b64decode(answer["graph"])), {
+            str(key): str(value) for key, value in answer["classes"].items()
+        }
 
     def tensors(self) -> dict[str, Array]:
         return self._tensors(self._ask({"do": "tensors"}, "reading its weights"))

@@ -56,27 +56,13 @@ def move_weights(
     if not out.absolute().parent.is_dir():
         raise ZoolensError(f"There is no folder {out.absolute().parent}.")
     with opened(a, b, inputs, chosen=chosen, timeout=timeout) as pair:
-<<<<<<< HEAD
-        _check_format(out, pair.b)
-        ask_for_missing(pair.map)
-        if checkpoint is not None:
-            _load(pair.a, checkpoint)
-        weights = pair.a.tensors()
-        moved = pair.map.moved(weights, pair.b.tensors())
-        pair.b.assign(moved)
-        answers = agreement(pair.a, pair.b, pair.diff, pair.fed(), weights)
-        proved = answers.agree is True
-        if proved or unproved:
-            _write(pair, out)
-        return Moved((pair.a.text, pair.b.text), pair.diff, pair.map, answers, out if proved or unproved else None)
-=======
         return move_in_pair(pair, out, checkpoint=checkpoint, unproved=unproved)
 
 
 def move_in_pair(pair: OpenPair, out: Path, *, checkpoint: Path | None = None, unproved: bool = False) -> Moved:
     """Move the weights of two networks that are open."""
     check_format(out, pair.b.framework, pair.b.text)
-    _ask_for_missing(pair.map)
+    ask_for_missing(pair.map)
     if checkpoint is not None:
         _load(pair.a, checkpoint)
     weights = pair.a.tensors()
@@ -87,7 +73,6 @@ def move_in_pair(pair: OpenPair, out: Path, *, checkpoint: Path | None = None, u
     if proved or unproved:
         _write(pair, out)
     return Moved((pair.a.text, pair.b.text), pair.diff, pair.map, answers, out if proved or unproved else None)
->>>>>>> eb9a3c2 (Port: scaffold writes drafts for PyTorch too, checks them, and has a command)
 
 
 def _check_suffix(path: Path) -> None:

@@ -1,7 +1,7 @@
 """Finds the blocks of a draft: parts of the source that are written once, as a function, and called several times.
 
-A part is what lies under one name of the source ("layer1.0", "conv2_block1"). Parts whose steps are the same up to their
-settings are instances of one block. Inner parts come first, so that blocks may call blocks.
+A part is what lies under one name of the source ("layer1.0", "conv2_block1"). Parts whose steps are the same up to
+their settings are instances of one block. Inner parts come first, so that blocks may call blocks.
 """
 
 from __future__ import annotations
@@ -107,7 +107,9 @@ def _parts(items: Sequence[Step], depth: int, eligible: Callable[[Path], bool]) 
     return [
         path
         for path, count in members.items()
-        if count > 1 and eligible(path) and not (depth > 1 and around[path[:-1]] - count <= _FEW and eligible(path[:-1]))
+        if count > 1
+        and eligible(path)
+        and not (depth > 1 and around[path[:-1]] - count <= _FEW and eligible(path[:-1]))
     ]
 
 
@@ -147,7 +149,9 @@ def _key(instance: Instance) -> Any:
     for number, step in enumerate(instance.steps):
         kinds = tuple(setting.kind for setting in step.settings)
         wires = tuple(place[name] for name in step.inputs)
-        rows.append((step.pattern, step.maker, step.label, kinds, wires, relative(step, instance), step.body, step.after))
+        rows.append(
+            (step.pattern, step.maker, step.label, kinds, wires, relative(step, instance), step.body, step.after)
+        )
         place.update((value, ("made", number, which)) for which, value in enumerate(step.values))
     return tuple(rows), tuple(place[name] for name in instance.outputs)
 

@@ -51,9 +51,7 @@ def settings_text(
         yield keyword, argument or literal(setting.value), setting.positional and step.body is None
 
 
-def argument_texts(
-    step: Step, functions: Sequence[Function], text_of: Callable[[int], str | None]
-) -> list[str]:
+def argument_texts(step: Step, functions: Sequence[Function], text_of: Callable[[int], str | None]) -> list[str]:
     return [
         text if positional else f"{keyword}={text}"
         for keyword, text, positional in settings_text(step, functions, text_of)

@@ -35,7 +35,13 @@ class Draft:
 
 
 def draft_of(
-    graph: Graph, raw: Graph, source: SourceFacts, dropouts: Sequence[LayerFact], to: str, name: str, inputs: Sequence[str]
+    graph: Graph,
+    raw: Graph,
+    source: SourceFacts,
+    dropouts: Sequence[LayerFact],
+    to: str,
+    name: str,
+    inputs: Sequence[str],
 ) -> Draft:
     """`graph` is canonical, `raw` the source's own; `name` and `inputs` are what the user wrote."""
     plain = plain_graph(graph, raw, source.origins, dropouts)
@@ -54,7 +60,7 @@ def draft_of(
 def _written(
     to: str, plain: PlainGraph, graph: Graph, source: SourceFacts, explicit: bool, integers: frozenset[str]
 ) -> tuple[Writer, Arranged, list[str]]:
-    """`explicit`: all padding of convolutions is written as a layer, so that those with and without a stride are alike."""
+    """`explicit`: convolutions without a stride have their padding as a layer, too, so that all of them are alike."""
     writer = _writer(to, plain.graph, source)
     writer.integers, writer.explicit = integers, explicit
     steps = writer.written()

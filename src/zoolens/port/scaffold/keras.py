@@ -26,8 +26,9 @@ class KerasWriter(Writer):
 
     def handlers(self) -> Mapping[str, Callable[[Any, Node], None]]:
         from zoolens.port.scaffold.keras_operations import OPERATIONS
+        from zoolens.port.scaffold.keras_pools import POOLS
 
-        return {**LAYERS, **OPERATIONS}
+        return {**LAYERS, **POOLS, **OPERATIONS}
 
     def give_up(self, node: Node, function: str) -> None:
         inputs = [self.operand(node, place) for place in range(len(node.inputs))]
@@ -117,7 +118,8 @@ class KerasWriter(Writer):
         return self.turned(node, value, straight(len(self.orders[value])))
 
 
-def _rank(node: Node) -> int:
+def spatial_axes(node: Node) -> int:
+    """How many spatial axes a map has."""
     return len(node.shape) - 2
 
 
@@ -130,15 +132,16 @@ def _leaf(writer: KerasWriter, node: Node) -> None:
     """Learned tensors are written where they are used."""
 
 
-def _window(node: Node, key: str, neutral: int) -> tuple[int, ...]:
-    return tuple(node.get(key) or (neutral,) * _rank(node))
+def window(node: Node, key: str, neutral: int) -> tuple[int, ...]:
+    """A setting of a sliding window, with its default."""
+    return tuple(node.get(key) or (neutral,) * spatial_axes(node))
 
 
-def _is_same(node: Node) -> bool:
+def pads_like_same(node: Node) -> bool:
     """Whether padding="same" pads like that, at every size of the input: only without strides."""
-    if any(stride != 1 for stride in _window(node, "stride", 1)):
+    if any(stride != 1 for stride in window(node, "stride", 1)):
         return False
-    dilation = _window(node, "dilation", 1)
+    dilation = window(node, "dilation", 1)
     total = [d * (k - 1) for k, d in zip(node.get("kernel"), dilation, strict=True)]
     begins = tuple(pads // 2 for pads in total)
     return tuple(node.get("pads")) == (*begins, *(pads - begin for pads, begin in zip(total, begins, strict=True)))
@@ -159,12 +162,12 @@ def padded(writer: KerasWriter, node: Node, value: str, pads: Sequence[int]) -> 
 
 
 def _conv(writer: KerasWriter, node: Node) -> None:
-    rank, value = _rank(node), writer.usual(node)
-    kernel, strides, dilation = node.get("kernel"), _window(node, "stride", 1), _window(node, "dilation", 1)
+    rank, value = spatial_axes(node), writer.usual(node)
+    kernel, strides, dilation = node.get("kernel"), window(node, "stride", 1), window(node, "dilation", 1)
     groups = node.get("groups", 1)
     if max(strides) > 1 and max(dilation) > 1:
         raise CannotWrite("Keras has no convolution with both a stride and a dilation")
-    same = any(node.get("pads", ())) and not writer.explicit and _is_same(node)
+    same = any(node.get("pads", ())) and not writer.explicit and pads_like_same(node)
     if any(node.get("pads", ())) and not same:
         value = padded(writer, node, value, node.get("pads"))
     given = writer.graph.by_name[node.inputs[0]].shape[1]
@@ -174,21 +177,21 @@ def _conv(writer: KerasWriter, node: Node) -> None:
         size(dilation, "dilation_rate", default=1),
         Setting("use_bias", node.parameter("bias") is not None, True),
     ]
-    window = size(kernel, "kernel_size", positional=True)
+    extents = size(kernel, "kernel_size", positional=True)
     if is_depthwise(node) and groups == given and rank < 3 and len(set(strides)) == 1:
         multiplier = Setting("depth_multiplier", node.shape[1] // given, 1)
-        writer.layer(node, f"DepthwiseConv{rank}D", [window, multiplier, *common], [value])
+        writer.layer(node, f"DepthwiseConv{rank}D", [extents, multiplier, *common], [value])
     else:
         filters = width(node.shape[1], "filters", positional=True)
-        writer.layer(node, f"Conv{rank}D", [filters, window, width(groups, "groups", default=1), *common], [value])
+        writer.layer(node, f"Conv{rank}D", [filters, extents, width(groups, "groups", default=1), *common], [value])
     writer.made(node, channels_last(len(node.shape)))
 
 
 def _conv_transpose(writer: KerasWriter, node: Node) -> None:
-    rank = _rank(node)
-    kernel, strides = node.get("kernel"), _window(node, "stride", 1)
+    rank = spatial_axes(node)
+    kernel, strides = node.get("kernel"), window(node, "stride", 1)
     pads, extra = node.get("pads") or (0,) * (2 * rank), node.get("output_pads") or (0,) * rank
-    if node.get("groups", 1) != 1 or any(rate != 1 for rate in _window(node, "dilation", 1)):
+    if node.get("groups", 1) != 1 or any(rate != 1 for rate in window(node, "dilation", 1)):
         raise CannotWrite("Keras has no transposed convolution with groups, and none that is dilated in this way")
     total = [k - s for k, s in zip(kernel, strides, strict=True)]
     halves = tuple(max(cut, 0) // 2 for cut in total)
@@ -292,79 +295,13 @@ def _embedding(writer: KerasWriter, node: Node) -> None:
     writer.made(node, straight(len(node.shape)))
 
 
-def _max_pool(writer: KerasWriter, node: Node) -> None:
-    rank, value, pads = _rank(node), writer.usual(node), node.get("pads") or ()
-    if any(rate != 1 for rate in _window(node, "dilation", 1)):
-        raise CannotWrite("Keras has no dilated pools")
-    filled = node.get("pad_value")
-    same = any(pads) and filled is None and _is_same(node)
-    if any(pads) and not same:
-        zeros = filled == 0 or (filled is None and writer.never_negative[node.inputs[0]])
-        value = padded(writer, node, value, pads) if zeros else _filled(writer, node, value, pads, filled)
-    _pooling(writer, node, f"MaxPooling{rank}D", value, same)
-
-
-def _filled(writer: KerasWriter, node: Node, value: str, pads: Sequence[int], filled: float | None) -> str:
-    half = len(pads) // 2
-    pairs = ((0, 0), *zip(map(int, pads[:half]), map(int, pads[half:]), strict=True), (0, 0))
-    name = writer.between(node.name)
-    number = float("-inf") if filled is None else float(filled)
-    settings = [Setting("pad_width", pairs), Setting("constant_values", number)]
-    writer.add(
-        node, "ops.pad({0}, {pad_width}, constant_values={constant_values})", [value], settings, value=name,
-        is_leaf=False, label="pad",
-    )  # fmt: skip
-    writer.orders[name] = writer.orders[value]
-    return name
-
-
-def _avg_pool(writer: KerasWriter, node: Node) -> None:
-    rank, value, pads = _rank(node), writer.usual(node), node.get("pads") or ()
-    same = any(pads) and not node.get("count_pad") and _is_same(node)
-    if any(pads) and not same:
-        if not node.get("count_pad"):
-            raise CannotWrite("Keras has no average pool that leaves explicit padding out of the mean")
-        value = padded(writer, node, value, pads)
-    _pooling(writer, node, f"AveragePooling{rank}D", value, same)
-
-
-def _pooling(writer: KerasWriter, node: Node, kind: str, value: str, same: bool) -> None:
-    kernel, strides = by_axis(node.get("kernel")), by_axis(_window(node, "stride", 1))
-    settings = [
-        Setting("pool_size", kernel, positional=True),
-        Setting("strides", strides),
-        Setting("padding", "same" if same else "valid", "valid"),
-    ]
-    writer.layer(node, kind, settings, [value])
-    writer.made(node, channels_last(len(node.shape)))
-
-
-def _adaptive(kind: str) -> Callable[[KerasWriter, Node], None]:
-    def handle(writer: KerasWriter, node: Node) -> None:
-        settings = [size(node.get("size"), "output_size", positional=True)]
-        writer.layer(node, f"Adaptive{kind}Pooling{_rank(node)}D", settings, [writer.usual(node)])
-        writer.made(node, channels_last(len(node.shape)))
-
-    return handle
-
-
-def _global(kind: str) -> Callable[[KerasWriter, Node], None]:
-    def handle(writer: KerasWriter, node: Node) -> None:
-        rank = len(writer.graph.by_name[node.inputs[0]].shape) - 2
-        if not 1 <= rank <= 3:
-            raise CannotWrite("Keras pools one to three axes")
-        kept = Setting("keepdims", len(node.shape) > 2, False)
-        writer.layer(node, f"Global{kind}Pooling{rank}D", [kept], [writer.usual(node)])
-        writer.made(node, channels_last(len(node.shape)))
-
-    return handle
-
-
 def _dropout(writer: KerasWriter, node: Node) -> None:
     value = writer.operand(node, 0)
     rate = Setting("rate", figure(node.get("rate")), positional=True)
     kept = {"example": (), "channel": (len(node.shape) - 1,)}.get(node.get("units"))
-    extents = (None, *(None if place in kept else 1 for place in range(1, len(node.shape)))) if kept is not None else None
+    extents = (
+        (None, *(None if place in kept else 1 for place in range(1, len(node.shape)))) if kept is not None else None
+    )
     value = writer.turned(node, value, channels_last(len(node.shape))) if kept else value
     together = [Setting("noise_shape", extents)] if extents is not None else []
     writer.layer(node, "Dropout", [rate, *together], [value], is_leaf=True)
@@ -402,12 +339,6 @@ LAYERS: Final[dict[str, Callable[[KerasWriter, Node], None]]] = {
     "instance_norm": _group_norm,
     "affine": _affine,
     "embedding": _embedding,
-    "max_pool": _max_pool,
-    "avg_pool": _avg_pool,
-    "adaptive_avg_pool": _adaptive("Average"),
-    "adaptive_max_pool": _adaptive("Max"),
-    "global_avg_pool": _global("Average"),
-    "global_max_pool": _global("Max"),
     "dropout": _dropout,
     "flatten": _flatten,
 }

@@ -14,7 +14,6 @@ from zoolens.port.scaffold.body import (
     argument_texts,
     assigned_variables,
     rolled,
-    settings_text,
 )
 from zoolens.port.scaffold.functions import Function, functions_of, step_names
 from zoolens.port.scaffold.keras import KerasWriter
@@ -119,9 +118,7 @@ def _expression(
     if step.maker:
         layer = call(step.maker, [*argument_texts(step, functions, text_of), f"name={NAME}"])
         return step.pattern.format(*inputs, layer=layer)
-    settings = {
-        setting.keyword: text_of(slot) or literal(setting.value) for slot, setting in enumerate(step.settings)
-    }
+    settings = {setting.keyword: text_of(slot) or literal(setting.value) for slot, setting in enumerate(step.settings)}
     return step.pattern.format(*inputs, **settings)
 
 
@@ -133,9 +130,7 @@ def _net(
     writer: KerasWriter,
     module_name: str,
 ) -> list[str]:
-    given = {
-        node.name: "inputs" if len(inputs) == 1 else f"input_{number}" for number, node in enumerate(inputs, 1)
-    }
+    given = {node.name: "inputs" if len(inputs) == 1 else f"input_{number}" for number, node in enumerate(inputs, 1)}
     rows = assigned_variables(steps, given, [*outputs, *given])
     names = _free_of_each_other(step_names([(step.path, step) for step in steps]), steps, functions)
     statements = []
@@ -145,7 +140,7 @@ def _net(
     body = [line for row in rolled(statements) for line in _row(row)]
     returned = results(steps, rows, given, outputs)
     made_inputs = [_input(node, given[node.name], writer.integers) for node in inputs]
-    one = list(given.values())[0] if len(given) == 1 else f"[{', '.join(given.values())}]"
+    one = next(iter(given.values())) if len(given) == 1 else f"[{', '.join(given.values())}]"
     many = returned[0] if len(returned) == 1 else f"[{', '.join(returned)}]"
     title = layer_name([module_name]) or "network"
     return [
@@ -160,7 +155,7 @@ def _input(node: Node, variable: str, integers: frozenset[str]) -> str:
     if len(node.shape) == 4:
         shape = turned(node.shape, channels_last(4))[1:]
     kind = ', dtype="int32"' if node.name in integers else ""
-    return f'{variable} = keras.Input({literal(tuple(shape))}{kind})'
+    return f"{variable} = keras.Input({literal(tuple(shape))}{kind})"
 
 
 def _row(row: Statement | Loop) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 from zoolens.graph.model import Node
@@ -111,7 +112,7 @@ def _merge(writer: KerasWriter, node: Node) -> None:
         return _with_scalar(writer, node, sign)
     inputs, order = facing(writer, node)
     layered = layer and len({len(writer.orders[name]) for name in inputs}) == 1
-    if layered and not any(name == other for name, other in zip(inputs, inputs[1:], strict=False)):
+    if layered and not any(name == other for name, other in pairwise(inputs)):
         writer.layer(node, layer, [], inputs, is_leaf=writer.is_leaf(node))
     elif sign:
         writer.add(node, f"{{0}} {sign} {{1}}", inputs)
@@ -198,11 +199,13 @@ def _reshape(writer: KerasWriter, node: Node) -> None:
     writer.made(node, order)
 
 
-def _reshaped(writer: KerasWriter, node: Node, value: str, shape: Sequence[int], **more: Any) -> str:
+def _reshaped(writer: KerasWriter, node: Node, given: str, shape: Sequence[int], **more: Any) -> str:
     if shape[0] == 1:
-        return writer.layer(node, "Reshape", [Setting("target_shape", tuple(shape[1:]), positional=True)], [value], **more)
+        return writer.layer(
+            node, "Reshape", [Setting("target_shape", tuple(shape[1:]), positional=True)], [given], **more
+        )
     settings = [Setting("shape", (-1, *shape[1:]))]  # the batch is in the first axis, together with another one
-    return writer.add(node, "ops.reshape({0}, {shape})", [value], settings, **more)
+    return writer.add(node, "ops.reshape({0}, {shape})", [given], settings, **more)
 
 
 def _transpose(writer: KerasWriter, node: Node) -> None:

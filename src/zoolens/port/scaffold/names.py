@@ -29,7 +29,7 @@ def layer_name(parts: Sequence[str]) -> str:
 
 
 def identifier(parts: Sequence[str], otherwise: str) -> str:
-    """A Python name for a layer: digits that it begins with go behind, and a name without letters follows `otherwise`."""
+    """A Python name for a layer. Digits that it begins with go behind; one without letters follows `otherwise`."""
     words = [word for word in layer_name(parts).split("_") if word]
     first = next((place for place, word in enumerate(words) if not word[0].isdigit()), None)
     ordered = [otherwise, *words] if first is None else [*words[first:], *words[:first]]

@@ -1,4 +1,4 @@
-"""The canonical graph as an engineer would write it down: norms by themselves, dropout in its place, growing concats."""
+"""The canonical graph as an engineer would write it: norms by themselves, dropout in its place, growing concats."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from zoolens.crosstrain.training.diff.facts import LayerFact
-from zoolens.graph.model import Graph, Node, Parameter, unused_name
+from zoolens.graph.model import Graph, Node, Parameter, Value, unused_name
 from zoolens.graph.vocabulary import NOISE
 from zoolens.port.origins import Origin
 
@@ -24,9 +24,7 @@ class PlainGraph:
     unplaced: tuple[str, ...]
 
 
-def plain_graph(
-    graph: Graph, raw: Graph, origins: Mapping[str, Origin], dropouts: Iterable[LayerFact]
-) -> PlainGraph:
+def plain_graph(graph: Graph, raw: Graph, origins: Mapping[str, Origin], dropouts: Iterable[LayerFact]) -> PlainGraph:
     """`raw` is the source's own graph, in which dropout still has its place."""
     nodes = list(_nested_concats(graph.nodes))
     nodes, homes, made = _split_norms(nodes, origins)
@@ -94,7 +92,7 @@ def _owner(tensors: Iterable[Parameter], origins: Mapping[str, Origin]) -> str:
 
 @dataclass(frozen=True)
 class _Place:
-    """A dropout on the way from one canonical node to others; `units`: what it drops together, as the vocabulary says."""
+    """A dropout on the way from one canonical node to others; `units`: what it drops together."""
 
     name: str
     rate: float
@@ -169,7 +167,7 @@ def _place_on_branch(fact: LayerFact, graph: Graph) -> _Place | None:
     """Stochastic depth leaves no trace in evaluation: it stands on the branch of the only sum of its block."""
     block = fact.name.rpartition(".")[0]
     sums = [node for node in graph.nodes if node.op == "add" and node.source == block and len(node.inputs) == 2]
-    if len(sums) != 1 or "depth" not in fact.name and "drop_path" not in fact.name or fact.rate is None:
+    if len(sums) != 1 or ("depth" not in fact.name and "drop_path" not in fact.name) or fact.rate is None:
         return None
     depth = {node.name: place for place, node in enumerate(graph.nodes)}
     branch = max(sums[0].inputs, key=lambda name: depth[name])
@@ -189,7 +187,7 @@ def _with_dropout(
         if at is None:
             continue
         name = unused_name(f"{place.name}:dropout", homes)
-        attributes = {"rate": place.rate, **({"units": place.units} if place.units else {})}
+        attributes: dict[str, Value] = {"rate": place.rate, **({"units": place.units} if place.units else {})}
         added = Node(name, "dropout", (value,), nodes[at].shape, attributes, (), place.name)
         homes[name] = place.before
         after = [

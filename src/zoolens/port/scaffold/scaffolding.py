@@ -47,9 +47,9 @@ def scaffold(
 ) -> Scaffold:
     """Write a draft of a network's port to another framework, and check it with the weights moved.
 
-    `side`: "file.py:function" or "module:function", or a live network. `to`: "keras" or "torch". `out`: the Python file,
-    by default named after the source and the framework. `weights`: where the draft's weights go. No file is replaced
-    unless `force` says so.
+    `side`: "file.py:function" or "module:function", or a live network. `to`: "keras" or "torch". `out`: the Python
+    file, by default named after the source and the framework. `weights`: where the draft's weights go. No file is
+    replaced unless `force` says so.
     """
     path = _path(side, to, out)
     _check_files(path, weights, to, force=force)

@@ -38,10 +38,7 @@ def _fitted(line: str) -> list[str]:
     margin = line[: len(line) - len(line.lstrip())]
     inner = line[start + 1 : stop]
     body = f"{margin}{_INDENT}{inner}"
-    if len(body) <= WIDTH:
-        pieces = [body]
-    else:
-        pieces = [f"{margin}{_INDENT}{part}," for part in _parts(inner)]
+    pieces = [body] if len(body) <= WIDTH else [f"{margin}{_INDENT}{part}," for part in _parts(inner)]
     return [line[: start + 1], *(piece for body in pieces for piece in _fitted(body)), f"{margin}{line[stop:]}"]
 
 

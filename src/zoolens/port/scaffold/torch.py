@@ -263,9 +263,7 @@ def _avg_pool(writer: TorchWriter, node: Node) -> None:
     _pool(writer, node, f"AvgPool{rank}d", value, pads, [inclusive])
 
 
-def _pool(
-    writer: TorchWriter, node: Node, kind: str, value: str, pads: Sequence[int], more: Sequence[Setting]
-) -> None:
+def _pool(writer: TorchWriter, node: Node, kind: str, value: str, pads: Sequence[int], more: Sequence[Setting]) -> None:
     kernel = by_axis(node.get("kernel"))
     settings = [
         Setting("kernel_size", kernel, positional=True),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from zoolens.port.scaffold.blocks import Arranged
@@ -53,8 +53,8 @@ class DropBranch(nn.Module):
 }
 _RESERVED: Final = frozenset(
     {"training", "forward", "train", "eval", "parameters", "modules", "children", "apply", "half", "float", "double",
-     "type", "to", "buffers", "named_modules", "state_dict", "register_buffer", "extra_repr", "call_super_init", "dump_patches",
-     "cpu", "cuda", "share_memory", "requires_grad_", "zero_grad", "compile", "bfloat16", "add_module", "get_parameter"}
+     "type", "to", "buffers", "named_modules", "state_dict", "register_buffer", "extra_repr", "dump_patches", "cpu",
+     "cuda", "share_memory", "requires_grad_", "zero_grad", "compile", "bfloat16", "add_module", "get_parameter"}
 )  # fmt: skip
 
 
@@ -98,7 +98,7 @@ def _module(
     parts = function.names if function is not None else step_names([(step.path, step) for step in steps])
     names = _attributes(parts, [step_label(step, functions) for step in steps], steps)
     makers, statements = _statements(steps, rows, names, functions, function)
-    body = rolled(statements) if function is None else list(statements)
+    body = list(_lists(rolled(statements), statements)) if function is None else list(statements)
     made = [line for row in body for line in _made(row, makers, steps)]
     run = [line for row in body for line in _run(row)]
     returned = results(steps, rows, given, outputs)
@@ -164,8 +164,6 @@ def _maker(step: Step, functions: Sequence[Function], text_of: Callable[[int], s
 
 def _made(row: Statement | Loop, makers: Sequence[str], steps: Sequence[Step]) -> list[str]:
     """The lines of `__init__`."""
-    if isinstance(row, Loop) and not _is_list(row):
-        return [line for number in range(row.rounds) for line in _made_round(row, number, steps)]
     if isinstance(row, Loop):
         name, _, maker = _listed(row)
         return [f"self.{name} = nn.ModuleList([{maker} for _ in range({row.rounds})])"]
@@ -176,17 +174,13 @@ def _made(row: Statement | Loop, makers: Sequence[str], steps: Sequence[Step]) -
     return [f"{layer} = {makers[row.step]}", *after]
 
 
-def _made_round(row: Loop, number: int, steps: Sequence[Step]) -> list[str]:
-    lines = []
-    for statement, stem in zip(row.statements, row.stems, strict=True):
-        if statement.name:
-            maker = statement.text.partition("\0")[2]
-            lines += _made(Statement("", stem.replace("{i}", str(row.first + number)), statement.step), {statement.step: maker}, steps)  # type: ignore[arg-type]
-    return lines
-
-
-def _is_list(row: Loop) -> bool:
-    return sum(bool(statement.name) for statement in row.statements) == 1
+def _lists(rows: Sequence[Statement | Loop], statements: Sequence[Statement]) -> Iterator[Statement | Loop]:
+    """Loops over one layer in each round, which then are a list of layers; others as statements."""
+    for row in rows:
+        if isinstance(row, Loop) and sum(bool(statement.name) for statement in row.statements) != 1:
+            yield from (statements[step] for step in row.steps)
+        else:
+            yield row
 
 
 def _listed(row: Loop) -> tuple[str, str, str]:
@@ -201,11 +195,5 @@ def _run(row: Statement | Loop) -> list[str]:
     """The lines of `forward`."""
     if isinstance(row, Statement):
         return [row.text.partition("\0")[0].replace("{layer}", f"self.{row.name}")]
-    if not _is_list(row):
-        return [
-            statement.text.partition("\0")[0].replace("{layer}", f"self.{stem.replace('{i}', str(row.first + number))}")
-            for number in range(row.rounds)
-            for statement, stem in zip(row.statements, row.stems, strict=True)
-        ]
     lines = [statement.text.partition("\0")[0].replace("{layer}", "layer") for statement in row.statements]
     return [f"for layer in self.{_listed(row)[0]}:", *indented(lines)]

@@ -7,7 +7,7 @@ from typing import Final
 
 from zoolens.graph.model import Node
 from zoolens.port.scaffold.steps import Setting
-from zoolens.port.scaffold.torch import TorchWriter, padded
+from zoolens.port.scaffold.torch import TorchWriter
 from zoolens.port.scaffold.writer import CannotWrite, by_axis
 
 Handler = Callable[[TorchWriter, Node], None]
@@ -124,7 +124,7 @@ def _reshape(writer: TorchWriter, node: Node) -> None:
 
 
 def _flatten(writer: TorchWriter, node: Node) -> None:
-    """Behind a plain flatten the numbers are in PyTorch's order; a dense layer then has its inputs in that order, too."""
+    """Behind a plain flatten the numbers are in PyTorch's order, and so are the inputs of a dense layer."""
     order, value = str(node.get("order") or ""), writer.operand(node)
     before = writer.graph.by_name[node.inputs[0]].shape
     plain = "NC" + order.replace("N", "").replace("C", "")
@@ -201,7 +201,11 @@ def _resize(writer: TorchWriter, node: Node) -> None:
     coordinates = node.get("coordinates", usual)
     if usual is None or coordinates not in (usual, "align_corners") or not 1 <= rank <= 3:
         raise CannotWrite("PyTorch has no such rule for the places of pixels")
-    name = mode if mode == "nearest" else {"linear": ("linear", "bilinear", "trilinear")[rank - 1], "cubic": "bicubic"}[mode]
+    name = (
+        mode
+        if mode == "nearest"
+        else {"linear": ("linear", "bilinear", "trilinear")[rank - 1], "cubic": "bicubic"}[mode]
+    )
     settings = [Setting("size", tuple(node.shape[2:])), Setting("mode", name)]
     corners = ", align_corners=True" if coordinates == "align_corners" else ""
     pattern = f"F.interpolate({{0}}, size={{size}}, mode={{mode}}{corners})"

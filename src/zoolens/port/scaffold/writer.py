@@ -16,7 +16,7 @@ from zoolens.port.scaffold.names import comment, identifier, parts_of, unique
 from zoolens.port.scaffold.steps import Setting, Step
 
 
-class CannotWrite(Exception):  # noqa: N818 - it is caught here, and becomes a TODO of the draft
+class CannotWrite(Exception):
     """The framework has no plain way to write this node; the message says why."""
 
 
@@ -78,12 +78,14 @@ class Writer(ABC):
         """The code of the whole file."""
 
     def written(self) -> list[Step]:
+        handlers = self.handlers()
         for node in self.graph.nodes:
             before = len(self.steps)
-            handler = self.handlers().get(node.op)
+            handler = handlers.get(node.op)
+            if handler is None:
+                self._leave(node, f"no layer of {self.framework} is known for it")
+                continue
             try:
-                if handler is None:
-                    raise CannotWrite(f"no layer of {self.framework} is known for it")
                 handler(self, node)
             except CannotWrite as error:
                 del self.steps[before:]
@@ -115,9 +117,11 @@ class Writer(ABC):
         children = any(path.startswith(f"{node.source}.") for path in self.source.classes)
         return node.source in self.source.classes and not children
 
-    def add(self, node: Node, pattern: str, inputs: Sequence[str], settings: Sequence[Setting] = (), **more: Any) -> str:
+    def add(
+        self, node: Node, pattern: str, inputs: Sequence[str], settings: Sequence[Setting] = (), **more: Any
+    ) -> str:
         """One step; `value` in `more` is the name of what it makes, which is otherwise the node's value."""
-        value = more.pop("value", node.name)
+        value: str = more.pop("value", node.name)
         path = more.pop("path", None) or self.path(node)
         leaf = more.pop("is_leaf", self.is_leaf(node))
         self.steps.append(

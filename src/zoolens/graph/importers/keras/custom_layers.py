@@ -1,7 +1,7 @@
 """Looks into layers that users of Keras write themselves: their `call` is called once more, with symbolic tensors.
 
-What it computes is then walked like any model. A layer whose `call` does not take symbolic tensors, such as one that uses
-functions of a backend, stays unknown.
+What it computes is then walked like any model. A layer whose `call` does not take symbolic tensors, such as one that
+uses functions of a backend, stays unknown.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ def inside_layer(
     if not isinstance(layer, keras.Layer) or type(layer).__module__.partition(".")[0] == "keras":
         return None
     variables = {name: value for name, value in vars(layer).items() if isinstance(value, keras.Variable)}
-    learned = {name: keras.Input(batch_shape=variable.shape, dtype=variable.dtype) for name, variable in variables.items()}
+    learned = {
+        name: keras.Input(batch_shape=variable.shape, dtype=variable.dtype) for name, variable in variables.items()
+    }
     inputs: dict[str, Any] = {}
 
     def symbolic(item: Any) -> Any:

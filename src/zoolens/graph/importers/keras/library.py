@@ -153,8 +153,8 @@ def _walked(walk: KerasWalk, function: Any, inputs: list[str], prefix: str) -> l
 def _called(walk: KerasWalk, node: Any, values: dict[int, str], prefix: str) -> list[str]:
     target = node.operation
     source = f"{prefix}{target.name}"
-    given = (node.arguments.args, node.arguments.kwargs)
-    args, kwargs = (_referring(part, {**values, **walk.learned_values(part, source)}) for part in given)
+    both = (node.arguments.args, node.arguments.kwargs)
+    args, kwargs = (_referring(part, {**values, **walk.learned_values(part, source)}) for part in both)
     if hasattr(target, "_functional") or hasattr(target, "_nodes_by_depth"):
         given = KerasCall(target, args, kwargs, (), source).values
         return _walked(walk, _functional(target), list(given), f"{source}/")

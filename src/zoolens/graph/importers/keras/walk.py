@@ -94,7 +94,9 @@ class KerasWalk:
         """A variable as a value of its own."""
         if id(variable) not in self.leaves:
             tensor = self.parameter("value", variable)
-            self.leaves[id(variable)] = self.builder.add("parameter", (), tensor.shape, source=source, parameters=[tensor])
+            self.leaves[id(variable)] = self.builder.add(
+                "parameter", (), tensor.shape, source=source, parameters=[tensor]
+            )
         return self.leaves[id(variable)]
 
     def values(self, variable: Any) -> Array:
