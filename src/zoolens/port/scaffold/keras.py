@@ -231,8 +231,8 @@ def _batch_norm(writer: KerasWriter, node: Node) -> None:
         Setting("center", node.parameter("shift") is not None, True),
         Setting("scale", node.parameter("scale") is not None, True),
     ]
-    kept = [] if fact is None else [Setting("momentum", figure(fact.kept), 0.99)]
-    settings = [*kept, Setting("epsilon", figure(node.get("epsilon")), 1e-3), *learned]
+    kept = [] if fact is None else [Setting("momentum", figure(fact.kept))]
+    settings = [*kept, Setting("epsilon", figure(node.get("epsilon"))), *learned]
     value = writer.usual(node)
     writer.layer(node, "BatchNormalization", settings, [value])
     writer.made(node, writer.orders[value])
@@ -248,7 +248,7 @@ def _over_axes(kind: str) -> Callable[[KerasWriter, Node], None]:
         scale = [Setting("scale", node.parameter("scale") is not None, True)] if kind == "LayerNormalization" else []
         if kind != "LayerNormalization" and node.parameter("scale") is None:
             raise CannotWrite("Keras' RMSNormalization always has a scale")
-        epsilon = Setting("epsilon", figure(node.get("epsilon")), 1e-3 if shift else 1e-6)
+        epsilon = Setting("epsilon", figure(node.get("epsilon")))
         writer.layer(node, kind, [Setting("axis", given, -1), epsilon, *shift, *scale], [value])
         writer.made(node, order)
 
@@ -260,7 +260,7 @@ def _group_norm(writer: KerasWriter, node: Node) -> None:
     groups = node.get("groups") if node.op == "group_norm" else node.shape[1]
     settings = [
         width(groups, "groups", default=32),
-        Setting("epsilon", figure(node.get("epsilon")), 1e-3),
+        Setting("epsilon", figure(node.get("epsilon"))),
         Setting("center", node.parameter("shift") is not None, True),
         Setting("scale", node.parameter("scale") is not None, True),
     ]

@@ -166,7 +166,8 @@ def _slice(writer: KerasWriter, node: Node) -> None:
     order = writer.orders[value]
     axis, extent = order.index(node.get("axis")), writer.graph.by_name[node.inputs[0]].shape[node.get("axis")]
     start, stop, step = int(node.get("start")), int(node.get("stop")), int(node.get("step", 1))
-    settings = [Setting("start", start or None), Setting("stop", None if stop >= extent else stop)]
+    settings = [Setting("start", start or None, family="width")]
+    settings.append(Setting("stop", None if stop >= extent else stop, family="width"))
     stepped = f":{step}" if step != 1 else ""
     first = "{start}" if start else ""
     last = "{stop}" if stop < extent else ""
@@ -201,9 +202,10 @@ def _reshape(writer: KerasWriter, node: Node) -> None:
 
 def _reshaped(writer: KerasWriter, node: Node, given: str, shape: Sequence[int], **more: Any) -> str:
     if shape[0] == 1:
-        return writer.layer(
-            node, "Reshape", [Setting("target_shape", tuple(shape[1:]), positional=True)], [given], **more
-        )
+        target = tuple(shape[1:])
+        if len(target) > 1 and sum(extent != 1 for extent in target) == 1:
+            target = tuple(extent if extent == 1 else -1 for extent in target)
+        return writer.layer(node, "Reshape", [Setting("target_shape", target, positional=True)], [given], **more)
     settings = [Setting("shape", (-1, *shape[1:]))]  # the batch is in the first axis, together with another one
     return writer.add(node, "ops.reshape({0}, {shape})", [given], settings, **more)
 
@@ -312,6 +314,14 @@ def _roll(writer: KerasWriter, node: Node) -> None:
     writer.made(node, order)
 
 
+def _tile(writer: KerasWriter, node: Node) -> None:
+    value = writer.operand(node, 0)
+    order = writer.orders[value]
+    settings = [Setting("repeats", turned(node.get("repeats"), order))]
+    writer.add(node, "ops.tile({0}, {repeats})", [value], settings)
+    writer.made(node, order)
+
+
 OPERATIONS: Final[dict[str, Handler]] = {
     "relu": _activation("ReLU"),
     "relu6": _activation("ReLU", Setting("max_value", 6.0)),
@@ -347,4 +357,5 @@ OPERATIONS: Final[dict[str, Handler]] = {
     "resize": _resize,
     "l2_normalize": _l2_normalize,
     "roll": _roll,
+    "tile": _tile,
 }  # fmt: skip

@@ -55,7 +55,7 @@ def scaffold(
     _check_files(path, weights, to, force=force)
     shapes = tuple(InputShape.parse(text) for text in inputs)
     with open_side(side, shapes, "A", timeout=timeout) as source:
-        draft = _draft(source, to, inputs)
+        draft = draft_of_side(source, to, inputs)
         with replaced_file(path) as file:
             file.write(draft.code.encode())
         if draft.todos:
@@ -73,7 +73,8 @@ def scaffold(
             return Scaffold(source.text, path, draft, checked, move_in_pair(pair, weights))
 
 
-def _draft(source: Side, to: str, inputs: Sequence[str]) -> Draft:
+def draft_of_side(source: Side, to: str, inputs: Sequence[str]) -> Draft:
+    """The draft alone, which nothing has checked yet."""
     graph, origins = source.read()
     raw, classes = source.source()
     norms = {fact.layer: fact for fact in source.facts.norms}

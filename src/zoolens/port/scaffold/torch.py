@@ -154,10 +154,10 @@ def _batch_norm(writer: TorchWriter, node: Node) -> None:
     rank = max(len(node.shape) - 2, 1)
     fact, scale, shift = writer.norm(node), node.parameter("scale"), node.parameter("shift")
     affine = scale is not None or shift is not None
-    kept = [] if fact is None else [Setting("momentum", figure(1 - fact.kept), 0.1)]
+    kept = [] if fact is None else [Setting("momentum", figure(1 - fact.kept))]
     settings = [
         width(node.shape[1], "num_features", positional=True),
-        Setting("eps", figure(node.get("epsilon")), 1e-5),
+        Setting("eps", figure(node.get("epsilon"))),
         *kept,
         Setting("affine", affine, True),
     ]
@@ -183,7 +183,7 @@ def _over_axes(kind: str) -> Callable[[TorchWriter, Node], None]:
         shape = tuple(node.shape[axis] for axis in axes)
         settings = [
             Setting("normalized_shape", shape[0] if len(shape) == 1 else shape, family="width", positional=True),
-            Setting("eps", figure(node.get("epsilon")), 1e-5 if kind == "LayerNorm" else None),
+            Setting("eps", figure(node.get("epsilon"))),
             Setting("elementwise_affine", scale is not None, True),
         ]
         if kind == "LayerNorm":
@@ -207,7 +207,7 @@ def _permuted(writer: TorchWriter, node: Node, value: str, order: Sequence[int])
 def _group_norm(writer: TorchWriter, node: Node) -> None:
     scale, shift = node.parameter("scale"), node.parameter("shift")
     affine = scale is not None or shift is not None
-    epsilon = Setting("eps", figure(node.get("epsilon")), 1e-5)
+    epsilon = Setting("eps", figure(node.get("epsilon")))
     groups = node.get("groups") if node.op == "group_norm" else node.shape[1]
     settings = [
         width(groups, "num_groups", positional=True),

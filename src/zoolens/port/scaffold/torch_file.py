@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
 from zoolens.port.scaffold.blocks import Arranged
@@ -99,8 +99,9 @@ def _module(
     names = _attributes(parts, [step_label(step, functions) for step in steps], steps)
     makers, statements = _statements(steps, rows, names, functions, function)
     body = list(_lists(rolled(statements), statements)) if function is None else list(statements)
-    made = [line for row in body for line in _made(row, makers, steps)]
-    run = [line for row in body for line in _run(row)]
+    lists = _list_names([row for row in body if isinstance(row, Loop)], names)
+    made = [line for row in body for line in _made(row, makers, steps, lists)]
+    run = [line for row in body for line in _run(row, lists)]
     returned = results(steps, rows, given, outputs)
     arguments = [argument.name for argument in function.arguments] if function is not None else []
     return [
@@ -162,11 +163,13 @@ def _maker(step: Step, functions: Sequence[Function], text_of: Callable[[int], s
     return call(kind, argument_texts(step, functions, text_of))
 
 
-def _made(row: Statement | Loop, makers: Sequence[str], steps: Sequence[Step]) -> list[str]:
+def _made(
+    row: Statement | Loop, makers: Sequence[str], steps: Sequence[Step], lists: Mapping[tuple[int, ...], str]
+) -> list[str]:
     """The lines of `__init__`."""
     if isinstance(row, Loop):
-        name, _, maker = _listed(row)
-        return [f"self.{name} = nn.ModuleList([{maker} for _ in range({row.rounds})])"]
+        maker = _layered(row).text.partition("\0")[2]
+        return [f"self.{lists[row.steps]} = nn.ModuleList([{maker} for _ in range({row.rounds})])"]
     if not row.name:
         return []
     layer = f"self.{row.name}"
@@ -183,17 +186,27 @@ def _lists(rows: Sequence[Statement | Loop], statements: Sequence[Statement]) ->
             yield row
 
 
-def _listed(row: Loop) -> tuple[str, str, str]:
-    """The name of the list of layers, the line with the layer, and what makes one of them."""
-    place = next(number for number, statement in enumerate(row.statements) if statement.name)
-    text, _, maker = row.statements[place].text.partition("\0")
-    stem = row.stems[place].replace("{i}", "").replace("__", "_").strip("_")
-    return f"{stem}s" if not stem.endswith("s") else stem, text, maker
+def _layered(row: Loop) -> Statement:
+    """The statement with the layer that each round has."""
+    return next(statement for statement in row.statements if statement.name)
 
 
-def _run(row: Statement | Loop) -> list[str]:
+def _list_names(loops: Sequence[Loop], names: Sequence[str]) -> dict[tuple[int, ...], str]:
+    """An attribute for the list of layers of each loop, by the loop's steps."""
+    taken = {*_RESERVED, *names}
+    lists = {}
+    for loop in loops:
+        stem = loop.stems[loop.statements.index(_layered(loop))].replace("{i}", "_")
+        words = [word for word in stem.split("_") if word] or ["layer"]
+        plural = "_".join(words) if words[-1].endswith("s") else f"{'_'.join(words)}s"
+        lists[loop.steps] = unique(identifier([plural], "layers"), taken)
+        taken.add(lists[loop.steps])
+    return lists
+
+
+def _run(row: Statement | Loop, lists: Mapping[tuple[int, ...], str]) -> list[str]:
     """The lines of `forward`."""
     if isinstance(row, Statement):
         return [row.text.partition("\0")[0].replace("{layer}", f"self.{row.name}")]
     lines = [statement.text.partition("\0")[0].replace("{layer}", "layer") for statement in row.statements]
-    return [f"for layer in self.{_listed(row)[0]}:", *indented(lines)]
+    return [f"for layer in self.{lists[row.steps]}:", *indented(lines)]

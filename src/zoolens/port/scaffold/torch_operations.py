@@ -111,8 +111,8 @@ def _slice(writer: TorchWriter, node: Node) -> None:
     axis, extent = node.get("axis"), writer.graph.by_name[node.inputs[0]].shape[node.get("axis")]
     start, stop, step = int(node.get("start")), int(node.get("stop")), int(node.get("step", 1))
     first, last = "{start}" if start else "", "{stop}" if stop < extent else ""
-    settings = [Setting("start", start)] if start else []
-    settings += [Setting("stop", stop)] if stop < extent else []
+    settings = [Setting("start", start, family="width")] if start else []
+    settings += [Setting("stop", stop, family="width")] if stop < extent else []
     stepped = f":{step}" if step != 1 else ""
     pattern = f"{{0}}[{':, ' * axis}{first}:{last}{stepped}]"
     writer.add(node, pattern, [writer.operand(node)], settings)
@@ -234,6 +234,11 @@ def _roll(writer: TorchWriter, node: Node) -> None:
     writer.add(node, "torch.roll({0}, {shifts}, dims={dims})", [writer.operand(node)], settings)
 
 
+def _tile(writer: TorchWriter, node: Node) -> None:
+    settings = [Setting("repeats", tuple(node.get("repeats")))]
+    writer.add(node, "{0}.repeat({repeats})", [writer.operand(node)], settings)
+
+
 OPERATIONS: Final[dict[str, Handler]] = {
     **{
         op: _module(kind)
@@ -271,4 +276,5 @@ OPERATIONS: Final[dict[str, Handler]] = {
     "l2_normalize": _l2_normalize,
     "lrn": _lrn,
     "roll": _roll,
+    "tile": _tile,
 }  # fmt: skip
