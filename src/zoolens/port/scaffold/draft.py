@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -9,10 +10,15 @@ from typing import Final
 from zoolens.crosstrain.training.diff.facts import LayerFact
 from zoolens.graph.model import Graph
 from zoolens.graph.outline import outline
+from zoolens.port.scaffold import keras, keras_operations, keras_pools, torch, torch_operations
 from zoolens.port.scaffold.blocks import Arranged, Path, arranged, renamed, without_aliases
+from zoolens.port.scaffold.keras import KerasWriter
+from zoolens.port.scaffold.keras_file import keras_file
 from zoolens.port.scaffold.names import comment
 from zoolens.port.scaffold.plain_graph import PlainGraph, plain_graph
 from zoolens.port.scaffold.steps import Step
+from zoolens.port.scaffold.torch import TorchWriter
+from zoolens.port.scaffold.torch_file import torch_file
 from zoolens.port.scaffold.writer import SourceFacts, Todo, Writer
 
 TARGETS: Final = ("keras", "torch")
@@ -53,7 +59,7 @@ def draft_of(
         key=lambda made: made[1].size,
     )
     notes = tuple(_notes(plain, graph, source))
-    code = writer.file(found, outputs, _header(name, to, inputs, writer.todos, notes), name.rpartition(":")[2])
+    code = _file(writer, found, outputs, _header(name, to, inputs, writer.todos, notes), name.rpartition(":")[2])
     return Draft(to, code, tuple(writer.todos), notes, len(found.blocks))
 
 
@@ -70,12 +76,14 @@ def _written(
 
 def _writer(to: str, graph: Graph, source: SourceFacts) -> Writer:
     if to == "keras":
-        from zoolens.port.scaffold.keras import KerasWriter
+        return KerasWriter(graph, source, {**keras.LAYERS, **keras_pools.POOLS, **keras_operations.OPERATIONS})
+    return TorchWriter(graph, source, {**torch.LAYERS, **torch_operations.OPERATIONS})
 
-        return KerasWriter(graph, source)
-    from zoolens.port.scaffold.torch import TorchWriter
 
-    return TorchWriter(graph, source)
+def _file(writer: Writer, found: Arranged, outputs: Sequence[str], header: Sequence[str], name: str) -> str:
+    if isinstance(writer, KerasWriter):
+        return keras_file(writer, found, outputs, header, name)
+    return torch_file(writer, found, outputs, header)
 
 
 def _arranged(
@@ -123,8 +131,6 @@ def _header(name: str, to: str, inputs: Sequence[str], todos: Sequence[Todo], no
 
 
 def _folded(text: str) -> list[str]:
-    import textwrap
-
     return textwrap.wrap(text, 96)
 
 

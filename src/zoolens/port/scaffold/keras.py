@@ -8,10 +8,9 @@ from typing import Any, ClassVar, Final
 
 from zoolens.graph.blocks import is_depthwise
 from zoolens.graph.model import Graph, Node
-from zoolens.port.scaffold.blocks import Arranged
 from zoolens.port.scaffold.layouts import Order, channels_last, straight
 from zoolens.port.scaffold.steps import Setting
-from zoolens.port.scaffold.writer import CannotWrite, SourceFacts, Writer, by_axis, figure, size, width
+from zoolens.port.scaffold.writer import CannotWrite, Handler, SourceFacts, Writer, by_axis, figure, size, width
 
 _LAYERS: Final = "layers."
 _ELEMENTWISE: Final = frozenset({"dropout", "relu", "relu6", "silu", "gelu", "sigmoid", "tanh", "hard_swish"})
@@ -20,15 +19,9 @@ _ELEMENTWISE: Final = frozenset({"dropout", "relu", "relu6", "silu", "gelu", "si
 class KerasWriter(Writer):
     framework: ClassVar[str] = "keras"
 
-    def __init__(self, graph: Graph, source: SourceFacts) -> None:
-        super().__init__(graph, source)
+    def __init__(self, graph: Graph, source: SourceFacts, handlers: Mapping[str, Handler]) -> None:
+        super().__init__(graph, source, handlers)
         self.orders: dict[str, Order] = {}
-
-    def handlers(self) -> Mapping[str, Callable[[Any, Node], None]]:
-        from zoolens.port.scaffold.keras_operations import OPERATIONS
-        from zoolens.port.scaffold.keras_pools import POOLS
-
-        return {**LAYERS, **POOLS, **OPERATIONS}
 
     def give_up(self, node: Node, function: str) -> None:
         inputs = [self.operand(node, place) for place in range(len(node.inputs))]
@@ -49,11 +42,6 @@ class KerasWriter(Writer):
             usual = channels_last(4) if len(order) == 4 else straight(len(order))
             names.append(name if order == usual else self.turned(node, name, straight(len(order))))
         return names
-
-    def file(self, arranged: Arranged, outputs: Sequence[str], header: Sequence[str], name: str) -> str:
-        from zoolens.port.scaffold.keras_file import keras_file
-
-        return keras_file(self, arranged, outputs, header, name)
 
     # --- for handlers
 

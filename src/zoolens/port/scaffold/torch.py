@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final
 
 from zoolens.graph.model import Node
-from zoolens.port.scaffold.blocks import Arranged
 from zoolens.port.scaffold.steps import Setting
 from zoolens.port.scaffold.writer import CannotWrite, Writer, by_axis, figure, size, width
 
@@ -16,11 +15,6 @@ _FROZEN: Final = "{layer}.%s.requires_grad_(False)  # the source has none"
 class TorchWriter(Writer):
     framework: ClassVar[str] = "torch"
 
-    def handlers(self) -> Mapping[str, Callable[[Any, Node], None]]:
-        from zoolens.port.scaffold.torch_operations import OPERATIONS
-
-        return {**LAYERS, **OPERATIONS}
-
     def give_up(self, node: Node, function: str) -> None:
         inputs = self.operands(node)
         self.add(node, f"{function}({', '.join(f'{{{place}}}' for place in range(len(inputs)))})", inputs)
@@ -29,11 +23,6 @@ class TorchWriter(Writer):
         for name in outputs:
             self._tensor(self.graph.by_name[name])
         return list(outputs)
-
-    def file(self, arranged: Arranged, outputs: Sequence[str], header: Sequence[str], name: str) -> str:
-        from zoolens.port.scaffold.torch_file import torch_file
-
-        return torch_file(self, arranged, outputs, header)
 
     # --- for handlers
 

@@ -12,7 +12,7 @@ from zoolens.port.scaffold.names import camel_case, identifier, unique
 from zoolens.port.scaffold.parts import input_names, places, results, todo_function
 from zoolens.port.scaffold.steps import Step, literal
 from zoolens.port.scaffold.text import call, docstring, fitted, indented
-from zoolens.port.scaffold.torch import TorchWriter
+from zoolens.port.scaffold.writer import Writer
 
 HELPERS: Final = {
     "LearnedTensor": '''\
@@ -58,7 +58,7 @@ _RESERVED: Final = frozenset(
 )  # fmt: skip
 
 
-def torch_file(writer: TorchWriter, arranged: Arranged, outputs: Sequence[str], header: Sequence[str]) -> str:
+def torch_file(writer: Writer, arranged: Arranged, outputs: Sequence[str], header: Sequence[str]) -> str:
     functions = functions_of(arranged.blocks, writer.source.classes)
     taken = {"Net", *writer.helpers}
     for made in functions:

@@ -11,9 +11,10 @@ from zoolens.crosstrain.training.diff.facts import NormFact
 from zoolens.graph.model import Graph, Node
 from zoolens.graph.passes.pads import never_negative
 from zoolens.port.origins import Origin
-from zoolens.port.scaffold.blocks import Arranged
 from zoolens.port.scaffold.names import comment, identifier, parts_of, unique
 from zoolens.port.scaffold.steps import Setting, Step
+
+Handler = Callable[[Any, Node], None]  # of a writer of the framework and the node
 
 
 class CannotWrite(Exception):
@@ -51,8 +52,9 @@ class Writer(ABC):
 
     framework: ClassVar[str]
 
-    def __init__(self, graph: Graph, source: SourceFacts) -> None:
-        self.graph, self.source = graph, source
+    def __init__(self, graph: Graph, source: SourceFacts, handlers: Mapping[str, Handler]) -> None:
+        """`handlers`: by op, what writes it."""
+        self.graph, self.source, self._handlers = graph, source, handlers
         self.steps: list[Step] = []
         self.todos: list[Todo] = []
         self.helpers: dict[str, None] = {}  # names of helper functions and classes that the file needs, in order
@@ -62,10 +64,6 @@ class Writer(ABC):
         self._names: set[str] = set()
 
     @abstractmethod
-    def handlers(self) -> Mapping[str, Callable[[Any, Node], None]]:
-        """By op, what writes it."""
-
-    @abstractmethod
     def give_up(self, node: Node, function: str) -> None:
         """Add the call of a function that the reader has to write."""
 
@@ -73,15 +71,10 @@ class Writer(ABC):
     def finished(self, outputs: Sequence[str]) -> list[str]:
         """The variables of the outputs, once every node is written."""
 
-    @abstractmethod
-    def file(self, arranged: Arranged, outputs: Sequence[str], header: Sequence[str], name: str) -> str:
-        """The code of the whole file."""
-
     def written(self) -> list[Step]:
-        handlers = self.handlers()
         for node in self.graph.nodes:
             before = len(self.steps)
-            handler = handlers.get(node.op)
+            handler = self._handlers.get(node.op)
             if handler is None:
                 self._leave(node, f"no layer of {self.framework} is known for it")
                 continue

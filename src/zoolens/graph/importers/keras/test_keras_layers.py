@@ -112,3 +112,21 @@ def test_an_activation_nobody_taught_us_is_named(keras):
     graph = graph_of_keras_model(keras.Model(given, keras.layers.Dense(2, activation="softsign")(given)))
     assert [node.get("source_op") for node in graph.unknown] == ["softsign"]
     assert graph.parameters == 10
+
+
+def test_a_layer_of_the_user_is_looked_into(keras):
+    class Token(keras.layers.Layer):
+        def build(self, shape):
+            self.token = self.add_weight(name="token", shape=(1, 1, shape[-1]))
+            self.unused = self.add_weight(name="unused", shape=(3,))
+            self.inner = keras.layers.Dense(shape[-1])
+
+        def call(self, x, training=False):
+            token = keras.ops.broadcast_to(self.token, (keras.ops.shape(x)[0], 1, x.shape[-1]))
+            return self.inner(keras.ops.concatenate([token, x], axis=1)) + self.token
+
+    layer = Token(name="own")
+    graph = checked(keras, (5, 4), layer)
+    assert not graph.unknown
+    assert [node.op for node in graph] == ["input", "parameter", "expand", "concat", "dense", "add"]
+    assert isinstance(layer.token, keras.Variable)  # it is as before
