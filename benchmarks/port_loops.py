@@ -28,7 +28,8 @@ from training_loops import Compared, Way, clocks
 
 FRAMEWORKS = ("torch", "keras", "jax")
 ROUNDS, RATIO_GOAL = 30, 1.05
-SAMPLES, BATCH = 256, 32
+STEPS = {"cpu": 8, "gpu": 100}  # of an epoch
+BATCH = 32
 EXAMPLES = Path(__file__).parent.parent / "examples" / "port"
 
 Batches = list[tuple[np.ndarray, np.ndarray]]
@@ -151,7 +152,7 @@ def take_turns(framework: str, rounds: int, device: str, threads: int) -> Compar
         import torch
 
         torch.set_num_threads(threads)
-    stream = images(first=framework == "torch")
+    stream = images(STEPS[device], first=framework == "torch")
     ours, plain = Way(), Way()
     made, epoch = SIDES[framework]()
     network = recognised(made, [(3, 32, 32)], ["float"], framework)
@@ -172,11 +173,11 @@ def take_turns(framework: str, rounds: int, device: str, threads: int) -> Compar
     return Compared(framework, device, "residual", ours, plain)
 
 
-def images(*, first: bool) -> Batches:
+def images(steps: int, *, first: bool) -> Batches:
     """Batches in the framework's own order of channels."""
-    values, labels = example("my_data").squares(SAMPLES, 0)
+    values, labels = example("my_data").squares(steps * BATCH, 0)
     values = np.ascontiguousarray(values.transpose(0, 3, 1, 2)) if first else values
-    return [(values[start : start + BATCH], labels[start : start + BATCH]) for start in range(0, SAMPLES, BATCH)]
+    return [(values[start : start + BATCH], labels[start : start + BATCH]) for start in range(0, len(labels), BATCH)]
 
 
 # --- for all of them
@@ -198,7 +199,7 @@ def compare(framework: str, rounds: int, device: str, threads: int) -> Compared:
 
 def loops(frameworks: Sequence[str], rounds: int, threads: int, device: str) -> Iterator[str]:
     """Print a line for each framework, and give what misses its goal."""
-    print(f"\nPorts: seconds an epoch of {SAMPLES // BATCH} steps, {rounds} epochs each in turns, {device}")
+    print(f"\nPorts: seconds an epoch of {STEPS[device]} steps, {rounds} epochs each in turns, {device}")
     print(f"{'':10}{'start':>13}{'median':>17}{'ratio: median':>15}{'fastest':>9}{'CPU':>7}{'last loss':>19}")
     print(f"{'':10}{'ours plain':>13}{'ours   plain':>17}{'':31}{'ours    plain':>19}")
     for framework in frameworks:

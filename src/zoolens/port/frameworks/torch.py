@@ -28,7 +28,9 @@ class TorchNetwork(LiveNetwork):
 
     @property
     def device(self) -> Any:
-        return next((tensor.device for tensor in self.module.parameters()), "cpu")
+        import torch
+
+        return next((tensor.device for tensor in self.module.parameters()), torch.device("cpu"))
 
     def named(self) -> dict[str, Any]:
         """The live tensors by name: parameters, and floating buffers that a state_dict has."""

@@ -11,8 +11,8 @@ from zoolens.port.frameworks.base import Array
 class Batch:
     """`inputs`: one array for each input of the networks, float32 or int64, with the channels of images first. An array
     may be a transposed view of memory with the channels last, so that turning it back copies nothing. `targets`: int64
-    where they are whole numbers, else float32. The
-    memory is the batch's own: a network that works in place spoils nothing."""
+    where they are whole numbers, else float32. Arrays
+    may be read-only memory of a file: whoever lets a network work in place copies them first."""
 
     inputs: tuple[Array, ...]
     targets: Array

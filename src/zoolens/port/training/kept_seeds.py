@@ -85,6 +85,10 @@ class KeptSeeds:
         }
         return cls(store, pair, source, settings)
 
+    def digest_of(self, *sides: Mapping[str, Array]) -> str:
+        """Of all tensors of the sides at the start."""
+        return _digest(*sides)
+
     def read(self, seed: int, start: str) -> SeedPair | None:
         """The seed, if it was trained from the same weights; `start`: their digest."""
         details = next(
@@ -130,8 +134,7 @@ class KeptSeeds:
         )
 
 
-def digest_of(*sides: Mapping[str, Array]) -> str:
-    """Of all tensors of the sides at the start."""
+def _digest(*sides: Mapping[str, Array]) -> str:
     digest = hashlib.sha256()
     for tensors in sides:
         for name, array in sorted(tensors.items()):

@@ -157,7 +157,7 @@ class TorchSteps(KerasSteps):
         import keras
 
         model = self.model
-        x, y = _map(keras.ops.convert_to_tensor, x), keras.ops.convert_to_tensor(y)
+        x, y = _map(keras.ops.convert_to_tensor, _map(_owned, x)), keras.ops.convert_to_tensor(_owned(y))
         model.zero_grad()
         loss = model.compute_loss(x=x, y=y, y_pred=model(x, training=True), sample_weight=None, training=True)
         self.optimizer.scale_loss(loss).backward()
@@ -174,6 +174,11 @@ class TorchSteps(KerasSteps):
 
         with torch.no_grad():
             return self.model(x, training=False)
+
+
+def _owned(array: Array) -> Array:
+    """Torch computes in the memory of an array that it is given, where a layer may work in place."""
+    return array if array.flags.writeable else array.copy()
 
 
 def _map(function: Any, x: Any) -> Any:

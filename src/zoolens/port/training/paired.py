@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from threading import Event, Lock
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from zoolens.port.frameworks.base import Array
 from zoolens.port.sides import TIMEOUT, Device, InputShape, WorkerSide
 from zoolens.port.training.causes import Difference, differences
 from zoolens.port.training.data_opening import BATCH, DataChoice, opened_data
-from zoolens.port.training.kept_seeds import KeptSeeds, digest_of
 from zoolens.port.training.paired_notes import notes_of
 from zoolens.port.training.recorder import LIMIT
 from zoolens.port.training.seed_pairs import SeedPair
@@ -30,6 +29,9 @@ from zoolens.port.weights import ask_for_missing
 from zoolens.progress import Progress, Silent
 from zoolens.statistics.seeds import SeedNoise, seed_noise
 from zoolens.store.store import Store
+
+if TYPE_CHECKING:
+    from zoolens.port.training.kept_seeds import KeptSeeds
 
 SEEDS: Final = 3
 
@@ -110,7 +112,11 @@ def train(
         _check_classes(pair, source)
         training = _Training(pair, source, length, not own_init, progress or Silent())
         how = {"own_init": own_init, "map": dict(chosen or {}), "device": device}
-        kept = KeptSeeds.of(store, pair, source, length, how) if store is not None else None
+        kept = None
+        if store is not None:
+            from zoolens.port.training.kept_seeds import KeptSeeds  # only a store needs pyarrow
+
+            kept = KeptSeeds.of(store, pair, source, length, how)
         pairs = training.run(numbers, kept)
         return _result(pair, training, pairs, source)
 
@@ -165,7 +171,7 @@ class _Training:
         self._look_at_start(weights)
         if self.shared:
             b.assign(self.pair.map.moved(weights, b.tensors()))
-        start = digest_of(weights, b.tensors()) if kept is not None else ""
+        start = kept.digest_of(weights, b.tensors()) if kept is not None else ""
         found = kept.read(seed, start) if kept is not None else None
         if found is None:
             self._progress.begin(title, "training", 2 * self.length.steps(self.source, seed), "steps")

@@ -176,8 +176,7 @@ class RecordedStream(BatchSource):
             yield memory.view(np.ndarray).view(kind).reshape(block.samples, *shape)
 
     def _batch(self, number: int) -> Batch:
-        """Copies: a network that works in place must not change what the next epoch replays."""
-        *inputs, targets = (array.copy() for array in self._arrays(self.about.blocks[number]))
+        *inputs, targets = self._arrays(self.about.blocks[number])
         return self._made(inputs, targets)
 
     def _made(self, inputs: list[Array], targets: Array) -> Batch:

@@ -9,10 +9,13 @@ from click.testing import CliRunner
 from zoolens.cli.main import cli
 from zoolens.crosstrain.study.stored_studies import read_study, study_names
 from zoolens.errors import ModelError, ZoolensError
+from zoolens.port.frameworks.recognition import recognised
 from zoolens.port.sides import InputShape
 from zoolens.port.training.objects import sorted_objects
 from zoolens.port.training.paired import train
 from zoolens.port.training.paired_words import paired_data, paired_lines
+from zoolens.port.training.recognition import trainable
+from zoolens.port.training.recording import record
 from zoolens.port.training.sides import open_trainable_side
 from zoolens.port.training.single_run import Length, train_once
 from zoolens.port.training.source_kinds import open_source
@@ -248,3 +251,22 @@ def test_what_is_wrong_in_a_command_or_a_recipe_is_said(tmp_path):
     (tmp_path / "port.yaml").write_text("a: x\nb: y\ninput: 3x8x8\nepoch: 3\n")
     wrong = CliRunner().invoke(cli, ["port", "train", str(tmp_path / "port.yaml")])
     assert "line 4: epoch is no field" in wrong.exception.message
+
+
+def test_a_network_that_works_in_place_spoils_no_recorded_data():
+    class InPlace(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.head = nn.Linear(4, 2)
+
+        def forward(self, x):
+            return self.head(x.zero_())
+
+    values, labels = np.ones((6, 4), np.float32), np.zeros(6, np.int64)
+    network = InPlace()
+    made = network, torch.optim.SGD(network.parameters(), 0.1), nn.CrossEntropyLoss()
+    with record([(values, labels)], [InputShape((4,))], epochs=1) as stream:
+        training = trainable(made, recognised(made, [(4,)], ["float"], "mine"))
+        training.begin(0)
+        training.steps(stream.batches(1, 0))
+        np.testing.assert_array_equal(next(stream.batches(1, 0)).inputs[0], values)

@@ -55,9 +55,7 @@ def test_channels_that_come_last_are_replayed_first_without_a_copy():
         [batch] = stream.batches(1, 0)
         np.testing.assert_array_equal(batch.inputs[0], values.transpose(0, 3, 1, 2))
         assert batch.inputs[0].transpose(0, 2, 3, 1).flags.c_contiguous
-        batch.inputs[0][:] = 0  # as a network may that works in place
-        [again] = stream.batches(1, 0)
-        np.testing.assert_array_equal(again.inputs[0], values.transpose(0, 3, 1, 2))
+        assert not batch.inputs[0].flags.writeable  # a network that works in place cannot spoil the next epoch
         assert any("channels of the data come last" in note for note in stream.notes)
 
 

@@ -101,22 +101,32 @@ class TorchTraining(TrainableNetwork):
         import torch
 
         with self._training():
-            losses = [self._step(*self._placed(batch)) for batch in batches]
+            where = self._where()
+            losses = [self._step(*self._placed(batch, where)) for batch in batches]
         return np.asarray(torch.stack(losses).double().cpu().numpy() if losses else [], np.float64)
 
-    def _placed(self, batch: Batch) -> tuple[list[Any], Any]:
-        return [self._tensor(array) for array in batch.inputs], self._target(batch.targets)
+    def _where(self) -> tuple[Any, Any]:
+        """The device and the floating type of the parameters, which are looked up once for many steps."""
+        return self.live.device, self.live.floating()
 
-    def _tensor(self, array: Array) -> Any:
+    def _placed(self, batch: Batch, where: tuple[Any, Any] | None = None) -> tuple[list[Any], Any]:
+        where = where or self._where()
+        return [self._tensor(array, where) for array in batch.inputs], self._target(batch.targets, where)
+
+    def _tensor(self, array: Array, where: tuple[Any, Any]) -> Any:
         import torch
 
-        tensor = torch.from_numpy(np.ascontiguousarray(array)).to(self.live.device)
-        return tensor.to(self.live.floating()) if tensor.is_floating_point() else tensor.long()
+        device, floating = where
+        array = np.ascontiguousarray(array)
+        if device.type == "cpu" and not array.flags.writeable:  # a layer may work in place
+            array = array.copy()
+        tensor = torch.from_numpy(array).to(device)
+        return tensor.to(floating) if tensor.is_floating_point() else tensor.long()
 
-    def _target(self, targets: Array) -> Any:
+    def _target(self, targets: Array, where: tuple[Any, Any]) -> Any:
         if self._numbers and targets.dtype.kind in "iub":
             targets = targets.astype(np.float32)
-        return self._tensor(targets)
+        return self._tensor(targets, where)
 
     def _step(self, inputs: Sequence[Any], target: Any) -> Any:
         loss, _ = self._backward(inputs, target)
@@ -194,13 +204,15 @@ class TorchTraining(TrainableNetwork):
         import torch
 
         with torch.no_grad(), self._autocast():
-            return _array(_first(self.module(*(self._tensor(array) for array in inputs))))
+            where = self._where()
+            return _array(_first(self.module(*(self._tensor(array, where) for array in inputs))))
 
     def loss_of(self, answers: Array, targets: Array) -> float:
         import torch
 
         with torch.no_grad():
-            return float(self._loss(self._tensor(answers), self._target(targets)))
+            where = self._where()
+            return float(self._loss(self._tensor(answers, where), self._target(targets, where)))
 
     def settings(self) -> dict[str, Setting]:
         return settings(self)
