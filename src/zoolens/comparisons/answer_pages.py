@@ -267,6 +267,11 @@ def _sort_key(ours: Signature, theirs: Signature | None, agreement: Floats | Non
     if order is AnswerOrder.DISAGREEMENT and theirs is not None and agreement is not None:
         # An agreement of 0 comes before one of 1; among equals, scores (at most 1) decide.
         return np.asarray(2 * agreement - np.nan_to_num(np.minimum(_confidence(ours), _confidence(theirs))))
+    if order is AnswerOrder.LOSS and not ours.labelled:
+        raise ZoolensError(
+            "The data have no labels: nobody knows which probability the right answers got.",
+            hint="Sort by confidence or by index.",
+        )
     key = {
         AnswerOrder.SUREST: lambda: -_confidence(ours),
         AnswerOrder.LEAST_SURE: lambda: _confidence(ours),

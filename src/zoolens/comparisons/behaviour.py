@@ -184,7 +184,7 @@ def check_paired(a: Signature, b: Signature) -> None:
     same_data = a.run.dataset.fingerprint == b.run.dataset.fingerprint
     if not same_data or not len(a) or not np.array_equal(a.labels, b.labels):
         raise ZoolensError(
-            f"{a.run.ref} and {b.run.ref} were not run on the same inputs.",
+            f"Run {a.run.id[:8]} ({a.run.ref}) and run {b.run.id[:8]} ({b.run.ref}) are not about the same inputs.",
             hint="Evaluate both on the same data, --limit and --seed.",
         )
 

@@ -95,11 +95,12 @@ def test_what_cannot_be_told_is_said(store, runs):
     with pytest.raises(ZoolensError, match="does"):
         page_of_answers(reader, run, vectors)
     elsewhere = write_run(store, "elsewhere", OURS, LABELS, dataset="letters")
-    with pytest.raises(ZoolensError, match="same inputs"):
+    with pytest.raises(ZoolensError, match=f"Run {run.id[:8]} .* and run {elsewhere.id[:8]} .* same inputs"):
         page_of_answers(reader, run, elsewhere)
     unlabelled = write_run(store, "unlabelled", class_columns(OURS, LABELS), [-1] * 5)
-    with pytest.raises(ZoolensError, match="no labels"):
-        page_of_answers(reader, unlabelled, shown=AnswersShown.RIGHT)
+    for asked in ({"shown": AnswersShown.RIGHT}, {"order": AnswerOrder.LOSS}):
+        with pytest.raises(ZoolensError, match="no labels"):
+            page_of_answers(reader, unlabelled, **asked)
     unfinished = write_run(store, "unfinished", OURS, LABELS, done=False)
     with pytest.raises(ZoolensError, match="no finished predictions"):
         page_of_answers(reader, unfinished)

@@ -94,5 +94,5 @@ def test_runs_on_other_inputs_cannot_be_paired(store):
 def test_answers_to_inputs_in_another_order_are_not_paired(store):
     runs = [write_run(store, name, one_hot(LABELS), LABELS) for name in "ab"]
     a, b = (signature_of(store, run) for run in runs)
-    with pytest.raises(ZoolensError, match="not run on the same inputs"):
+    with pytest.raises(ZoolensError, match="not about the same inputs"):
         agreement_of(a, replace(b, labels=b.labels[::-1]), Compatibility())

@@ -163,11 +163,16 @@ def facts_of(data: Mapping[str, Any], before: str = "") -> list[Fact]:
         if isinstance(value, Mapping):
             facts += facts_of(value, f"{before}{name} ")
         elif value not in (None, "", [], ()):
-            words = ", ".join(map(str, value[:_MOST_WORDS])) if isinstance(value, list | tuple) else str(value)
+            words = _listed(value) if isinstance(value, list | tuple) else str(value)
             facts.append(Fact(name=f"{before}{name}", value=words))
         if len(facts) >= MOST_ROWS:
             break
     return facts[:MOST_ROWS]
+
+
+def _listed(values: Sequence[Any]) -> str:
+    words = ", ".join(map(str, values[:_MOST_WORDS]))
+    return words if len(values) <= _MOST_WORDS else f"{words}, … ({len(values):,} in all)"
 
 
 # --- everything that it found

@@ -20,6 +20,7 @@ from zoolens.measure.reliability import reliability_of
 from zoolens.present.figures import with_interval
 from zoolens.store.records import DISTURBED, DatasetRecord, ModelRecord, Observation, StackRecord
 from zoolens.ui.endpoint import PREFIX
+from zoolens.ui.resources.run import facts_of
 from zoolens.ui.test_app import client, home, measured
 
 __all__ = ["client", "home"]  # fixtures
@@ -196,3 +197,10 @@ def test_inputs_come_with_pictures_by_the_place_alone(home, client):
     refused = ask.get(f"{PREFIX}/runs/{other.id}/inputs/3")
     assert refused.status_code == 409
     assert "--allow" in refused.json()["error"]
+
+
+def test_a_list_that_is_cut_says_how_long_it_is():
+    short, long = facts_of({"short": [1, 2], "more": {"long": list(range(60))}})
+    assert (short.name, short.value) == ("short", "1, 2")
+    assert long.name == "more long"
+    assert long.value.endswith("48, 49, … (60 in all)")
