@@ -1,7 +1,8 @@
 """Property tests draw the same examples every time, so that a passing change passes again;
 `pytest --hypothesis-profile search` draws new ones.
 
-The slowest files come first, so that two processes (`make test`) end at the same time.
+The slowest files come first, so that two processes (`make test`) end at the same time. Folders whose tests share
+training processes or a browser are one piece of work, so that only one of the two starts them.
 
 JAX keeps what it compiled for all processes of a run: most tests train the same few networks. It compiles them without
 most optimisations, since each is used for a few steps only.
@@ -9,8 +10,8 @@ most optimisations, since each is used for a few steps only.
 Numpy computes in one thread: on matrices of a few hundred rows a second one takes more than it gives, and where two
 processes share two cores its waiting takes CPU from the other (a file of Gaussian processes 25 → 9 s of CPU).
 
-Threads of OpenMP, which torch has, sleep while they wait for each other: by default they ask again and again, which takes
-CPU from whatever else runs on the same cores (a file of torch's trainers beside other work: 71 → 33 s of CPU).
+Threads of OpenMP, which torch has, sleep while they wait for each other: by default they ask again and again, which
+takes CPU from whatever else runs on the same cores (a file of torch's trainers beside other work: 71 → 33 s of CPU).
 
 Python looks for cycles less often: what frameworks and thousands of collected tests make lives to the end, and to
 search it at every 700 objects took a twentieth of the time of the tests that run in these processes.
@@ -43,10 +44,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 gc.set_threshold(10_000)
 
+TOGETHER = ("src/zoolens/crosstrain/", "tests/ui/")
 SLOWEST = (
-    "src/zoolens/crosstrain/training/trainers/test_keras.py",
-    "src/zoolens/crosstrain/training/diff/test_static_diff.py",
-    "src/zoolens/crosstrain/training/lockstep/test_comparison.py",
+    TOGETHER[0],
     "tests/test_crosstrain.py",
     "tests/test_hostile.py",
     "tests/test_readme.py",
@@ -55,10 +55,8 @@ SLOWEST = (
     "src/zoolens/audit/doctor/test_damaged.py",
     "src/zoolens/audit/doctor/test_doctor.py",
     "src/zoolens/runtimes/test_environments_network.py",
-    "src/zoolens/crosstrain/study/explanation/test_explain.py",
-    "src/zoolens/crosstrain/training/trainers/test_torch.py",
-    "src/zoolens/crosstrain/training/trainers/test_keras_building.py",
     "tests/test_fanout.py",
+    TOGETHER[1],
     "tests/test_docs_python.py",  # not beside test_readme.py: one would wait until the demo has run for the other
 )
 
@@ -103,8 +101,24 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    places = {Path(__file__).parent / name: place for place, name in enumerate(SLOWEST)}
-    items.sort(key=lambda item: places.get(item.path, len(places)))
+    def place(item):
+        return next((place for place, name in enumerate(SLOWEST) if item.nodeid.startswith(name)), len(SLOWEST))
+
+    items.sort(key=place)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """As `--dist loadfile`, but that each folder of TOGETHER is like one file."""
+    if config.getvalue("dist") != "loadfile":
+        return None
+    from xdist.scheduler import LoadFileScheduling
+
+    class FilesAndFolders(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            return next((folder for folder in TOGETHER if nodeid.startswith(folder)), super()._split_scope(nodeid))
+
+    return FilesAndFolders(config, log)
 
 
 def pytest_collection_finish():
