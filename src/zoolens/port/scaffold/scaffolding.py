@@ -93,7 +93,8 @@ def _path(side: str | Any, to: str, out: Path | None) -> Path:
         raise ZoolensError("A draft of a live network needs a file to be written to.", hint="Give out=Path(…).")
     name = SideName.parse(side)
     stem = Path(name.code).stem if name.code.endswith(".py") else name.code.rpartition(".")[2]
-    return Path(f"{layer_name([stem, name.function, to])}.py")
+    function = [] if name.function == FUNCTION else [name.function]
+    return Path(f"{layer_name([stem, *function, to])}.py")
 
 
 def _check_files(path: Path, weights: Path | None, to: str, *, force: bool) -> None:

@@ -13,10 +13,9 @@ from zoolens.port.words import check_data, check_lines, moved_data
 def scaffold_lines(made: Scaffold, *, everything: bool = False) -> list[str]:
     """What was written, what is left to do, and whether the draft answers like its source."""
     draft = made.draft
-    lines = [
-        f"{made.path}:{FUNCTION} is a draft of {made.source} for {draft.framework}: {plural(draft.lines, 'line')}, "
-        f"{plural(draft.blocks, 'block')} that it has several times."
-    ]
+    blocks = f", of which {plural(draft.blocks, 'block')} that it repeats are written once" if draft.blocks else ""
+    size = f"{plural(draft.lines, 'line')}{blocks}"
+    lines = [f"{made.path}:{FUNCTION} is a draft of {made.source} for {draft.framework}: {size}."]
     lines += list(draft.notes)
     if draft.todos:
         lines += ["", f"{plural(len(draft.todos), 'layer')} could not be written:"]
