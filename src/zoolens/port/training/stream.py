@@ -162,18 +162,23 @@ class RecordedStream(BatchSource):
 
     @cached_property
     def _memory(self) -> Array:
-        return np.memmap(self.folder / ARRAYS, np.uint8, "r")
+        """All bytes, read-only. A plain array: slices of numpy's memmap are slow to make."""
+        return np.memmap(self.folder / ARRAYS, np.uint8, "r").view(np.ndarray)
 
-    def _arrays(self, block: Block) -> Iterator[Array]:
-        """The arrays of a block in the order of the recording: read-only views."""
+    @cached_property
+    def _layout(self) -> list[tuple[tuple[int, ...], Any, int]]:
+        """Of each array of a block: the shape and type of a sample, and its bytes."""
         about = self.about
         shapes = [given.recorded_shape for given in about.inputs] + [about.targets.shape]
-        types = [np.float32 if given.kind == "float" else np.int64 for given in about.inputs]
-        for shape, kind, offset, width in zip(
-            shapes, [*types, np.dtype(about.targets.dtype)], block.offsets, about.itemsizes, strict=True
-        ):
-            memory = self._memory[offset : offset + width * block.samples]
-            yield memory.view(np.ndarray).view(kind).reshape(block.samples, *shape)
+        types = ["float32" if given.kind == "float" else "int64" for given in about.inputs] + [about.targets.dtype]
+        return list(zip(shapes, map(np.dtype, types), about.itemsizes, strict=True))
+
+    def _arrays(self, block: Block) -> list[Array]:
+        """The arrays of a block in the order of the recording: read-only views."""
+        return [
+            self._memory[offset : offset + width * block.samples].view(kind).reshape(block.samples, *shape)
+            for offset, (shape, kind, width) in zip(block.offsets, self._layout, strict=True)
+        ]
 
     def _batch(self, number: int) -> Batch:
         *inputs, targets = self._arrays(self.about.blocks[number])
