@@ -11,15 +11,18 @@ Array = NDArray[Any]
 
 ONE_ROUNDING: Final = 2.0**-24  # relative, of float32: no floor lies below it
 ROUNDINGS: Final = 16  # by so many are numbers disturbed where a floor is measured
+COARSE_ROUNDINGS: Final = 2  # of float16 and bfloat16, whose sums are kept in float32
 FACTOR: Final = 4.0  # a floor is so many times the farthest that disturbed computations got
 
 # Bits of the fraction that each precision keeps; float32 has 23.
 FRACTION_BITS: Final = {"bfloat16": 7, "float16": 10, "tf32": 10}
 
 
-def disturbed(array: Array, generator: np.random.Generator) -> Array:
-    """Every number by up to `ROUNDINGS` roundings of float32, up or down."""
+def disturbed(array: Array, generator: np.random.Generator, precision: str = "float32") -> Array:
+    """Every number by up to `ROUNDINGS` roundings of float32, up or down, or `COARSE_ROUNDINGS` of a coarser type."""
     size = 2 * ROUNDINGS * ONE_ROUNDING
+    if precision in FRACTION_BITS:
+        size = 2 * COARSE_ROUNDINGS * 2.0 ** -(FRACTION_BITS[precision] + 1)
     return np.asarray(array * (1 + size * generator.uniform(-1, 1, array.shape))).astype(np.float32)
 
 

@@ -62,8 +62,8 @@ class Agreement:
 
     @property
     def agree(self) -> bool | None:
-        """None where it cannot be told: the floor is as large as the answers, or a side is random."""
-        if self.random:
+        """None where it cannot be told: the floor is as large as the answers, a side is random, or not finite."""
+        if self.random or self.why == "not finite":
             return None
         verdict = Deviation(self.error, self.why).verdict(self.floor)  # type: ignore[arg-type]
         return None if verdict == "blind" else verdict == "within"
@@ -105,11 +105,27 @@ def agreement(
     apart = [_apart(x, y) for x, y in zip(*answers, strict=True)]
     number = max(range(len(fed)), key=lambda place: apart[place].error)
     worst = apart[number]
-    floor = _floor(a, fed, answers[0], weights)
+    floor = _floor(a, fed, answers[0], weights, _coarsest(a, b))
+    if worst.why == "not finite":
+        finite = [all(np.isfinite(array).all() for array in given[number]) for given in answers]
+        why = worst.why if not any(finite) else f"not finite in {'AB'[finite.index(False)]} alone"
+        return Agreement(worst.error, floor, why, layers=_not_finite(a, weights), random=random, inputs=len(fed))
     if not layers or worst.verdict(floor) == "within" or random:
         return Agreement(worst.error, floor, worst.why, random=random, inputs=len(fed))
     found = Agreement(worst.error, floor, worst.why, inputs=len(fed))
     return _with_layers(found, (a, b), diff, fed[number], (answers[0][number], answers[1][number]))
+
+
+def _not_finite(side: Side, weights: Mapping[str, Array]) -> str:
+    """Which weights are to blame, if any."""
+    names = [name for name, values in weights.items() if not np.isfinite(values).all()]
+    more = f" and {len(names) - 4} more" if len(names) > 4 else ""
+    return f"{side.text} has weights that are not finite: {', '.join(names[:4])}{more}." if names else ""
+
+
+def _coarsest(a: Side, b: Side) -> str:
+    """The type whose roundings both sides' answers have: that of float32, unless one computes in a shorter one."""
+    return next((kind for kind in ("bfloat16", "float16") if kind in a.dtype or kind in b.dtype), "float32")
 
 
 def _equal(one: Sequence[Array], other: Sequence[Array]) -> bool:
@@ -132,13 +148,17 @@ def _facing(array: Array, wanted: tuple[int, ...]) -> Array:
 
 
 def _floor(
-    side: Side, fed: Sequence[Sequence[Array]], answers: Sequence[Sequence[Array]], weights: Mapping[str, Array]
+    side: Side,
+    fed: Sequence[Sequence[Array]],
+    answers: Sequence[Sequence[Array]],
+    weights: Mapping[str, Array],
+    precision: str,
 ) -> float:
     farthest = ONE_ROUNDING
     try:
         for run in range(RUNS):
             generator = np.random.default_rng(run)
-            side.assign({name: disturbed(values, generator) for name, values in weights.items()})
+            side.assign({name: disturbed(values, generator, precision) for name, values in weights.items()})
             moved = [_apart(exact, side.run(inputs)) for inputs, exact in zip(fed, answers, strict=True)]
             farthest = max(farthest, *(each.error for each in moved))
     finally:

@@ -137,7 +137,7 @@ class _Codes:
             if not same_structure(graph, coded):
                 raise ModelError(
                     f"{graph.name} computes in another way when its weights are others: it has no one structure.",
-                    hint="Remove control flow that depends on numbers.",
+                    hint="Remove control flow that depends on numbers or on chance.",
                 )
             self._graphs.append(coded)
             if largest < factor * base:

@@ -96,7 +96,9 @@ def agreement_lines(agreement: Agreement) -> list[str]:
             lines.append(f"They part by more than rounding first at {_parting(agreement.beyond)}.")
     elif agreement.compared:
         lines.append(f"No aligned layer parts: {plural(agreement.compared, 'pair')} were computed in float64.")
-    if agreement.layers:
+    if agreement.layers and agreement.why.startswith("not finite"):
+        lines.append(agreement.layers)
+    elif agreement.layers:
         lines.append(f"Layers were not compared one by one: {agreement.layers}")
     return lines
 
@@ -113,7 +115,9 @@ def _outputs(agreement: Agreement) -> str:
     if agreement.why == "shape":
         return "With the same weights and input, the outputs have other shapes."
     if agreement.why == "not finite":
-        return "With the same weights and input, an output is not finite."
+        return "With the same weights and input, an output is not finite, so that nothing can be told from the outputs."
+    if agreement.why.startswith("not finite in"):
+        return f"With the same weights and input, the outputs differ: they are {agreement.why}."
     figures = f"{agreement.error:.1e} apart; rounding alone moves them by up to {agreement.floor:.1e}"
     words = {True: "the outputs agree", False: "the outputs differ", None: "nothing can be told from the outputs"}
     tried = f"on {plural(agreement.inputs, 'input')}, "

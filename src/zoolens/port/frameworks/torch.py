@@ -67,7 +67,7 @@ class TorchNetwork(LiveNetwork):
 
         zeros = [torch.tensor(array) for array in self._zeros()]
         fed = [tensor.to(self.floating()) if tensor.is_floating_point() else tensor for tensor in zeros]
-        with self._on_cpu():
+        with self._on_cpu(), _outputs_by_name(self.module):
             return graph_of_module(self.module, fed, self._name, weights=True)
 
     @contextmanager
@@ -83,10 +83,12 @@ class TorchNetwork(LiveNetwork):
     def _call(self) -> None:
         """Run it once on zeros: an input that does not fit is told before anything else is done."""
         try:
-            self.run(self._zeros())
+            answers = self.run(self._zeros())
         except Exception as error:
             sizes = " and ".join("×".join(map(str, shape)) for shape in self._shapes)
             raise ModelError(f"{self._name} does not take inputs of {sizes}: {first_line(error)}") from error
+        if not answers:
+            raise ModelError(f"{self._name} answers without any tensor.", hint="Return the outputs from forward.")
 
     def _zeros(self) -> list[Array]:
         return [
@@ -106,7 +108,7 @@ class TorchNetwork(LiveNetwork):
         from zoolens.graph.importers.torch.trace import tensors_in
 
         fed = [torch.tensor(array).to(self.device) for array in inputs]
-        with torch.no_grad():
+        with torch.no_grad(), _outputs_by_name(self.module):
             answer = self.module(
                 *(tensor.to(self.floating()) if tensor.is_floating_point() else tensor for tensor in fed)
             )
@@ -164,6 +166,22 @@ class TorchNetwork(LiveNetwork):
         import torch
 
         torch.save(self.module.state_dict(), path)
+
+
+@contextmanager
+def _outputs_by_name(module: Any) -> Iterator[None]:
+    """Give the outputs of a plain dictionary in the order of their names, as Keras and JAX do."""
+
+    def ordered(_: Any, __: Any, answer: Any) -> Any:
+        return (
+            dict(sorted(answer.items())) if type(answer) is dict and all(isinstance(k, str) for k in answer) else None
+        )
+
+    hook = module.register_forward_hook(ordered)
+    try:
+        yield
+    finally:
+        hook.remove()
 
 
 def _dropouts(module: Any, call: Callable[[], Any]) -> Iterator[LayerFact]:

@@ -110,7 +110,7 @@ def drawn_tensors(module: Any) -> Iterator[Drawn]:
         both = (1, 1) if kind == "norm" else fans(tuple(layer.weight.shape))
         for role, tensor in zip(roles, (layer.weight, layer.bias), strict=True):
             if tensor is not None:
-                first = tensor.detach().reshape(-1)[:MAX_VALUES].numpy()
+                first = tensor.detach().reshape(-1)[:MAX_VALUES].float().numpy()  # numpy has no bfloat16
                 yield drawn(first, layer=path, kind=kind, role=role, fans=both)
 
 

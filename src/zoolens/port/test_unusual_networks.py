@@ -1,0 +1,94 @@
+"""Networks that are unusual but right, and networks that nothing can be told of: words, and no wrong answer."""
+
+import numpy as np
+import pytest
+
+from zoolens.errors import ModelError
+from zoolens.port.check import check
+from zoolens.port.words import check_lines
+
+torch = pytest.importorskip("torch")
+nn = torch.nn
+
+
+def base():
+    return nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3))
+
+
+class Answers(nn.Module):
+    """A network with two outputs, given as `form` puts them."""
+
+    def __init__(self, form):
+        super().__init__()
+        self.first, self.second, self.form = base(), nn.Linear(4, 2), form
+
+    def forward(self, x):
+        return self.form(self.first(x), self.second(x))
+
+
+@pytest.mark.parametrize("kind", [torch.float16, torch.bfloat16, torch.float64])
+def test_the_floor_of_another_type_is_that_of_the_coarser_one(kind):
+    for pair in ((base(), base().to(kind)), (base().to(kind), base())):
+        found = check(*pair, ["4"])
+        assert found.agreement.agree is True, found.agreement
+        assert [item.what for item in found.training] == ["type of the weights"]
+
+
+def test_outputs_of_a_dictionary_go_by_their_names():
+    a = Answers(lambda one, two: {"one": one, "two": two})
+    b = Answers(lambda one, two: {"two": two, "one": one})
+    assert check(a, b, ["4"]).same
+    assert check(a, Answers(lambda one, two: (one, two)), ["4"]).same
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_weights_that_are_not_finite_are_named(number):
+    spoilt = base()
+    spoilt[0].weight.data[0, 0] = number
+    found = check(spoilt, base(), ["4"])
+    assert found.agreement.agree is None
+    text = "\n".join(check_lines(found))
+    assert "has weights that are not finite: 0.weight" in text
+    assert "other shapes" not in text
+    assert check(base(), spoilt, ["4"]).same  # its own weights are replaced by A's
+
+
+def test_a_network_that_alone_is_not_finite_differs():
+    class Divides(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = base()
+
+        def forward(self, x):
+            return self.inner(x) / 0.0
+
+    found = check(base(), Divides(), ["4"])
+    assert found.agreement.agree is False
+    assert "not finite in B alone" in "\n".join(check_lines(found))
+
+
+def test_a_network_in_training_mode_is_compared_in_evaluation_mode_and_stays_as_it_was():
+    made = [nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Dropout(0.5), nn.Linear(6, 3)) for _ in range(2)]
+    assert check(made[0].train(), made[1].eval(), ["4"]).same
+
+
+def test_a_network_without_an_answer_is_refused():
+    with pytest.raises(ModelError, match="answers without any tensor"):
+        check(Answers(lambda *_: None), base(), ["4"])
+
+
+def test_scales_without_a_partner_are_no_agreement():
+    """A scale of 1 that B has no place for: with fresh weights both would answer alike."""
+
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner, self.scale = base(), nn.Parameter(torch.ones(3))
+
+        def forward(self, x):
+            return self.inner(x) * self.scale.cumsum(0) / torch.arange(1, 4)  # of 1, and no layer that is known
+
+    found = check(Scaled(), base(), ["4"])
+    assert not found.map.lossless
+    assert found.agreement.agree is False
+    assert np.isfinite(found.agreement.error)
