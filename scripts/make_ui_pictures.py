@@ -5,6 +5,7 @@ Before it, so that there is something to see:
     zoolens demo
     zoolens trace demo:lenet-wide --runtime onnxruntime --runtime litert
     zoolens crosstrain import $ZOOLENS_ASSETS/crossedwires
+    zoolens serve service.yaml    # of docs/serve.md, with `zoolens load` against it
 
 and in the explorer (`zoolens ui`) an audit of two zoos, such as torchvision and keras with the architecture resnet50,
 and a job of the page *Diverge*. Pictures of what the store does not have are left out. It needs chromium and the
@@ -53,6 +54,8 @@ PICTURES = {
     "traces": Picture("#/traces/{trace}?tab=compare&with={other_trace}", "All differences"),
     "crosstrain": Picture("#/studies/{study}", "The whole space", dark=True),
     "live": Picture("#/live?with=demo:lenet-torch+in+litert&with=demo:lenet-int8&with=demo:mlp-small", "Waits"),
+    "services": Picture("#/services/{session}", "Events"),
+    "api": Picture("#/api", "/api/v1/models"),
     "jobs": Picture("#/jobs", "A job does what the command below it does"),
 }
 
@@ -71,6 +74,8 @@ async def names_of(page: Any, url: str) -> dict[str, str]:
     for name, path in (("audit", "/audits"), ("diverge", "/divergences")):
         done = [row["id"] for row in await rows(path) if row["state"] == "done"]
         names |= {name: done[0]} if done else {}
+    if sessions := await rows("/services"):
+        names["session"] = max(sessions, key=lambda row: row["requests"])["session"]
     if studies := await rows("/studies"):
         names["study"] = max(studies, key=lambda row: row["trials"])["name"]
     return names

@@ -1,5 +1,6 @@
 from zoolens.store.browsing import Activity
-from zoolens.ui.model_index import build
+from zoolens.ui.model_index import ModelRow, Models, build
+from zoolens.ui.resources.models import _search
 from zoolens.ui.zoo_listing import Listed
 from zoolens.zoos.base import Entry, Weights
 from zoolens.zoos.undescribed import undescribed
@@ -11,3 +12,20 @@ def test_weights_that_arrive_after_the_listing_are_seen(tmp_path):
     assert row.weights == "structure only"
     (tmp_path / "net.onnx").write_bytes(b"onnx")
     assert row.weights == "present"
+
+
+def test_licences_that_differ_only_in_case_are_one_facet():
+    licences = ("Apache-2.0", "apache-2.0", "Apache-2.0", "MIT", "")
+    rows = [
+        ModelRow(f"zoo:{place}@1", "zoo", str(place), "1", True, licence=text) for place, text in enumerate(licences)
+    ]
+    known = Models(Activity({}), Listed(), rows)
+    places, facets = _search(known, ((), ()))
+    (facet,) = (facet for facet in facets if facet.name == "licence")
+    assert len(places) == 5
+    assert {value.value: value.count for value in facet.values} == {"Apache-2.0": 3, "MIT": 1, "": 1}
+    places, facets = _search(known, ((), (("licence", frozenset({"APACHE-2.0"})),)))
+    (facet,) = (facet for facet in facets if facet.name == "licence")
+    assert places.tolist() == [0, 1, 2]
+    assert {value.value: value.count for value in facet.values} == {"APACHE-2.0": 3, "MIT": 1, "": 1}
+    assert _search(known, ((), (("licence", frozenset({"GPL"})),)))[0].tolist() == []

@@ -5,6 +5,7 @@ import pytest
 pytest.importorskip("starlette")
 
 from zoolens import plugins
+from zoolens.index.test_rowbuilder import claims
 from zoolens.store.records import DatasetRecord, ModelRecord, Observation, StackRecord
 from zoolens.store.store import open_store
 from zoolens.ui.endpoint import PREFIX
@@ -53,6 +54,16 @@ def test_all_rows_with_the_front(ask):
         ("zoo:worse@1", False),
     ]
     assert rows[0]["y"] == "90 % [80 %, 100 %]"
+
+
+def test_models_that_nobody_ran_are_counted_apart(home, ask):
+    claims(home, "zoo:claimed@1", top1={"value": 0.99, "unit": "fraction"}, params={"value": 9})
+    answer = ask("/choose").json()
+    assert (answer["rows"], answer["never_run"]) == (3, 1)
+    rows = ask("/choose/rows", x="params", y="accuracy").json()["rows"]
+    assert [(row["ref"], row["run"], row["measured"], row["front"]) for row in rows] == [
+        ("zoo:claimed@1", "", False, False)
+    ]
 
 
 def test_a_rectangle_and_an_order_choose_rows(ask):
