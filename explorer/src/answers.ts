@@ -864,7 +864,7 @@ export interface ServiceList {
   rows: (ServiceSession)[];
 }
 
-/** One time that a service was served. `state`: stopped, active (something was recorded within 90 seconds), or silent: it has no requests, or it ended without a word. `answering`: the model that answered at last. */
+/** One time that a service was served. `state`: stopped, active (something was recorded within 90 seconds), or silent: it has no requests, or it ended without a word. `answering`: the model that answered at last. `requests`: those that were answered; refused ones are not among them. */
 export interface ServiceSession {
   session: string;
   service: string;

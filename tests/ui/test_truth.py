@@ -133,7 +133,7 @@ def sessions_of_services(names):
         page, kept = f"#/services/{session['session']}", session["objective"]
         answered = sum(one["requests"] for one in session["answered"])
         switches = [event for event in session["events"] if event["kind"] == "switch"]
-        yield page, "", [f"{answered} requests", f"{len(switches)} switches"]
+        yield page, "", [f"{answered} answered requests", f"{len(switches)} switches"]
         yield (
             page,
             "",

@@ -117,7 +117,7 @@ const COLUMNS: Column<ServiceSession>[] = [
   { key: "begun", title: "Begun", cell: (row) => <Moment at={row.begun} /> },
   { key: "state", title: "State", cell: (row) => STATES[row.state] },
   { key: "answering", title: "Answered at last", cell: (row) => <bdi>{row.answering || "–"}</bdi> },
-  { key: "requests", title: "Requests", number: true, cell: (row) => row.requests.toLocaleString("en") },
+  { key: "requests", title: "Answered requests", number: true, cell: (row) => row.requests.toLocaleString("en") },
   { key: "switches", title: "Switches", number: true, cell: (row) => row.switches.toLocaleString("en") },
   { key: "in_time", title: "In time", number: true, cell: (row) => row.in_time || "–" },
 ];
@@ -148,7 +148,7 @@ function Session({ session }: { session: string }) {
       <div class="tiles" role="status">
         <Tile figure={STATES[summary.state]} title="state" kind={summary.state === "active" ? "good" : ""} />
         <Tile figure={summary.answering || "–"} title={summary.state === "active" ? "answers now" : "answered at last"} />
-        <Tile figure={summary.requests.toLocaleString("en")} title="requests" />
+        <Tile figure={summary.requests.toLocaleString("en")} title="answered requests" />
         <Tile figure={summary.switches.toLocaleString("en")} title="switches" />
         {summary.in_time && <Tile figure={summary.in_time} title="answered in time" />}
       </div>

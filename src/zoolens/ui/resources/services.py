@@ -38,7 +38,8 @@ class ServiceQuery(Query):
 
 class ServiceSession(Answer):
     """One time that a service was served. `state`: stopped, active (something was recorded within 90 seconds), or
-    silent: it has no requests, or it ended without a word. `answering`: the model that answered at last."""
+    silent: it has no requests, or it ended without a word. `answering`: the model that answered at last. `requests`:
+    those that were answered; refused ones are not among them."""
 
     session: str
     service: Shown
