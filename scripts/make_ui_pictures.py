@@ -75,7 +75,8 @@ async def names_of(page: Any, url: str) -> dict[str, str]:
         done = [row["id"] for row in await rows(path) if row["state"] == "done"]
         names |= {name: done[0]} if done else {}
     if sessions := await rows("/services"):
-        names["session"] = sessions[0]["session"]
+        whole = [row for row in sessions if row["state"] == "stopped"]
+        names["session"] = (whole or sessions)[0]["session"]
     if studies := await rows("/studies"):
         names["study"] = max(studies, key=lambda row: row["trials"])["name"]
     return names

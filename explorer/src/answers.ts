@@ -864,7 +864,7 @@ export interface ServiceList {
   rows: (ServiceSession)[];
 }
 
-/** One time that a service was served. `state`: stopped, active (something was recorded within 90 seconds), or silent: it has no requests, or it ended without a word. `answering`: the model that answered at last. `requests`: those that were answered; refused ones are not among them. */
+/** One time that a service was served. `state`: stopped, active (something was recorded within 90 seconds), or silent: it has no requests, or it ended without a word. `answering`: the model that answered at last. `requests`: those that were answered and counted, which happens once a minute and at the end; refused ones are not among them. null where none were counted yet. */
 export interface ServiceSession {
   session: string;
   service: string;
@@ -872,7 +872,7 @@ export interface ServiceSession {
   last: string;
   state: "active" | "silent" | "stopped";
   answering: string;
-  requests: number;
+  requests: number | null;
   switches: number;
   in_time: string;
 }

@@ -16,6 +16,12 @@ const STATES: Record<ServiceSession["state"], string> = {
   stopped: "Stopped",
 };
 
+/** Requests are counted once a minute and at the end: until then there may be more. */
+function counted({ requests, state }: ServiceSession): string {
+  if (requests === null) return "–";
+  return `${state === "stopped" ? "" : "≥ "}${requests.toLocaleString("en")}`;
+}
+
 export function ServicesPage({ rest }: { rest: string }) {
   return rest ? <Session session={rest} /> : <Sessions />;
 }
@@ -117,7 +123,7 @@ const COLUMNS: Column<ServiceSession>[] = [
   { key: "begun", title: "Begun", cell: (row) => <Moment at={row.begun} /> },
   { key: "state", title: "State", cell: (row) => STATES[row.state] },
   { key: "answering", title: "Answered at last", cell: (row) => <bdi>{row.answering || "–"}</bdi> },
-  { key: "requests", title: "Answered requests", number: true, cell: (row) => row.requests.toLocaleString("en") },
+  { key: "requests", title: "Answered requests", number: true, cell: (row) => counted(row) },
   { key: "switches", title: "Switches", number: true, cell: (row) => row.switches.toLocaleString("en") },
   { key: "in_time", title: "In time", number: true, cell: (row) => row.in_time || "–" },
 ];
@@ -148,7 +154,7 @@ function Session({ session }: { session: string }) {
       <div class="tiles" role="status">
         <Tile figure={STATES[summary.state]} title="state" kind={summary.state === "active" ? "good" : ""} />
         <Tile figure={summary.answering || "–"} title={summary.state === "active" ? "answers now" : "answered at last"} />
-        <Tile figure={summary.requests.toLocaleString("en")} title="answered requests" />
+        <Tile figure={counted(summary)} title={summary.requests === null ? "answered requests: not counted yet" : "answered requests"} />
         <Tile figure={summary.switches.toLocaleString("en")} title="switches" />
         {summary.in_time && <Tile figure={summary.in_time} title="answered in time" />}
       </div>

@@ -261,6 +261,11 @@ class Session:
         return Kept(requests, within, refused, last.bound, last.percentile, last.time)
 
     @property
+    def stopped(self) -> bool:
+        """Whether its end is known, so that everything was counted: counts are written once a minute and at the end."""
+        return any(event.kind is EventKind.STOP for event in self.events)
+
+    @property
     def answered(self) -> dict[tuple[str, str], int]:
         """Requests by model and runtime."""
         totals: dict[tuple[str, str], int] = {}

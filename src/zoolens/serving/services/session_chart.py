@@ -171,7 +171,7 @@ def session_chart(course: Course) -> Chart:
 def _subtitle(course: Course) -> str:
     answered = sum(sum(part.requests.values()) for part in course.stretches)
     switches = len(course.switches)
-    words = f"{answered:,.0f} requests answered, {switches:,} switch{'es' * (switches != 1)}"
+    words = f"{answered:,.0f} answered requests counted, {switches:,} switch{'es' * (switches != 1)}"
     return words + ("; too many to be marked" if switches > MOST_SWITCHES else "")
 
 
@@ -193,7 +193,7 @@ def _rates(course: Course) -> Spec:
                 )
             below += rate
         most = max(most, below)
-    names = list(course.models) or ["nobody answered"]
+    names = list(course.models) or ["no answers were counted"]
     columns = max(1, int(WIDTH / (LETTER * max(map(len, names)) + 60)))
     x, y = _x(course), quantity("y", 0, most * 1.1 or 1.0, axis("requests/s", tickCount=4))
     bars = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
 from zoolens.serving.services.events import Compared, Event, Kept, Session
@@ -40,7 +41,20 @@ def session_sentences(session: Session) -> list[str]:
     for row in _newest(session):
         by_model = sum(requests for (model, _), requests in session.answered.items() if model == row.model)
         sentences.append(_compared(row, by_model))
+    if not session.stopped:
+        sentences.append(_uncounted(session))
     return sentences
+
+
+def _uncounted(session: Session) -> str:
+    """What the counts of a session leave out whose end is not known."""
+    if not session.answers:
+        return "No requests were counted yet: they are counted once a minute and at the end, which is not known."
+    last = datetime.fromtimestamp(max(row.time for row in session.answers) / 1e9).astimezone()
+    return (
+        f"Requests after {last:%H:%M:%S} are not counted: they are counted once a minute and at the end, which is not "
+        "known."
+    )
 
 
 def _newest(session: Session) -> list[Compared]:

@@ -1,11 +1,14 @@
+import re
 import threading
 import time
+from dataclasses import replace
 
 import pytest
 
 from zoolens.errors import UnknownName
 from zoolens.serving.services.definition import Service
-from zoolens.serving.services.events import Answered, Compared, Event, EventLog, sessions
+from zoolens.serving.services.events import Answered, Compared, Event, EventKind, EventLog, Session, sessions
+from zoolens.serving.services.session_words import session_sentences
 from zoolens.store.series import append_series
 from zoolens.store.store import open_store
 
@@ -70,3 +73,16 @@ def test_a_disk_that_is_full_for_a_while_is_told_and_does_not_end_the_log(tmp_pa
         reasons = [event.reason for event in sessions(store, "a")[0].events]
     assert "It is kept." in reasons
     assert any("could not be written" in reason for reason in reasons)
+
+
+def test_a_session_without_an_end_says_what_its_counts_leave_out():
+    start, stop = Event(EventKind.START, "begun"), Event(EventKind.STOP, "ended")
+    counted = Answered("m", "onnxruntime", 7, 7, time=1_000_000_000)
+    begun = Session("digits", None, (start,), (), ())
+    assert session_sentences(begun) == [
+        "No requests were counted yet: they are counted once a minute and at the end, which is not known."
+    ]
+    first, second = session_sentences(replace(begun, answers=(counted,)))
+    assert first == "7 of 7 requests were answered by m in onnxruntime."
+    assert re.fullmatch(r"Requests after \d\d:\d\d:\d\d are not counted: .*", second)
+    assert session_sentences(replace(begun, events=(start, stop), answers=(counted,))) == [first]

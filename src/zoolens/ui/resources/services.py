@@ -39,7 +39,8 @@ class ServiceQuery(Query):
 class ServiceSession(Answer):
     """One time that a service was served. `state`: stopped, active (something was recorded within 90 seconds), or
     silent: it has no requests, or it ended without a word. `answering`: the model that answered at last. `requests`:
-    those that were answered; refused ones are not among them."""
+    those that were answered and counted, which happens once a minute and at the end; refused ones are not among them.
+    null where none were counted yet."""
 
     session: str
     service: Shown
@@ -47,7 +48,7 @@ class ServiceSession(Answer):
     last: datetime
     state: State
     answering: Shown
-    requests: int
+    requests: int | None
     switches: int
     in_time: str
 
@@ -191,14 +192,14 @@ def _summary(session: Session) -> ServiceSession:
         last=_moment(last),
         state=_state(session, last),
         answering=answering[-1] if answering else "",
-        requests=sum(session.answered.values()),
+        requests=sum(session.answered.values()) if session.answers or session.stopped else None,
         switches=sum(event.kind is EventKind.SWITCH for event in session.events),
         in_time=f"{kept.within / timed:.2%} within {kept.bound * 1e3:.4g} ms" if kept and timed else "",
     )
 
 
 def _state(session: Session, last: int) -> State:
-    if any(event.kind is EventKind.STOP for event in session.events):
+    if session.stopped:
         return "stopped"
     return "active" if time.time() - last / _SECOND < _ACTIVE else "silent"
 
