@@ -34,3 +34,18 @@ def net() -> keras.Model:
     x = layers.Dropout(0.5)(x)
     x = layers.Dense(10)(x)
     return keras.Model(image, x)
+
+
+def first_training() -> keras.Model:
+    """The first try, compiled with Keras' own Adam."""
+    model = first_try()
+    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return model
+
+
+def training() -> keras.Model:
+    """The same training as `torch_net.py:training`, with the epsilon that torch's Adam has."""
+    model = net()
+    optimizer = keras.optimizers.Adam(1e-3, epsilon=1e-8)
+    model.compile(optimizer, keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return model

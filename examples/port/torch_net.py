@@ -1,5 +1,6 @@
-"""The network that was ported: a few convolutions, a flattened map, two dense layers."""
+"""The network that was ported: a few convolutions, a flattened map, two dense layers; and how it is trained."""
 
+import torch
 from torch import nn
 
 
@@ -18,3 +19,9 @@ def net() -> nn.Module:
         nn.Dropout(0.5),
         nn.Linear(64, 10),
     )
+
+
+def training() -> tuple[nn.Module, torch.optim.Optimizer, nn.Module]:
+    """The network with what trains it: `zoolens port train` uses them as they are."""
+    network = net()
+    return network, torch.optim.Adam(network.parameters(), lr=1e-3), nn.CrossEntropyLoss()

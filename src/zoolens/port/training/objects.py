@@ -67,7 +67,21 @@ def sorted_objects(made: Any) -> TrainingObjects:
     if network is not made:
         return _with_others(network, made[1:])
     pair = function_and_parameters(made)
-    return TrainingObjects(made) if pair is None else _with_others(pair, made[1:] if is_module(made) else made[2:])
+    if pair is None:
+        return TrainingObjects(made)
+    _refuse_modules(made)
+    return _with_others(pair, made[2:])
+
+
+def _refuse_modules(made: tuple[Any, ...]) -> None:
+    """A module that holds its own arrays is read in evaluation mode: training that would leave out its dropout, and
+    would take the statistics of its norms for parameters."""
+    if is_module(made):
+        raise ModelError(
+            "A module of flax.nnx or Equinox that stands alone is read in evaluation mode, and cannot be trained here.",
+            hint="Return (function, parameters, optimizer, loss) with a function of the parameters and the inputs that "
+            "computes as in training, or a dictionary with train_apply.",
+        )
 
 
 def _from_names(made: Mapping[str, Any]) -> TrainingObjects:
@@ -80,6 +94,8 @@ def _from_names(made: Mapping[str, Any]) -> TrainingObjects:
     if "network" not in made:
         raise ModelError("The function returned a dictionary without a network.", hint='Add the key "network".')
     given = TrainingObjects(**made)
+    if framework_of(given.network) is None:
+        _refuse_modules(given.network if isinstance(given.network, tuple) and given.network else (given.network,))
     _check(given)
     return given
 

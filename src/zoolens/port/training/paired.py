@@ -65,6 +65,11 @@ class PairedTraining:
         """None: it cannot be told, since fewer than two seeds have both sides."""
         return None if self.noise is None else self.noise.beyond_noise
 
+    @property
+    def one_lost(self) -> bool:
+        """Whether, with the same seed, one side did not stay finite and the other did."""
+        return any(len({run.not_finite is None for run in found.runs}) == 2 for found in self.seeds)
+
 
 def train(
     a: str | Any,

@@ -26,14 +26,15 @@ def notes_of(
 ) -> Iterator[str]:
     """In the order of importance."""
     yield from _not_finite(seeds)
+    drops = any(told.get("dropout.rate") for told in settings)
     if shared:
-        yield from _starts(pair, seeds)
+        yield from _starts(pair, seeds, drops=drops)
     if equal_starts:
         yield (
             "A's function draws the same weights for every seed, so that the seeds differ in the order of the samples "
             "alone; give it an argument named seed, or leave the generators alone."
         )
-    if any(told.get("dropout.rate") for told in settings):
+    if drops:
         yield "Dropout draws other numbers on each side, so that no two steps are the same; averages may be."
     for letter, told in zip("AB", settings, strict=True):
         if told.get("schedule.name") not in (None, "none"):
@@ -61,14 +62,15 @@ def _not_finite(seeds: Sequence[SeedPair]) -> Iterator[str]:
             yield f"The loss or the answers of {letter} became no finite number ({places}); these seeds do not count."
 
 
-def _starts(pair: OpenPair, seeds: Sequence[SeedPair]) -> Iterator[str]:
+def _starts(pair: OpenPair, seeds: Sequence[SeedPair], *, drops: bool) -> Iterator[str]:
+    """With dropout the first losses say nothing: they depend on what was dropped."""
     neutral = [tensor.tensor for tensor in pair.map.only_b if tensor.neutral is not None]
     if neutral:
         yield f"{len(neutral)} tensors of B that A lacks begin with what changes nothing: {', '.join(neutral[:4])}."
     if pair.map.only_a:
         yield f"{len(pair.map.only_a)} tensors of A have no place in B, so that the two do not begin alike."
     first = [(found.runs[0].first_loss, found.runs[1].first_loss) for found in seeds]
-    if first and all(abs(ours - theirs) > 1e-3 * max(abs(ours), abs(theirs)) for ours, theirs in first):
+    if first and not drops and all(abs(ours - theirs) > 1e-3 * max(abs(ours), abs(theirs)) for ours, theirs in first):
         yield (
             f"Already the first step's loss differs ({first[0][0]:.6g} and {first[0][1]:.6g} with the first seed): the "
             "networks or the losses are not the same."

@@ -89,7 +89,7 @@ def _signed(estimate: Estimate) -> str:
 
 
 def _different(found: PairedTraining) -> list[str]:
-    lines = [] if found.same_structure else [f"The networks: {found.headline} (see zoolens port check)"]
+    lines = [] if found.same_structure else [f"Structure: {found.headline} See zoolens port check."]
     known = [one for one in found.differences if None not in (one.a, one.b)]
     unknown = [setting_words(one.name) for one in found.differences if None in (one.a, one.b)]
     lines += [f"Not compared, since one side does not tell: {', '.join(unknown)}."] if unknown else []
@@ -115,6 +115,7 @@ def paired_data(found: PairedTraining) -> dict[str, Any]:
         "seeds": [_seed_data(pair) for pair in found.seeds],
         "noise": noise,
         "beyond_noise": found.beyond_noise,
+        "one_lost": found.one_lost,
         "verdict": None if found.noise is None else verdict(found.noise),
         "settings": {"a": dict(found.settings[0]), "b": dict(found.settings[1])},
         "differences": [asdict(one) for one in found.differences],

@@ -136,6 +136,7 @@ def test_a_loss_that_is_no_number_is_said_and_does_not_count():
     found = train(sgd(), sgd(1e30), [SHAPE], seeds=1, **SMALL)
     assert found.seeds[0].runs[1].not_finite is not None
     assert found.noise is None
+    assert found.one_lost
     assert any("became no finite number" in note for note in found.notes)
 
 
