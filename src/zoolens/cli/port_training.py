@@ -109,8 +109,8 @@ def train_command(
     It may be interrupted: seeds that are done are kept in the store as trials of a study, and the same command goes on
     with the others, as long as your files, the data and the weights at the start are the same.
 
-    Exits with 0 if no difference beyond seed noise was found, 1 if there is one or one side alone did not stay finite, 2
-    if something cannot be trained.
+    Exits with 0 if no difference beyond seed noise was found, 1 if there is one or if one side alone did not stay
+    finite, 2 if something cannot be trained.
     """
     from zoolens.cli.bars import Bars
     from zoolens.port.training.paired import train
