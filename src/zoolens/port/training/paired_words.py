@@ -91,7 +91,7 @@ def _signed(estimate: Estimate) -> str:
 def _different(found: PairedTraining) -> list[str]:
     lines = [] if found.same_structure else [f"Structure: {found.headline} See zoolens port check."]
     known = [one for one in found.differences if None not in (one.a, one.b)]
-    unknown = [setting_words(one.name) for one in found.differences if None in (one.a, one.b)]
+    unknown = [setting_words(one.name).rstrip(",") for one in found.differences if None in (one.a, one.b)]
     lines += [f"Not compared, since one side does not tell: {', '.join(unknown)}."] if unknown else []
     if not known:
         return [*lines, "No other setting differs." if unknown else "No setting of the live objects differs."]
