@@ -174,21 +174,36 @@ def _with_layers(
     answers: tuple[Sequence[Array], Sequence[Array]],
 ) -> Agreement:
     computed: list[dict[str, Array]] = []
+    stopped = ""
     for side, answer in zip(sides, answers, strict=True):
         try:
             graph = side.canonical_graph()
-            values = dict(_values(graph, fed))
         except ModelError as error:
-            return replace(found, layers=f"{side.text} cannot be computed in float64: {error.message}")
+            return replace(found, layers=f"{side.text} cannot be read: {error.message}")
+        values, why = _values_as_far_as_possible(graph, fed)
+        computed.append(values)
+        if why:
+            stopped = stopped or f"{side.text} cannot be computed in float64 behind its first unknown layer: {why}"
+            continue
         moved = _apart([values[name] for name in graph.outputs], answer)
         if moved.verdict(max(found.floor, _LEAST_FLOOR)) == "beyond":
             sentence = f"our reading of {side.text} computes something else than it does, by {moved.error:.1e}."
             return replace(found, layers=sentence)
-        computed.append(values)
     pairs = list(_compared(diff, computed[0], computed[1]))
     first = next((parting for parting in pairs if parting.error > _EXACT), None)
     beyond = next((parting for parting in pairs if parting.error > max(found.floor, _EXACT)), None)
-    return replace(found, first=first, beyond=beyond, compared=len(pairs))
+    return replace(found, first=first, beyond=beyond, compared=len(pairs), layers=stopped)
+
+
+def _values_as_far_as_possible(graph: Graph, fed: Sequence[Array]) -> tuple[dict[str, Array], str]:
+    """The values of layers up to the first that nobody here can compute, and why that one cannot be; "" for none."""
+    values: dict[str, Array] = {}
+    try:
+        for name, value in _values(graph, fed):
+            values[name] = value  # noqa: PERF403 - what was computed before an error stays
+    except ModelError as error:
+        return values, error.message
+    return values, ""
 
 
 def _values(graph: Graph, fed: Sequence[Array]) -> Iterator[tuple[str, Array]]:

@@ -92,3 +92,52 @@ def test_scales_without_a_partner_are_no_agreement():
     assert not found.map.lossless
     assert found.agreement.agree is False
     assert np.isfinite(found.agreement.error)
+
+
+class Opaque(nn.Module):
+    """A layer that no importer knows."""
+
+    def __init__(self, shift):
+        super().__init__()
+        self.scale, self.shift = nn.Parameter(torch.rand(6) + 0.5), shift
+
+    def forward(self, x):
+        return torch.special.bessel_j1(x * self.scale) + self.shift
+
+
+def with_opaque(*, shift=0.0, slope=0.1):
+    return nn.Sequential(nn.Linear(4, 6), nn.LeakyReLU(slope), Opaque(shift), nn.Linear(6, 3))
+
+
+def test_unknown_layers_are_compared_by_name_and_their_tensors_move():
+    found = check(with_opaque(), with_opaque(), ["4"])
+    assert found.same
+    assert "unknown to us and compared by name only" in found.diff.headline
+
+
+def test_what_parts_before_an_unknown_layer_is_found_and_what_parts_behind_is_said_to():
+    before = check(with_opaque(), with_opaque(slope=0.3), ["4"])
+    assert before.agreement.first is not None
+    assert before.agreement.first.op == "leaky_relu"
+    behind = check(with_opaque(), with_opaque(shift=0.5), ["4"])
+    assert behind.agreement.first is None
+    assert behind.agreement.compared >= 2
+    text = "\n".join(check_lines(behind))
+    assert "No layer before an unknown one parts" in text
+    assert "bessel_j1" in text
+
+
+def test_tensors_that_only_a_shares_are_named():
+    class Twice(nn.Module):
+        def __init__(self, *, tied):
+            super().__init__()
+            self.a, self.b = nn.Linear(4, 4), nn.Linear(4, 4)
+            if tied:
+                self.b.weight = self.a.weight
+
+        def forward(self, x):
+            return self.b(torch.relu(self.a(x)))
+
+    found = check(Twice(tied=True), Twice(tied=False), ["4"])
+    assert found.agreement.agree is True
+    assert "Layers of A share a.weight; B has a tensor for each (a.weight, b.weight)" in "\n".join(check_lines(found))

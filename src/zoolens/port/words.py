@@ -52,6 +52,7 @@ def map_lines(map_: ParameterMap, *, everything: bool = False) -> list[str]:
         lines += [f"  {move.a.tensor} -> {move.b.tensor}: {move.how}" for move in map_.moves]
     else:
         lines += [f"  {count} {how}" for how, count in ways.most_common()]
+    lines += _shared_lines(map_)
     if map_.folds:
         shown = map_.folds if everything else map_.folds[:_SHOWN]
         lines.append(f"Biases of A before a norm, where B has none ({len(map_.folds)}):")
@@ -67,6 +68,19 @@ def map_lines(map_: ParameterMap, *, everything: bool = False) -> list[str]:
         if names:
             lines.append(f"{plural(len(names), 'tensor')} of {letter} that no output depends on: {_few(names)}.")
     return lines
+
+
+def _shared_lines(map_: ParameterMap) -> list[str]:
+    """Tensors that several layers of A share, where B has one for each."""
+    targets: dict[str, list[str]] = {}
+    for move in map_.moves:
+        if move.a.whole and move.b.tensor not in targets.setdefault(move.a.tensor, []):
+            targets[move.a.tensor].append(move.b.tensor)
+    return [
+        f"  Layers of A share {name}; B has a tensor for each ({_few(tuple(names))}), which training would move apart."
+        for name, names in targets.items()
+        if len(names) > 1
+    ]
 
 
 def _alone_lines(letter: str, tensors: tuple[Unmatched, ...], *, everything: bool) -> list[str]:
@@ -94,12 +108,18 @@ def agreement_lines(agreement: Agreement) -> list[str]:
         lines.append(f"They part first at {_parting(agreement.first)}.")
         if agreement.beyond is not None and agreement.beyond != agreement.first:
             lines.append(f"They part by more than rounding first at {_parting(agreement.beyond)}.")
+    elif agreement.compared and agreement.layers:
+        pairs = plural(agreement.compared, "pair")
+        lines.append(
+            f"No layer before an unknown one parts ({pairs} were computed in float64): they part in it or behind."
+        )
     elif agreement.compared:
         lines.append(f"No aligned layer parts: {plural(agreement.compared, 'pair')} were computed in float64.")
     if agreement.layers and agreement.why.startswith("not finite"):
         lines.append(agreement.layers)
     elif agreement.layers:
-        lines.append(f"Layers were not compared one by one: {agreement.layers}")
+        part = "compared only in part" if agreement.compared else "not compared one by one"
+        lines.append(f"Layers were {part}: {agreement.layers}")
     return lines
 
 

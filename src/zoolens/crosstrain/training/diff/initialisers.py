@@ -23,6 +23,9 @@ _CUT: Final = 2.0  # truncated normals end at two standard deviations
 _INSIDE: Final = 0.954499736104  # share of a normal within them
 _SHRUNK: Final = 0.879625661034  # standard deviation of what is left
 _ROUNDING: Final = 1e-5
+_STRAY: Final = 12.0  # times the median size: eight standard deviations of a normal
+_STRAYS: Final = 1e-5  # share of the numbers; at least one
+_MANY: Final = 1000
 
 # name -> variance that it gives, from fan in and fan out
 _VARIANCES: Final[Mapping[str, Callable[[int, int], float]]] = {
@@ -50,7 +53,7 @@ def drawn(
 ) -> Drawn:
     """What is kept of a tensor's values: enough to fit any of the formulas."""
     flat = values.reshape(-1)
-    flat = flat[:: -(-flat.size // MAX_VALUES)].astype(np.float64)
+    flat = _without_strays(flat[:: -(-flat.size // MAX_VALUES)].astype(np.float64))
     return Drawn(
         layer=layer,
         kind=kind,
@@ -63,6 +66,17 @@ def drawn(
         constant=float(flat[0]) if np.ptp(flat) == 0 else None,
         declared=declared,
     )
+
+
+def _without_strays(flat: NDArray[Any]) -> NDArray[Any]:
+    """Without the few numbers that lie far outside of all others.
+
+    Libraries draw a truncated normal by the inverse of the error function, which is infinite at the end of its range:
+    once in some ten million numbers the bound itself comes out, as far as a hundred standard deviations away.
+    """
+    near = np.abs(flat) <= _STRAY * np.median(np.abs(flat))
+    strays = flat.size - np.count_nonzero(near)
+    return flat[near] if 0 < strays <= max(1.0, flat.size * _STRAYS) and flat.size >= _MANY else flat
 
 
 def explained(tensors: Iterable[Drawn]) -> tuple[Initialiser, ...]:

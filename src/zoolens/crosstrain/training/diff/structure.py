@@ -28,6 +28,9 @@ _TOLD: Final = frozenset(
 )  # fmt: skip
 
 
+_FEW_RATES: Final = 3
+
+
 def aligned(diff: Diff, a: SideFacts, b: SideFacts) -> list[Pair]:
     """Weighted layers and windows beside each other; those without a partner beside None."""
     sides = [{layer.name: layer for layer in facts.layers if layer.op in WINDOWS | {*WEIGHTED}} for facts in (a, b)]
@@ -97,9 +100,16 @@ def _void(diff: Diff, op: str) -> str:
 def dropouts(a: SideFacts, b: SideFacts) -> Iterator[Finding]:
     sides = [[layer for layer in facts.layers if layer.op == "dropout"] for facts in (a, b)]
     rates = [[f"{layer.rate:g}" for layer in side if layer.rate is not None] for side in sides]
-    texts = [f"{plural(len(rate), 'layer')}, rate {tallied(rate)}" if rate else "none" for rate in rates]
+    texts = [f"{plural(len(rate), 'layer')}, {_rates(rate)}" if rate else "none" for rate in rates]
     where = "; ".join(named([layer.name for layer in side]) for side in sides if side)
     yield compared("dropout", "dropout layers", *texts, evidence=where, layers=max(map(len, sides)))
+
+
+def _rates(rates: list[str]) -> str:
+    """Each rate with its count, or only the ends of many, as of branches that are dropped more often with depth."""
+    if len(set(rates)) <= _FEW_RATES:
+        return f"rate {tallied(rates)}"
+    return f"rates from {min(rates, key=float)} to {max(rates, key=float)}"
 
 
 def strides(diff: Diff) -> Iterator[Finding]:

@@ -84,3 +84,10 @@ def test_large_tensors_are_sampled():
     one = drawn(values, layer="x", kind="dense", role="kernel", fans=(1_000_000, 3))
     assert one.count <= 1_000_000
     assert one.constant == 0
+
+
+def test_a_stray_number_does_not_change_the_scale():
+    values = np.random.default_rng(0).normal(0, 0.02, (300, 300)).astype(np.float32)
+    values[3, 4] = -2.0  # what drawing a truncated normal gives once in a while
+    [found] = explained([drawn(values, layer="x", kind="dense", role="kernel", fans=(300, 300))])
+    assert found.name == "normal with standard deviation 0.02 in every layer"
