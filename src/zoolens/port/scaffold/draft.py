@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from zoolens.crosstrain.training.diff.facts import LayerFact
+from zoolens.errors import ModelError
 from zoolens.graph.model import Graph
 from zoolens.graph.outline import outline
 from zoolens.port.scaffold import keras, keras_operations, keras_pools, torch, torch_operations
@@ -19,7 +20,7 @@ from zoolens.port.scaffold.plain_graph import PlainGraph, plain_graph
 from zoolens.port.scaffold.steps import Step
 from zoolens.port.scaffold.torch import TorchWriter
 from zoolens.port.scaffold.torch_file import torch_file
-from zoolens.port.scaffold.writer import SourceFacts, Todo, Writer
+from zoolens.port.scaffold.writer import CannotWrite, SourceFacts, Todo, Writer
 
 TARGETS: Final = ("keras", "torch")
 _CONTAINERS: Final = frozenset({"Sequential", "ModuleList", "ModuleDict"})
@@ -70,7 +71,11 @@ def _written(
     writer = _writer(to, plain.graph, source)
     writer.integers, writer.explicit = integers, explicit
     steps = writer.written()
-    steps, outputs = without_aliases(steps, writer.finished(plain.graph.outputs))
+    try:
+        finished = writer.finished(plain.graph.outputs)
+    except CannotWrite as error:
+        raise ModelError(f"No draft can return what the network returns: {error}.") from error
+    steps, outputs = without_aliases(steps, finished)
     return writer, _arranged(steps, outputs, plain, graph, source), outputs
 
 

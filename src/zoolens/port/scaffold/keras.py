@@ -24,9 +24,7 @@ class KerasWriter(Writer):
         self.orders: dict[str, Order] = {}
 
     def give_up(self, node: Node, function: str) -> None:
-        inputs = [self.operand(node, place) for place in range(len(node.inputs))]
-        for name in inputs:
-            self.orders.setdefault(name, straight(len(node.shape)))
+        inputs = self.known_operands(node)
         same = next((self.orders[name] for name in inputs if len(self.orders[name]) == len(node.shape)), None)
         self.orders[node.name] = same or straight(len(node.shape))
         self.add(node, f"{function}({', '.join(f'{{{place}}}' for place in range(len(inputs)))})", inputs)

@@ -60,7 +60,7 @@ def _split_norms(
     for node in nodes:
         inputs = tuple(made.get(name, name) for name in node.inputs)
         homes[node.name] = node.name
-        if node.get("norm") != "batch":
+        if node.get("norm") not in ("batch", "affine"):
             split.append(replace(node, inputs=inputs))
             continue
         norm = tuple(
@@ -73,11 +73,18 @@ def _split_norms(
         name = unused_name(f"{node.name}:norm", names)
         names.add(name)
         source = _owner(norm, origins) or f"{node.source}.norm"
-        epsilon = {"epsilon": node.get("epsilon", 0.0)}
-        split += [layer, Node(name, "batch_norm", (node.name,), node.shape, epsilon, norm, source)]
+        op, settings = _norm_op(node)
+        split += [layer, Node(name, op, (node.name,), node.shape, settings, norm, source)]
         homes[name] = node.name
         made[node.name] = name
     return split, homes, made
+
+
+def _norm_op(node: Node) -> tuple[str, dict[str, Value]]:
+    """What stands behind a layer that has a norm, or a scale and shift, merged into it."""
+    if node.get("norm") == "batch":
+        return "batch_norm", {"epsilon": node.get("epsilon", 0.0)}
+    return "affine", {"axis": len(node.shape) - 1 if node.op == "dense" else 1}
 
 
 def _owner(tensors: Iterable[Parameter], origins: Mapping[str, Origin]) -> str:

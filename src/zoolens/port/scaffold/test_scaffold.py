@@ -171,6 +171,16 @@ def attention(x, heads=2):
     return (scores.softmax(-1) @ v).transpose(1, 2).flatten(2)
 
 
+class LayerScale(nn.Module):
+    def __init__(self, conv):
+        super().__init__()
+        self.conv = conv
+        self.scale = nn.Parameter(torch.rand(4, 1, 1) + 0.5)
+
+    def forward(self, x):
+        return self.conv(x) * self.scale
+
+
 class Function(nn.Module):
     def __init__(self, function):
         super().__init__()
@@ -196,6 +206,8 @@ LAYERS = {
     "instance norm": nn.InstanceNorm2d(4, affine=True),
     "batch norm without parameters": nn.BatchNorm2d(4, affine=False),
     "prelu": nn.PReLU(4),
+    "scaled channels": LayerScale(nn.Conv2d(4, 4, 1)),
+    "fixed numbers": Function(lambda x: x * torch.arange(6.0)),
     "one slope": nn.PReLU(),
     "gelu of tanh": nn.GELU("tanh"),
     "hard swish": nn.Hardswish(),
@@ -225,5 +237,8 @@ LAYERS = {
 def test_layers_one_by_one(name, to):
     net = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), LAYERS[name])
     draft = drafted(net, to, "3x8x6")
+    if name == "fixed numbers":
+        assert ["fixed" in todo.why for todo in draft.todos] == [True]
+        return
     assert not draft.todos
     assert check(net, made(draft), ["3x8x6"]).agreement.agree is True

@@ -16,7 +16,7 @@ class TorchWriter(Writer):
     framework: ClassVar[str] = "torch"
 
     def give_up(self, node: Node, function: str) -> None:
-        inputs = self.operands(node)
+        inputs = self.known_operands(node)
         self.add(node, f"{function}({', '.join(f'{{{place}}}' for place in range(len(inputs)))})", inputs)
 
     def finished(self, outputs: Sequence[str]) -> list[str]:
@@ -30,7 +30,7 @@ class TorchWriter(Writer):
         maker = kind if kind in self.helpers else f"nn.{kind}"
         return self.add(node, "{layer}({0})", inputs, settings, maker=maker, label=more.pop("label", kind), **more)
 
-    def operand(self, node: Node, place: int = 0) -> str:
+    def operand(self, node: Node, place: int) -> str:
         self._tensor(self.graph.by_name[node.inputs[place]])
         return node.inputs[place]
 
@@ -88,7 +88,7 @@ def _symmetric(pads: Sequence[int]) -> bool:
 
 
 def _conv(writer: TorchWriter, node: Node) -> None:
-    rank, value = _rank(node), writer.operand(node)
+    rank, value = _rank(node), writer.operand(node, 0)
     pads = node.get("pads") or (0,) * (2 * rank)
     if not _symmetric(pads):
         value, pads = padded(writer, node, value, pads), (0,) * (2 * rank)
@@ -127,7 +127,7 @@ def _conv_transpose(writer: TorchWriter, node: Node) -> None:
         size(_window(node, "dilation", 1), "dilation", default=1),
         Setting("bias", node.parameter("bias") is not None, True),
     ]
-    writer.layer(node, f"ConvTranspose{rank}d", settings, [writer.operand(node)])
+    writer.layer(node, f"ConvTranspose{rank}d", settings, [writer.operand(node, 0)])
 
 
 def _dense(writer: TorchWriter, node: Node) -> None:
@@ -136,7 +136,7 @@ def _dense(writer: TorchWriter, node: Node) -> None:
         width(node.shape[-1], "out_features", positional=True),
         Setting("bias", node.parameter("bias") is not None, True),
     ]
-    writer.layer(node, "Linear", settings, [writer.operand(node)])
+    writer.layer(node, "Linear", settings, [writer.operand(node, 0)])
 
 
 def _batch_norm(writer: TorchWriter, node: Node) -> None:
@@ -150,7 +150,7 @@ def _batch_norm(writer: TorchWriter, node: Node) -> None:
         *kept,
         Setting("affine", affine, True),
     ]
-    writer.layer(node, f"BatchNorm{rank}d", settings, [writer.operand(node)], after=_frozen(affine, scale, shift))
+    writer.layer(node, f"BatchNorm{rank}d", settings, [writer.operand(node, 0)], after=_frozen(affine, scale, shift))
 
 
 def _frozen(affine: bool, scale: object, shift: object) -> tuple[str, ...]:
@@ -161,7 +161,7 @@ def _frozen(affine: bool, scale: object, shift: object) -> tuple[str, ...]:
 
 def _over_axes(kind: str) -> Callable[[TorchWriter, Node], None]:
     def handle(writer: TorchWriter, node: Node) -> None:
-        axes, rank, value = tuple(node.get("axes")), len(node.shape), writer.operand(node)
+        axes, rank, value = tuple(node.get("axes")), len(node.shape), writer.operand(node, 0)
         scale, shift = node.parameter("scale"), node.parameter("shift")
         if scale is None and shift is not None:
             raise CannotWrite(f"PyTorch's {kind} has no bias without a weight")
@@ -204,7 +204,7 @@ def _group_norm(writer: TorchWriter, node: Node) -> None:
         epsilon,
         Setting("affine", affine, True),
     ]
-    writer.layer(node, "GroupNorm", settings, [writer.operand(node)], after=_frozen(affine, scale, shift))
+    writer.layer(node, "GroupNorm", settings, [writer.operand(node, 0)], after=_frozen(affine, scale, shift))
 
 
 def _affine(writer: TorchWriter, node: Node) -> None:
@@ -219,7 +219,7 @@ def _affine(writer: TorchWriter, node: Node) -> None:
         Setting("scale", scale is not None, True),
         Setting("shift", shift is not None, False),
     ]
-    writer.layer(node, "ChannelScale", settings, [writer.operand(node)], is_leaf=True)
+    writer.layer(node, "ChannelScale", settings, [writer.operand(node, 0)], is_leaf=True)
 
 
 def _embedding(writer: TorchWriter, node: Node) -> None:
@@ -228,11 +228,11 @@ def _embedding(writer: TorchWriter, node: Node) -> None:
         raise CannotWrite("its table is computed")
     rows = Setting("num_embeddings", table.shape[0], positional=True)
     settings = [rows, width(table.shape[1], "embedding_dim", positional=True)]
-    writer.layer(node, "Embedding", settings, [writer.operand(node)])
+    writer.layer(node, "Embedding", settings, [writer.operand(node, 0)])
 
 
 def _max_pool(writer: TorchWriter, node: Node) -> None:
-    rank, value, pads = _rank(node), writer.operand(node), node.get("pads") or (0,) * (2 * _rank(node))
+    rank, value, pads = _rank(node), writer.operand(node, 0), node.get("pads") or (0,) * (2 * _rank(node))
     filled = node.get("pad_value")
     fits = _symmetric(pads) and all(2 * pad <= extent for pad, extent in zip(pads, node.get("kernel"), strict=False))
     if any(pads) and (filled is not None or not fits):
@@ -242,7 +242,7 @@ def _max_pool(writer: TorchWriter, node: Node) -> None:
 
 
 def _avg_pool(writer: TorchWriter, node: Node) -> None:
-    rank, value, pads = _rank(node), writer.operand(node), node.get("pads") or (0,) * (2 * _rank(node))
+    rank, value, pads = _rank(node), writer.operand(node, 0), node.get("pads") or (0,) * (2 * _rank(node))
     counted = bool(node.get("count_pad"))
     if not _symmetric(pads):
         if not counted:
@@ -265,7 +265,7 @@ def _pool(writer: TorchWriter, node: Node, kind: str, value: str, pads: Sequence
 def _adaptive(kind: str) -> Callable[[TorchWriter, Node], None]:
     def handle(writer: TorchWriter, node: Node) -> None:
         settings = [size(node.get("size"), "output_size", positional=True)]
-        writer.layer(node, f"Adaptive{kind}Pool{_rank(node)}d", settings, [writer.operand(node)])
+        writer.layer(node, f"Adaptive{kind}Pool{_rank(node)}d", settings, [writer.operand(node, 0)])
 
     return handle
 
@@ -275,7 +275,7 @@ def _global(function: str) -> Callable[[TorchWriter, Node], None]:
         rank = len(writer.graph.by_name[node.inputs[0]].shape)
         axes = Setting("dim", tuple(range(2, rank)))
         kept = ", keepdim=True" if len(node.shape) > 2 else ""
-        writer.add(node, f"{{0}}.{function}(dim={{dim}}{kept})", [writer.operand(node)], [axes], is_leaf=False)
+        writer.add(node, f"{{0}}.{function}(dim={{dim}}{kept})", [writer.operand(node, 0)], [axes], is_leaf=False)
 
     return handle
 
@@ -287,7 +287,7 @@ def _dropout(writer: TorchWriter, node: Node) -> None:
         kind = "DropBranch"
     else:
         kind = {3: "Dropout1d", 4: "Dropout2d", 5: "Dropout3d"}[len(node.shape)] if units == "channel" else "Dropout"
-    writer.layer(node, kind, [rate], [writer.operand(node)], is_leaf=True)
+    writer.layer(node, kind, [rate], [writer.operand(node, 0)], is_leaf=True)
 
 
 LAYERS: Final[dict[str, Callable[[TorchWriter, Node], None]]] = {

@@ -20,12 +20,12 @@ def _module(kind: str, *settings: Setting) -> Handler:
 
 
 def _activate(writer: TorchWriter, node: Node, kind: str, settings: Sequence[Setting]) -> None:
-    writer.layer(node, kind, settings, [writer.operand(node)], label=node.op)
+    writer.layer(node, kind, settings, [writer.operand(node, 0)], label=node.op)
 
 
 def _expression(pattern: str) -> Handler:
     def handle(writer: TorchWriter, node: Node) -> None:
-        writer.add(node, pattern, [writer.operand(node)])
+        writer.add(node, pattern, [writer.operand(node, 0)])
 
     return handle
 
@@ -42,7 +42,7 @@ def _hard_sigmoid(writer: TorchWriter, node: Node) -> None:
     if abs(alpha - 1 / 6) < 1e-6 and beta == 0.5:
         return _activate(writer, node, "Hardsigmoid", ())
     settings = [Setting("alpha", alpha), Setting("beta", beta)]
-    writer.add(node, "({0} * {alpha} + {beta}).clamp(0, 1)", [writer.operand(node)], settings)
+    writer.add(node, "({0} * {alpha} + {beta}).clamp(0, 1)", [writer.operand(node, 0)], settings)
     return None
 
 
@@ -57,20 +57,20 @@ def _clip(writer: TorchWriter, node: Node) -> None:
     bounds = [("min", node.get("low")), ("max", node.get("high"))]
     settings = [Setting(name, float(bound)) for name, bound in bounds if bound is not None]
     given = ", ".join(f"{setting.keyword}={{{setting.keyword}}}" for setting in settings)
-    writer.add(node, f"{{0}}.clamp({given})", [writer.operand(node)], settings)
+    writer.add(node, f"{{0}}.clamp({given})", [writer.operand(node, 0)], settings)
 
 
 def _prelu(writer: TorchWriter, node: Node) -> None:
     alpha = node.parameter("alpha")
     if alpha is None or alpha.size not in (1, node.shape[1]):
         raise CannotWrite("its slopes are not one for each channel")
-    writer.layer(node, "PReLU", [Setting("num_parameters", alpha.size, 1)], [writer.operand(node)])
+    writer.layer(node, "PReLU", [Setting("num_parameters", alpha.size, 1)], [writer.operand(node, 0)])
 
 
 def _softmax(writer: TorchWriter, node: Node) -> None:
     axis = node.get("axis")
     given = Setting("dim", -1 if axis == len(node.shape) - 1 else axis)
-    writer.layer(node, "Softmax" if node.op == "softmax" else "LogSoftmax", [given], [writer.operand(node)])
+    writer.layer(node, "Softmax" if node.op == "softmax" else "LogSoftmax", [given], [writer.operand(node, 0)])
 
 
 def _merge(writer: TorchWriter, node: Node) -> None:
@@ -84,7 +84,7 @@ def _merge(writer: TorchWriter, node: Node) -> None:
     pattern = f"{{0}} {sign} {{scalar}}" if sign else f"{{0}}.clamp({bound}={{scalar}})"
     if node.get("reverse") and sign:
         pattern = f"{{scalar}} {sign} {{0}}"
-    writer.add(node, pattern, [writer.operand(node)], [number])
+    writer.add(node, pattern, [writer.operand(node, 0)], [number])
 
 
 def _reduction(function: str) -> Handler:
@@ -94,7 +94,7 @@ def _reduction(function: str) -> Handler:
             raise CannotWrite("PyTorch multiplies along one axis")
         settings = [Setting("dim", by_axis(axes) if len(axes) == 1 else tuple(axes))]
         kept = ", keepdim=True" if node.get("keep") else ""
-        writer.add(node, f"{{0}}.{function}(dim={{dim}}{kept})", [writer.operand(node)], settings)
+        writer.add(node, f"{{0}}.{function}(dim={{dim}}{kept})", [writer.operand(node, 0)], settings)
 
     return handle
 
@@ -115,17 +115,17 @@ def _slice(writer: TorchWriter, node: Node) -> None:
     settings += [Setting("stop", stop, family="width")] if stop < extent else []
     stepped = f":{step}" if step != 1 else ""
     pattern = f"{{0}}[{':, ' * axis}{first}:{last}{stepped}]"
-    writer.add(node, pattern, [writer.operand(node)], settings)
+    writer.add(node, pattern, [writer.operand(node, 0)], settings)
 
 
 def _reshape(writer: TorchWriter, node: Node) -> None:
     shape = (-1, *node.shape[1:]) if -1 not in node.shape else node.shape
-    writer.add(node, "{0}.reshape({shape})", [writer.operand(node)], [Setting("shape", tuple(shape))])
+    writer.add(node, "{0}.reshape({shape})", [writer.operand(node, 0)], [Setting("shape", tuple(shape))])
 
 
 def _flatten(writer: TorchWriter, node: Node) -> None:
     """Behind a plain flatten the numbers are in PyTorch's order, and so are the inputs of a dense layer."""
-    order, value = str(node.get("order") or ""), writer.operand(node)
+    order, value = str(node.get("order") or ""), writer.operand(node, 0)
     before = writer.graph.by_name[node.inputs[0]].shape
     plain = "NC" + order.replace("N", "").replace("C", "")
     if order and order != plain and not _feeds_dense(writer, node) and max(before[2:], default=1) > 1:
@@ -145,12 +145,12 @@ def _feeds_dense(writer: TorchWriter, node: Node) -> bool:
 
 def _transpose(writer: TorchWriter, node: Node) -> None:
     settings = [Setting("dims", tuple(int(axis) for axis in node.get("perm")))]
-    writer.add(node, "{0}.permute({dims})", [writer.operand(node)], settings)
+    writer.add(node, "{0}.permute({dims})", [writer.operand(node, 0)], settings)
 
 
 def _expand(writer: TorchWriter, node: Node) -> None:
     shape = tuple(-1 if place == 0 else extent for place, extent in enumerate(node.shape))
-    writer.add(node, "{0}.expand({shape})", [writer.operand(node)], [Setting("shape", shape)])
+    writer.add(node, "{0}.expand({shape})", [writer.operand(node, 0)], [Setting("shape", shape)])
 
 
 def _matmul(writer: TorchWriter, node: Node) -> None:
@@ -174,7 +174,7 @@ def _attention(writer: TorchWriter, node: Node) -> None:
 
 
 def _pad(writer: TorchWriter, node: Node) -> None:
-    value, pads, rank, mode = writer.operand(node), node.get("pads"), len(node.shape), node.get("mode", "constant")
+    value, pads, rank, mode = writer.operand(node, 0), node.get("pads"), len(node.shape), node.get("mode", "constant")
     begins, ends = pads[:rank], pads[rank:]
     first = next((axis for axis in range(rank) if begins[axis] or ends[axis]), rank)
     filled = float(node.get("value", 0.0))
@@ -192,7 +192,7 @@ def _pad(writer: TorchWriter, node: Node) -> None:
 
 def _channel_shuffle(writer: TorchWriter, node: Node) -> None:
     settings = [Setting("groups", int(node.get("groups")), positional=True)]
-    writer.layer(node, "ChannelShuffle", settings, [writer.operand(node)])
+    writer.layer(node, "ChannelShuffle", settings, [writer.operand(node, 0)])
 
 
 def _resize(writer: TorchWriter, node: Node) -> None:
@@ -209,7 +209,7 @@ def _resize(writer: TorchWriter, node: Node) -> None:
     settings = [Setting("size", tuple(node.shape[2:])), Setting("mode", name)]
     corners = ", align_corners=True" if coordinates == "align_corners" else ""
     pattern = f"F.interpolate({{0}}, size={{size}}, mode={{mode}}{corners})"
-    writer.add(node, pattern, [writer.operand(node)], settings)
+    writer.add(node, pattern, [writer.operand(node, 0)], settings)
 
 
 def _l2_normalize(writer: TorchWriter, node: Node) -> None:
@@ -217,7 +217,7 @@ def _l2_normalize(writer: TorchWriter, node: Node) -> None:
     if len(axes) != 1:
         raise CannotWrite("PyTorch normalises along one axis")
     settings = [Setting("dim", int(axes[0])), Setting("eps", float(node.get("epsilon", 1e-12)))]
-    writer.add(node, "F.normalize({0}, dim={dim}, eps={eps})", [writer.operand(node)], settings)
+    writer.add(node, "F.normalize({0}, dim={dim}, eps={eps})", [writer.operand(node, 0)], settings)
 
 
 def _lrn(writer: TorchWriter, node: Node) -> None:
@@ -226,17 +226,17 @@ def _lrn(writer: TorchWriter, node: Node) -> None:
         Setting(keyword, float(f"{node.get(attribute, default):.6g}"), default)
         for keyword, attribute, default in (("alpha", "alpha", 1e-4), ("beta", "beta", 0.75), ("k", "bias", 1.0))
     ]
-    writer.layer(node, "LocalResponseNorm", settings, [writer.operand(node)])
+    writer.layer(node, "LocalResponseNorm", settings, [writer.operand(node, 0)])
 
 
 def _roll(writer: TorchWriter, node: Node) -> None:
     settings = [Setting("shifts", tuple(node.get("shifts"))), Setting("dims", tuple(node.get("axes")))]
-    writer.add(node, "torch.roll({0}, {shifts}, dims={dims})", [writer.operand(node)], settings)
+    writer.add(node, "torch.roll({0}, {shifts}, dims={dims})", [writer.operand(node, 0)], settings)
 
 
 def _tile(writer: TorchWriter, node: Node) -> None:
     settings = [Setting("repeats", tuple(node.get("repeats")))]
-    writer.add(node, "{0}.repeat({repeats})", [writer.operand(node)], settings)
+    writer.add(node, "{0}.repeat({repeats})", [writer.operand(node, 0)], settings)
 
 
 OPERATIONS: Final[dict[str, Handler]] = {

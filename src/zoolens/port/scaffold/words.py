@@ -13,7 +13,8 @@ from zoolens.port.words import check_data, check_lines, moved_data
 def scaffold_lines(made: Scaffold, *, everything: bool = False) -> list[str]:
     """What was written, what is left to do, and whether the draft answers like its source."""
     draft = made.draft
-    blocks = f", of which {plural(draft.blocks, 'block')} that it repeats are written once" if draft.blocks else ""
+    are = "is" if draft.blocks == 1 else "are"
+    blocks = f"; {plural(draft.blocks, 'repeated block')} {are} written once" if draft.blocks else ""
     size = f"{plural(draft.lines, 'line')}{blocks}"
     lines = [f"{made.path}:{FUNCTION} is a draft of {made.source} for {draft.framework}: {size}."]
     lines += list(draft.notes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -94,6 +95,18 @@ class Writer(ABC):
         self.give_up(node, name)
 
     # --- for handlers
+
+    @abstractmethod
+    def operand(self, node: Node, place: int) -> str:
+        """The variable of an input of a node."""
+
+    def known_operands(self, node: Node) -> list[str]:
+        """The variables of all inputs but those that cannot be written, such as fixed numbers."""
+        known = []
+        for place in range(len(node.inputs)):
+            with suppress(CannotWrite):
+                known.append(self.operand(node, place))
+        return known
 
     def path(self, node: Node, suffix: str = "") -> tuple[str, ...]:
         """What the source calls a node, in parts; `suffix` tells a layer that the draft puts before it."""
