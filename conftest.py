@@ -44,9 +44,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 gc.set_threshold(10_000)
 
-TOGETHER = ("src/zoolens/crosstrain/", "tests/ui/")
 SLOWEST = (
-    TOGETHER[0],
+    "src/zoolens/crosstrain/",
     "tests/test_crosstrain.py",
     "tests/test_hostile.py",
     "tests/test_readme.py",
@@ -56,9 +55,10 @@ SLOWEST = (
     "src/zoolens/audit/doctor/test_doctor.py",
     "src/zoolens/runtimes/test_environments_network.py",
     "tests/test_fanout.py",
-    TOGETHER[1],
+    "tests/ui/",
     "tests/test_docs_python.py",  # not beside test_readme.py: one would wait until the demo has run for the other
 )
+TOGETHER = tuple(name for name in SLOWEST if name.endswith("/"))
 
 
 IN_MEMORY = Path("/dev/shm")

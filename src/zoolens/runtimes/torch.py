@@ -28,7 +28,8 @@ from zoolens.runtimes.observing import Captured, CapturePoint, Profile, check_po
 from zoolens.runtimes.torchcapture import Observer, ScriptObserver, capture_points, observer_of, to_array
 from zoolens.runtimes.torchcuda import GraphedCall, Staging, check_cuda, cuda_facts, lent_float32, timed_call, uses_tf32
 from zoolens.runtimes.torchexport import check_export
-from zoolens.runtimes.torchprofile import Marks, marked_modules, marked_program, recorded_profiles
+from zoolens.runtimes.torchmarks import Marks, marked_modules, marked_program
+from zoolens.runtimes.torchprofile import recorded_profiles
 from zoolens.runtimes.torchscript import check_torchscript
 from zoolens.runtimes.torchweights import build_with_weights
 from zoolens.torchvision_shim import import_torchvision

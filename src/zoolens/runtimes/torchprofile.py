@@ -17,7 +17,7 @@ from __future__ import annotations
 import os
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -25,8 +25,8 @@ from zoolens.runtimes.base import quiet_stderr
 from zoolens.runtimes.calls import ObservedCall, observed_calls
 from zoolens.runtimes.observing import Level, OperatorTime, Profile
 from zoolens.runtimes.onednnlog import Log, Primitive, recorded_log
+from zoolens.runtimes.torchmarks import MARK, Mark, Marks
 
-_MARK: Final = "zoolens mark "
 _ONEDNN: Final = "oneDNN "  # before the name of each of its primitives
 _CALL: Final = "call"  # the kind of mark that is around a whole prediction
 _REORDERS: Final = ("nchwtonhwc", "nhwctonchw", "nchw2nhwc", "nhwc2nchw")  # in names of cuDNN's kernels, small letters
@@ -45,92 +45,6 @@ _OURS: Final = frozenset({"aten::lift_fresh"})  # what making a tensor of an arr
 _TRANSFERS: Final = {"Memcpy HtoD": "inputs to the device", "Memcpy DtoH": "answers to the host"}
 # Operators that choose an implementation and call it, although torch does not declare them as composite.
 _CHOOSERS: Final = frozenset({"aten::convolution", "aten::_convolution", "aten::_batch_norm_impl_index"})
-
-
-@dataclass
-class Mark:
-    """A part of a network while it ran once. `leaf`: it has no parts of its own."""
-
-    path: str
-    kind: str
-    leaf: bool
-    shapes: tuple[tuple[int, ...], ...] = ()
-    precision: str | None = None
-
-
-class Marks:
-    """The parts of a network that ran, in the order in which they began, as marks in kineto's timeline."""
-
-    def __init__(self, torch: Any) -> None:
-        self._torch = torch
-        self._all: list[Mark] = []
-        self._open: list[tuple[Mark, Any]] = []
-
-    def enter(self, path: str, kind: str, *, leaf: bool) -> None:
-        mark = Mark(path, kind, leaf)
-        span = self._torch._C._profiler._RecordFunctionFast(f"{_MARK}{len(self._all)}")
-        self._all.append(mark)
-        self._open.append((mark, span))
-        span.__enter__()
-
-    def leave(self, result: Any = None) -> None:
-        mark, span = self._open.pop()
-        span.__exit__(None, None, None)
-        tensors = [value for value in _listed(result) if isinstance(value, self._torch.Tensor)]
-        mark.shapes = tuple(tuple(int(extent) for extent in tensor.shape) for tensor in tensors)
-        if tensors:
-            mark.precision = str(tensors[0].dtype).removeprefix("torch.")
-
-    @contextmanager
-    def around(self, path: str, kind: str, *, leaf: bool) -> Iterator[None]:
-        self.enter(path, kind, leaf=leaf)
-        try:
-            yield
-        finally:
-            self.leave()
-
-    def of(self, name: str) -> Mark | None:
-        """The mark that an event of this name is, if it is one."""
-        number = name.removeprefix(_MARK) if name.startswith(_MARK) else ""
-        return self._all[int(number)] if number.isdigit() and int(number) < len(self._all) else None
-
-
-@contextmanager
-def marked_modules(module: Any, marks: Marks) -> Iterator[None]:
-    """While this is open, the modules below this one mark themselves when they run."""
-    with ExitStack() as hooks:
-        for path, part in module.named_modules():
-            if not path:
-                continue
-            kind, leaf = type(part).__name__, not part._modules
-
-            def before(_: Any, __: Any, path: str = path, kind: str = kind, leaf: bool = leaf) -> None:
-                marks.enter(path, kind, leaf=leaf)
-
-            def after(_: Any, __: Any, result: Any) -> None:
-                marks.leave(result)
-
-            hooks.callback(part.register_forward_pre_hook(before).remove)
-            hooks.callback(part.register_forward_hook(after, always_call=True).remove)
-        yield
-
-
-def marked_program(torch: Any, program: Any, marks: Marks) -> Callable[..., Any]:
-    """A call of an exported program that marks each of its nodes."""
-
-    class Marking(torch.fx.Interpreter):  # type: ignore[misc]
-        def run_node(self, node: Any) -> Any:
-            if not node.op.startswith("call_"):
-                return super().run_node(node)
-            marks.enter(node.name, str(node.target), leaf=True)
-            result = None
-            try:
-                result = super().run_node(node)
-            finally:
-                marks.leave(result)
-            return result
-
-    return Marking(program).run  # type: ignore[no-any-return]
 
 
 @dataclass
@@ -244,7 +158,7 @@ def _events(torch: Any, results: Any) -> tuple[list[_Span], list[_DeviceEvent]]:
             # Calls of the CUDA library are linked to an operator, and are counted apart from operators.
             number = -1 if event.linked_correlation_id() > 0 else event.correlation_id()
             host.append(_Span(name, start, start + event.duration_ns(), thread, number))
-        elif not event.name().startswith(_MARK) and not event.is_user_annotation():
+        elif not event.name().startswith(MARK) and not event.is_user_annotation():
             place = f"cuda:{event.device_index()}"
             link = event.linked_correlation_id()
             on_device.append(_DeviceEvent(event.name(), event.start_ns(), event.duration_ns(), place, link))
@@ -433,7 +347,7 @@ def _runs(operator: OperatorTime, moment: int) -> bool:
 
 
 def _is_operator(name: str) -> bool:
-    return not name.startswith(_MARK) and ("::" in name or name.startswith(_COMPILED))
+    return not name.startswith(MARK) and ("::" in name or name.startswith(_COMPILED))
 
 
 def _short(name: str) -> str:
@@ -484,9 +398,3 @@ def _precision_of(kernel: str, stored: str | None) -> str | None:
     if stored is None and ("bf16" in lowered or "bfloat16" in lowered):
         return "bfloat16"
     return stored
-
-
-def _listed(result: Any) -> list[Any]:
-    if isinstance(result, dict):
-        return list(result.values())
-    return list(result) if isinstance(result, tuple | list) else [result]
