@@ -92,12 +92,46 @@ def training_options(function: Any) -> Any:
 @click.command("train")
 @click.argument("sides", nargs=-1, required=True, metavar="A B | RECIPE.yaml")
 @training_options
+@click.option(
+    "--lockstep",
+    is_flag=True,
+    help="Compare the first steps instead: every quantity in the order of computation, the first departure, its cause.",
+)
+@click.option(
+    "--steps",
+    default="1,2,10",
+    show_default=True,
+    metavar="N,N,…",
+    help="Steps that --lockstep compares, counted from 1.",
+)
+@click.option(
+    "--explain",
+    is_flag=True,
+    help="Share the difference out among the settings that differ, by training with some of them switched.",
+)
+@click.option(
+    "--replicates",
+    type=click.IntRange(2),
+    default=4,
+    show_default=True,
+    help="Seeds of --explain, and as many fresh ones to verify it.",
+)
 @click.option("--no-keep", is_flag=True, help="Neither keep seeds that are done in the store nor look for them there.")
 @store_option("makes")
 @json_option
 @click.pass_context
 def train_command(
-    ctx: click.Context, /, sides: tuple[str, ...], no_keep: bool, store: str | None, as_json: bool, **given: Any
+    ctx: click.Context,
+    /,
+    sides: tuple[str, ...],
+    lockstep: bool,
+    steps: str,
+    explain: bool,
+    replicates: int,
+    no_keep: bool,
+    store: str | None,
+    as_json: bool,
+    **given: Any,
 ) -> None:
     """Train A and B side by side, and say whether they come out alike: my_torch.py:net my_keras.py:net --input 3x32x32.
 
@@ -109,16 +143,27 @@ def train_command(
     It may be interrupted: seeds that are done are kept in the store as trials of a study, and the same command goes on
     with the others, as long as your files, the data and the weights at the start are the same.
 
-    Exits with 0 if no difference beyond seed noise was found, 1 if there is one or if one side alone did not stay
-    finite, 2 if something cannot be trained.
+    With --lockstep both take the same first steps, and all that they compute is compared, layer by layer, to the first
+    departure beyond rounding; its cause is proved by switching it on B. With --explain the difference over whole
+    trainings is shared out among the settings that both sides can be given, and verified with fresh seeds.
+
+    Exits with 0 if no difference beyond seed noise (with --lockstep, beyond rounding) was found, 1 if there is one or
+    if one side alone did not stay finite, 2 if something cannot be trained.
     """
     from zoolens.cli.bars import Bars
+    from zoolens.cli.port_comparisons import explained, in_lockstep
     from zoolens.port.training.paired import train
     from zoolens.port.training.paired_words import paired_data, paired_lines
     from zoolens.store.store import open_store
 
     with trouble():
+        if lockstep and explain:
+            raise ZoolensError("--lockstep and --explain are two questions.", hint="Ask one after the other.")
         recipe = port_recipe(ctx, sides, {**given, "map": pairs_of(given["map"])})
+        if lockstep:
+            ctx.exit(in_lockstep(recipe, steps, as_json=as_json))
+        if explain:
+            ctx.exit(explained(recipe, replicates, as_json=as_json))
         with nullcontext() if no_keep else open_store(store) as opened, Bars(lines=True) as bars:
             found = train(recipe.a, recipe.b, recipe.input, **recipe.arguments(), store=opened, progress=bars)
     if as_json:

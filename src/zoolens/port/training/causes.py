@@ -68,7 +68,7 @@ class Cause:
 def differences(a: Mapping[str, Setting], b: Mapping[str, Setting]) -> tuple[Difference, ...]:
     """What the two have differently, and what one of them cannot tell."""
     names = dict.fromkeys(name for name in (*a, *b) if not name.startswith("jax."))
-    both = [Difference(name, a.get(name, _absent(name)), b.get(name, _absent(name))) for name in names]
+    both = [Difference(name, a.get(name, _absent(name, a)), b.get(name, _absent(name, b))) for name in names]
     return tuple(found for found in both if not same_setting(found.a, found.b) and not _renamed(found))
 
 
@@ -78,8 +78,10 @@ def _renamed(found: Difference) -> bool:
     return any({found.a, found.b} <= names for names in _ONE_THING.get(found.name, ()))
 
 
-def _absent(name: str) -> Setting:
-    """What a setting is where the side has no such thing."""
+def _absent(name: str, settings: Mapping[str, Setting]) -> Setting:
+    """What a setting is where the side has no such thing; None where its objects are functions that show nothing."""
+    if settings.get("optimizer.decay_kind", "none") is None and name.startswith(("optimizer.", "norm.", "dropout.")):
+        return None
     flags = ("optimizer.nesterov", "optimizer.amsgrad", "optimizer.centered")
     numbers = ("optimizer.momentum", "optimizer.dampening", "optimizer.weight_decay", "loss.smoothing")
     if name == "optimizer.accumulation":

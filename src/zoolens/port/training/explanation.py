@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from threading import Lock
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ from zoolens.crosstrain.study.explanation.results import Explained, Verification
 from zoolens.errors import ZoolensError
 from zoolens.port.check import OpenPair, opened
 from zoolens.port.frameworks.base import Array
-from zoolens.port.sides import TIMEOUT, WorkerSide
+from zoolens.port.sides import TIMEOUT, Device, WorkerSide
 from zoolens.port.training.base import NotSwitchable, Setting
 from zoolens.port.training.causes import Difference, differences
 from zoolens.port.training.sides import as_trainable, open_trainable_side
@@ -77,6 +78,7 @@ def explain(
     fraction: Fraction = "auto",
     chosen: Mapping[str, str] | None = None,
     timeout: float = TIMEOUT,
+    device: Device = "cpu",
     progress: Progress | None = None,
 ) -> PortExplanation:
     """`replicates`: seeds of the design, and as many fresh ones for the verification. `own_init`: each side draws its
@@ -88,7 +90,8 @@ def explain(
             f"{source.name} has no held-out samples with classes, whose accuracy could be explained.",
             hint="Use --lockstep, which compares the first steps of any training.",
         )
-    with opened(a, b, inputs, chosen=chosen, timeout=timeout, open_=open_trainable_side) as pair:
+    open_ = partial(open_trainable_side, device=device)
+    with opened(a, b, inputs, chosen=chosen, timeout=timeout, open_=open_) as pair:
         ask_for_missing(pair.map)
         bench = _Bench(pair, source, length, own_init, progress or Silent())
         return _explained(bench, pair, replicates, fraction)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from zoolens.crosstrain.training.lockstep.floors import MORE_RUNS, RUNS
@@ -15,7 +16,7 @@ from zoolens.errors import ZoolensError
 from zoolens.graph.diff.report import Diff
 from zoolens.port.check import OpenPair, opened
 from zoolens.port.parameter_map import ParameterMap
-from zoolens.port.sides import TIMEOUT
+from zoolens.port.sides import TIMEOUT, Device
 from zoolens.port.training.base import NotSwitchable, Setting
 from zoolens.port.training.batch import Batch
 from zoolens.port.training.causes import Cause, Difference, Switched, differences, find_cause
@@ -63,12 +64,14 @@ def lockstep(
     steps: Sequence[int] = STEPS,
     chosen: Mapping[str, str] | None = None,
     timeout: float = TIMEOUT,
+    device: Device = "cpu",
 ) -> Lockstep:
     """Train both sides for a few steps on these batches, from A's weights, and compare all that they compute.
 
     A side is named as in `check`, or is a function that returns live objects, or these objects themselves.
     """
-    with opened(a, b, inputs, chosen=chosen, timeout=timeout, open_=open_trainable_side) as pair:
+    open_ = partial(open_trainable_side, device=device)
+    with opened(a, b, inputs, chosen=chosen, timeout=timeout, open_=open_) as pair:
         return lockstep_of(pair, batches, steps=steps)
 
 

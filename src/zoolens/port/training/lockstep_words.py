@@ -77,29 +77,45 @@ def lockstep_lines(found: Lockstep) -> list[str]:
     unseen = [one for one in found.unseen if one.name not in suspected]
     if unseen:
         lines.append("Settings that differ and that no departure was traced to in these steps:")
-        lines += [f"  {difference_words(one)}" for one in unseen]
+        lines += [f"  {difference_words(one)}" for one in unseen if not _unknown(one)]
+        lines += _not_known(unseen)
+    return lines
+
+
+def _unknown(one: Difference) -> bool:
+    return one.a is None or one.b is None
+
+
+def _not_known(differences: Sequence[Difference]) -> list[str]:
+    """One line for each side with all that its live objects do not show."""
+    lines = []
+    for letter, side in (("A", 0), ("B", 1)):
+        names = [setting_words(one.name).rstrip(",") for one in differences if (one.a, one.b)[side] is None]
+        if names:
+            lines.append(f"  not known of {letter}, whose objects do not show it: {', '.join(names)}")
     return lines
 
 
 def _causes(found: Lockstep) -> list[str]:
     if found.only_counted is not None:
         return [
-            f"The weights agree after every compared step. On the way {_departed(found.only_counted)}: the two compute "
-            "the same update in different places."
+            f"The weights agree after every compared step. On the way {departure_words(found.only_counted)}: the two "
+            "compute the same update in different places."
         ]
     if not found.causes:
         return ["They train alike: nothing departs by more than rounding."]
     lines = []
     for number, cause in enumerate(found.causes, 1):
         after = "" if number == 1 else "With that, "
-        sentence = f"{after}{_departed(cause.departure)}."
+        sentence = f"{after}{departure_words(cause.departure)}."
         lines += [f"{number}. {sentence[0].upper()}{sentence[1:]}", *(f"   {line}" for line in _cause(cause, found))]
     if found.causes[-1].proved:
         lines.append("With all of this as A has it, B trains like A: nothing else departs by more than rounding.")
     return lines
 
 
-def _departed(departure: Departure) -> str:
+def departure_words(departure: Departure) -> str:
+    """Which quantity departs, how far, and when."""
     what = _KINDS[departure.kind].format(name=departure.name)
     apart = departure.apart
     far = {"not finite": "is not finite on one side", "shape": "has another shape"}.get(apart.why)
@@ -112,10 +128,11 @@ def _cause(cause: Cause, found: Lockstep) -> list[str]:
         told = " and ".join(difference_words(one) for one in cause.differences)
         return [f"Because {told}.", _proof(cause)]
     lines = ["Unexplained: no setting that could be switched on B makes it vanish or move later."]
-    for one in cause.differences:
+    for one in (one for one in cause.differences if not _unknown(one)):
         why = cause.fixed.get(one.name)
         tried = f" Not switched: {why}" if why else " Switched in B, it is not enough."
         lines.append(f"  It may be that {difference_words(one)}.{tried}")
+    lines += _not_known(cause.differences)
     if cause.departure.kind in ("activation", "output", "loss", "gradient"):
         lines += [f"  The networks differ: {text}." for text in found.structure[:4]]
     return [*lines, *_ratio(cause.departure)]

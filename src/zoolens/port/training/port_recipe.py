@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from zoolens.crosstrain.study.yaml_files import load_fields
 from zoolens.crosstrain.training.recipe import MAX_BATCH, MAX_EPOCHS, MAX_LIMIT
+from zoolens.port.training.data_opening import DataChoice
 
 SUFFIXES: Final = (".yaml", ".yml")
 
@@ -54,6 +55,14 @@ class PortRecipe(BaseModel):
             "test_data": self.test_data, "order": self.data_order, "epoch_steps": self.epoch_steps,
             "record": self.record, "record_limit": int(self.record_limit * (1 << 30)), "device": self.device,
         }  # fmt: skip
+
+    def choice(self) -> DataChoice:
+        """The data alone, for what does not train whole epochs."""
+        limits = self.train_limit, self.test_limit
+        return DataChoice(
+            self.data, self.test_data, self.batch, self.augmentation, limits, self.data_order, self.epoch_steps,
+            self.record, int(self.record_limit * (1 << 30)),
+        )  # fmt: skip
 
 
 def load_port_recipe(path: Path) -> PortRecipe:

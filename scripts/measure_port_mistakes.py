@@ -1,0 +1,94 @@
+"""Seeded mistakes of ports and faithful ones: what `zoolens port` says of each, as the table of docs/port.md.
+
+    python -m scripts.measure_port_mistakes          # prints the table; takes minutes
+    python -m scripts.measure_port_mistakes --write  # puts it into docs/port.md
+
+The pairs are those of the slow tests `test_mistakes.py` and `test_training_mistakes.py`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from zoolens.port import test_mistakes as of_networks
+from zoolens.port.check import check
+from zoolens.port.training import test_training_mistakes as of_training
+from zoolens.port.training.lockstep import Lockstep, lockstep
+from zoolens.port.training.lockstep_words import departure_words, difference_words, lockstep_lines
+from zoolens.port.words import check_lines
+
+PAGE = Path(__file__).parent.parent / "docs" / "port.md"
+BEGIN, END = "<!-- measured: mistakes -->", "<!-- end -->"
+
+
+def main() -> None:
+    rows = [*_network_rows(), *_training_rows()]
+    named = sum(said != "" for _, _, said in rows)
+    accused = [name for name, quiet in (*_faithful_networks(), *_faithful_trainings()) if not quiet]
+    count = len(of_networks.FAITHFUL) + len(of_training.FAITHFUL)
+    lines = [
+        f"{named} of {len(rows)} mistakes are named. Of {count} faithful ports and trainings, {len(accused)} are "
+        f"accused{': ' + ', '.join(accused) if accused else ''}.",
+        "",
+        "| mistake | found by | what is said |",
+        "| --- | --- | --- |",
+        *(f"| {name} | {how} | {said or 'nothing'} |" for name, how, said in rows),
+    ]
+    text = "\n".join(lines)
+    print(text)
+    if "--write" in sys.argv[1:]:
+        page = PAGE.read_text()
+        start, end = page.index(BEGIN) + len(BEGIN), page.index(END, page.index(BEGIN))
+        PAGE.write_text(f"{page[:start]}\n{text}\n{page[end:]}")
+
+
+def _network_rows() -> Iterator[tuple[str, str, str]]:
+    for name, (shape, a, b, words) in of_networks.MISTAKES.items():
+        lines = [line.strip() for line in check_lines(check(a(), b(), [shape]))]
+        said = next((line for line in lines if words in line.replace("BN", "norm")), "")
+        yield name, "check", _cell(said)
+
+
+def _training_rows() -> Iterator[tuple[str, str, str]]:
+    for name, pair in of_training.MISTAKES.items():
+        yield name, "lockstep", _cell(_said(_followed(pair), pair))
+
+
+def _followed(pair: Any) -> Lockstep:
+    data = of_training.batches(of_training.shape_of(pair))
+    return lockstep(pair.a, pair.b, [pair.shape], data, steps=(1, 2, 4))
+
+
+def _said(found: Lockstep, pair: Any) -> str:
+    """The cause that the lockstep proves, or the line that names the mistake."""
+    if pair.words:
+        lines = [line.strip() for line in lockstep_lines(found)]
+        return next((line for line in lines if pair.words in line), "")
+    for cause in found.causes:
+        if cause.proved and {one.name for one in cause.differences} & set(pair.names):
+            told = " and ".join(difference_words(one) for one in cause.differences)
+            return f"{told}; first seen in {departure_words(cause.departure)}"
+    return ""
+
+
+def _faithful_networks() -> Iterator[tuple[str, bool]]:
+    for name, (shape, a, b) in of_networks.FAITHFUL.items():
+        yield name, check(a(), b(), [shape]).same
+
+
+def _faithful_trainings() -> Iterator[tuple[str, bool]]:
+    for name, pair in of_training.FAITHFUL.items():
+        found = _followed(pair)
+        quiet = of_training.proved(found) <= of_training.FRAMEWORKS_OWN and all(one.proved for one in found.causes)
+        yield name, quiet
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+if __name__ == "__main__":
+    main()

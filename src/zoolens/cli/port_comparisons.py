@@ -1,0 +1,84 @@
+"""`zoolens port train --lockstep` and `--explain`: where two trainings part, and which settings make the difference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import TYPE_CHECKING
+
+import click
+
+from zoolens.cli.bars import Bars
+from zoolens.cli.port_options import DIFFERENT
+from zoolens.errors import ZoolensError
+from zoolens.present.terminal import echo_json
+
+if TYPE_CHECKING:
+    from zoolens.port.training.batch import Batch
+    from zoolens.port.training.port_recipe import PortRecipe
+    from zoolens.port.training.sources import BatchSource
+
+
+def in_lockstep(recipe: PortRecipe, steps: str, *, as_json: bool) -> int:
+    """Print the lockstep of the first steps; the exit code."""
+    from zoolens.port.sides import InputShape
+    from zoolens.port.training.data_opening import opened_data
+    from zoolens.port.training.lockstep import lockstep
+    from zoolens.port.training.lockstep_words import lockstep_data, lockstep_lines
+
+    wanted = _numbers(steps)
+    shapes = [InputShape.parse(text) for text in recipe.input]
+    with (
+        Bars(lines=True) as bars,
+        opened_data(
+            recipe.choice(), shapes, epochs=recipe.epochs, seeds=1, timeout=recipe.timeout, progress=bars
+        ) as source,
+    ):
+        batches = list(islice(_batches(source, recipe.epochs), max(wanted)))
+        found = lockstep(
+            recipe.a, recipe.b, recipe.input, batches, steps=wanted, chosen=recipe.map, timeout=recipe.timeout,
+            device=recipe.device,
+        )  # fmt: skip
+    if as_json:
+        echo_json(lockstep_data(found))
+    else:
+        click.echo("\n".join(lockstep_lines(found)))
+    return 0 if found.agree else DIFFERENT
+
+
+def explained(recipe: PortRecipe, replicates: int, *, as_json: bool) -> int:
+    """Print which settings make the gap; the exit code."""
+    from zoolens.port.sides import InputShape
+    from zoolens.port.training.data_opening import opened_data
+    from zoolens.port.training.explanation import explain
+    from zoolens.port.training.explanation_words import explanation_data, explanation_lines
+    from zoolens.port.training.single_run import Length
+
+    shapes = [InputShape.parse(text) for text in recipe.input]
+    with (
+        Bars(lines=True) as bars,
+        opened_data(
+            recipe.choice(), shapes, epochs=recipe.epochs, seeds=2 * replicates, timeout=recipe.timeout, progress=bars
+        ) as source,
+    ):
+        found = explain(
+            recipe.a, recipe.b, recipe.input, source, Length(recipe.epochs, recipe.max_steps), replicates=replicates,
+            own_init=recipe.own_init, chosen=recipe.map, timeout=recipe.timeout, device=recipe.device, progress=bars,
+        )  # fmt: skip
+    if as_json:
+        echo_json(explanation_data(found))
+    else:
+        click.echo("\n".join(explanation_lines(found)))
+    return DIFFERENT if found.pair.beyond_noise else 0
+
+
+def _numbers(steps: str) -> tuple[int, ...]:
+    try:
+        return tuple(sorted({int(part) for part in steps.split(",")}))
+    except ValueError:
+        raise ZoolensError(f"--steps {steps[:40]} is no list of whole numbers.", hint="Write --steps 1,2,10.") from None
+
+
+def _batches(source: BatchSource, epochs: int) -> Iterator[Batch]:
+    for epoch in range(1, epochs + 1):
+        yield from source.batches(epoch, 0)
