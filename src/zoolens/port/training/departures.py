@@ -1,33 +1,31 @@
 """The same steps by two networks from the same weights, as often as asked, and where the second first leaves the first.
 
 How far rounding alone may move a quantity is measured: each network also takes the steps with weights and inputs that
-are disturbed by some roundings. A quantity that moves by its own size there tells nothing.
+are disturbed by some roundings, and with the samples of each batch in another order. A quantity that moves by its own
+size there tells nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final
 
 import numpy as np
 
-from zoolens.crosstrain.training.lockstep.floors import MORE_RUNS, RUNS
 from zoolens.crosstrain.training.lockstep.quantities import Key
 from zoolens.numerics.deviation import Deviation, root_mean_square
-from zoolens.numerics.rounding import FACTOR, ONE_ROUNDING, ROUNDINGS, disturbed
+from zoolens.numerics.rounding import FACTOR, ONE_ROUNDING, disturbed
 from zoolens.port.frameworks.base import Array
 from zoolens.port.parameter_map import ParameterMap
+from zoolens.port.training.base import NotSwitchable
 from zoolens.port.training.batch import Batch
 from zoolens.port.training.quantities import Capture, Counterpart, Counterparts
 from zoolens.port.training.sides import TrainableSide
 
 SEED: Final = 0
-IN_WORDS: Final = (
-    f"The floor of a quantity is {FACTOR:g} times the farthest that rounding moved it in {RUNS} runs of each network, "
-    f"or {MORE_RUNS} of A before B is accused without a proved cause, with weights and inputs disturbed by up to "
-    f"{ROUNDINGS} roundings each. Where it reaches the quantity's own size, nothing can be told."
-)
+_WIDEST: Final = 0.99  # of a floor that a margin makes wider: one that reaches 1 would tell nothing
 Captures = Mapping[int, Capture]  # by the number of the step, from 1
 Floors = dict[tuple[int, Key], float]
 
@@ -72,6 +70,7 @@ class PairedSteps:
     steps: Sequence[int]
     start: Mapping[str, Array]
     floors: Floors = field(default_factory=dict)
+    margin: float = 1.0  # by which floors are wider in a comparison
 
     def __post_init__(self) -> None:
         self._beside = Counterparts(self.map)
@@ -90,16 +89,43 @@ class PairedSteps:
         side.assign(weights)
         found = {}
         for number, batch in enumerate(self.batches[: max(self.steps)], 1):
-            captured = side.captured_step(batch if generator is None else _disturbed_batch(batch, generator))
-            if number in self.steps:
+            kept = number in self.steps
+            if generator is None:
+                captured = side.captured_step(batch, keep=kept)
+            else:
+                order = generator.permutation(batch.size)
+                captured = side.captured_step(_disturbed_batch(batch, generator, order), keep=kept)
+                captured = {name: _in_order(name, array, order) for name, array in captured.items()}
+            if kept:
                 found[number] = captured
         return found
 
+    def run_exactly(self, which: str) -> Captures | None:
+        """A run in float64, where the side can compute in it and does not so anyway.
+
+        Some errors of float32 are no matter of chance, so that no disturbance shows them: torch's batch norm sums a
+        variance naively, and is hundreds of roundings off on a large batch.
+        """
+        side = self.a if which == "a" else self.b
+        own = side.settings().get("precision")
+        if own != "float32":
+            return None
+        try:
+            side.switch("precision", "float64")
+        except NotSwitchable:
+            return None
+        try:
+            return self.run_a() if which == "a" else self.run_b()
+        finally:
+            side.switch("precision", own)
+
     def measure_floors(self, exact: Captures, which: str, runs: range) -> None:
-        """Raise the floors by disturbed runs of A, or of B in A's names; `exact` is the undisturbed one."""
-        for number in runs:
-            noisy = self.run_a(number) if which == "a" else self.run_b(number)
-            for step, captured in exact.items():
+        """Raise the floors by disturbed runs of A, or of B in A's names, and by one in float64; `exact` is the run that
+        is compared."""
+        run = self.run_a if which == "a" else self.run_b
+        others = [self.run_exactly(which)] if runs.start == 0 else []
+        for noisy in chain(others, map(run, runs)):
+            for step, captured in exact.items() if noisy is not None else ():
                 pairs = self._own(captured, noisy[step]) if which == "a" else self._own_of_b(captured, noisy[step])
                 for key, moved in pairs.items():
                     least = self.floors.get((step, key), FACTOR * ONE_ROUNDING)
@@ -125,7 +151,7 @@ class PairedSteps:
         weights_agree = True
         for step in self.steps:
             for place, pair in self._beside.beside(a[step], b[step]):
-                floor = self.floors.get((step, pair.key), FACTOR * ONE_ROUNDING)
+                floor = self._floor(step, pair.key)
                 apart = pair.apart()
                 verdict = apart.verdict(floor)
                 count, blind = count + 1, blind + (verdict == "blind")
@@ -134,6 +160,10 @@ class PairedSteps:
                 if verdict == "beyond" and first is None:
                     first = Departure(step, *pair.key, place, apart, floor, self._ratio(step, pair, floor))
         return Compared(count, blind, layers, first, weights_agree)
+
+    def _floor(self, step: int, key: Key) -> float:
+        floor = self.floors.get((step, key), FACTOR * ONE_ROUNDING)
+        return floor if floor >= 1 else min(floor * self.margin, _WIDEST)
 
     def _ratio(self, step: int, pair: Counterpart, floor: float) -> float | None:
         """By which factor B's values are A's; of tensors, the changes that the first step made."""
@@ -154,9 +184,21 @@ def _key(name: str) -> Key:
     return kind, rest
 
 
-def _disturbed_batch(batch: Batch, generator: np.random.Generator) -> Batch:
-    inputs = tuple(disturbed(array, generator) if array.dtype.kind == "f" else array for array in batch.inputs)
-    return Batch(inputs, batch.targets)
+def _disturbed_batch(batch: Batch, generator: np.random.Generator, order: Array) -> Batch:
+    """Inputs disturbed by some roundings, and samples in another order: sums over a batch then round otherwise."""
+    inputs = (disturbed(array, generator) if array.dtype.kind == "f" else array for array in batch.inputs)
+    return Batch(tuple(np.ascontiguousarray(array[order]) for array in inputs), batch.targets[order])
+
+
+def _in_order(name: str, array: Array, order: Array) -> Array:
+    """An answer for each sample, back in the samples' own order; the first axis may hold several rows of each."""
+    count = len(order)
+    if not name.startswith(("activation/", "output/")) or not array.ndim or len(array) % count:
+        return array
+    rows = array.reshape(count, -1)
+    found = np.empty_like(rows)
+    found[order] = rows
+    return found.reshape(array.shape)
 
 
 def _ratio(a: Array, b: Array, slack: float) -> float | None:

@@ -26,6 +26,7 @@ from zoolens.port.training.sides import TrainableSide, as_trainable, open_traina
 STEPS: Final = (1, 2, 10)
 _DROPOUT: Final = "dropout.rate"
 _MOST_CAUSES: Final = 12
+MARGIN: Final = 4.0  # floors by which B may be beyond and is not accused, where nothing explains it
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,9 @@ class Lockstep:
     `structure`: differences of the two networks' graphs, in words. `quantities` and `blind`: how many were compared,
     and how many of those tell nothing, in B as it is; `layers`: how many have their answers among them.
     `only_counted`: the first departure where the weights agree all the same: a regulariser in the loss here and in the
-    optimizer there trains the same network."""
+    optimizer there trains the same network. `doubtful`: the first departure that nothing explains and that is beyond
+    its floor by no more than MARGIN: from there on all floors were taken as wide, for two frameworks may round a long
+    sum otherwise by more than each does by itself."""
 
     names: tuple[str, str]
     steps: tuple[int, ...]
@@ -48,6 +51,7 @@ class Lockstep:
     without_dropout: bool
     layers: int
     only_counted: Departure | None = None
+    doubtful: Departure | None = None
 
     @property
     def agree(self) -> bool:
@@ -137,7 +141,7 @@ def _settings(
         rates: list[Any] = []
         for batch in batches[:count]:
             rates.append(side.settings().get("optimizer.learning_rate"))
-            side.captured_step(batch)
+            side.captured_step(batch, keep=False)
         side.begin(SEED, fresh=False)
         side.assign(weights)
         settings["schedule.rates"] = None if None in rates else tuple(rates)
@@ -158,7 +162,7 @@ def _followed(
         course.measure_floors(first_run, "b", range(RUNS))
         first = course.compared(reference, first_run)
     try:
-        causes = [] if first.weights_agree else _causes(course, reference, switched, switchable)
+        causes, doubtful = ([], None) if first.weights_agree else _causes(course, reference, switched, switchable)
     finally:
         switched.set(())
     proved = {found.name for cause in causes if cause.proved for found in cause.differences}
@@ -174,25 +178,32 @@ def _followed(
         bool(dropped),
         first.layers,
         first.departure if first.weights_agree else None,
+        doubtful,
     )
 
 
-def _causes(course: PairedSteps, reference: Captures, switched: Switched, known: Sequence[Difference]) -> list[Cause]:
+def _causes(
+    course: PairedSteps, reference: Captures, switched: Switched, known: Sequence[Difference]
+) -> tuple[list[Cause], Departure | None]:
+    """The causes in order, and the first departure that was taken for rounding though it is beyond its floor."""
     causes: list[Cause] = []
+    doubtful: Departure | None = None
     widened = False
     while len(causes) < _MOST_CAUSES:
         departure = _beside(course, reference).departure
         if departure is None:
-            return causes
+            break
         cause = find_cause(course, reference, departure, switched, known)
         if not cause.proved and not widened:  # before B is accused of what nothing explains
             course.measure_floors(reference, "a", range(RUNS, MORE_RUNS))
             widened = True
-            continue
-        causes.append(cause)
-        if not cause.proved:
-            return causes
-    return causes
+        elif not cause.proved and doubtful is None and departure.apart.error <= MARGIN * departure.floor:
+            course.margin, doubtful = MARGIN, departure
+        else:
+            causes.append(cause)
+            if not cause.proved:
+                break
+    return causes, doubtful
 
 
 def _beside(course: PairedSteps, reference: Captures) -> Compared:

@@ -11,7 +11,7 @@ from zoolens.graph.diff.phrases import plural
 from zoolens.port.training.base import SETTINGS, Setting
 from zoolens.port.training.causes import Cause, Difference
 from zoolens.port.training.departures import Departure
-from zoolens.port.training.lockstep import Lockstep
+from zoolens.port.training.lockstep import MARGIN, Lockstep
 
 _KINDS: Final = {
     "activation": "what the layer {name} answers",
@@ -73,6 +73,12 @@ def lockstep_lines(found: Lockstep) -> list[str]:
     if found.unlearned:
         lines.append(f"  Only one side learns {', '.join(found.unlearned[:4])}{_more(found.unlearned)}.")
     lines += _causes(found)
+    if found.doubtful is not None:
+        lines.append(
+            f"Taken for rounding: {departure_words(found.doubtful)}, and nothing explains it. Two frameworks may round "
+            f"a long sum otherwise by more than each does by itself; from there on all floors were {MARGIN:g} times as "
+            "wide."
+        )
     suspected = {one.name for cause in found.causes for one in cause.differences}
     unseen = [one for one in found.unseen if one.name not in suspected]
     if unseen:

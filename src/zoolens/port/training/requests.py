@@ -64,7 +64,8 @@ class TrainingRequests:
         return {"tensors": self._written({"losses": self._open().next_steps(source, epoch, seed, count)})}
 
     def _capture(self, request: Message) -> Any:
-        return {"tensors": self._written(self._open().network.captured_step(received(self._sent(request))))}
+        captured = self._open().network.captured_step(received(self._sent(request)))
+        return {"tensors": self._written(captured if request["keep"] else {})}
 
     def _held_out(self, request: Message) -> Any:
         answers = self._open().held_out_answers(self._opened(request["source"]))

@@ -36,8 +36,8 @@ class TrainableSide(Side):
         reaches its end lets a schedule that counts epochs go on."""
 
     @abstractmethod
-    def captured_step(self, batch: Batch) -> Capture:
-        """One step on this batch and all that it computed."""
+    def captured_step(self, batch: Batch, *, keep: bool = True) -> Capture:
+        """One step on this batch and all that it computed; nothing of it where it is not kept."""
 
     @abstractmethod
     def held_out_answers(self, source: BatchSource) -> Array:
@@ -93,8 +93,9 @@ class LiveTrainableSide(LiveSide, TrainableSide):
     def next_steps(self, source: BatchSource, epoch: int, seed: int, count: int) -> Losses:
         return self._course.next_steps(source, epoch, seed, count)
 
-    def captured_step(self, batch: Batch) -> Capture:
-        return self.network.captured_step(batch)
+    def captured_step(self, batch: Batch, *, keep: bool = True) -> Capture:
+        captured = self.network.captured_step(batch)
+        return captured if keep else {}
 
     def held_out_answers(self, source: BatchSource) -> Array:
         return self._course.held_out_answers(source)
@@ -124,8 +125,8 @@ class WorkerTrainableSide(WorkerSide, TrainableSide):
         answer = self._ask(message, f"training it (epoch {epoch})")
         return np.asarray(self._tensors(answer)["losses"], np.float64)
 
-    def captured_step(self, batch: Batch) -> Capture:
-        answer = self._ask({"do": "train_capture"}, "training it for one step", _sent(batch))
+    def captured_step(self, batch: Batch, *, keep: bool = True) -> Capture:
+        answer = self._ask({"do": "train_capture", "keep": keep}, "training it for one step", _sent(batch))
         return self._tensors(answer)
 
     def held_out_answers(self, source: BatchSource) -> Array:

@@ -219,9 +219,12 @@ def _regularisation(training: TorchTraining, value: Any) -> None:
 
 
 def _precision(training: TorchTraining, value: Any) -> None:
-    if value not in ("float32", "bfloat16"):
+    """Weights change their type only to and from float64; with bfloat16 the layers compute in it, and weights stay."""
+    if value not in ("float32", "bfloat16", "float64"):
         raise NotSwitchable(f"A torch network is not trained in {value} here.")
-    training.objects.precision = value
+    training.objects.optimizer.state.clear()
+    training.module.double() if value == "float64" else training.module.float()
+    training.objects.precision = None if value == "float64" else value
 
 
 def _norms(training: TorchTraining) -> list[Any]:
