@@ -125,7 +125,9 @@ class PairedSteps:
         run = self.run_a if which == "a" else self.run_b
         others = [self.run_exactly(which)] if runs.start == 0 else []
         for noisy in chain(others, map(run, runs)):
-            for step, captured in exact.items() if noisy is not None else ():
+            if noisy is None:
+                continue
+            for step, captured in exact.items():
                 pairs = self._own(captured, noisy[step]) if which == "a" else self._own_of_b(captured, noisy[step])
                 for key, moved in pairs.items():
                     least = self.floors.get((step, key), FACTOR * ONE_ROUNDING)
