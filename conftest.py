@@ -11,7 +11,7 @@ Numpy computes in one thread: on matrices of a few hundred rows a second one tak
 processes share two cores its waiting takes CPU from the other (a file of Gaussian processes 25 → 9 s of CPU).
 
 Threads of OpenMP, which torch has, sleep while they wait for each other: by default they ask again and again, which
-takes CPU from whatever else runs on the same cores (a file of torch's trainers beside other work: 71 → 33 s of CPU).
+takes CPU from whatever else runs on the same cores.
 
 Python looks for cycles less often: what frameworks and thousands of collected tests make lives to the end, and to
 search it at every 700 objects took a twentieth of the time of the tests that run in these processes.
