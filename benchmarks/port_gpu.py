@@ -63,7 +63,7 @@ def here(device: str, quick: bool) -> None:
     missed: list[str] = []
     for name, part in (
         ("lockstep", lambda: lockstep_part(device)),
-        ("training", lambda: training_part(device, 1 if quick else 6, 2 if quick else 3)),
+        ("training", lambda: training_part(device, 1 if quick else 40, 2 if quick else 3)),
     ):
         began = time.monotonic()
         print(f"\n=== {name}", flush=True)

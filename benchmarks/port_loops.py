@@ -30,6 +30,7 @@ FRAMEWORKS = ("torch", "keras", "jax")
 ROUNDS, RATIO_GOAL = 30, 1.05
 STEPS = {"cpu": 8, "gpu": 100}  # of an epoch
 BATCH = 32
+APART = 0.01  # of the mean loss of the first epoch: rounding grows, on a GPU most of all
 EXAMPLES = Path(__file__).parent.parent / "examples" / "port"
 
 Batches = list[tuple[np.ndarray, np.ndarray]]
@@ -217,7 +218,7 @@ def loops(frameworks: Sequence[str], rounds: int, threads: int, device: str) -> 
         print(f"{framework:10}{ours.start:6.1f} {plain.start:6.1f}  {medians}{ratios}  {losses}", flush=True)
         if ratio > RATIO_GOAL:
             yield f"port, {framework}: ratio {ratio:.3f} of {RATIO_GOAL}"
-        if not found.same_work:
+        if abs(ours.losses[0] - plain.losses[0]) > APART * plain.losses[0]:
             yield f"port, {framework}: the two do not do the same work"
 
 

@@ -118,9 +118,10 @@ class TorchTraining(TrainableNetwork):
 
         device, floating = where
         array = np.ascontiguousarray(array)
-        if device.type == "cpu" and not array.flags.writeable:  # a layer may work in place
-            array = array.copy()
-        tensor = torch.from_numpy(array).to(device)
+        if array.flags.writeable:
+            tensor = torch.from_numpy(array).to(device)
+        else:
+            tensor = torch.tensor(array, device=device)  # a copy, for a layer may work in place
         return tensor.to(floating) if tensor.is_floating_point() else tensor.long()
 
     def _target(self, targets: Array, where: tuple[Any, Any]) -> Any:
