@@ -118,10 +118,9 @@ class TorchTraining(TrainableNetwork):
 
         device, floating = where
         array = np.ascontiguousarray(array)
-        if array.flags.writeable:
-            tensor = torch.from_numpy(array).to(device)
-        else:
-            tensor = torch.tensor(array, device=device)  # a copy, for a layer may work in place
+        # a layer may work in place, so that what is read-only is copied
+        own = array.flags.writeable
+        tensor = torch.from_numpy(array).to(device) if own else torch.tensor(array, device=device)
         return tensor.to(floating) if tensor.is_floating_point() else tensor.long()
 
     def _target(self, targets: Array, where: tuple[Any, Any]) -> Any:
