@@ -42,6 +42,23 @@ class Residual(nn.Module):
         return self.act(self.conv2(self.act(self.bn1(self.conv1(x)))) + self.short(x))
 
 
+class Gate(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.width, self.squeeze = width, nn.Linear(width, width)
+
+    def forward(self, x):
+        gate = self.squeeze(x.mean((2, 3))).sigmoid().reshape(-1, self.width, 1, 1)
+        return (x * gate)[:, : self.width // 2] * self.width
+
+
+def test_numbers_of_expressions_differ_between_the_instances_of_a_block():
+    net = nn.Sequential(nn.Conv2d(3, 16, 1), Gate(16), Gate(8), Gate(4))
+    draft = drafted(net, "torch", "3x4x4")
+    assert draft.blocks == 1
+    assert check(net, made(draft), ["3x4x4"]).same
+
+
 class Small(nn.Module):
     def __init__(self):
         super().__init__()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
@@ -108,7 +109,12 @@ def _module(
         f"class {name}(nn.Module):",
         f'    """{words}"""',
         "",
-        *indented([f"def __init__({', '.join(['self', *arguments])}):", *indented(["super().__init__()", *made])]),
+        *indented(
+            [
+                f"def __init__({', '.join(['self', *arguments])}):",
+                *indented(["super().__init__()", *_keeping(arguments, run), *made]),
+            ]
+        ),
         "",
         *indented([f"def forward({', '.join(['self', *given.values()])}):", *indented(run)]),
         *indented([f"return {', '.join(returned)}"], 2),
@@ -148,12 +154,24 @@ def _statements(
             text = pattern.format(*inputs, layer="{layer}")
         else:
             settings = {
-                setting.keyword: text_of(slot) or literal(setting.value) for slot, setting in enumerate(step.settings)
+                setting.keyword: _kept(argument) if (argument := text_of(slot)) else literal(setting.value)
+                for slot, setting in enumerate(step.settings)
             }
             text = step.pattern.format(*inputs, **settings)
         statements.append(Statement(f"{target}{text}\0{makers[-1]}", name if makers[-1] else "", number))
         offset += len(step.settings)
     return makers, statements
+
+
+def _kept(argument: str) -> str:
+    """An argument of the constructor as `forward` has it. No layer's name ends in an underscore."""
+    return f"self.{argument}_"
+
+
+def _keeping(arguments: Sequence[str], run: Sequence[str]) -> list[str]:
+    """Lines of `__init__` that keep the arguments that `forward` needs."""
+    used = set(re.findall(r"self\.(\w+)_\b", "\n".join(run)))
+    return [f"{_kept(argument)} = {argument}" for argument in arguments if argument in used]
 
 
 def _maker(step: Step, functions: Sequence[Function], text_of: Callable[[int], str | None]) -> str:
