@@ -143,6 +143,10 @@ class Writer(ABC):
         return name
 
     def norm(self, node: Node) -> NormFact | None:
+        """What is known of a batch norm; one whose statistics are fixed is none that a framework's layer could be."""
+        mean = node.parameter("mean")
+        if not node.get("epsilon") or mean is None or mean.key not in self.source.origins:
+            raise CannotWrite("it normalises with fixed numbers, as preprocessing does")
         return self.source.norms.get(node.source) or self.source.norms.get(node.source.rpartition("/")[2])
 
     def movable(self, value: str) -> None:
