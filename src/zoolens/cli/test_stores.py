@@ -33,6 +33,7 @@ MAKE = {
     "demo",
     "doctor",
     "crosstrain train",
+    "port train",
     "crosstrain run",
     "crosstrain import",
     "crosstrain submit",
