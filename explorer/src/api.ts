@@ -149,7 +149,8 @@ export async function description<Description>(): Promise<Description> {
 
 export interface Asked<Answer> {
   /** The last answer about the same thing; that of another filter stays until the next is here, and none after an error
-   * of the server. Where the server does not answer at all it stays, and the page says that it may be old. */
+   * of the server. Where the server does not answer at all, that of the very same question stays, and the page says that
+   * it may be old. */
   answer?: Answer;
   error?: ApiError;
   loading: boolean;
@@ -158,12 +159,13 @@ export interface Asked<Answer> {
 
 /** The answer of a path, asked anew when the parameters change. `null` as path asks nothing. */
 export function useAnswer<Path extends keyof Answers>(path: Path | null, parameters: Parameters = {}): Asked<Answers[Path]> {
-  type State = { key: string; subject: string; answer?: Answers[Path]; error?: ApiError };
-  const [state, setState] = useState<State>({ key: "", subject: "" });
+  type State = { key: string; subject: string; question: string; answer?: Answers[Path]; error?: ApiError };
+  const [state, setState] = useState<State>({ key: "", subject: "", question: "" });
   const [count, setCount] = useState(0);
   const returns = useReturns();
   const key = path === null ? "" : JSON.stringify([path, parameters, count, returns]);
   const subject = path === null ? "" : subjectOf(path, parameters);
+  const question = JSON.stringify([path, parameters]);
   const latest = useRef(key);
   latest.current = key;
   // In a layout effect, so that the question is on its way before the page is painted.
@@ -171,13 +173,13 @@ export function useAnswer<Path extends keyof Answers>(path: Path | null, paramet
     if (path === null) return;
     const controller = new AbortController();
     get(path, parameters, controller.signal)
-      .then((answer) => latest.current === key && setState({ key, subject, answer }))
+      .then((answer) => latest.current === key && setState({ key, subject, question, answer }))
       .catch((error: unknown) => {
         if (controller.signal.aborted) return;
         const known = error instanceof ApiError ? error : new ApiError(String(error), 0);
         setState((before) => {
-          const kept = known.status === 0 && before.subject === subject ? before.answer : undefined;
-          return { key, subject, error: known, answer: kept };
+          const kept = known.status === 0 && before.question === question ? before.answer : undefined;
+          return { key, subject, question, error: known, answer: kept };
         });
       });
     return () => controller.abort();

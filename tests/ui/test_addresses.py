@@ -27,8 +27,7 @@ def test_a_filter_that_fails_leaves_no_rows_of_another(visitor):
     expect(page.get_by_role("alert")).to_contain_text("The server of the explorer does not answer.")
     expect(page.locator("tbody tr")).to_have_count(0)
     page.unroute("**/api/v1/models?**")
-    page.get_by_role("button", name="Try again").click()
-    expect(page.locator("tbody tr")).to_have_count(2)
+    expect(page.locator("tbody tr")).to_have_count(2)  # the page asks anew by itself
     visitor.problems.clear()
 
 

@@ -59,13 +59,18 @@ _NAMES: Final = {
 }
 
 
+def _layers(found: Lockstep) -> str:
+    if found.layers:
+        return f"answers of {plural(found.layers, 'layer')} among them"
+    return "but no answers of layers, which one of the sides does not show"
+
+
 def lockstep_lines(found: Lockstep) -> list[str]:
     """The verdict, each cause with its proof, and what a lockstep cannot see."""
     steps = ", ".join(map(str, found.steps))
     lines = [
         f"Lockstep: the same first weights and batches; {found.quantities:,} quantities compared "
-        f"at {'steps' if len(found.steps) > 1 else 'step'} {steps}, answers of {plural(found.layers, 'layer')} among "
-        "them."
+        f"at {'steps' if len(found.steps) > 1 else 'step'} {steps}, {_layers(found)}."
     ]
     lines += [f"  {found.blind} of them tell nothing: rounding alone moves them by their size."] if found.blind else []
     if found.without_dropout:
