@@ -21,6 +21,7 @@ from zoolens.crosstrain.study.explanation.design import Fraction
 from zoolens.crosstrain.study.explanation.explain import cells_of, culprits_of, explained_by, judged
 from zoolens.crosstrain.study.explanation.results import Explained, Verification
 from zoolens.errors import ZoolensError
+from zoolens.graph.diff.phrases import plural
 from zoolens.port.check import OpenPair, opened
 from zoolens.port.frameworks.base import Array
 from zoolens.port.sides import TIMEOUT, Device, WorkerSide
@@ -105,7 +106,7 @@ def _explained(bench: _Bench, pair: OpenPair, replicates: int, fraction: Fractio
     steps = bench.length.steps(bench.source)
     bench.say(
         f"Up to {planned} trainings of {steps:,} steps, if the sides differ: {len(cells_of(len(names), fraction))} "
-        f"cells of {len(players)} settings that can be switched, {replicates} seeds each, and the verification."
+        f"cells of {plural(len(players), 'setting')} that can be switched, {replicates} seeds each, and a verification."
     )
     noise = bench.noise("the pair", Arm(0), Arm(1), seeds)
 

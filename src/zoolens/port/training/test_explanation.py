@@ -1,8 +1,13 @@
 """A gap between two trainings of one network, shared out among the settings that differ."""
 
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from zoolens.cli.main import cli
 from zoolens.errors import ZoolensError
 from zoolens.port.training.batch import Batch
 from zoolens.port.training.explanation import explain
@@ -94,3 +99,16 @@ def test_numbers_without_classes_are_refused():
     source.classes = None
     with pytest.raises(ZoolensError, match="no held-out samples with classes"):
         explain(side(0.02, 0.0), side(0.02, 0.0), ["4"], source, Length(1))
+
+
+@pytest.mark.slow
+def test_a_port_to_keras_is_explained_by_the_command(monkeypatch):
+    pytest.importorskip("keras")
+    monkeypatch.chdir(Path(__file__).parents[4] / "examples" / "port")
+    words = ["--input", "4", "--data", "clouds_data.py:arrays", "--batch", "32", "--epochs", "2", "--explain", "--json"]
+    done = CliRunner().invoke(cli, ["port", "train", "clouds_torch.py:net", "clouds_keras.py:net", *words])
+    assert done.exit_code == 1, done.output
+    found = json.loads(done.stdout)
+    assert [player["name"] for player in found["players"]] == ["optimizer.momentum"]
+    assert found["explained"]["shares"][0]["share"]["value"] > 0.9
+    assert found["verification"]["closed"]
