@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from zoolens.port.scaffold.functions import Function
 from zoolens.port.scaffold.names import comment, layer_name, unique
@@ -40,20 +40,25 @@ def places(made: Function, framework: str) -> str:
     """Where the source has the block."""
     separator = "_" if framework == "keras" else "."
     names = [comment(separator.join(instance.path)) for instance in made.block.instances]
-    return f"In the source {names[0]} and {len(names) - 1} more."
+    more = len(names) - 1
+    return f"The block {names[0]} of the source and {more} more like it."
 
 
 def step_texts(names: Sequence[tuple[str, ...]], steps: Sequence[Step]) -> list[str]:
     """The name of each step within its block; those of layers are unique."""
-    taken: set[str] = set()
-    texts = []
-    for parts, step in zip(names, steps, strict=True):
-        text = layer_name(parts) or step.label
+    return unique_names([layer_name(parts) or step.label for parts, step in zip(names, steps, strict=True)], steps)
+
+
+def unique_names(wanted: Sequence[str], steps: Sequence[Step], reserved: Iterable[str] = ()) -> list[str]:
+    """These names, where those of layers and of calls of blocks become unique."""
+    taken = set(reserved)
+    names = []
+    for name, step in zip(wanted, steps, strict=True):
+        own = unique(name, taken) if step.maker or step.is_call else name
         if step.maker or step.is_call:
-            text = unique(text, taken)
-            taken.add(text)
-        texts.append(text)
-    return texts
+            taken.add(own)
+        names.append(own)
+    return names
 
 
 def results(

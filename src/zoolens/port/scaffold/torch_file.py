@@ -10,7 +10,7 @@ from zoolens.port.scaffold.blocks import Arranged
 from zoolens.port.scaffold.body import Loop, Statement, argument_texts, assigned_variables, rolled
 from zoolens.port.scaffold.functions import Function, functions_of, step_label, step_names
 from zoolens.port.scaffold.names import camel_case, identifier, unique
-from zoolens.port.scaffold.parts import input_names, places, results, todo_function
+from zoolens.port.scaffold.parts import input_names, places, results, todo_function, unique_names
 from zoolens.port.scaffold.steps import Step, literal
 from zoolens.port.scaffold.text import call, docstring, fitted, indented
 from zoolens.port.scaffold.writer import Writer
@@ -122,15 +122,8 @@ def _module(
 
 
 def _attributes(parts: Sequence[tuple[str, ...]], labels: Sequence[str], steps: Sequence[Step]) -> list[str]:
-    taken: set[str] = set(_RESERVED)
-    names = []
-    for own, label, step in zip(parts, labels, steps, strict=True):
-        name = identifier(own, label)
-        if step.maker or step.is_call:
-            name = unique(name, taken)
-            taken.add(name)
-        names.append(name)
-    return names
+    wanted = [identifier(own, label) for own, label in zip(parts, labels, strict=True)]
+    return unique_names(wanted, steps, _RESERVED)
 
 
 def _statements(
