@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
 import click
 
 from zoolens.cli.bars import Bars
-from zoolens.cli.port_options import DIFFERENT
+from zoolens.cli.port_options import DIFFERENT, TROUBLE
 from zoolens.errors import ZoolensError
 from zoolens.present.terminal import echo_json
 
@@ -43,7 +44,7 @@ def in_lockstep(recipe: PortRecipe, steps: str, *, as_json: bool) -> int:
         echo_json(lockstep_data(found))
     else:
         click.echo("\n".join(lockstep_lines(found)))
-    return 0 if found.agree else DIFFERENT
+    return TROUBLE if not (found.tells or found.causes) else 0 if found.agree else DIFFERENT
 
 
 def explained(recipe: PortRecipe, replicates: int, *, as_json: bool) -> int:
@@ -81,4 +82,6 @@ def _numbers(steps: str) -> tuple[int, ...]:
 
 def _batches(source: BatchSource, epochs: int) -> Iterator[Batch]:
     for epoch in range(1, epochs + 1):
-        yield from source.batches(epoch, 0)
+        last = source.epoch_steps(epoch, 0)
+        for number, batch in enumerate(source.batches(epoch, 0), 1):
+            yield replace(batch, ends_epoch=number == last)

@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from zoolens.cli.options import json_option
 from zoolens.cli.port_data_options import DATA_OPTIONS
-from zoolens.cli.port_options import DIFFERENT, pairs_of, trouble
+from zoolens.cli.port_options import DIFFERENT, TROUBLE, pairs_of, trouble
 from zoolens.cli.stores import store_option
 from zoolens.errors import ZoolensError
 from zoolens.present.terminal import echo_json
@@ -148,7 +148,7 @@ def train_command(
     trainings is shared out among the settings that both sides can be given, and verified with fresh seeds.
 
     Exits with 0 if no difference beyond seed noise (with --lockstep, beyond rounding) was found, 1 if there is one or
-    if one side alone did not stay finite, 2 if something cannot be trained.
+    if one side alone did not stay finite, 2 if something cannot be trained or nothing can be told.
     """
     from zoolens.cli.bars import Bars
     from zoolens.cli.port_comparisons import explained, in_lockstep
@@ -171,4 +171,5 @@ def train_command(
     else:
         for line in paired_lines(found):
             click.echo(line)
-    ctx.exit(DIFFERENT if found.beyond_noise or found.one_lost else 0)
+    different = found.beyond_noise or found.one_lost
+    ctx.exit(DIFFERENT if different else TROUBLE if found.noise is None else 0)

@@ -81,14 +81,19 @@ def _loaded(code: str) -> ModuleType:
     return module
 
 
-def digest_of_user_files(function: str) -> str:
-    """Of the text of all files that are loaded here and neither of Python, nor of an installed package, nor ours."""
+def digest_of_user_code(function: str) -> str:
+    """Of the text of all files that are loaded here and neither of Python, nor of an installed package, nor ours, and
+    of the versions of the packages that are loaded."""
     digest = hashlib.sha256(function.encode())
-    loaded = {str(getattr(module, "__file__", None) or "") for module in list(sys.modules.values())}
+    modules = dict(sys.modules)
+    loaded = {str(getattr(module, "__file__", None) or "") for module in modules.values()}
     theirs = [Path(name) for name in loaded if name.endswith(".py") and Path(name).is_absolute() and _is_users(name)]
     for path in sorted(path for path in theirs if path.is_file()):  # torch has modules of files that are nowhere
         digest.update(path.name.encode())
         digest.update(path.read_bytes())
+    for name in sorted(name for name in modules if "." not in name and name != "zoolens"):
+        version = vars(modules[name]).get("__version__")  # getattr would load what a package loads lazily
+        digest.update(f"{name} {version}\n".encode() if isinstance(version, str) else b"")
     return digest.hexdigest()
 
 

@@ -21,7 +21,7 @@ from zoolens.port.training.base import TrainableNetwork
 from zoolens.port.training.recognition import trainable
 from zoolens.port.training.requests import TrainingRequests
 from zoolens.port.training.seeding import forget_names, seed_generators
-from zoolens.port.user_code import call_user_function, digest_of_user_files, user_errors
+from zoolens.port.user_code import call_user_function, digest_of_user_code, user_errors
 
 
 def main(settings: Mapping[str, Any], began_ns: int) -> None:
@@ -104,7 +104,7 @@ class _Side:
             )
 
     def _digest(self, _: Message) -> Any:
-        return {"code": digest_of_user_files(str(self._request["function"]))}
+        return {"code": digest_of_user_code(str(self._request["function"]))}
 
     def _trainable(self) -> TrainableNetwork:
         return trainable(self._made, self.network)

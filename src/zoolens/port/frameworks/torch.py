@@ -23,6 +23,8 @@ class TorchNetwork(LiveNetwork):
     framework: ClassVar[str] = "torch"
 
     def __init__(self, module: Any, shapes: Sequence[tuple[int, ...]], kinds: Sequence[str], name: str) -> None:
+        # Layers in evaluation mode in a network that is not: their owner keeps them so while it is trained.
+        self.evaluating = [layer for layer in module.modules() if not layer.training] if module.training else []
         self.module = module.cpu().eval()
         self._shapes, self._kinds, self._name = shapes, kinds, name
 
@@ -168,16 +170,17 @@ class TorchNetwork(LiveNetwork):
         torch.save(self.module.state_dict(), path)
 
 
+def by_name(answer: Any) -> Any:
+    """A plain dictionary in the order of its names, anything else as it is."""
+    named = type(answer) is dict and all(isinstance(name, str) for name in answer)
+    return dict(sorted(answer.items())) if named else answer
+
+
 @contextmanager
 def _outputs_by_name(module: Any) -> Iterator[None]:
     """Give the outputs of a plain dictionary in the order of their names, as Keras and JAX do."""
 
-    def ordered(_: Any, __: Any, answer: Any) -> Any:
-        return (
-            dict(sorted(answer.items())) if type(answer) is dict and all(isinstance(k, str) for k in answer) else None
-        )
-
-    hook = module.register_forward_hook(ordered)
+    hook = module.register_forward_hook(lambda _, __, answer: by_name(answer))
     try:
         yield
     finally:

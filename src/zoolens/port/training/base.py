@@ -55,6 +55,10 @@ class TrainableNetwork(ABC):
         generators seeded. Tensors stay as they are: assign them before or after."""
 
     @abstractmethod
+    def restore(self) -> None:
+        """The optimizer and the schedule as `remember` saw them, whatever was trained since."""
+
+    @abstractmethod
     def steps(self, batches: Iterable[Batch]) -> Losses:
         """One step for each batch, and the loss of each, regularisation included, from before its update."""
 
@@ -88,6 +92,7 @@ class TrainableNetwork(ABC):
         change = self.switches.get(name)
         if change is None:
             raise NotSwitchable(f"There is no way to change {name} of live objects of {self.framework}.")
+        self.restore()  # else steps that were trained since would be remembered with the change
         change(self, value)
         self.remember()
 
@@ -110,8 +115,12 @@ SETTINGS: Final[Mapping[str, str]] = {
     "optimizer.weight_decay": "its size; 0 where there is none",
     "optimizer.decay_kind": "coupled, decoupled or none",
     "optimizer.accumulation": "number of steps whose gradients make one update",
-    "optimizer.varied": "constants that differ between groups of parameters, of which the first group's are given",
+    "optimizer.maximize": "where it goes up the gradient instead of down",
+    "optimizer.rate_decay": "of Adagrad: by how much the learning rate shrinks with the steps",
+    "optimizer.average": "what the moving average of the weights keeps at a step, which counts in evaluation",
+    "optimizer.varied": "constants that differ between parameters, with how many numbers have each value",
     "optimizer.untrained": "number of learned tensors that the optimizer does not have",
+    "optimizer.trained": "how many numbers the optimizer changes",
     "schedule.name": "class of the learning rate's schedule, or none",
     "schedule.unit": "step or epoch",
     "schedule.rates": "learning rate of each of the first steps, where there is a schedule",
@@ -119,6 +128,10 @@ SETTINGS: Final[Mapping[str, str]] = {
     "loss.reduction": "mean or sum, of the samples' losses in a batch",
     "loss.smoothing": "of labels",
     "loss.from_logits": "whether the loss takes scores, not probabilities",
+    "loss.weights": "of classes",
+    "loss.positive_weight": "of the right answers of two",
+    "loss.scale": "by which the loss is multiplied",
+    "loss.constants": "what else a loss has, such as the delta of Huber's",
     "regularisation": "what is added to the loss, in words, or none",
     "clip.norm": "largest norm of all gradients together, or none",
     "clip.tensor_norm": "largest norm of each tensor's gradient, or none",
@@ -127,6 +140,7 @@ SETTINGS: Final[Mapping[str, str]] = {
     "norm.kept": "share of the old statistics that a step keeps, of each batch norm",
     "norm.epsilon": "of each batch norm",
     "norm.divisor": "what the running variance divides by: n or n - 1",
+    "norm.frozen": "number of batch norms that stay as in evaluation while the others are trained",
     "jax.statistics": "of a JAX function, how statistics of norms change: own updates, kept, or as parameters",
     "dropout.rate": "of each layer that drops something",
 }

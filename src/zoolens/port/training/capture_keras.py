@@ -29,7 +29,8 @@ def captured(
     place = {id(variable): number for number, variable in enumerate(learned)}
     names = {name: variable for name, variable in tensors.items() if id(variable) in place}
     given = {name: gradients[place[id(variable)]] for name, variable in names.items()}
-    found |= {f"gradient/{name}": as_array(value) for name, value in given.items() if value is not None}
+    scale = float(getattr(optimizer, "dynamic_scale", 1.0))  # of an optimizer that scales the loss
+    found |= {f"gradient/{name}": as_array(value) / scale for name, value in given.items() if value is not None}
     found["loss"] = as_array(loss)
     rate = float(optimizer.learning_rate)
     update(gradients)

@@ -21,6 +21,7 @@ _SHOWS: Final[Mapping[str, tuple[str, ...]]] = {
     "norm.kept": ("statistic",),
     "norm.divisor": ("statistic",),
     "norm.epsilon": ("activation", "output"),
+    "norm.frozen": ("activation", "output", "statistic"),
     "padding": ("activation", "output"),
     "precision": ("activation", "output"),
     "dropout": ("activation", "output"),
@@ -82,8 +83,11 @@ def _absent(name: str, settings: Mapping[str, Setting]) -> Setting:
     """What a setting is where the side has no such thing; None where its objects are functions that show nothing."""
     if settings.get("optimizer.decay_kind", "none") is None and name.startswith(("optimizer.", "norm.", "dropout.")):
         return None
-    flags = ("optimizer.nesterov", "optimizer.amsgrad", "optimizer.centered")
-    numbers = ("optimizer.momentum", "optimizer.dampening", "optimizer.weight_decay", "loss.smoothing")
+    flags = ("optimizer.nesterov", "optimizer.amsgrad", "optimizer.centered", "optimizer.maximize")
+    numbers = (
+        "optimizer.momentum", "optimizer.dampening", "optimizer.weight_decay", "optimizer.rate_decay", "loss.smoothing",
+        "norm.frozen",
+    )  # fmt: skip
     if name == "optimizer.accumulation":
         return 1
     return False if name in flags else 0.0 if name in numbers else "none"

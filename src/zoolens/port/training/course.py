@@ -9,7 +9,7 @@ import numpy as np
 
 from zoolens.errors import ModelError
 from zoolens.port.frameworks.base import Array
-from zoolens.port.training.base import Losses, TrainableNetwork
+from zoolens.port.training.base import Capture, Losses, TrainableNetwork
 from zoolens.port.training.batch import Batch
 from zoolens.port.training.sources import BatchSource
 
@@ -38,6 +38,13 @@ class Course:
             self._left = iter(())
             self.network.end_epoch()
         return losses
+
+    def captured_step(self, batch: Batch) -> Capture:
+        """See `TrainableSide.captured_step`."""
+        captured = self.network.captured_step(batch)
+        if batch.ends_epoch:
+            self.network.end_epoch()
+        return captured
 
     def held_out_answers(self, source: BatchSource) -> Array:
         """The answers for all held-out samples, in their order."""

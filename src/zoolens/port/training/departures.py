@@ -8,13 +8,14 @@ size there tells nothing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import Final
 
 import numpy as np
 
 from zoolens.crosstrain.training.lockstep.quantities import Key
+from zoolens.errors import ZoolensError
 from zoolens.numerics.deviation import Deviation, root_mean_square
 from zoolens.numerics.rounding import FACTOR, ONE_ROUNDING, disturbed
 from zoolens.port.frameworks.base import Array
@@ -25,6 +26,8 @@ from zoolens.port.training.quantities import Capture, Counterpart, Counterparts
 from zoolens.port.training.sides import TrainableSide
 
 SEED: Final = 0
+_OF_AN_UPDATE: Final = ("gradient", "first", "second", "average")
+_RANDOM: Final = 1e-3  # relative: beyond what computing a step twice may change, and below what chance does
 _WIDEST: Final = 0.99  # of a floor that a margin makes wider: one that reaches 1 would tell nothing
 Captures = Mapping[int, Capture]  # by the number of the step, from 1
 Floors = dict[tuple[int, Key], float]
@@ -50,13 +53,15 @@ class Departure:
 @dataclass(frozen=True)
 class Compared:
     """All quantities of a run of B beside A's: how many, those that tell nothing, how many layers have their answers
-    among them, and the first departure. `weights_agree`: no tensor and no statistic of a norm departs."""
+    among them, and the first departure. `weights_agree`: no tensor and no statistic of a norm departs, and those whose
+    gradients or moments do depart have changed by more than rounding. `tells`: some tensor is not lost in rounding."""
 
     quantities: int
     blind: int
     layers: int
     departure: Departure | None
     weights_agree: bool
+    tells: bool
 
 
 @dataclass
@@ -82,14 +87,32 @@ class PairedSteps:
     def run_b(self, noise: int | None = None) -> Captures:
         return self._run(self.b, self.map.moved(self.start, self._onto), noise)
 
-    def _run(self, side: TrainableSide, start: Mapping[str, Array], noise: int | None) -> Captures:
+    def draws_at_random(self, which: str) -> bool:
+        """Whether a side's first step, from the same weights on the same batch, computes something else under another
+        seed. Only what goes forward is looked at: a gradient may be nothing but rounding."""
+        side = self.a if which == "a" else self.b
+        start = self.start if which == "a" else self.map.moved(self.start, self._onto)
+        one, other = (self._run(side, start, None, seed=seed, steps=(1,))[1] for seed in (SEED, SEED + 1))
+        forward = {name: array for name, array in one.items() if name.startswith(("activation/", "output/", "loss"))}
+        return any(moved.error > _RANDOM for moved in self._own(forward, other).values())
+
+    def _run(
+        self,
+        side: TrainableSide,
+        start: Mapping[str, Array],
+        noise: int | None,
+        *,
+        seed: int = SEED,
+        steps: Sequence[int] | None = None,
+    ) -> Captures:
+        steps = steps or self.steps
         generator = None if noise is None else np.random.default_rng(noise)
         weights = start if generator is None else {name: disturbed(array, generator) for name, array in start.items()}
-        side.begin(SEED, fresh=False)
+        side.begin(seed, fresh=False)
         side.assign(weights)
         found = {}
-        for number, batch in enumerate(self.batches[: max(self.steps)], 1):
-            kept = number in self.steps
+        for number, batch in enumerate(self.batches[: max(steps)], 1):
+            kept = number in steps
             if generator is None:
                 captured = side.captured_step(batch, keep=kept)
             else:
@@ -116,6 +139,8 @@ class PairedSteps:
             return None
         try:
             return self.run_a() if which == "a" else self.run_b()
+        except (ZoolensError, RuntimeError, TypeError, ValueError):  # a loss may hold tensors that are float32
+            return None
         finally:
             side.switch("precision", own)
 
@@ -150,7 +175,9 @@ class PairedSteps:
     def compared(self, a: Captures, b: Captures) -> Compared:
         count = blind = layers = 0
         first: Departure | None = None
-        weights_agree = True
+        weights_agree, tells = True, False
+        doubted: set[str] = set()  # tensors whose gradients or moments depart
+        changed: set[str] = set()  # tensors whose change is more than rounding
         for step in self.steps:
             for place, pair in self._beside.beside(a[step], b[step]):
                 floor = self._floor(step, pair.key)
@@ -158,10 +185,16 @@ class PairedSteps:
                 verdict = apart.verdict(floor)
                 count, blind = count + 1, blind + (verdict == "blind")
                 layers += pair.key[0] == "activation" and step == self.steps[0]
-                weights_agree &= verdict != "beyond" or pair.key[0] not in ("tensor", "statistic")
+                kind, name = pair.key
+                weights_agree &= verdict != "beyond" or kind not in ("tensor", "statistic")
+                tells |= kind == "tensor" and verdict != "blind"
+                if verdict == "beyond" and kind in _OF_AN_UPDATE:
+                    doubted.add(name)
+                if kind == "tensor" and root_mean_square(pair.a - self.start[name]) > floor * root_mean_square(pair.a):
+                    changed.add(name)
                 if verdict == "beyond" and first is None:
                     first = Departure(step, *pair.key, place, apart, floor, self._ratio(step, pair, floor))
-        return Compared(count, blind, layers, first, weights_agree)
+        return Compared(count, blind, layers, first, weights_agree and doubted <= changed, tells)
 
     def _floor(self, step: int, key: Key) -> float:
         floor = self.floors.get((step, key), FACTOR * ONE_ROUNDING)
@@ -189,7 +222,8 @@ def _key(name: str) -> Key:
 def _disturbed_batch(batch: Batch, generator: np.random.Generator, order: Array) -> Batch:
     """Inputs disturbed by some roundings, and samples in another order: sums over a batch then round otherwise."""
     inputs = (disturbed(array, generator) if array.dtype.kind == "f" else array for array in batch.inputs)
-    return Batch(tuple(np.ascontiguousarray(array[order]) for array in inputs), batch.targets[order])
+    turned = tuple(np.ascontiguousarray(array[order]) for array in inputs)
+    return replace(batch, inputs=turned, targets=batch.targets[order])
 
 
 def _in_order(name: str, array: Array, order: Array) -> Array:

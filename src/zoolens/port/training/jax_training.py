@@ -88,9 +88,13 @@ class JaxTraining(TrainableNetwork):
         self._answer = self._jax.jit(self._applied)
         self._state = None
 
+    def restore(self) -> None:
+        self._state = None
+
     def begin(self, seed: int) -> None:
+        self.restore()
         seed_generators(seed)
-        self._key, self._count, self._state = self._jax.random.key(seed), 0, None
+        self._key, self._count = self._jax.random.key(seed), 0
 
     # --- values
 

@@ -1,8 +1,9 @@
 """Seeds of a paired training that are done, kept in the store as trials of a study, so that none is trained twice.
 
 A seed is found again if everything that decides about it is the same: the text of the user's files that were loaded,
-the function, the versions, the data, the length, and both sides' weights at the start. The store has the names of the
-sides and a digest of their code, nothing that could be run.
+the function, the versions of packages, what can be read from the live objects, the data, the length, and both sides'
+weights at the start. What a user's loss or layers read from elsewhere while they compute is not seen. The store has the
+names of the sides and a digest of their code, nothing that could be run.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -28,6 +29,8 @@ from zoolens.port.training.single_run import Length, SingleRun
 from zoolens.port.training.sources import BatchSource
 from zoolens.store.records import DatasetRecord, fingerprint
 from zoolens.store.store import Store
+
+PROTOCOL: Final = 2  # raise it when a step, or how its outcome is judged, changes what a kept figure means
 
 
 class _KeptRun(BaseModel):
@@ -75,6 +78,7 @@ class KeptSeeds:
         if None in codes:
             return None
         settings = {
+            "protocol": PROTOCOL,
             "sides": [_side(side, str(code)) for side, code in zip(sides, codes, strict=True)],
             "inputs": [[given.kind, *given.shape] for given in pair.inputs],
             "data": source.fingerprint,
@@ -118,7 +122,7 @@ class KeptSeeds:
         )
         dataset = DatasetRecord(
             fingerprint(["port", self._source.fingerprint]),
-            self._source.name,
+            _without_folders(self._source.name),
             self._source.held_out_samples,
             {"train": self._source.samples, "test": self._source.held_out_samples, "classes": self._source.classes},
         )
@@ -149,8 +153,16 @@ def _name(seed: int, start: str) -> str:
 
 
 def _side(side: TrainableSide, code: str) -> dict[str, Any]:
-    """Its name without the folder, which is nobody's business."""
-    return {"name": PurePath(side.text).name, "code": code, "versions": dict(side.facts.versions)}
+    """A user's code may read its settings from the environment or a file, so that they are not in its text."""
+    return {
+        "name": _without_folders(side.text), "code": code, "versions": dict(side.facts.versions),
+        "settings": side.settings(),
+    }  # fmt: skip
+
+
+def _without_folders(name: str) -> str:
+    """The name of a file and its function, or of two of them, without the folders, which are nobody's business."""
+    return " and ".join(PurePath(part).name if ".py:" in part else part for part in name.split(" and "))
 
 
 def _trial_side(label: str, run: SingleRun) -> Side:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -43,6 +44,8 @@ class KerasTraining(TrainableNetwork):
         self._check()
         self._compile()
         self.optimizer.build(self.model.trainable_variables)
+        convert = keras.ops.convert_to_numpy
+        self._random_before = [(variable, np.array(convert(variable.value))) for variable in self._random_states()]
         self.remember()
 
     @property
@@ -89,17 +92,19 @@ class KerasTraining(TrainableNetwork):
         self.renew()
         convert = self.keras.ops.convert_to_numpy
         self._before = [np.array(convert(variable.value)) for variable in self.optimizer.variables]
-        self._random_before = [(variable, np.array(convert(variable.value))) for variable in self._random_states()]
 
     def _random_states(self) -> list[Any]:
         """The states of dropout's generators, which every step moves on."""
         return [variable for variable in self.model.non_trainable_variables if "int" in str(variable.dtype)]
 
-    def begin(self, seed: int) -> None:
+    def restore(self) -> None:
         for variable, value in zip(self.optimizer.variables, self._before, strict=True):
             variable.assign(value)
+
+    def begin(self, seed: int) -> None:
+        self.restore()
         for variable, value in self._random_before:
-            variable.assign(value)
+            variable.assign(_drawing_under(value, seed))
         seed_generators(seed)
 
     def steps(self, batches: Iterable[Batch]) -> Losses:
@@ -130,8 +135,25 @@ class KerasTraining(TrainableNetwork):
         )
 
     def answers(self, inputs: Sequence[Array]) -> Array:
-        answer = self.keras.tree.flatten(self._steps.answer(self.live.turned(inputs)))[0]
+        with self._averaged():
+            answer = self.keras.tree.flatten(self._steps.answer(self.live.turned(inputs)))[0]
         return np.array(plain(self.keras.ops.convert_to_numpy(answer)))
+
+    @contextmanager
+    def _averaged(self) -> Iterator[None]:
+        """The moving average of the weights where the optimizer keeps one, since `fit` ends with it."""
+        inner = getattr(self.optimizer, "inner_optimizer", self.optimizer)
+        if not getattr(inner, "use_ema", False) or not int(inner.iterations):
+            yield
+            return
+        variables = self.model.trainable_variables
+        own = [np.array(self.keras.ops.convert_to_numpy(variable.value)) for variable in variables]
+        self.optimizer.finalize_variable_values(variables)
+        try:
+            yield
+        finally:
+            for variable, value in zip(variables, own, strict=True):
+                variable.assign(value)
 
     def loss_of(self, answers: Array, targets: Array) -> float:
         loss = self.keras.losses.get(self.model.loss)
@@ -140,6 +162,13 @@ class KerasTraining(TrainableNetwork):
 
     def settings(self) -> dict[str, Setting]:
         return settings(self)
+
+
+def _drawing_under(state: Array, seed: int) -> Array:
+    """The state of a generator of Keras, a seed and a counter, under another seed of the training."""
+    if state.shape != (2,):
+        return state
+    return np.array([int(state[0]) + seed, state[1]]).astype(state.dtype)
 
 
 # What a Keras model has instead of what stands beside a network of torch.

@@ -31,14 +31,14 @@ MARGIN: Final = 4.0  # floors by which B may be beyond and is not accused, where
 
 @dataclass(frozen=True)
 class Lockstep:
-    """`causes`: each with where B leaves A while all causes before it are switched; the last may be unproved.
-    `unseen`: settings that differ and that no departure was traced to. `unlearned`: tensors that only one side learns.
+    """`causes`: each with where B leaves A while all causes before it are switched; the last may be unproved. `unseen`:
+    settings that differ and that no departure was traced to. `unlearned`: tensors that only one side learns.
     `structure`: differences of the two networks' graphs, in words. `quantities` and `blind`: how many were compared,
-    and how many of those tell nothing, in B as it is; `layers`: how many have their answers among them.
-    `only_counted`: the first departure where the weights agree all the same: a regulariser in the loss here and in the
-    optimizer there trains the same network. `doubtful`: the first departure that nothing explains and that is beyond
-    its floor by no more than MARGIN: from there on all floors were taken as wide, for two frameworks may round a long
-    sum otherwise by more than each does by itself."""
+    and how many of those tell nothing, in B as it is; `layers`: how many have their answers among them. `tells`: some
+    tensor is not lost in rounding. `only_counted`: the first departure where the weights agree all the same: a
+    regulariser in the loss here and in the optimizer there trains the same network. `doubtful`: the first departure
+    that nothing explains and that is beyond its floor by no more than MARGIN: from there on all floors were taken as
+    wide, for two frameworks may round a long sum otherwise by more than each does by itself."""
 
     names: tuple[str, str]
     steps: tuple[int, ...]
@@ -50,13 +50,14 @@ class Lockstep:
     structure: tuple[str, ...]
     without_dropout: bool
     layers: int
+    tells: bool = True
     only_counted: Departure | None = None
     doubtful: Departure | None = None
 
     @property
     def agree(self) -> bool:
         """Whether the weights are alike after every compared step, and both learn the same tensors."""
-        return not self.causes and not self.unlearned
+        return self.tells and not self.causes and not self.unlearned
 
 
 def lockstep(
@@ -151,6 +152,7 @@ def _settings(
 def _followed(
     course: PairedSteps, diff: Diff, known: Sequence[Difference], dropped: Mapping[str, tuple[float, ...]]
 ) -> Lockstep:
+    _refuse_chance(course)
     reference = course.run_a()
     course.measure_floors(reference, "a", range(RUNS))
     switchable = [found for found in known if found.name != _DROPOUT]
@@ -177,9 +179,22 @@ def _followed(
         tuple(difference.text for difference in diff.differences),
         bool(dropped),
         first.layers,
+        first.tells,
         first.departure if first.weights_agree else None,
         doubtful,
     )
+
+
+def _refuse_chance(course: PairedSteps) -> None:
+    """Dropout that is no layer, noise and augmentation inside a network: two sides never draw the same numbers, and
+    floors that are measured under them would hide everything."""
+    for which, side in (("a", course.a), ("b", course.b)):
+        if course.draws_at_random(which):
+            raise ZoolensError(
+                f"A step of {side.text} is another one under another seed: the network or the loss draws random "
+                "numbers, and those of dropout layers were turned off already.",
+                hint="Name a function that returns it without dropout calls, noise and augmentation.",
+            )
 
 
 def _causes(

@@ -40,7 +40,11 @@ _NAMES: Final = {
     "optimizer.decay_kind": "the kind of weight decay",
     "optimizer.rho": "the share of the mean square that RMSprop keeps",
     "optimizer.varied": "what differs between groups of parameters",
+    "optimizer.maximize": "whether the optimizer goes up the gradient",
+    "optimizer.rate_decay": "the decay of Adagrad's learning rate",
+    "optimizer.average": "the moving average of the weights",
     "optimizer.untrained": "the number of learned tensors that the optimizer does not have",
+    "optimizer.trained": "the number of trained numbers",
     "schedule.name": "the schedule",
     "schedule.unit": "the unit of the schedule",
     "schedule.rates": "the learning rate of each step",
@@ -48,6 +52,10 @@ _NAMES: Final = {
     "loss.reduction": "the loss' reduction",
     "loss.smoothing": "the label smoothing",
     "loss.from_logits": "whether the loss takes scores, not probabilities,",
+    "loss.weights": "the weighting of classes in the loss",
+    "loss.positive_weight": "the weight of right answers in the loss",
+    "loss.scale": "the factor of the loss",
+    "loss.constants": "what else the loss has",
     "regularisation": "the regularisation",
     "clip.norm": "the clipping of all gradients together",
     "clip.tensor_norm": "the clipping of each tensor's gradient",
@@ -55,6 +63,7 @@ _NAMES: Final = {
     "norm.kept": "the share of the old statistics that a norm keeps",
     "norm.epsilon": "the norms' epsilon",
     "norm.divisor": "what the norms' running variance divides by",
+    "norm.frozen": "the number of norms that stay as in evaluation",
     "dropout.rate": "the rate of dropout",
 }
 
@@ -113,6 +122,8 @@ def _causes(found: Lockstep) -> list[str]:
             f"The weights agree after every compared step. On the way {departure_words(found.only_counted)}: the two "
             "compute the same update in different places."
         ]
+    if not found.causes and not found.tells:
+        return ["Nothing can be told: rounding alone moves every tensor by its size in these steps."]
     if not found.causes:
         return ["They train alike: nothing departs by more than rounding."]
     lines = []

@@ -16,11 +16,12 @@ from zoolens.errors import ModelError, ZoolensError
 from zoolens.port.check import OpenPair, opened
 from zoolens.port.frameworks.base import Array
 from zoolens.port.sides import TIMEOUT, Device, InputShape, WorkerSide
+from zoolens.port.training.answer_kinds import as_taken_by
 from zoolens.port.training.causes import Difference, differences
 from zoolens.port.training.data_opening import BATCH, DataChoice, opened_data
 from zoolens.port.training.paired_notes import notes_of
 from zoolens.port.training.recorder import LIMIT
-from zoolens.port.training.seed_pairs import SeedPair
+from zoolens.port.training.seed_pairs import SeedPair, is_one_training
 from zoolens.port.training.sides import TrainableSide, as_trainable, open_trainable_side
 from zoolens.port.training.single_run import Length, SingleRun, held_out_targets, train_once
 from zoolens.port.training.sources import BatchSource
@@ -157,10 +158,10 @@ class _Training:
     def __init__(self, pair: OpenPair, source: BatchSource, length: Length, shared: bool, progress: Progress) -> None:
         self.pair, self.source, self.length, self.shared = pair, source, length, shared
         self.sides = as_trainable(pair.a), as_trainable(pair.b)
-        self.equal_starts = False
+        self.equal_starts: dict[str, bool] = {}  # whether a side's first weights are the same for every seed
         self.settings: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {})
         self._progress, self._lock = progress, Lock()
-        self._first: Mapping[str, Array] | None = None
+        self._first: dict[str, Mapping[str, Array]] = {}
 
     def run(self, seeds: Sequence[int], kept: KeptSeeds | None) -> list[SeedPair]:
         self.settings = self.sides[0].settings(), self.sides[1].settings()
@@ -173,9 +174,11 @@ class _Training:
         a.begin(seed)
         b.begin(seed)
         weights = a.tensors()
-        self._look_at_start(weights)
+        self._look_at_start("A", weights)
         if self.shared:
             b.assign(self.pair.map.moved(weights, b.tensors()))
+        else:
+            self._look_at_start("B", b.tensors())
         start = kept.digest_of(weights, b.tensors()) if kept is not None else ""
         found = kept.read(seed, start) if kept is not None else None
         if found is None:
@@ -185,12 +188,12 @@ class _Training:
                 kept.write(found, start)
         return found
 
-    def _look_at_start(self, weights: Mapping[str, Array]) -> None:
+    def _look_at_start(self, letter: str, weights: Mapping[str, Array]) -> None:
         """Notice that the user's function draws the same weights for every seed."""
-        if self._first is None:
-            self._first = weights
-        else:
-            self.equal_starts = all(np.array_equal(weights[name], first) for name, first in self._first.items())
+        first = self._first.setdefault(letter, weights)
+        if first is not weights:
+            same = all(np.array_equal(array, first[name]) for name, array in weights.items())
+            self.equal_starts[letter] = same and self.equal_starts.get(letter, True)
 
     def _both(self, seed: int) -> tuple[SingleRun, SingleRun]:
         stop = Event()
@@ -217,14 +220,16 @@ class _Training:
     def _compared(self, seed: int, runs: tuple[SingleRun, SingleRun]) -> SeedPair:
         found = SeedPair(seed, runs)
         ours, theirs = (run.answers for run in runs)
-        if ours is None or theirs is None or ours.shape != theirs.shape:
+        if ours is None or theirs is None or ours.size != theirs.size:
+            return found
+        theirs = theirs.reshape(ours.shape)  # a single answer may have an axis of its own
+        if all(run.correct is not None for run in runs):
+            found = replace(found, churn=float((ours.argmax(-1) != theirs.argmax(-1)).mean()))
+        taken = as_taken_by(self.settings[0], theirs, self.settings[1])
+        if taken is None:
             return found
         targets, judge = held_out_targets(self.source), self.sides[0]
-        losses = judge.loss_of(ours, targets), judge.loss_of(theirs, targets)
-        churn = None
-        if all(run.correct is not None for run in runs):
-            churn = float((ours.argmax(-1) != theirs.argmax(-1)).mean())
-        return replace(found, held_out_losses=losses, churn=churn)
+        return replace(found, held_out_losses=(judge.loss_of(ours, targets), judge.loss_of(taken, targets)))
 
 
 def _raise_first(futures: Sequence[Future[SingleRun]]) -> None:
@@ -238,7 +243,8 @@ def _result(pair: OpenPair, training: _Training, pairs: Sequence[SeedPair], sour
     names = pair.a.text, pair.b.text
     measure = _measure(pairs)
     both = [found for found in pairs if found.finite]
-    scores = [_scores(found, measure) for found in both]
+    repeated = is_one_training(both)
+    scores = [_scores(found, measure) for found in (both[:1] if repeated else both)]
     images = source.held_out_samples if measure == "accuracy" else None
     settings = training.settings
     noise = None
@@ -267,7 +273,17 @@ def _result(pair: OpenPair, training: _Training, pairs: Sequence[SeedPair], sour
         noise,
         settings,
         tuple(different),
-        tuple(notes_of(pair, source, settings, pairs, equal_starts=training.equal_starts, shared=training.shared)),
+        tuple(
+            notes_of(
+                pair,
+                source,
+                settings,
+                pairs,
+                shared=training.shared,
+                repeated=repeated,
+                equal_starts=[letter for letter, same in training.equal_starts.items() if same],
+            )
+        ),
     )
 
 

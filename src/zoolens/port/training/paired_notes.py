@@ -21,21 +21,31 @@ def notes_of(
     settings: tuple[Mapping[str, Any], Mapping[str, Any]],
     seeds: Sequence[SeedPair],
     *,
-    equal_starts: bool,
+    equal_starts: Sequence[str],
     shared: bool,
+    repeated: bool,
 ) -> Iterator[str]:
-    """In the order of importance."""
+    """In the order of importance. `equal_starts`: the sides whose first weights are the same for every seed.
+    `repeated`: all seeds are one training."""
     yield from _not_finite(seeds)
+    if repeated:
+        yield (
+            f"All {len(seeds)} seeds gave the same training, since neither the first weights nor the batches depend on "
+            "the seed: they count as one."
+        )
     drops = any(told.get("dropout.rate") for told in settings)
     if shared:
         yield from _starts(pair, seeds, drops=drops)
-    if equal_starts:
+    for letter in () if repeated else equal_starts:
         yield (
-            "A's function draws the same weights for every seed, so that the seeds differ in the order of the samples "
-            "alone; give it an argument named seed, or leave the generators alone."
+            f"{letter}'s function draws the same weights for every seed, so that the seeds differ in the order of the "
+            "samples alone; give it an argument named seed, or leave the generators alone."
         )
     if drops:
         yield "Dropout draws other numbers on each side, so that no two steps are the same; averages may be."
+    for letter, graph in (("A", pair.diff.a), ("B", pair.diff.b)):
+        if len(graph.outputs) > 1:
+            yield f"{letter} answers {len(graph.outputs)} tensors, of which its loss is given the first alone."
     for letter, told in zip("AB", settings, strict=True):
         if told.get("schedule.name") not in (None, "none"):
             yield f"The schedule of {letter} ({told['schedule.name']}) goes on once every {told.get('schedule.unit')}."

@@ -103,8 +103,6 @@ class Recording:
             raise DatasetError("The held-out part is empty.")
 
     def finish(self, source: str, code: str | None) -> StreamIndex:
-        if not self._test:
-            self._recorder.notes.append("There is no held-out part: what is compared is the loss of training.")
         plan = self._plan
         return self._recorder.finish(
             source,

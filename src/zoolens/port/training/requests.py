@@ -64,7 +64,8 @@ class TrainingRequests:
         return {"tensors": self._written({"losses": self._open().next_steps(source, epoch, seed, count)})}
 
     def _capture(self, request: Message) -> Any:
-        captured = self._open().network.captured_step(received(self._sent(request)))
+        batch = received(self._sent(request), ends_epoch=bool(request["ends_epoch"]))
+        captured = self._open().captured_step(batch)
         return {"tensors": self._written(captured if request["keep"] else {})}
 
     def _held_out(self, request: Message) -> Any:

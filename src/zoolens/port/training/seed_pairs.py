@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isclose
+from typing import Final
 
 from zoolens.port.training.single_run import SingleRun
+
+_SAME: Final = 1e-5  # relative: what rounding alone may change in a mean of losses
 
 
 @dataclass(frozen=True)
@@ -21,3 +26,14 @@ class SeedPair:
     @property
     def finite(self) -> bool:
         return all(run.not_finite is None for run in self.runs)
+
+
+def is_one_training(pairs: Sequence[SeedPair]) -> bool:
+    """Whether several seeds are one training that was repeated: all losses of both sides are the same, since neither
+    the first weights nor the batches depend on the seed. They say nothing about the noise of seeds."""
+    every = [[(run.first_loss, *run.losses) for run in pair.runs] for pair in pairs]
+    return len(every) > 1 and all(
+        len(ours) == len(first) and all(isclose(x, y, rel_tol=_SAME) for x, y in zip(ours, first, strict=True))
+        for found in every[1:]
+        for ours, first in zip(found, every[0], strict=True)
+    )

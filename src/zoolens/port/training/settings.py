@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
-from zoolens.crosstrain.training.diff.facts import SideFacts
+from zoolens.crosstrain.training.diff.facts import CUMULATIVE, SideFacts
 from zoolens.crosstrain.training.live.optimizer_rules import OptimizerRule
 from zoolens.port.training.base import SETTINGS, Setting
+
+_UNUSUAL: Final = ("maximize", "rate_decay")  # constants that are told only where they do something
 
 
 def optimizer_settings(rule: OptimizerRule) -> dict[str, Setting]:
     """The rule and its constants; where the rule is not known, what its constants do is not known either."""
     found: dict[str, Setting] = {"optimizer.rule": rule.name}
     for name, value in rule.constants.items():
-        if f"optimizer.{name}" in SETTINGS and value is not None:
+        if f"optimizer.{name}" in SETTINGS and value is not None and name not in _UNUSUAL:
             found[f"optimizer.{name}"] = _rounded(value)
     found["optimizer.accumulation"] = rule.constants.get("gradient_accumulation_steps") or 1
     found["optimizer.weight_decay"] = rule.constants.get("weight_decay") or 0.0
@@ -25,9 +28,26 @@ def optimizer_settings(rule: OptimizerRule) -> dict[str, Setting]:
             found["optimizer.epsilon_place"] = place
     else:
         found |= {"optimizer.decay_kind": None, "optimizer.epsilon_place": None}
-    if rule.varied:
-        found["optimizer.varied"] = ", ".join(rule.varied)
+    found |= {f"optimizer.{name}": _rounded(rule.constants[name]) for name in _UNUSUAL if rule.constants.get(name)}
     return found
+
+
+def varied_words(values: Mapping[str, Sequence[tuple[Any, int]]]) -> str:
+    """For each constant that is not the same for all parameters, its values with how many numbers have each."""
+    words = []
+    for name, given in sorted(values.items()):
+        counts: Counter[Any] = Counter()
+        for value, numbers in given:
+            counts[_rounded(value)] += numbers
+        if len(counts) > 1:
+            each = (f"{value} for {count:,} numbers" for value, count in sorted(counts.items(), key=str, reverse=True))
+            words.append(f"{name.replace('_', ' ')} {', '.join(each)}")
+    return "; ".join(words)
+
+
+def constants_words(constants: Mapping[str, Any]) -> str:
+    """Numbers that only some losses have, such as the delta of Huber's."""
+    return ", ".join(f"{name} {value:g}" for name, value in sorted(constants.items()))
 
 
 def _rounded(value: Any) -> Any:
@@ -39,7 +59,8 @@ def layer_settings(facts: SideFacts) -> dict[str, Setting]:
     """Of batch norms and of what drops numbers: one value where all layers have the same, else one for each."""
     found: dict[str, Setting] = {}
     if facts.norms:
-        found["norm.kept"] = _together([norm.kept for norm in facts.norms])
+        cumulative = all(norm.cumulative for norm in facts.norms)
+        found["norm.kept"] = CUMULATIVE if cumulative else _together([norm.kept for norm in facts.norms])
         found["norm.epsilon"] = _together([norm.epsilon for norm in facts.norms])
         found["norm.divisor"] = ", ".join(dict.fromkeys(norm.divisor for norm in facts.norms))
     rates = [layer.rate for layer in facts.layers if layer.op == "dropout" and layer.rate is not None]

@@ -3,33 +3,70 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from math import prod
+from typing import TYPE_CHECKING, Any, Final
 
 from zoolens.crosstrain.training.live.optimizer_rules import keras_rule
 from zoolens.port.training.base import Setting
-from zoolens.port.training.settings import layer_settings, optimizer_settings
+from zoolens.port.training.settings import constants_words, layer_settings, optimizer_settings, varied_words
 
 if TYPE_CHECKING:
     from zoolens.port.training.keras_training import KerasTraining
+
+_TOLD: Final = ("reduction", "label_smoothing", "from_logits", "axis")  # the axis of classes is the last in Keras
 
 
 def settings(training: KerasTraining) -> dict[str, Setting]:
     """By the names of `base.SETTINGS`."""
     optimizer = getattr(training.optimizer, "inner_optimizer", training.optimizer)
     rule = keras_rule(optimizer)
+    varied = _varied(training.model, optimizer) if rule.varied else ""
     return {
         **optimizer_settings(rule),
+        **({"optimizer.varied": varied} if varied else {}),
+        **({"optimizer.average": float(optimizer.ema_momentum)} if getattr(optimizer, "use_ema", False) else {}),
         "optimizer.untrained": 0,
+        "optimizer.trained": sum(prod(variable.shape) for variable in training.model.trainable_variables),
         "schedule.name": rule.schedule or "none",
         **({"schedule.unit": "step"} if rule.schedule else {}),
         **_loss(training.keras, training.model.loss),
+        **_loss_scale(training.model),
         "regularisation": _regularisation(training.model),
         "clip.norm": _size(optimizer.global_clipnorm),
         "clip.tensor_norm": _size(optimizer.clipnorm),
         "clip.value": _size(optimizer.clipvalue),
         "precision": _precision(training.model),
         **layer_settings(training.live.facts()),
+        **_frozen_norms(training),
     }
+
+
+def _varied(model: Any, optimizer: Any) -> str:
+    """Of a weight decay that spares some variables."""
+    size = float(optimizer.weight_decay)
+    return varied_words(
+        {
+            "weight_decay": [
+                (size if optimizer._use_weight_decay(variable) else 0.0, prod(variable.shape))
+                for variable in model.trainable_variables
+            ]
+        }
+    )
+
+
+def _loss_scale(model: Any) -> dict[str, Setting]:
+    """The loss_weights that the model was compiled with."""
+    given = getattr(model._compile_loss, "_user_loss_weights", None)
+    numbers = list(given.values()) if isinstance(given, dict) else given if isinstance(given, list) else [given]
+    known = [float(number) for number in numbers if isinstance(number, int | float)]
+    return {"loss.scale": known[0] if len(known) == 1 else tuple(known)} if known else {}
+
+
+def _frozen_norms(training: KerasTraining) -> dict[str, Setting]:
+    """A batch norm that is not trainable computes as in evaluation."""
+    norm = training.keras.layers.BatchNormalization
+    frozen = sum(isinstance(layer, norm) and not layer.trainable for layer in training.model._flatten_layers())
+    return {"norm.frozen": frozen} if frozen else {}
 
 
 def loss_name(keras: Any, loss: Any) -> str:
@@ -58,7 +95,14 @@ def _loss(keras: Any, loss: Any) -> dict[str, Setting]:
     if "Crossentropy" in name:
         found["loss.smoothing"] = float(told.get("label_smoothing", 0.0))
         found["loss.from_logits"] = bool(told.get("from_logits", False))
-    return found
+    if told.get("ignore_class") is not None:
+        told["ignore_index"] = told.pop("ignore_class")
+    numbers = {key: value for key, value in told.items() if key not in _TOLD and _is_number(value)}
+    return found | ({"loss.constants": constants_words(numbers)} if numbers else {})
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _regularisation(model: Any) -> str:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from zoolens.crosstrain.training.live.optimizer_rules import torch_rule
 from zoolens.port.training.base import Setting
-from zoolens.port.training.settings import layer_settings, optimizer_settings
+from zoolens.port.training.settings import constants_words, layer_settings, optimizer_settings, varied_words
 
 if TYPE_CHECKING:
     from zoolens.port.training.torch_training import TorchTraining
+
+_TOLD: Final = ("reduction", "label_smoothing")  # they have settings of their own
+_NONE_IGNORED: Final = -100  # torch's default, which is no class
 
 
 def settings(training: TorchTraining) -> dict[str, Setting]:
@@ -17,10 +21,14 @@ def settings(training: TorchTraining) -> dict[str, Setting]:
     given = training.objects
     optimized = {id(parameter) for group in given.optimizer.param_groups for parameter in group["params"]}
     learned = [parameter for parameter in training.module.parameters() if parameter.requires_grad]
-    scheduler = given.scheduler
+    scheduler, rule = given.scheduler, torch_rule(given.optimizer)
+    varied = _varied(given.optimizer, rule.by_group)
+    frozen = _frozen_norms(training)
     return {
-        **optimizer_settings(torch_rule(given.optimizer)),
+        **optimizer_settings(rule),
+        **({"optimizer.varied": varied} if varied else {}),
         "optimizer.untrained": sum(id(parameter) not in optimized for parameter in learned),
+        "optimizer.trained": sum(parameter.numel() for parameter in learned if id(parameter) in optimized),
         "schedule.name": "none" if scheduler is None else type(scheduler).__name__,
         **({} if scheduler is None else {"schedule.unit": given.scheduler_unit}),
         **_loss(given.loss),
@@ -30,7 +38,22 @@ def settings(training: TorchTraining) -> dict[str, Setting]:
         "clip.value": given.clip_value if given.clip_value is not None else "none",
         "precision": given.precision or str(training.live.floating()).removeprefix("torch."),
         **layer_settings(training.live.facts()),
+        **({"norm.frozen": frozen} if frozen else {}),
     }
+
+
+def _varied(optimizer: Any, by_group: Mapping[str, Sequence[Any]]) -> str:
+    sizes = [sum(parameter.numel() for parameter in group["params"]) for group in optimizer.param_groups]
+    return varied_words({name: list(zip(values, sizes, strict=True)) for name, values in by_group.items()})
+
+
+def _frozen_norms(training: TorchTraining) -> int:
+    """Batch norms that stay in evaluation mode, since the user left them so or their owner keeps them so."""
+    import torch
+
+    with training.in_training_mode():
+        norms = [m for m in training.module.modules() if isinstance(m, torch.nn.modules.batchnorm._BatchNorm)]
+        return sum(not norm.training for norm in norms)
 
 
 def _loss(loss: Any) -> dict[str, Setting]:
@@ -43,7 +66,14 @@ def _loss(loss: Any) -> dict[str, Setting]:
         found["loss.smoothing"] = float(loss.label_smoothing)
     if name in ("CrossEntropyLoss", "BCEWithLogitsLoss", "NLLLoss", "BCELoss"):
         found["loss.from_logits"] = name in ("CrossEntropyLoss", "BCEWithLogitsLoss")
-    return found
+    for setting, attribute in (("loss.weights", "weight"), ("loss.positive_weight", "pos_weight")):
+        if (weights := getattr(loss, attribute, None)) is not None:
+            found[setting] = tuple(float(f"{value:.7g}") for value in weights.reshape(-1).tolist())
+    constants = {key: getattr(loss, key) for key in getattr(loss, "__constants__", ()) if key not in _TOLD}
+    numbers = {key: value for key, value in constants.items() if isinstance(value, int | float)}
+    if numbers.get("ignore_index") == _NONE_IGNORED:
+        del numbers["ignore_index"]
+    return found | ({"loss.constants": constants_words(numbers)} if numbers else {})
 
 
 def _name(function: Any) -> str:

@@ -37,7 +37,8 @@ class TrainableSide(Side):
 
     @abstractmethod
     def captured_step(self, batch: Batch, *, keep: bool = True) -> Capture:
-        """One step on this batch and all that it computed; nothing of it where it is not kept."""
+        """One step on this batch and all that it computed; nothing of it where it is not kept. A schedule that counts
+        epochs goes on after the last batch of one."""
 
     @abstractmethod
     def held_out_answers(self, source: BatchSource) -> Array:
@@ -69,6 +70,8 @@ class LiveTrainableSide(LiveSide, TrainableSide):
     def __init__(self, made: Any, inputs: Sequence[InputShape], text: str) -> None:
         self._make: Callable[[], Any] | None = made if makes_objects(made) else None
         self._inputs = inputs
+        if self._make:
+            forget_names()  # as `begin` does, so that its tensors have the same names then
         first = self._make() if self._make else made
         super().__init__(first, inputs, text)
         self._course = Course(trainable(first, self._network))
@@ -94,7 +97,7 @@ class LiveTrainableSide(LiveSide, TrainableSide):
         return self._course.next_steps(source, epoch, seed, count)
 
     def captured_step(self, batch: Batch, *, keep: bool = True) -> Capture:
-        captured = self.network.captured_step(batch)
+        captured = self._course.captured_step(batch)
         return captured if keep else {}
 
     def held_out_answers(self, source: BatchSource) -> Array:
@@ -126,8 +129,8 @@ class WorkerTrainableSide(WorkerSide, TrainableSide):
         return np.asarray(self._tensors(answer)["losses"], np.float64)
 
     def captured_step(self, batch: Batch, *, keep: bool = True) -> Capture:
-        answer = self._ask({"do": "train_capture", "keep": keep}, "training it for one step", _sent(batch))
-        return self._tensors(answer)
+        message = {"do": "train_capture", "keep": keep, "ends_epoch": batch.ends_epoch}
+        return self._tensors(self._ask(message, "training it for one step", _sent(batch)))
 
     def held_out_answers(self, source: BatchSource) -> Array:
         answer = self._ask({"do": "train_held_out", "source": described(source)}, "asking it about held-out samples")
@@ -157,10 +160,10 @@ def _sent(batch: Batch) -> dict[str, Array]:
     return {**{f"input{number}": array for number, array in enumerate(batch.inputs)}, "targets": batch.targets}
 
 
-def received(tensors: Mapping[str, Array]) -> Batch:
+def received(tensors: Mapping[str, Array], *, ends_epoch: bool) -> Batch:
     """The batch that was sent to this process."""
     inputs = tuple(array for name, array in tensors.items() if name.startswith("input"))
-    return Batch(inputs, tensors["targets"])
+    return Batch(inputs, tensors["targets"], ends_epoch)
 
 
 def makes_objects(side: Any) -> bool:

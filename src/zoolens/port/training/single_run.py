@@ -39,7 +39,8 @@ class Length:
 class SingleRun:
     """`losses`: the mean of each epoch. `not_finite`: the number of the step whose loss was no finite number, after
     which nothing was trained, and then there are no answers. `answers`: those to the held-out samples; `correct`, of
-    `total`: how many of them name the right class, None where targets are no classes."""
+    `total`: how many of them name the right class by the largest of their numbers. None: a sample has no class, or
+    several; or one number answers for two classes, and the loss decides where their border is."""
 
     first_loss: float
     losses: tuple[float, ...]
@@ -139,8 +140,8 @@ def _judged(run: SingleRun, side: TrainableSide, source: BatchSource) -> SingleR
     values = run.__dict__ | {"answers": answers}
     if not np.isfinite(answers).all():
         return SingleRun(**values | {"not_finite": run.steps, "answers": None})
-    if has_classes(source, answers):
-        named = targets.argmax(-1) if targets.ndim == 2 else targets
+    named = _classes_of(source, targets)
+    if named is not None and answers.ndim == 2 and answers.shape[1] > 1:
         values |= {"correct": int((answers.argmax(-1) == named).sum()), "total": len(named)}
     return SingleRun(**values)
 
@@ -150,7 +151,11 @@ def held_out_targets(source: BatchSource) -> Array:
     return np.concatenate([batch.targets for batch in source.held_out()])
 
 
-def has_classes(source: BatchSource, answers: Array) -> bool:
-    """Whether the largest of a sample's answers names its class. A single answer for two classes does not: it depends
-    on the loss where the border is."""
-    return source.classes is not None and answers.ndim == 2 and answers.shape[1] > 1
+def _classes_of(source: BatchSource, targets: Array) -> Array | None:
+    """The one class of each sample; None where targets are none, or several for a sample, as rows of labels are."""
+    if source.classes is None:
+        return None
+    if targets.ndim == 2 and source.target_kind in ("one-hot", "probabilities"):
+        named: Array = targets.argmax(-1)
+        return named
+    return targets.reshape(-1) if targets.size == len(targets) else None

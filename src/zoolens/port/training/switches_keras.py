@@ -217,6 +217,8 @@ def _spread(values: Any, layers: Sequence[Any]) -> list[float]:
 
 def _of_norms(attribute: str) -> Switch:
     def change(training: KerasTraining, value: Any) -> None:
+        if isinstance(value, str):
+            raise NotSwitchable(f"A batch norm of Keras cannot keep {value}.")
         layers = _norms(training)
         for layer, wanted in zip(layers, _spread(value, layers), strict=True):
             setattr(layer, attribute, wanted)

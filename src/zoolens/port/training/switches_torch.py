@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from zoolens.crosstrain.training.diff.facts import CUMULATIVE
 from zoolens.port.training.base import NotSwitchable, Switch
 
 if TYPE_CHECKING:
@@ -223,7 +224,9 @@ def _precision(training: TorchTraining, value: Any) -> None:
     if value not in ("float32", "bfloat16", "float64"):
         raise NotSwitchable(f"A torch network is not trained in {value} here.")
     training.objects.optimizer.state.clear()
-    training.module.double() if value == "float64" else training.module.float()
+    for module in (training.module, training.objects.loss):
+        if hasattr(module, "double"):  # a loss may hold weights of classes
+            module.double() if value == "float64" else module.float()
     training.objects.precision = None if value == "float64" else value
 
 
@@ -243,8 +246,8 @@ def _spread(values: Any, layers: Sequence[Any]) -> list[float]:
 
 def _norm_kept(training: TorchTraining, value: Any) -> None:
     layers = _norms(training)
-    for layer, kept in zip(layers, _spread(value, layers), strict=True):
-        layer.momentum = 1 - kept
+    for layer, kept in zip(layers, _spread(1.0 if value == CUMULATIVE else value, layers), strict=True):
+        layer.momentum = None if value == CUMULATIVE else 1 - kept
 
 
 def _norm_epsilon(training: TorchTraining, value: Any) -> None:

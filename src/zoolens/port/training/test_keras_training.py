@@ -10,6 +10,7 @@ import pytest
 
 from zoolens.errors import ModelError
 from zoolens.port.sides import InputShape
+from zoolens.port.training.paired import train
 from zoolens.port.training.sides import open_trainable_side
 from zoolens.port.training.single_run import Length, train_once
 from zoolens.port.training.sources import ArraySource
@@ -120,3 +121,31 @@ def bare():
 def test_what_cannot_be_trained_is_said(objects, words):
     with pytest.raises(ModelError, match=words):
         open_trainable_side(objects, [SHAPE], "A")
+
+
+def test_a_moving_average_answers_as_after_fit_and_two_functions_of_keras_are_trained():
+    """Labels that stand in a column of their own are classes, too."""
+
+    def small(**settings):
+        def make():
+            model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(2)])
+            optimizer = keras.optimizers.SGD(0.5, **settings)
+            loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+            model.compile(optimizer, loss, loss_weights=0.5, run_eagerly=True)
+            return model
+
+        return make
+
+    drawn = np.random.default_rng(0).standard_normal((32, 4)).astype(np.float32)
+    labels = (drawn[:, :1] > 0).astype(np.int64)
+    averaged = small(use_ema=True, ema_momentum=0.9)
+    found = train(averaged, small(), ["4"], data=([(drawn, labels)] * 2, [(drawn, labels)]), epochs=2, seeds=1)
+    told = {one.name: (one.a, one.b) for one in found.differences}
+    assert told == {"optimizer.average": (0.9, "none")}
+    assert found.settings[0]["loss.scale"] == 0.5
+    keras.utils.set_random_seed(0)
+    model = averaged()
+    model.fit(drawn, labels, batch_size=32, epochs=4, shuffle=False, verbose=0)
+    right = (model.predict_on_batch(drawn).argmax(-1) == labels[:, 0]).mean()
+    assert found.seeds[0].runs[0].accuracy == pytest.approx(float(right))
+    assert found.seeds[0].runs[1].accuracy > 0.5

@@ -1,5 +1,7 @@
 """Two trainings of torch in lockstep: what is proved, what stays unexplained, and that all is as before afterwards."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -77,3 +79,63 @@ def test_objects_of_the_user_have_their_weights_and_settings_again():
 def test_more_steps_than_batches_are_refused():
     with pytest.raises(ZoolensError, match="the data have 1 batches"):
         lockstep(side(), side(), ["2x4x4"], batches(1), steps=(1, 2))
+
+
+def dense(loss=None, **options):
+    def made():
+        net = nn.Sequential(nn.Flatten(), nn.Linear(32, 3))
+        return net, torch.optim.SGD(net.parameters(), **{"lr": 0.1, **options}), loss or nn.CrossEntropyLoss()
+
+    return made
+
+
+def test_a_schedule_that_counts_epochs_goes_on_after_an_epoch():
+    """It also did not, where floors were measured: a run in float64 began where the schedule had ended."""
+
+    def falling():
+        net, optimizer, loss = dense()()
+        return net, optimizer, loss, torch.optim.lr_scheduler.StepLR(optimizer, 1, 0.1)
+
+    given = [replace(batch, ends_epoch=number == 1) for number, batch in enumerate(batches(4))]
+    found = lockstep(falling, dense(), ["2x4x4"], given, steps=(1, 4))
+    assert [one.name for one in found.causes[0].differences] == ["schedule.rates"]
+    assert found.causes[0].proved
+
+
+def test_weights_that_hardly_move_do_not_hide_another_gradient():
+    a, b = dense(lr=1e-9), dense(nn.CrossEntropyLoss(reduction="sum"), lr=1e-9)
+    found = lockstep(a, b, ["2x4x4"], batches(1), steps=(1,))
+    assert [one.name for one in found.causes[0].differences] == ["loss.reduction"]
+
+
+def test_a_network_that_draws_numbers_by_itself_is_refused():
+    class Dropping(nn.Linear):
+        def forward(self, x):
+            return super().forward(nn.functional.dropout(x.flatten(1), 0.5, self.training))
+
+    def made():
+        net = Dropping(32, 3)
+        return net, torch.optim.SGD(net.parameters(), lr=0.1), nn.CrossEntropyLoss()
+
+    with pytest.raises(ZoolensError, match="another one under another seed"):
+        lockstep(made, made, ["2x4x4"], batches(1), steps=(1,))
+
+
+def test_what_no_tensor_shows_is_put_back_between_runs():
+    """Counters of norms that keep the mean of all steps, gradients of what no optimizer has, weights of a loss."""
+
+    def made(momentum=None):
+        def make():
+            net = nn.Sequential(
+                nn.Conv2d(2, 3, 3), nn.BatchNorm2d(3, momentum=momentum), nn.Flatten(), nn.Linear(12, 3)
+            )
+            optimizer = torch.optim.SGD(net[3].parameters(), lr=0.1)
+            loss = nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2.0, 3.0]))
+            return {"network": net, "optimizer": optimizer, "loss": loss, "clip_norm": 0.1}
+
+        return make
+
+    assert lockstep(made(), made(), ["2x4x4"], batches(), steps=(1, 2)).agree
+    found = lockstep(made(), made(0.1), ["2x4x4"], batches(), steps=(1, 2))
+    assert [one.name for cause in found.causes for one in cause.differences if cause.proved] == ["norm.kept"]
+    assert "as much as makes the mean of all steps in A and 0.9 in B" in "\n".join(lockstep_lines(found))

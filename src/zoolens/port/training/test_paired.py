@@ -11,6 +11,7 @@ from zoolens.crosstrain.study.stored_studies import read_study, study_names
 from zoolens.errors import ModelError, ZoolensError
 from zoolens.port.frameworks.recognition import recognised
 from zoolens.port.sides import InputShape
+from zoolens.port.training.batch import Batch
 from zoolens.port.training.objects import sorted_objects
 from zoolens.port.training.paired import train
 from zoolens.port.training.paired_words import paired_data, paired_lines
@@ -30,6 +31,22 @@ SMALL = {"limits": (120, 50), "batch": 40}
 
 def network():
     return nn.Sequential(nn.Flatten(), nn.Linear(784, 16), nn.ReLU(), nn.Linear(16, 10))
+
+
+class WithHead(nn.Module):
+    """A head that only training has."""
+
+    def __init__(self):
+        super().__init__()
+        self.body, self.head = network(), nn.Linear(784, 10)
+
+    def forward(self, x):
+        return (self.body(x), self.head(x.flatten(1))) if self.training else self.body(x)
+
+
+def with_a_head():
+    made = WithHead()
+    return made, torch.optim.SGD(made.parameters(), lr=0.1), nn.CrossEntropyLoss()
 
 
 def sgd(rate=0.1, **settings):
@@ -148,6 +165,83 @@ def test_weights_that_are_the_same_for_every_seed_are_said():
     assert any("same weights for every seed" in note for note in train(make, make, [SHAPE], seeds=2, **SMALL).notes)
 
 
+def points(targets, samples=120):
+    drawn = np.random.default_rng(0).standard_normal((samples, 4)).astype(np.float32)
+    return (drawn, targets(drawn)), (drawn[:50], targets(drawn[:50]))
+
+
+def small(*layers, loss, rate=0.2, **settings):
+    def make():
+        made = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), *(layer() for layer in layers))
+        return made, torch.optim.SGD(made.parameters(), lr=rate, **settings), loss
+
+    return make
+
+
+def test_seeds_that_repeat_one_training_count_as_one():
+    def make(rate):
+        def made():
+            torch.manual_seed(0)
+            return small(lambda: nn.Linear(8, 2), loss=nn.CrossEntropyLoss(), rate=rate)()
+
+        return made
+
+    batches = [points(lambda x: (x[:, 0] > 0).astype(np.int64))[0]]
+    found = train(make(0.1), make(0.1000001), ["4"], data=batches, seeds=3)
+    assert found.beyond_noise is None
+    assert any("All 3 seeds gave the same training" in note for note in found.notes)
+
+
+def test_probabilities_are_judged_as_what_they_are():
+    """One side answers scores, the other probabilities: they train alike, and come out alike."""
+    one = small(lambda: nn.Linear(8, 1), loss=nn.BCEWithLogitsLoss())
+    other = small(lambda: nn.Linear(8, 1), nn.Sigmoid, loss=nn.BCELoss())
+    for a, b in ((one, other), (other, one)):
+        found = train(a, b, ["4"], data=points(lambda x: (x[:, 0] > 0).astype(np.int64)), seeds=2)
+        assert found.measure == "held-out loss"
+        assert found.noise.difference.value == pytest.approx(0, abs=1e-6)
+    logs = small(lambda: nn.Linear(8, 3), lambda: nn.LogSoftmax(-1), loss=nn.NLLLoss())
+    scores = small(lambda: nn.Linear(8, 3), loss=nn.CrossEntropyLoss())
+    found = train(logs, scores, ["4"], data=points(lambda x: np.digitize(x[:, 0], [-0.5, 0.5])), seeds=1)
+    assert found.seeds[0].held_out_losses[0] == pytest.approx(found.seeds[0].held_out_losses[1], rel=1e-5)
+
+
+def test_several_labels_of_a_sample_are_no_class():
+    make = small(lambda: nn.Linear(8, 3), loss=nn.BCEWithLogitsLoss())
+    labels = points(lambda x: (x[:, :3] > 0).astype(np.int64))
+    assert train(make, make, ["4"], data=labels, seeds=1).measure == "held-out loss"
+
+
+def test_what_differs_in_losses_and_optimizers_is_told():
+    weighted = nn.CrossEntropyLoss(weight=torch.tensor([1.0, 2.0]), ignore_index=7)
+
+    def frozen():
+        made = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2))
+        made[0].weight.requires_grad_(False)
+        made[1].eval()
+        groups = [{"params": made[:2].parameters()}, {"params": made[3].parameters(), "lr": 0.01}]
+        return made, torch.optim.SGD(groups, lr=0.2, maximize=True), weighted
+
+    def plain():
+        made = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 2))
+        return made, torch.optim.SGD(made.parameters(), lr=0.2), nn.CrossEntropyLoss()
+
+    found = train(frozen, plain, ["4"], data=points(lambda x: (x[:, 0] > 0).astype(np.int64)), seeds=1)
+    told = {one.name: (one.a, one.b) for one in found.differences}
+    assert told == {
+        "optimizer.maximize": (True, False),
+        "optimizer.varied": ("learning rate 0.2 for 56 numbers, 0.01 for 18 numbers", "none"),
+        "optimizer.trained": (42, 74),
+        "loss.weights": ((1.0, 2.0), "none"),
+        "loss.constants": ("ignore_index 7", "none"),
+        "norm.frozen": (1, 0),
+    }
+    before = frozen()[0][1].running_mean
+    side = open_trainable_side(frozen, [InputShape((4,))], "A")
+    side.captured_step(Batch((np.ones((8, 4), np.float32),), np.zeros(8, np.int64)))
+    assert np.array_equal(side.tensors()["1.running_mean"], before)
+
+
 @pytest.mark.parametrize(
     ("make", "words"),
     [
@@ -157,6 +251,7 @@ def test_weights_that_are_the_same_for_every_seed_are_said():
         (lambda: (*sgd()()[:2], nn.CrossEntropyLoss(reduction="none")), "not one number"),
         (lambda: (*sgd()(), nn.MSELoss()), "two objects that may be the loss"),
         (lambda: (*sgd()(), 3), "no optimizer, schedule or loss"),
+        (with_a_head, "answers 2 tensors in training"),
         (lambda: {"network": network(), "optimiser": 1}, "optimiser, which means nothing"),
         (lambda: {"network": network(), "precision": "float8"}, "float8"),
         (lambda: {"network": network(), "clip_norm": -1}, "clip_norm"),

@@ -12,7 +12,7 @@ import numpy as np
 from zoolens.crosstrain.training.trainers.torch_optimizers import slots
 from zoolens.errors import ModelError
 from zoolens.port.frameworks.base import Array, LiveNetwork
-from zoolens.port.frameworks.torch import TorchNetwork
+from zoolens.port.frameworks.torch import TorchNetwork, by_name
 from zoolens.port.training.base import Capture, Losses, Setting, Switch, TrainableNetwork
 from zoolens.port.training.batch import Batch
 from zoolens.port.training.objects import TrainingObjects
@@ -39,10 +39,23 @@ class TorchTraining(TrainableNetwork):
         self.live = network
         self.module = network.module
         self._numbers = _name(objects.loss) in _OF_NUMBERS
+        self._in_evaluation: list[Any] | None = None
         if hasattr(objects.loss, "to"):  # it may hold weights of classes
             objects.loss.to(network.device)
         self._check()
+        optimized = {id(parameter) for parameter in self._optimized()}
+        # Nobody sets their gradients back, which would grow from step to step, and count where gradients are clipped.
+        self._not_optimized = [tensor for tensor in self.module.parameters() if id(tensor) not in optimized]
+        self._unnamed_before = {name: tensor.clone() for name, tensor in self._unnamed().items()}
         self.remember()
+
+    def _unnamed(self) -> dict[str, Any]:
+        """What training changes and no assignment sets: counters of batch norms, buffers that no state_dict has, and
+        what a loss learns or counts."""
+        named, loss = self.live.named(), self.objects.loss
+        found = {f"network/{name}": tensor for name, tensor in self.module.named_buffers() if name not in named}
+        held = loss.state_dict() if hasattr(loss, "state_dict") else {}
+        return found | {f"loss/{name}": tensor.detach() for name, tensor in held.items()}
 
     def _check(self) -> None:
         """Refuse what cannot be a training, before it begins."""
@@ -80,27 +93,39 @@ class TorchTraining(TrainableNetwork):
         self._scheduler_before = _state(self.objects.scheduler)
 
     def begin(self, seed: int) -> None:
+        self.restore()
+        for name, tensor in self._unnamed().items():
+            if name in self._unnamed_before:  # a switch may have changed the loss
+                tensor.copy_(self._unnamed_before[name])
+        seed_generators(seed)
+
+    def restore(self) -> None:
         optimizer, scheduler = self.objects.optimizer, self.objects.scheduler
         optimizer.state.clear()
         for group, before in zip(optimizer.param_groups, self._optimizer_before, strict=True):
             group.update(copy.deepcopy(before))
         if scheduler is not None and self._scheduler_before is not None:
             scheduler.load_state_dict(copy.deepcopy(self._scheduler_before))
-        seed_generators(seed)
 
     @contextmanager
-    def _training(self) -> Iterator[None]:
-        """Training mode; outside of it the network is in evaluation mode, as everybody else expects it."""
-        self.module.train()
+    def in_training_mode(self) -> Iterator[None]:
+        """Training mode; outside of it the network is in evaluation mode, as everybody else expects it. Layers that the
+        user's function left in evaluation mode stay in it."""
+        self._to_training()
         try:
             yield
         finally:
             self.module.eval()
 
+    def _to_training(self) -> None:
+        self.module.train()
+        for layer in self.live.evaluating:
+            layer.eval()
+
     def steps(self, batches: Iterable[Batch]) -> Losses:
         import torch
 
-        with self._training():
+        with self.in_training_mode():
             where = self._where()
             losses = [self._step(*self._placed(batch, where)) for batch in batches]
         return np.asarray(torch.stack(losses).double().cpu().numpy() if losses else [], np.float64)
@@ -136,13 +161,41 @@ class TorchTraining(TrainableNetwork):
     def _backward(self, inputs: Sequence[Any], target: Any) -> tuple[Any, Any]:
         given = self.objects
         given.optimizer.zero_grad(set_to_none=True)
+        for tensor in self._not_optimized:
+            tensor.grad = None
         with self._autocast():
-            answer = _first(self.module(*inputs))
+            answer = self._answer(inputs)
             loss = self._loss(answer, target)
         if given.regularisation is not None:
             loss = loss + given.regularisation(self.module)
         loss.backward()
         return loss.detach(), answer
+
+    def _answer(self, inputs: Sequence[Any]) -> Any:
+        """What the loss is given. Heads that only training has would be left out silently."""
+        answer = self.module(*inputs)
+        if hasattr(answer, "shape"):
+            return answer
+        given = _tensors_in(answer)
+        if len(given) > len(self._evaluated(inputs)):
+            raise ModelError(
+                f"The torch network answers {len(given)} tensors in training, of which the loss would be given the "
+                "first alone.",
+                hint="Build it without the heads that only training has (aux_logits=False), or add their losses in a "
+                "module of your own around it.",
+            )
+        return given[0]
+
+    def _evaluated(self, inputs: Sequence[Any]) -> list[Any]:
+        """The tensors of an answer in evaluation mode; asked for once, as it takes as long as a step."""
+        import torch
+
+        if self._in_evaluation is None:
+            self.module.eval()
+            with torch.no_grad():
+                self._in_evaluation = _tensors_in(self.module(*(tensor[:1] for tensor in inputs)))
+            self._to_training()
+        return self._in_evaluation
 
     def _loss(self, answer: Any, target: Any) -> Any:
         if self._numbers and target.shape != answer.shape and target.numel() == answer.numel():
@@ -184,7 +237,7 @@ class TorchTraining(TrainableNetwork):
         activations: dict[str, Any] = {}
         hooks = [layer.register_forward_hook(_keeper(name, activations)) for name, layer in _leaves(self.module)]
         try:
-            with self._training():
+            with self.in_training_mode():
                 loss, answer = self._backward(*self._placed(batch))
         finally:
             for hook in hooks:
@@ -205,7 +258,7 @@ class TorchTraining(TrainableNetwork):
 
         with torch.no_grad(), self._autocast():
             where = self._where()
-            return _array(_first(self.module(*(self._tensor(array, where) for array in inputs))))
+            return _array(_tensors_in(self.module(*(self._tensor(array, where) for array in inputs)))[0])
 
     def loss_of(self, answers: Array, targets: Array) -> float:
         import torch
@@ -226,10 +279,11 @@ def _name(loss: Any) -> str:
     return str(getattr(loss, "__name__", type(loss).__name__))
 
 
-def _first(answer: Any) -> Any:
+def _tensors_in(answer: Any) -> list[Any]:
+    """The tensors in what a network answers, in the order in which `port check` has them."""
     from zoolens.graph.importers.torch.trace import tensors_in
 
-    return answer if hasattr(answer, "shape") else next(iter(tensors_in([answer])))
+    return list(tensors_in([by_name(answer)]))
 
 
 def _leaves(module: Any) -> list[tuple[str, Any]]:

@@ -29,9 +29,11 @@ def norms(a: SideFacts, b: SideFacts) -> Iterator[Finding]:
     layers = max(len(a.norms), len(b.norms))
     epsilons = (tallied(f"{norm.epsilon:g}" for norm in facts.norms) for facts in (a, b))
     yield compared("norm", "epsilon", *epsilons, evidence="read from the live layers", layers=layers)
-    kept = [tallied(f"{norm.kept:g}" for norm in facts.norms) for facts in (a, b)]
-    lives = " and ".join(f"{_half_life(facts.norms[0].kept):.1f}" for facts in (a, b))
-    evidence = f"{_MEASURED}; the first values are half forgotten after {lives} steps"
+    kept = [tallied(norm.keeps for norm in facts.norms) for facts in (a, b)]
+    evidence = _MEASURED
+    if not any(norm.cumulative for norm in (*a.norms, *b.norms)):
+        lives = " and ".join(f"{_half_life(facts.norms[0].kept):.1f}" for facts in (a, b))
+        evidence += f"; the first values are half forgotten after {lives} steps"
     yield compared("norm", "share of the old statistics that a step keeps", *kept, evidence=evidence, layers=layers)
     divisors = (tallied(norm.divisor for norm in facts.norms) for facts in (a, b))
     yield compared("norm", "running variance divides by", *divisors, evidence=_MEASURED, layers=layers)

@@ -5,7 +5,11 @@ Nothing here is known beforehand: every field is read from an object that was ju
 
 from __future__ import annotations
 
+from typing import Final
+
 from pydantic import BaseModel, ConfigDict, Field
+
+CUMULATIVE: Final = "as much as makes the mean of all steps"
 
 
 class Fact(BaseModel):
@@ -45,12 +49,19 @@ class Drawn(Fact):
 
 class NormFact(Fact):
     """`kept`: share of the old statistics that a training step leaves, measured on a copy of the layer; `divisor`:
-    what the running variance divides by, "n" or "n - 1"."""
+    what the running variance divides by, "n" or "n - 1". `cumulative`: the statistics are the means of all steps, so
+    that `kept` is that of the first one only."""
 
     layer: str
     epsilon: float
     kept: float
     divisor: str
+    cumulative: bool = False
+
+    @property
+    def keeps(self) -> str:
+        """What a step keeps of the old statistics, in words."""
+        return CUMULATIVE if self.cumulative else f"{self.kept:g}"
 
 
 class OptimizerFact(Fact):

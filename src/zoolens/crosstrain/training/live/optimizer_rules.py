@@ -8,7 +8,7 @@ be unknown.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isclose
 from typing import Any, Final, Literal
 
@@ -37,7 +37,7 @@ class OptimizerRule:
     """`name`: that of recipes, or the class's own where we do not know its rule, and then `semantics` says nothing.
     `constants` are under the names of recipes where those have one; None: it has no such setting switched on.
     `varied`: names of constants that differ between groups of parameters, of which the first group's are given, and a
-    weight decay that Keras does not apply to every variable.
+    weight decay that Keras does not apply to every variable. `by_group`: the values of the former in each group.
     `schedule`: the class of a learning rate that is no number, with the rate of the next step in `constants`."""
 
     name: str
@@ -46,6 +46,7 @@ class OptimizerRule:
     semantics: Semantics
     varied: tuple[str, ...] = ()
     schedule: str | None = None
+    by_group: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
 
 
 def torch_rule(optimizer: Any) -> OptimizerRule:
@@ -57,14 +58,17 @@ def torch_rule(optimizer: Any) -> OptimizerRule:
     groups = [_torch_constants(group) for group in optimizer.param_groups] or [_torch_constants(optimizer.defaults)]
     constants = groups[0]
     varied = tuple(key for key in constants if any(group.get(key) != constants[key] for group in groups[1:]))
+    by_group = {key: tuple(group.get(key) for group in groups) for key in varied}
     if not known:
-        return OptimizerRule(kind.__name__, known=False, constants=constants, semantics=Semantics(), varied=varied)
+        return OptimizerRule(
+            kind.__name__, known=False, constants=constants, semantics=Semantics(), varied=varied, by_group=by_group
+        )
     defaults = optimizer.param_groups[0] if optimizer.param_groups else optimizer.defaults
     decoupled = marked or name == "adamw" or bool(defaults.get("decoupled_weight_decay"))
     decay: Any = None if not constants["weight_decay"] else "decoupled" if decoupled else "coupled"
     return OptimizerRule(
         name, known=True, constants=constants, semantics=_semantics(name, constants, "outside", "outside", decay),
-        varied=varied,
+        varied=varied, by_group=by_group,
     )  # fmt: skip
 
 

@@ -120,7 +120,8 @@ def norm_facts(module: Any) -> Iterator[NormFact]:
 
     for path, layer in module.named_modules():
         if isinstance(layer, torch.nn.modules.batchnorm._BatchNorm) and layer.track_running_stats:
-            yield norm_fact(path, float(layer.eps), _training_step(layer))
+            found = norm_fact(path, float(layer.eps), _training_step(layer))
+            yield found.model_copy(update={"cumulative": layer.momentum is None})
 
 
 def _training_step(layer: Any) -> Callable[[NDArray[Any]], tuple[float, float]]:
