@@ -64,7 +64,8 @@ def _valued(
     dtype: np.dtype[np.floating],
 ) -> Array:
     if node.name in taken:
-        return taken[node.name].astype(dtype, copy=False)
+        value = taken[node.name]
+        return value.astype(dtype, copy=False) if value.dtype.kind == "f" else value
     return _fed(node, inputs) if node.op == "input" else _computed(graph, node, values, dtype)
 
 

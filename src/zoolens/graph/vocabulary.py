@@ -113,6 +113,8 @@ POOLS: Final = frozenset(
 )
 NORMS: Final = frozenset({"batch_norm", "layer_norm", "rms_norm", "group_norm", "instance_norm", "affine"})
 REDUCTIONS: Final = frozenset({"mean", "sum", "max", "min", "prod"})
+# Nobody here computes them: what they answer is known from a live network only.
+OPAQUE: Final = frozenset({"unknown", "output_of", "recurrent"})
 FUNCTIONS: Final = frozenset(  # of one number, by themselves no activation
     {"abs", "neg", "exp", "log", "sqrt", "rsqrt", "square", "erf", "sin", "cos", "floor", "ceil", "round", "reciprocal"}
 )

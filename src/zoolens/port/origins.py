@@ -19,7 +19,8 @@ import numpy as np
 from zoolens.errors import ModelError
 from zoolens.graph.equality import same_structure
 from zoolens.graph.model import Graph
-from zoolens.graph.passes.axis_labels import canonical_order, labels
+from zoolens.graph.passes.axis_labels import canonical_order
+from zoolens.graph.passes.canonical import before_layout
 from zoolens.port.frameworks.base import Array, LiveNetwork
 from zoolens.port.structure import comparable
 
@@ -79,9 +80,10 @@ def graph_and_origins(network: LiveNetwork) -> tuple[Graph, dict[str, Origin]]:
         network.assign({name: generator.uniform(0.5, 1.5, values.shape) for name, values in before.items()})
         drawn = network.tensors()  # as the network's own type keeps them
         graph = comparable(network.graph())
-        places = _Codes(network, graph, {name: numbered(values.shape) for name, values in before.items()}, base)
+        # From 1 on: a network may keep a variance of 0 above it.
+        places = _Codes(network, graph, {name: numbered(values.shape) + 1 for name, values in before.items()}, base)
         names = _Codes(
-            network, graph, {name: np.full(before[name].shape, i, np.int64) for i, name in enumerate(before)}, base
+            network, graph, {name: np.full(before[name].shape, i, np.int64) for i, name in enumerate(before, 1)}, base
         )
     finally:
         network.assign(before)
@@ -89,7 +91,10 @@ def graph_and_origins(network: LiveNetwork) -> tuple[Graph, dict[str, Origin]]:
     for position, node in enumerate(graph.nodes):
         for which, tensor in enumerate(node.parameters):
             values = graph.values(node, tensor).reshape(-1)
-            origin = _origin(list(before), drawn, names.at(position, which), places.at(position, which), values)
+            number, place = names.at(position, which), places.at(position, which)
+            origin = None
+            if number is not None and place is not None:
+                origin = _origin(list(before), drawn, number - 1, place - 1, values)
             if origin is not None:
                 origins[tensor.key] = origin
     return graph, origins
@@ -100,9 +105,19 @@ def output_orders(network: LiveNetwork) -> list[tuple[int, ...] | None]:
 
     It is read from the graph. Shapes would not tell it: a map may have as many channels as rows.
     """
-    raw = network.graph()
-    known = labels(raw)
-    return [canonical_order(known[name]) if name in known else None for name in raw.outputs]
+    graph, known = before_layout(network.graph())
+    return [canonical_order(known[name]) if name in known else None for name in graph.outputs]
+
+
+def opaque_answers(network: LiveNetwork, inputs: Sequence[Array]) -> dict[str, Array]:
+    """What the layers answer that nobody here computes, by the names of their nodes, in the order of axes that the
+    canonical graph has them in."""
+    raw, answers = network.opaque_answers(inputs)
+    _, known = before_layout(raw)
+    return {
+        name: np.ascontiguousarray(array.transpose(canonical_order(known[name]))) if name in known else array
+        for name, array in answers.items()
+    }
 
 
 def run_with_channels_first(
@@ -159,15 +174,19 @@ class _Codes:
 
 
 def _origin(
-    names: list[str], drawn: Mapping[str, Array], numbers: Array | None, places: Array | None, values: Array
+    names: list[str], drawn: Mapping[str, Array], numbers: Array, places: Array, values: Array
 ) -> Origin | None:
-    if numbers is None or places is None or not values.size or (numbers != numbers[0]).any():
+    if not values.size or (numbers != numbers[0]).any():
         return None
     if not 0 <= numbers[0] < len(names):
         return None
     name = names[int(numbers[0])]
     source = drawn[name]
-    if places.max() >= source.size or not np.array_equal(source.reshape(-1)[places].astype(np.float32), values):
+    if (
+        places.min() < 0
+        or places.max() >= source.size
+        or not np.array_equal(source.reshape(-1)[places].astype(np.float32), values)
+    ):
         return None
     axes = order_of_axes(source.shape, places) if places.size == source.size else None
     return Origin(name, source.shape, axes, None if axes is not None else places)

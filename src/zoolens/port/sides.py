@@ -24,7 +24,14 @@ from zoolens.graph.model import Graph
 from zoolens.graph.serialisation import unpack
 from zoolens.port.frameworks.base import Array
 from zoolens.port.frameworks.recognition import recognised
-from zoolens.port.origins import Origin, graph_and_origins, output_orders, run_with_channels_first, unpacked_origins
+from zoolens.port.origins import (
+    Origin,
+    graph_and_origins,
+    opaque_answers,
+    output_orders,
+    run_with_channels_first,
+    unpacked_origins,
+)
 from zoolens.port.structure import comparable
 
 TIMEOUT: Final = 300.0  # seconds for one answer, of which calling the function is the first
@@ -133,6 +140,14 @@ class Side(ABC):
         """The outputs for inputs that have their channels first; maps among them have so, too."""
 
     @abstractmethod
+    def draws(self, inputs: Sequence[Array]) -> bool:
+        """Whether a run draws random numbers, as far as the states of generators show it."""
+
+    @abstractmethod
+    def opaque_answers(self, inputs: Sequence[Array]) -> dict[str, Array]:
+        """What the layers answer that nobody here computes, by the names of their nodes in the canonical graph."""
+
+    @abstractmethod
     def load(self, path: Path) -> None:
         """Set the tensors from a checkpoint in one of the framework's own formats."""
 
@@ -175,6 +190,12 @@ class LiveSide(Side):
         if self._orders is None:
             self._orders = output_orders(self._network)
         return run_with_channels_first(self._network, inputs, self._orders)
+
+    def draws(self, inputs: Sequence[Array]) -> bool:
+        return self._network.draws(inputs)
+
+    def opaque_answers(self, inputs: Sequence[Array]) -> dict[str, Array]:
+        return opaque_answers(self._network, inputs)
 
     def load(self, path: Path) -> None:
         self._network.load(path)
@@ -243,8 +264,13 @@ class WorkerSide(Side):
         self._ask({"do": "assign"}, "setting its weights", values)
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
-        fed = {f"input{number}": array for number, array in enumerate(inputs)}
-        return list(self._tensors(self._ask({"do": "run"}, "running it", fed)).values())
+        return list(self._tensors(self._ask({"do": "run"}, "running it", _fed(inputs))).values())
+
+    def draws(self, inputs: Sequence[Array]) -> bool:
+        return bool(self._ask({"do": "draws"}, "running it", _fed(inputs))["draws"])
+
+    def opaque_answers(self, inputs: Sequence[Array]) -> dict[str, Array]:
+        return self._tensors(self._ask({"do": "opaque"}, "running its unknown layers", _fed(inputs)))
 
     def load(self, path: Path) -> None:
         self._ask({"do": "load", "path": str(path.absolute())}, f"reading {path.name}")
@@ -257,6 +283,10 @@ class WorkerSide(Side):
 
     def _tensors(self, answer: Mapping[str, Any]) -> dict[str, Array]:
         return {name: view.copy() for name, view in self._worker.outputs.read(answer["tensors"]).items()}
+
+
+def _fed(inputs: Sequence[Array]) -> dict[str, Array]:
+    return {f"input{number}": array for number, array in enumerate(inputs)}
 
 
 def open_side(side: str | Any, inputs: Sequence[InputShape], letter: str, *, timeout: float = TIMEOUT) -> Side:

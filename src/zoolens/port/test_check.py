@@ -171,3 +171,13 @@ def test_a_subclassed_keras_model_is_read_through_its_call():
 
     found = check(nn.Sequential(nn.Linear(4, 6), nn.ReLU(), nn.Linear(6, 3)), Own(), ["4"])
     assert found.same
+
+
+def test_a_channel_shuffle_as_the_last_layer_is_compared_in_one_order_of_axes():
+    """Channels, rows and columns are as many: only the structure tells them apart."""
+    image = keras.Input((8, 8, 3))
+    x = keras.layers.Conv2D(6, 3)(image)
+    x = keras.layers.Permute((1, 2, 4, 3))(keras.layers.Reshape((6, 6, 2, 3))(x))
+    port = keras.Model(image, keras.layers.Reshape((6, 6, 6))(x))
+    found = check(nn.Sequential(nn.Conv2d(3, 6, 3), nn.ChannelShuffle(2)), port, [SHAPE])
+    assert found.same, "\n".join(check_lines(found))

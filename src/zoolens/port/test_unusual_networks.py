@@ -113,18 +113,76 @@ def test_unknown_layers_are_compared_by_name_and_their_tensors_move():
     found = check(with_opaque(), with_opaque(), ["4"])
     assert found.same
     assert "unknown to us and compared by name only" in found.diff.headline
+    assert [border.agree for border in found.agreement.borders] == [True]
+    assert "2 of A and 2 of B (unknown layer aten.special_bessel_j1) answer alike" in "\n".join(check_lines(found))
 
 
-def test_what_parts_before_an_unknown_layer_is_found_and_what_parts_behind_is_said_to():
+def test_what_parts_before_an_unknown_layer_or_behind_it_is_found():
     before = check(with_opaque(), with_opaque(slope=0.3), ["4"])
     assert before.agreement.first is not None
     assert before.agreement.first.op == "leaky_relu"
+    assert before.agreement.borders[0].agree is None
+    assert "are given other numbers already" in "\n".join(check_lines(before))
     behind = check(with_opaque(), with_opaque(shift=0.5), ["4"])
-    assert behind.agreement.first is None
-    assert behind.agreement.compared >= 2
-    text = "\n".join(check_lines(behind))
-    assert "No layer before an unknown one parts" in text
-    assert "bessel_j1" in text
+    assert "add 0.5 only in" in behind.diff.differences[0].text
+    assert behind.agreement.first is not None
+    assert behind.agreement.first.op == "dense"
+    assert behind.agreement.borders[0].agree is True
+
+
+class InNumpy(nn.Module):
+    """A layer that leaves torch, and has a tensor of its own."""
+
+    def __init__(self, factor=2.0):
+        super().__init__()
+        self.scale, self.factor = nn.Parameter(torch.rand(6) + 0.5), factor
+
+    def forward(self, x):
+        return torch.from_numpy(np.sort(self.factor * x.detach().numpy())) * self.scale
+
+
+def test_a_layer_that_leaves_torch_is_unknown_and_compared_at_its_borders():
+    def net(layer, slope=0.01):
+        return nn.Sequential(nn.Linear(4, 6), layer, nn.Linear(6, 5), nn.LeakyReLU(slope), nn.Linear(5, 3))
+
+    same = check(net(InNumpy()), net(InNumpy()), ["4"])
+    assert same.same, "\n".join(check_lines(same))
+    assert {move.a.tensor for move in same.map.moves} >= {"1.scale"}
+    assert [(border.op, border.agree) for border in same.agreement.borders] == [("unknown layer InNumpy", True)]
+    other = check(net(InNumpy()), net(InNumpy(3.0)), ["4"])
+    assert other.agreement.agree is False
+    assert other.agreement.first is not None
+    assert other.agreement.first.op == "unknown layer InNumpy"
+    text = "\n".join(check_lines(other))
+    assert "answer otherwise although they are given equal numbers" in text
+    assert "Given equal answers there, no layer behind it parts." in text
+    both = check(net(InNumpy()), net(InNumpy(3.0), slope=0.3), ["4"])
+    assert both.agreement.behind is not None
+    assert both.agreement.behind.op == "leaky_relu"
+
+
+def test_unknown_layers_of_keras_and_jax_are_compared_at_their_borders():
+    """JAX's sort is none of the vocabulary, nor is that of Keras."""
+    keras, jax = pytest.importorskip("keras"), pytest.importorskip("jax")
+
+    def sorting(upwards):
+        image = keras.Input((4,))
+        hidden = keras.layers.Dense(6, activation="tanh")(image)
+        hidden = keras.ops.sort(hidden) if upwards else keras.ops.sort(-hidden)
+        return keras.Model(image, keras.layers.Dense(3)(hidden))
+
+    draw = np.random.default_rng(0).standard_normal
+    tree = {"w": draw((4, 6)), "b": draw(6), "v": draw((6, 3)), "c": draw(3)}
+    tree = {name: array.astype(np.float32) for name, array in tree.items()}
+
+    def apply(given, x):
+        return jax.numpy.sort(jax.numpy.tanh(x @ given["w"] + given["b"])) @ given["v"] + given["c"]
+
+    assert check(sorting(True), sorting(True), ["4"]).agreement.borders[0].agree is True
+    assert check((apply, tree), (apply, tree), ["4"]).agreement.borders[0].agree is True
+    turned = check(sorting(True), sorting(False), ["4"])
+    assert turned.agreement.agree is False
+    assert turned.agreement.borders[0].inputs > 1e-3
 
 
 def test_tensors_that_only_a_shares_are_named():
@@ -140,4 +198,7 @@ def test_tensors_that_only_a_shares_are_named():
 
     found = check(Twice(tied=True), Twice(tied=False), ["4"])
     assert found.agreement.agree is True
+    assert [difference.text.replace("Twice ", "") for difference in found.diff.differences] == [
+        "weights are shared in (A) between a and b, and separate in (B)"
+    ]
     assert "Layers of A share a.weight; B has a tensor for each (a.weight, b.weight)" in "\n".join(check_lines(found))

@@ -7,8 +7,9 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from zoolens.graph.diff.phrases import plural
-from zoolens.port.agreement import Agreement, Parting
+from zoolens.port.agreement import Agreement
 from zoolens.port.check import Check
+from zoolens.port.layer_values import Border, Parting
 from zoolens.port.parameter_map import ParameterMap, Unmatched
 from zoolens.port.weights import Moved
 
@@ -108,6 +109,10 @@ def agreement_lines(agreement: Agreement) -> list[str]:
         lines.append(f"They part first at {_parting(agreement.first)}.")
         if agreement.beyond is not None and agreement.beyond != agreement.first:
             lines.append(f"They part by more than rounding first at {_parting(agreement.beyond)}.")
+        if agreement.behind is not None:
+            lines.append(f"Given equal answers there, they part next at {_parting(agreement.behind)}.")
+        elif any((border.a, border.b) == (agreement.first.a, agreement.first.b) for border in agreement.borders):
+            lines.append("Given equal answers there, no layer behind it parts.")
     elif agreement.compared and agreement.layers:
         pairs = plural(agreement.compared, "pair")
         lines.append(
@@ -115,12 +120,30 @@ def agreement_lines(agreement: Agreement) -> list[str]:
         )
     elif agreement.compared:
         lines.append(f"No aligned layer parts: {plural(agreement.compared, 'pair')} were computed in float64.")
+    lines += [
+        f"{name} draws random numbers when it answers, although its answers to the same input never changed."
+        for name in agreement.drawing
+    ]
+    lines += [_border(border) for border in agreement.borders[:_SHOWN]]
+    if len(agreement.borders) > _SHOWN:
+        lines.append(f"  … and {len(agreement.borders) - _SHOWN} more unknown layers.")
     if agreement.layers and agreement.why.startswith("not finite"):
         lines.append(agreement.layers)
     elif agreement.layers:
         part = "compared only in part" if agreement.compared else "not compared one by one"
         lines.append(f"Layers were {part}: {agreement.layers}")
     return lines
+
+
+def _border(border: Border) -> str:
+    """What an unknown layer does, seen from outside."""
+    named = f"  {border.a} of A and {border.b} of B ({border.op})"
+    figures = f"{border.answers:.1e} apart; rounding alone moves A's by up to {border.floor:.1e}"
+    if border.agree:
+        return f"{named} answer alike ({figures})."
+    if border.agree is False:
+        return f"{named} answer otherwise although they are given equal numbers ({figures})."
+    return f"{named} are given other numbers already ({border.inputs:.1e} apart), and answer {figures}."
 
 
 def _parting(parting: Parting) -> str:
@@ -202,9 +225,10 @@ def agreement_data(agreement: Agreement) -> dict[str, Any]:
     return {**_finite(asdict(agreement)), "agree": agreement.agree}
 
 
-def _finite(data: dict[str, Any]) -> dict[str, Any]:
+def _finite(data: Any) -> Any:
     """The same with None for what is infinite, which JSON has no number for."""
-    return {
-        key: _finite(value) if isinstance(value, dict) else None if value == float("inf") else value
-        for key, value in data.items()
-    }
+    if isinstance(data, dict):
+        return {key: _finite(value) for key, value in data.items()}
+    if isinstance(data, list | tuple):
+        return [_finite(value) for value in data]
+    return None if data == float("inf") else data

@@ -15,7 +15,13 @@ from zoolens.errors import ModelError
 from zoolens.graph.serialisation import pack
 from zoolens.port.frameworks.base import LiveNetwork
 from zoolens.port.frameworks.recognition import recognised
-from zoolens.port.origins import graph_and_origins, output_orders, packed_origins, run_with_channels_first
+from zoolens.port.origins import (
+    graph_and_origins,
+    opaque_answers,
+    output_orders,
+    packed_origins,
+    run_with_channels_first,
+)
 from zoolens.port.structure import comparable
 from zoolens.port.training.base import TrainableNetwork
 from zoolens.port.training.recognition import trainable
@@ -50,6 +56,8 @@ class _Side:
             "tensors": self._tensors,
             "assign": self._assign,
             "run": self._run,
+            "opaque": self._opaque,
+            "draws": self._draws,
             "values": self._values,
             "save": self._save,
             "load": self._load,
@@ -141,6 +149,15 @@ class _Side:
                 self._orders = output_orders(self.network)
             answers = run_with_channels_first(self.network, fed, self._orders)
         return {"tensors": self._written({f"output{number}": answer for number, answer in enumerate(answers)})}
+
+    def _draws(self, request: Message) -> Any:
+        with user_errors(self._code):
+            return {"draws": self.network.draws(list(self._sent(request).values()))}
+
+    def _opaque(self, request: Message) -> Any:
+        with user_errors(self._code):
+            answers = opaque_answers(self.network, list(self._sent(request).values()))
+        return {"tensors": self._written(answers)}
 
     def _save(self, request: Message) -> Any:
         self.network.save(Path(str(request["path"])))

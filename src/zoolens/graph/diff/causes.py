@@ -47,6 +47,7 @@ CONSTANT: Final = "constant"
 OPERATOR: Final = "operator"
 WIRING: Final = "wiring"
 ORDER: Final = "block order"
+SHARING: Final = "shared weights"
 AUXILIARY: Final = "further outputs"
 
 _ROUNDED: Final = 0.1  # by how much extents may miss a ratio because they are whole numbers

@@ -89,6 +89,8 @@ class Books:
 
 
 def _role_split(role: str, size_a: int, size_b: int, kernel: Logs, width: Logs, own: Mapping[str, int]) -> Logs:
+    if "sharing" in own and not (size_a and size_b):
+        return {own["sharing"]: float(size_b - size_a)}
     if role == "kernel":
         return split(size_a, size_b, kernel, own)
     if size_a and size_b:

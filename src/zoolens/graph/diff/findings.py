@@ -21,6 +21,7 @@ from zoolens.graph.diff.causes import (
     PairContext,
     own_findings,
 )
+from zoolens.graph.diff.shared_tensors import sharing_findings
 from zoolens.graph.diff.strides import stride_findings
 from zoolens.graph.diff.unmatched_layers import absent_findings
 from zoolens.graph.model import Graph
@@ -46,6 +47,7 @@ def differences(alignment: Alignment, a: Graph, b: Graph) -> list[Difference]:
         *stride_findings(alignment, a, b),
         *absent_findings(alignment),
         *_order_findings(alignment, b),
+        *sharing_findings(alignment, a, b),
     ]
     grouped: dict[tuple[str, Hashable], list[LayerFinding]] = {}
     findings = _with_moved_pools(_with_even_widths(_with_moved_norms(findings)))

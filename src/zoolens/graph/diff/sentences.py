@@ -23,6 +23,7 @@ Names = tuple[str, str]
 Say = Callable[[Difference, Alignment, Names], str]
 
 PAIR: Final = 2
+SHOWN_SHARING: Final = 3
 _UNSAID: Final = {("gelu", "approximate"): "exact", ("attention", "scale"): "1/√width"}  # what an absent one means
 
 
@@ -179,7 +180,8 @@ def _pooling(difference: Difference, alignment: Alignment, names: Names) -> str:
 def _operator(difference: Difference, alignment: Alignment, names: Names) -> str:
     place, first = where(difference.findings, alignment), difference.findings[0]
     if _is_whole(difference):
-        return f"{place}: {settings.operator(_node(first))} only in {_owner(difference, names)}"
+        amount = f" {number(scalar)}" if (scalar := _node(first).get("scalar")) is not None else ""
+        return f"{place}: {settings.operator(_node(first))}{amount} only in {_owner(difference, names)}"
     return f"{place}: {_instead(first.values, names)}"
 
 
@@ -195,6 +197,26 @@ def _order(difference: Difference, alignment: Alignment, names: Names) -> str:
     if len(difference.findings) == PAIR:
         return f"{blocks_of(difference.findings, alignment, exact=True)}: swapped in {names[1]}"
     return f"{blocks_of(difference.findings, alignment)}: in another order in {names[1]}"
+
+
+def _sharing(difference: Difference, alignment: Alignment, names: Names) -> str:
+    side = 0 if difference.findings[0].values[0] else 1
+    layers: dict[str, dict[str, str]] = {}  # by the first layer that has the tensor, the others by node
+    for finding in difference.findings:
+        layer = (finding.pair.a, finding.pair.b)[side]
+        if layer is not None:
+            users = layers.setdefault(finding.values[side], {})
+            users[layer.node.name] = layer.node.source or layer.node.name
+    shown = [_shared_between(first, list(users.values())) for first, users in list(layers.items())[:SHOWN_SHARING]]
+    more = f" and {len(layers) - len(shown)} more" if len(layers) > len(shown) else ""
+    return f"weights are shared in {names[side]} between {'; '.join(shown)}{more}, and separate in {names[1 - side]}"
+
+
+def _shared_between(first: str, users: Sequence[str]) -> str:
+    """The layers that share a tensor; a layer that is called again is one layer."""
+    others = [user for user in users if user != first]
+    calls = len(users) - len(others) + 1
+    return " and ".join([f"the {calls} calls of {first}" if calls > 1 else first, *others])
 
 
 def _wiring(difference: Difference, alignment: Alignment, names: Names) -> str:
@@ -338,6 +360,7 @@ _SAY: Final[dict[str, Say]] = {
     causes.DEPTH: _depth,
     causes.SHORTCUT: _shortcut,
     causes.ORDER: _order,
+    causes.SHARING: _sharing,
     causes.GROUPS: _values("", lambda count: f"{count} groups" if count > 1 else "no groups", join=_beside),
     causes.DILATION: _values("dilation ", _extents),
     causes.PADDING: _values("", pad_words, join=_beside),

@@ -38,7 +38,7 @@ def _of_row(
     block: Block, alone: list[Pair], number: int, reasons: dict[str, Reason], redundant: set[str], *, whole: bool
 ) -> Iterator[LayerFinding]:
     gates = _gate_members(block, {pair.either.node.name for pair in alone})
-    opened = not whole and any(pair.either.node.op == "add" and pair.either.path == "" for pair in alone)
+    opened = not whole and any(_closes_shortcut(pair.either) for pair in alone)
     for pair in alone:
         node = pair.either.node
         follows = node.op in ACTIVATIONS or node.op in NORMS
@@ -99,8 +99,13 @@ def _reason(block: Block, layer: Layer, *, whole: bool, gate: bool) -> Reason:
     if node.op in POOLS:
         return causes.POOLING, (node.op, layer.path == "shortcut", block.stage if block.stage == "head" else "")
     if node.op in ("add", "concat", "mul"):
-        return (causes.SHORTCUT, ()) if node.op == "add" and layer.path == "" else (causes.OPERATOR, node.op)
+        return (causes.SHORTCUT, ()) if _closes_shortcut(layer) else (causes.OPERATOR, (node.op, node.get("scalar")))
     return _by_op(block, layer)
+
+
+def _closes_shortcut(layer: Layer) -> bool:
+    """Whether it adds a second value to the main path; a number that is added is none."""
+    return layer.node.op == "add" and layer.path == "" and len(layer.node.inputs) > 1
 
 
 def _by_op(block: Block, layer: Layer) -> Reason:

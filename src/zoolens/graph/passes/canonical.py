@@ -15,6 +15,7 @@ from zoolens.graph.model import Graph, checked
 from zoolens.graph.passes.activations import name_activations
 from zoolens.graph.passes.attention import name_attention
 from zoolens.graph.passes.attributes import settle_attributes
+from zoolens.graph.passes.axis_labels import Labels, labels
 from zoolens.graph.passes.common_subexpressions import share_values
 from zoolens.graph.passes.concats import flatten_concats
 from zoolens.graph.passes.constants import fold_constants, settle_leaves
@@ -102,6 +103,13 @@ def steps(graph: Graph) -> Iterator[tuple[str, Graph]]:
     for step in SETTLING:
         graph = _applied(step, graph)
         yield step.name, graph
+
+
+def before_layout(graph: Graph) -> tuple[Graph, Labels]:
+    """A raw graph as it is when its axes are put into our order, and the axes of its values in the source's own."""
+    for step in LAYOUT[:-1]:
+        graph = _applied(step, graph)
+    return graph, labels(graph)
 
 
 def _applied(step: Pass, graph: Graph) -> Graph:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from zoolens.crosstrain.training.diff.facts import SideFacts
 from zoolens.errors import ModelError
 from zoolens.graph.model import Graph
+from zoolens.port.frameworks.generators import generator_states
 
 Array = NDArray[Any]
 
@@ -40,8 +41,23 @@ class LiveNetwork(ABC):
         """The raw graph with the tensors' current values."""
 
     @abstractmethod
+    def opaque_answers(self, inputs: Sequence[Array]) -> tuple[Graph, dict[str, Array]]:
+        """The raw graph for these inputs, and what the layers answer to them that nobody here computes, by the names of
+        their nodes, in the network's own order of axes. Where a layer's answer cannot be had, it is left out."""
+
+    @abstractmethod
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         """The outputs in order, for one batch."""
+
+    def draws(self, inputs: Sequence[Array]) -> bool:
+        """Whether a run draws random numbers, as far as the states of generators show it."""
+        before = self.generator_states()
+        self.run(inputs)
+        return self.generator_states() != before
+
+    def generator_states(self) -> bytes:
+        """The states of all generators that the network is known to draw from."""
+        return generator_states()
 
     @abstractmethod
     def facts(self) -> SideFacts:

@@ -93,11 +93,18 @@ class JaxNetwork(LiveNetwork):
             self.leaves[place] = jnp.array(array, self.leaves[place].dtype)
 
     def graph(self) -> Graph:
+        return self._traced(self._examples(self._shapes), None)
+
+    def opaque_answers(self, inputs: Sequence[Array]) -> tuple[Graph, dict[str, Array]]:
+        answers: dict[str, Array] = {}
+        return self._traced(self.turned(inputs), answers), {name: plain(array) for name, array in answers.items()}
+
+    def _traced(self, inputs: Sequence[Any], answers: dict[str, Array] | None) -> Graph:
         from zoolens.graph.importers.jax.library import graph_of_jax_function
 
         named = [(name, np.asarray(leaf)) for name, leaf in self._arrays()]
         return graph_of_jax_function(
-            self._applied, named, self._examples(self._shapes), self._name, channels_last=self._last
+            self._applied, named, inputs, self._name, channels_last=self._last, answers=answers
         )
 
     def turned(self, inputs: Sequence[Array]) -> list[Array]:

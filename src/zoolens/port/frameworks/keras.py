@@ -60,6 +60,13 @@ class KerasNetwork(LiveNetwork):
 
         return graph_of_keras_model(self._model, name=self._name, weights=True)
 
+    def opaque_answers(self, inputs: Sequence[Array]) -> tuple[Graph, dict[str, Array]]:
+        from zoolens.graph.importers.keras.library import graph_and_answers
+
+        turned = self.turned(inputs)
+        fed = [self._keras.ops.convert_to_tensor(array) for array in (turned if len(inputs) > 1 else [turned])]
+        return graph_and_answers(self._model, fed)
+
     def output_size(self) -> int:
         """The last extent of the first output."""
         return int(self._model.outputs[0].shape[-1])
@@ -76,6 +83,12 @@ class KerasNetwork(LiveNetwork):
         answer = self._model(self.turned(inputs), training=False)
         convert = self._keras.ops.convert_to_numpy
         return [plain(convert(tensor)) for tensor in self._keras.tree.flatten(answer)]
+
+    def generator_states(self) -> bytes:
+        """Also those of its layers' own generators."""
+        seeds = [variable for variable in self._model.variables if "int" in str(variable.dtype)]
+        own = b"".join(np.asarray(self._keras.ops.convert_to_numpy(variable.value)).tobytes() for variable in seeds)
+        return super().generator_states() + own
 
     def facts(self) -> SideFacts:
         from zoolens.crosstrain.training.live.keras import drawn_tensors, norm_facts

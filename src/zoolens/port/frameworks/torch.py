@@ -63,14 +63,21 @@ class TorchNetwork(LiveNetwork):
                 named[name].copy_(torch.tensor(array))
 
     def graph(self) -> Graph:
+        return self._traced(self._zeros(), None)
+
+    def opaque_answers(self, inputs: Sequence[Array]) -> tuple[Graph, dict[str, Array]]:
+        answers: dict[str, Array] = {}
+        return self._traced(inputs, answers), answers
+
+    def _traced(self, inputs: Sequence[Array], answers: dict[str, Array] | None) -> Graph:
         import torch
 
         from zoolens.graph.importers.torch.library import graph_of_module
 
-        zeros = [torch.tensor(array) for array in self._zeros()]
-        fed = [tensor.to(self.floating()) if tensor.is_floating_point() else tensor for tensor in zeros]
+        tensors = [torch.tensor(array) for array in inputs]
+        fed = [tensor.to(self.floating()) if tensor.is_floating_point() else tensor for tensor in tensors]
         with self._on_cpu(), _outputs_by_name(self.module):
-            return graph_of_module(self.module, fed, self._name, weights=True)
+            return graph_of_module(self.module, fed, self._name, weights=True, departures=True, answers=answers)
 
     @contextmanager
     def _on_cpu(self) -> Iterator[None]:

@@ -140,6 +140,10 @@ def _dense(writer: TorchWriter, node: Node) -> None:
 
 
 def _batch_norm(writer: TorchWriter, node: Node) -> None:
+    statistics = (node.parameter("mean"), node.parameter("variance"))
+    known = all(tensor is not None and tensor.key in writer.source.origins for tensor in statistics)
+    if not node.get("epsilon") and known and len(node.parameters) == 2 and len(node.shape) == 4:
+        return _fixed_norm(writer, node)
     rank = max(len(node.shape) - 2, 1)
     fact, scale, shift = writer.norm(node), node.parameter("scale"), node.parameter("shift")
     affine = scale is not None or shift is not None
@@ -151,6 +155,18 @@ def _batch_norm(writer: TorchWriter, node: Node) -> None:
         Setting("affine", affine, True),
     ]
     writer.layer(node, f"BatchNorm{rank}d", settings, [writer.operand(node, 0)], after=_frozen(affine, scale, shift))
+    return None
+
+
+def _fixed_norm(writer: TorchWriter, node: Node) -> None:
+    """Keras' Normalization: statistics that the source keeps, and no training moves."""
+    writer.helpers["FixedNorm"] = None
+    settings = [
+        width(node.shape[1], "num_features", positional=True),
+        Setting("eps", 0.0),
+        Setting("affine", False),
+    ]
+    writer.layer(node, "FixedNorm", settings, [writer.operand(node, 0)])
 
 
 def _frozen(affine: bool, scale: object, shift: object) -> tuple[str, ...]:

@@ -38,6 +38,12 @@ class ChannelScale(nn.Module):
     def forward(self, x):
         x = x if self.scale is None else x * self.scale
         return x if self.shift is None else x + self.shift''',
+    "FixedNorm": '''\
+class FixedNorm(nn.BatchNorm2d):
+    """Subtracts fixed means and divides by fixed deviations, in training, too."""
+
+    def train(self, mode=True):
+        return super().train(False)''',
     "DropBranch": '''\
 class DropBranch(nn.Module):
     """In training, drops all of an example together with probability p."""

@@ -10,16 +10,12 @@ import numpy as np
 
 from zoolens.errors import ModelError, first_line
 from zoolens.graph.importers.jax.primitives import PRIMITIVES
+from zoolens.graph.importers.jax.programs import inner_program, visited_answers
 from zoolens.graph.importers.jax.walk import JaxCall, JaxWalk, Leaf, Operand
 from zoolens.graph.model import Array, Graph
+from zoolens.graph.vocabulary import OPAQUE
 
-# Calls of programs within a program, and the settings that may have the inner one.
-_CALLS: Final = frozenset(
-    {"jit", "pjit", "closed_call", "core_call", "custom_jvp_call", "custom_vjp_call", "custom_vjp_call_jaxpr", "remat",
-     "remat2", "checkpoint"}
-)  # fmt: skip
 _ARRANGING: Final = frozenset({"gather", "rev", "dynamic_slice", "split"})  # they only choose and order numbers
-_INNER: Final = ("jaxpr", "call_jaxpr", "fun_jaxpr")
 
 
 def graph_of_jax_function(
@@ -29,10 +25,12 @@ def graph_of_jax_function(
     name: str,
     *,
     channels_last: bool = True,
+    answers: dict[str, Array] | None = None,
 ) -> Graph:
     """The raw graph of `function(values, *inputs)`, where `values` are those of the named parameters, in order.
 
-    Inputs are for a batch of 1; their numbers do not matter.
+    Inputs are for a batch of 1; their numbers do not matter. `answers` is filled with what the operations answer to
+    these inputs that nobody here computes, by the names of their nodes.
     """
     import jax
 
@@ -48,6 +46,10 @@ def graph_of_jax_function(
     leaves: list[Operand] = [Leaf(np.asarray(array), key, learned=True) for key, array in parameters]
     inputs: list[Operand] = [_input(walk, array, place, channels_last) for place, array in enumerate(example_inputs)]
     outputs = _walked(walk, program.jaxpr, [walk.constant(value) for value in program.consts], [*leaves, *inputs])
+    if answers is not None:
+        opaque = {node.name for node in walk.builder.nodes if node.op in OPAQUE}
+        visits = [tuple(name if name in opaque else None for name in names) for names in walk.visits]
+        answers.update(visited_answers(program, [*values, *example_inputs], visits))
     facts = {
         "library": "jax", "name": name, "version": version("jax"),
         "parameters_total": sum(int(array.size) for array in values),
@@ -69,17 +71,18 @@ def _walked(walk: JaxWalk, program: Any, constants: Sequence[Operand], given: Se
         return walk.constant(variable.val) if hasattr(variable, "val") else values[id(variable)]
 
     for equation in program.eqns:
-        made = _computed(walk, equation, [operand(variable) for variable in equation.invars])
+        operands = [operand(variable) for variable in equation.invars]
+        inner = inner_program(equation)
+        if inner is not None:
+            made = _walked(walk, inner[0], [walk.constant(value) for value in inner[1]], operands)
+        else:
+            made = _computed(walk, equation, operands)
+            walk.visits.append(tuple(result if isinstance(result, str) else None for result in made))
         values.update((id(variable), result) for variable, result in zip(equation.outvars, made, strict=True))
     return [operand(variable) for variable in program.outvars]
 
 
 def _computed(walk: JaxWalk, equation: Any, operands: list[Operand]) -> list[Operand]:
-    inner = next((equation.params[name] for name in _INNER if name in equation.params), None)
-    if inner is not None and equation.primitive.name in _CALLS:
-        program = getattr(inner, "jaxpr", inner)
-        constants = [walk.constant(value) for value in getattr(inner, "consts", ())]
-        return _walked(walk, program, constants, operands)
     if all(isinstance(each, Leaf) and not each.learned for each in operands):
         folded = _folded(walk, equation, operands)
         if folded is not None:

@@ -99,6 +99,7 @@ class JaxWalk:
         self._constants = 0
         self._made: dict[str, Node] = {}
         self.static: set[str] = set()  # nodes that depend on no input
+        self.visits: list[tuple[str | None, ...]] = []  # the nodes that each operation made, in order of computation
         self.computed: dict[tuple[Any, ...], str] = {}
 
     def maker(self, name: str) -> Node:

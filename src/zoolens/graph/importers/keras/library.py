@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -22,7 +22,8 @@ from zoolens.graph.importers.keras.layers import LAYERS, Handler
 from zoolens.graph.importers.keras.operations import operation
 from zoolens.graph.importers.keras.walk import KerasCall, KerasWalk, Ref, axes_name
 from zoolens.graph.importers.seeded_values import seeded_values
-from zoolens.graph.model import Graph, Shape
+from zoolens.graph.model import Array, Graph, Shape
+from zoolens.graph.vocabulary import OPAQUE
 from zoolens.runtimes.arguments import plain_arguments
 
 _FALLBACK: Final = (224, 224)  # for models whose own default leaves the size open (MobileNetV3)
@@ -99,10 +100,36 @@ def graph_of_keras_model(
     model: Any, *, name: str | None = None, weights: bool = False, size: tuple[int, int] | None = None
 ) -> Graph:
     """The raw graph of a live functional (or built sequential) model; `size` fills in an image size it leaves open."""
+    return _graph(_keras(), model, name, weights=weights, size=size)
+
+
+def graph_and_answers(model: Any, fed: Sequence[Any]) -> tuple[Graph, dict[str, Array]]:
+    """The raw graph, and what the layers answer to these inputs that nobody here computes, by the names of their nodes.
+
+    `fed` are live tensors of batch 1. A layer is left out whose answer is not that of a whole call.
+    """
     keras = _keras()
+    live: dict[str, Any] = {}
+    graph = _graph(keras, model, None, live=live, fed=fed)
+    opaque = [node.name for node in graph if node.op in OPAQUE and node.name in live]
+    return graph, {name: np.array(keras.ops.convert_to_numpy(live[name])) for name in opaque}
+
+
+def _graph(
+    keras: Any,
+    model: Any,
+    name: str | None,
+    *,
+    weights: bool = False,
+    size: tuple[int, int] | None = None,
+    live: dict[str, Any] | None = None,
+    fed: Sequence[Any] = (),
+) -> Graph:
     function = _functional(model)
-    walk = KerasWalk(GraphBuilder(name or model.name, keep_weights=weights), _channels_last(keras))
+    walk = KerasWalk(GraphBuilder(name or model.name, keep_weights=weights), _channels_last(keras), live=live)
     inputs = [_input(walk, tensor, size) for tensor in function.inputs]
+    if live is not None:
+        live.update(zip(inputs, fed, strict=True))
     outputs = _walked(walk, function, inputs, "")
     return walk.builder.finish(outputs, _facts(keras, model, walk.shape(inputs[0])))
 
@@ -161,8 +188,21 @@ def _called(walk: KerasWalk, node: Any, values: dict[int, str], prefix: str) -> 
     call = KerasCall(target, args, kwargs, _shapes(walk, node, values), source)
     handler = _handler(target)
     if handler is not None and len(call.shapes) == 1:
-        return [handler(walk, call)]
-    return inside_layer(walk, node, call, values, _walked) or _unknown_outputs(walk, call)
+        made = [handler(walk, call)]
+    else:
+        made = inside_layer(walk, node, call, values, _walked) or _unknown_outputs(walk, call)
+    if walk.live is not None:
+        walk.live.update(zip(made, _answers(walk.live, node, values), strict=True))
+    return made
+
+
+def _answers(live: Mapping[str, Any], node: Any, values: Mapping[int, str]) -> list[Any]:
+    """What a call answers, computed by Keras in evaluation mode."""
+    import keras
+
+    args, kwargs = node.arguments.convert(lambda item: live[values[id(item)]] if id(item) in values else item)
+    evaluating = {"training": False} if "training" in getattr(node.operation, "_call_context_args", {}) else {}
+    return list(keras.tree.flatten(node.operation(*args, **{**kwargs, **evaluating})))
 
 
 def _unknown_outputs(walk: KerasWalk, call: KerasCall) -> list[str]:

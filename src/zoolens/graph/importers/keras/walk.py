@@ -57,13 +57,15 @@ def _refs(tree: Any) -> list[str]:
 @dataclass
 class KerasWalk:
     """The graph under construction. `keys` names every variable once, also where two layers share a path; `leaves` are
-    the variables that are values by themselves."""
+    the variables that are values by themselves; `live`, where it is asked for, has the live tensor of every value that
+    a call made, by name."""
 
     builder: GraphBuilder
     channels_last: bool = True
     keys: dict[int, str] = field(default_factory=dict)
     paths: set[str] = field(default_factory=set)
     leaves: dict[int, str] = field(default_factory=dict)
+    live: dict[str, Any] | None = None
 
     def shape(self, value: str) -> Shape:
         return self.builder.shapes[value]
@@ -97,6 +99,8 @@ class KerasWalk:
             self.leaves[id(variable)] = self.builder.add(
                 "parameter", (), tensor.shape, source=source, parameters=[tensor]
             )
+            if self.live is not None:
+                self.live[self.leaves[id(variable)]] = variable.value
         return self.leaves[id(variable)]
 
     def values(self, variable: Any) -> Array:

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from zoolens.errors import MissingDependency, ModelError
 from zoolens.graph.importers.base import Importer, Request
+from zoolens.graph.importers.torch.departures import TorchDepartures
 from zoolens.graph.importers.torch.lowerings import LOWERINGS
 from zoolens.graph.importers.torch.modules import (
     BuildPlan,
@@ -29,35 +30,52 @@ from zoolens.graph.importers.torch.modules import (
 )
 from zoolens.graph.importers.torch.recording import recording
 from zoolens.graph.importers.torch.trace import Trace, tensors_in
-from zoolens.graph.model import Graph, check_shape
+from zoolens.graph.model import Array, Graph, check_shape
 from zoolens.standins import without_torch_compiler
 
 
-def graph_of_module(module: Any, example_inputs: Sequence[Any], name: str, *, weights: bool = False) -> Graph:
+def graph_of_module(
+    module: Any,
+    example_inputs: Sequence[Any],
+    name: str,
+    *,
+    weights: bool = False,
+    departures: bool = False,
+    answers: dict[str, Array] | None = None,
+) -> Graph:
     """The raw graph of a torch.nn.Module, which is run once, in evaluation mode, on `example_inputs` (batch 1).
 
-    Their numbers do not matter; with weights, the module's own values are copied into the graph.
+    Their numbers do not matter; with weights, the module's own values are copied into the graph. `departures`: a module
+    within it that computes with other means than torch is one unknown layer. `answers` is filled with what the layers
+    answer to these inputs that nobody here computes, by the names of their nodes.
     """
     names = [name for name in inspect.signature(module.forward).parameters if name != "self"]
     fed = dict(zip([*names, *(f"input{i}" for i in range(len(names), len(example_inputs)))], example_inputs))  # noqa: B905
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
-        return _traced(module, fed, name, weights=weights, positional=True)
+        trace = Trace(module, name, weights=weights, answers=answers)
+        return _traced(trace, module, fed, positional=True, departures=TorchDepartures(trace) if departures else None)
     finally:
         for part, training in modes:
             part.training = training
 
 
 def _traced(
-    module: Any, fed: Mapping[str, Any], name: str, *, weights: bool, positional: bool, facts: Any = None
+    trace: Trace,
+    module: Any,
+    fed: Mapping[str, Any],
+    *,
+    positional: bool,
+    departures: TorchDepartures | None = None,
+    facts: Any = None,
 ) -> Graph:
-    trace = Trace(module, name, weights=weights)
+    name = trace.builder.name
     for key, tensor in fed.items():
         axes = "NCHW" if tensor.dim() == 4 and tensor.is_floating_point() else ""
         trace.named(tensor, trace.builder.add("input", (), tensor.shape, name=key, source=key, axes=axes))
     try:
-        with recording(trace, LOWERINGS):
+        with recording(trace, LOWERINGS, departures=departures):
             result = module(*fed.values()) if positional else module(**fed)
     except ModelError:
         raise
@@ -112,7 +130,8 @@ def _loaded(plan: BuildPlan, request: Request, facts: Mapping[str, Any], way: st
         for key, shape in shapes.items()
     }
     known = {**facts, "input_size": list(next(iter(shapes.values())))}
-    return _traced(module, fed, request.subject, weights=request.weights, positional=False, facts=known)
+    trace = Trace(module, request.subject, weights=request.weights)
+    return _traced(trace, module, fed, positional=False, facts=known)
 
 
 TORCHVISION: Final = Importer(partial(_load, "torchvision", "torchvision", plan_torchvision), ("torchvision", "torch"))

@@ -8,10 +8,11 @@ costs: 0.1 s for ResNet-50 against 0.9 s for `torch.export.export` and 0.45 s fo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from typing import Any
 
+from zoolens.graph.importers.torch.departures import TorchDepartures
 from zoolens.graph.importers.torch.trace import Lowering, TorchCall, Trace
 
 
@@ -37,8 +38,13 @@ def _bound(arguments: Any, given: Sequence[Any], keywords: Mapping[str, Any]) ->
 
 
 @contextmanager
-def recording(trace: Trace, lowerings: Mapping[str, Lowering]) -> Iterator[None]:
-    """While this is open, what torch computes in this thread goes into the trace."""
+def recording(
+    trace: Trace, lowerings: Mapping[str, Lowering], *, departures: TorchDepartures | None = None
+) -> Iterator[None]:
+    """While this is open, what torch computes in this thread goes into the trace.
+
+    `departures`: what sees numbers leave torch; a module in which they do becomes one unknown layer.
+    """
     import torch
     from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
     from torch.utils._python_dispatch import TorchDispatchMode
@@ -63,15 +69,21 @@ def recording(trace: Trace, lowerings: Mapping[str, Lowering]) -> Iterator[None]
         if id(module) in trace.paths:
             trace.stack.append((trace.paths[id(module)], bool(module._modules)))
 
-    def leave(module: Any, *_: Any) -> None:
+    def leave(module: Any, *given: Any) -> None:
+        """`given`: arguments, named ones where it did not fail, and its answer."""
         if id(module) in trace.paths:
+            if departures is not None:
+                departures.leave(module, given[:-1], given[-1])
             trace.stack.pop()
 
-    hooks = (register_module_forward_pre_hook(enter), register_module_forward_hook(leave, always_call=True))
+    hooks = (
+        register_module_forward_pre_hook(enter),
+        register_module_forward_hook(leave, with_kwargs=True, always_call=True),
+    )
     fast_path = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)  # one opaque operator per encoder layer otherwise
     try:
-        with torch.inference_mode(), Recording():
+        with torch.inference_mode(), Recording(), departures.watched() if departures is not None else nullcontext():
             yield
     finally:
         torch.backends.mha.set_fastpath_enabled(fast_path)

@@ -16,6 +16,7 @@ import numpy as np
 from zoolens.errors import ModelError
 from zoolens.graph.builder import GraphBuilder
 from zoolens.graph.model import Array, Parameter, nested_tuples
+from zoolens.graph.vocabulary import OPAQUE
 
 _SMALL: Final = 64  # elements: a constant that is shown in the graph itself
 # Take a tensor for its shape, device or type only: what they make is a constant.
@@ -80,8 +81,13 @@ Lowering = Callable[
 class Trace:
     """What is known of every tensor met so far. Tensors are told apart by identity, so all are kept alive."""
 
-    def __init__(self, module: Any, name: str, *, weights: bool = False) -> None:
+    def __init__(
+        self, module: Any, name: str, *, weights: bool = False, answers: dict[str, Array] | None = None
+    ) -> None:
+        """`answers`: where to put what the nodes answer that nobody here computes."""
         self.builder = GraphBuilder(name, keep_weights=weights)
+        self._answers = answers
+        self._opaque: set[str] = set()
         self.learned: dict[int, str] = {id(tensor): key for key, tensor in module.named_parameters()}
         self.buffers: dict[int, str] = {id(tensor): key for key, tensor in module.named_buffers()}
         self.paths: dict[int, str] = {id(part): path for path, part in module.named_modules()}
@@ -146,11 +152,16 @@ class Trace:
         """Add a node under the name of the module that is running."""
         path, has_children = self.stack[-1] if self.stack else ("", True)
         name = ".".join(part for part in (path, op if has_children else "") if part)
-        return self.builder.add(op, inputs, shape, name=name, source=path, **rest)
+        made = self.builder.add(op, inputs, shape, name=name, source=path, **rest)
+        if op in OPAQUE:
+            self._opaque.add(made)
+        return made
 
     def named(self, tensor: Any, name: str, roots: frozenset[int] = frozenset()) -> None:
         """From now on this tensor is the value of that node, made from those learned tensors or else from inputs."""
         self._values[id(tensor)] = name
+        if self._answers is not None and name in self._opaque:
+            self._answers[name] = plain_array(tensor)  # now: it may be written in place later
         if roots:
             self._static[id(tensor)] = roots
         else:
@@ -184,6 +195,18 @@ class Trace:
         for index, tensor in enumerate(tensors_in([call.result])):
             name = names[index] if index < len(names) else self._further_output(names[0], index, tensor)
             self.named(tensor, name, roots)
+
+    def opaque_module(self, module: Any, given: Sequence[Any], answers: Sequence[Any]) -> None:
+        """The answers of a module are from now on those of one unknown layer with the module's own tensors."""
+        fed = [self.value(tensor) for tensor in given if self.depends_on_input(tensor)]
+        if not fed or not answers:
+            return
+        kept = module.state_dict(keep_vars=True).values()
+        learned = [self.parameter("value", tensor) for tensor in kept if tensor.is_floating_point()]
+        kind = type(module).__name__
+        first = self.add("unknown", fed, answers[0].shape, parameters=learned, source_op=kind)
+        for index, tensor in enumerate(answers):
+            self.named(tensor, first if index == 0 else self._further_output(first, index, tensor))
 
     def _note_part(self, op: str, arguments: Mapping[str, Any], result: Any) -> None:
         if arguments.get("step", 1) != 1:
@@ -260,9 +283,14 @@ class Trace:
     def _array(self, tensor: Any, *, exact: bool = False) -> Array | None:
         if not self.builder.keep_weights or tensor.is_meta:
             return None
-        plain = tensor.detach().cpu()
-        array: Array = (plain if exact and not plain.is_floating_point() else plain.float()).numpy().copy()
-        return array
+        return plain_array(tensor, exact=exact)
+
+
+def plain_array(tensor: Any, *, exact: bool = True) -> Array:
+    """A copy of a tensor's numbers in float32, or, where `exact`, whole numbers as they are."""
+    plain = tensor.detach().cpu()
+    array: Array = (plain if exact and not plain.is_floating_point() else plain.float()).numpy().copy()
+    return array
 
 
 def _storage(tensor: Any) -> int:
