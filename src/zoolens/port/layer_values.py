@@ -151,8 +151,8 @@ def _computed(side: Side, fed: Sequence[Array], answer: Sequence[Array], floor: 
     outputs = [values[name] for name in graph.outputs]
     moved = [deviation(facing(y, x.shape), x) for x, y in zip(answer, outputs, strict=True)]
     if any(each.verdict(max(floor, _LEAST_FLOOR)) == "beyond" for each in moved):
-        error = max(each.error for each in moved)
-        raise ModelError(f"our reading of {side.text} computes something else than it does, by {error:.1e}.")
+        farthest = max(each.error for each in moved)
+        raise ModelError(f"our reading of {side.text} computes something else than it does, by {farthest:.1e}.")
     return _Computed(graph, values, fitting, "")
 
 

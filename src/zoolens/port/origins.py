@@ -26,6 +26,7 @@ from zoolens.port.structure import comparable
 
 _MOST_AXES: Final = 5  # of a tensor whose order of axes is looked for
 _SAMPLES: Final = 64
+_NEARLY: Final = 1e-10
 _EXACT: Final = {"float16": 1 << 11, "bfloat16": 1 << 8}  # whole numbers that a type holds; float32 holds 2^24
 _SINGLE: Final = 1 << 24
 
@@ -80,10 +81,9 @@ def graph_and_origins(network: LiveNetwork) -> tuple[Graph, dict[str, Origin]]:
         network.assign({name: generator.uniform(0.5, 1.5, values.shape) for name, values in before.items()})
         drawn = network.tensors()  # as the network's own type keeps them
         graph = comparable(network.graph())
-        # From 1 on: a network may keep a variance of 0 above it.
-        places = _Codes(network, graph, {name: numbered(values.shape) + 1 for name, values in before.items()}, base)
+        places = _Codes(network, graph, {name: numbered(values.shape) for name, values in before.items()}, base)
         names = _Codes(
-            network, graph, {name: np.full(before[name].shape, i, np.int64) for i, name in enumerate(before, 1)}, base
+            network, graph, {name: np.full(before[name].shape, i, np.int64) for i, name in enumerate(before)}, base
         )
     finally:
         network.assign(before)
@@ -91,10 +91,7 @@ def graph_and_origins(network: LiveNetwork) -> tuple[Graph, dict[str, Origin]]:
     for position, node in enumerate(graph.nodes):
         for which, tensor in enumerate(node.parameters):
             values = graph.values(node, tensor).reshape(-1)
-            number, place = names.at(position, which), places.at(position, which)
-            origin = None
-            if number is not None and place is not None:
-                origin = _origin(list(before), drawn, number - 1, place - 1, values)
+            origin = _origin(list(before), drawn, names.at(position, which), places.at(position, which), values)
             if origin is not None:
                 origins[tensor.key] = origin
     return graph, origins
@@ -165,28 +162,25 @@ class _Codes:
             node = graph.nodes[position]
             digits = graph.values(node, node.parameters[which]).reshape(-1)
             with np.errstate(invalid="ignore"):
-                whole = np.isfinite(digits).all() and (digits == np.round(digits)).all()
-            if not whole or digits.min(initial=0) < 0 or digits.max(initial=0) >= self._base:
+                near = np.round(digits)  # a layer may keep a variance of 0 a little above it
+                whole = np.isfinite(digits).all() and (np.abs(digits - near) <= _NEARLY).all()
+            if not whole or near.min(initial=0) < 0 or near.max(initial=0) >= self._base:
                 return None
-            part = digits.astype(np.int64) * self._base**power
+            part = near.astype(np.int64) * self._base**power
             total = part if total is None else total + part
         return total
 
 
 def _origin(
-    names: list[str], drawn: Mapping[str, Array], numbers: Array, places: Array, values: Array
+    names: list[str], drawn: Mapping[str, Array], numbers: Array | None, places: Array | None, values: Array
 ) -> Origin | None:
-    if not values.size or (numbers != numbers[0]).any():
+    if numbers is None or places is None or not values.size or (numbers != numbers[0]).any():
         return None
     if not 0 <= numbers[0] < len(names):
         return None
     name = names[int(numbers[0])]
     source = drawn[name]
-    if (
-        places.min() < 0
-        or places.max() >= source.size
-        or not np.array_equal(source.reshape(-1)[places].astype(np.float32), values)
-    ):
+    if places.max() >= source.size or not np.array_equal(source.reshape(-1)[places].astype(np.float32), values):
         return None
     axes = order_of_axes(source.shape, places) if places.size == source.size else None
     return Origin(name, source.shape, axes, None if axes is not None else places)

@@ -15,8 +15,8 @@ from zoolens.errors import ModelError, first_line
 from zoolens.graph.model import Graph
 from zoolens.port.frameworks.base import Array, LiveNetwork, checked_assignment, joined, no_gpu, plain
 
-# Layers of libraries that drop whole branches, and where they keep how often.
-_RATES: Final = {"StochasticDepth": "p", "DropPath": "drop_prob"}
+# Layers of libraries, and of our drafts, that drop whole branches, and where they keep how often.
+_RATES: Final = {"StochasticDepth": "p", "DropPath": "drop_prob", "DropBranch": "p"}
 
 
 class TorchNetwork(LiveNetwork):

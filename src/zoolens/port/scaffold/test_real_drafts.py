@@ -29,6 +29,7 @@ def vit_b_16(): return _torchvision("vit_b_16")
 def efficientnet_b0(): return _torchvision("efficientnet_b0")
 def ResNet50(): return _keras("ResNet50")
 def MobileNetV2(): return _keras("MobileNetV2")
+def EfficientNetB0(): return _keras("EfficientNetB0")
 """
 
 
@@ -51,6 +52,7 @@ def scaffolded(tmp_path, name, to, size, *options):
         ("efficientnet_b0", "keras", "3x64x64", {"mb_conv", "squeeze_excitation"}, 300),
         ("ResNet50", "torch", "3x64x64", {"ResidualBlock", "ProjectionBlock"}, 170),
         ("MobileNetV2", "torch", "3x64x64", {"ResidualBlock"}, 300),
+        ("EfficientNetB0", "torch", "3x64x64", {"FixedNorm", "DropBranch"}, 400),
     ],
 )
 def test_real_networks(tmp_path, name, to, size, functions, lines):

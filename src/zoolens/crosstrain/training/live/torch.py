@@ -115,13 +115,17 @@ def drawn_tensors(module: Any) -> Iterator[Drawn]:
 
 
 def norm_facts(module: Any) -> Iterator[NormFact]:
-    """The batch norms of any module; a copy of each is trained for one step."""
+    """The batch norms of any module; a copy of each is trained for one step. One that never trains is none."""
     import torch
 
     for path, layer in module.named_modules():
-        if isinstance(layer, torch.nn.modules.batchnorm._BatchNorm) and layer.track_running_stats:
+        if isinstance(layer, torch.nn.modules.batchnorm._BatchNorm) and layer.track_running_stats and _trains(layer):
             found = norm_fact(path, float(layer.eps), _training_step(layer))
             yield found.model_copy(update={"cumulative": layer.momentum is None})
+
+
+def _trains(layer: Any) -> bool:
+    return bool(copy.deepcopy(layer).train().training)
 
 
 def _training_step(layer: Any) -> Callable[[NDArray[Any]], tuple[float, float]]:
