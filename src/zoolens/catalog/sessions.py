@@ -20,6 +20,7 @@ from zoolens.engine.machine import describe_machine
 from zoolens.errors import AssetError, CodeNotAllowed, ConstraintError, ZoolensError
 from zoolens.manifests.locations import resolve_asset
 from zoolens.manifests.schema import Asset, Manifest
+from zoolens.manifests.tokenizer import ROLE as TOKENIZER
 from zoolens.progress import Progress, Silent
 from zoolens.runtimes.base import ModelFiles, Options, Runtime, Session, TensorSpec
 from zoolens.runtimes.constraints import Clause, check, parse_requirements_text, said_once
@@ -58,7 +59,7 @@ class Placement:
         architecture = self.asset.architecture
         return ModelFiles(
             format=self.asset.format,
-            files=dict(self.paths),
+            files={role: path for role, path in self.paths.items() if role != TOKENIZER},
             architecture=architecture.model_dump() if architecture else None,
             inputs=_declared_inputs(self.manifest),
         )
@@ -258,6 +259,9 @@ def _how_to_get(runtime: Runtime) -> str:
 
 
 def _declared_inputs(manifest: Manifest) -> tuple[TensorSpec, ...]:
+    tokenizer, first = manifest.inputs[0].tokenizer, manifest.inputs[0]
+    if tokenizer is not None and tokenizer.tensors.names:
+        return tuple(TensorSpec(name, tuple(first.shape), first.dtype) for name in tokenizer.tensors.names.values())
     return tuple(
         TensorSpec(spec.name or f"input{index}", tuple(spec.shape), spec.dtype)
         for index, spec in enumerate(manifest.inputs)

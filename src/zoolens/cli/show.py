@@ -23,6 +23,7 @@ from zoolens.manifests.schema import (
     Resize,
     Step,
 )
+from zoolens.manifests.tokenizer import Tokenizer
 from zoolens.manifests.twins import origin_of_twin
 from zoolens.present.figures import count, figure
 from zoolens.present.terminal import echo_json, echo_prose
@@ -134,9 +135,27 @@ def _kept_graph(entry: Entry) -> Graph | None:
 
 
 def describe_input(item: Input) -> str:
+    if item.tokenizer is not None:
+        return describe_text(item, item.tokenizer)
     kind = f"{item.color} image, {item.layout}" if item.modality == "image" else "array"
     decoded = "" if item.decoder == DEFAULT_DECODER else f", decoded by {item.decoder}"
     return f"{item.name or 'the input'}: {shape_text(item.shape)} {item.dtype}, {kind}{decoded}"
+
+
+def describe_text(item: Input, tokenizer: Tokenizer) -> str:
+    cut = {"right": "cut at its end", "left": "cut at its start", "refuse": "refused"}[tokenizer.truncation]
+    filled = {
+        "max_length": "shorter ones filled up",
+        "longest": "shorter ones filled up to the longest of a batch",
+        "none": "one at a time",
+    }[tokenizer.padding]
+    side = "" if tokenizer.padding == "none" else f" on the {tokenizer.padding_side}"
+    special = "" if tokenizer.special_tokens else ", without special tokens"
+    filling = ", ".join(f"{name} ({kind})" for kind, name in tokenizer.tensors.names.items()) or "the input"
+    return (
+        f"{filling}: {shape_text(item.shape)} {item.dtype}, text of at most {tokenizer.max_length:,} tokens{special}; "
+        f"a longer one is {cut}, {filled}{side}"
+    )
 
 
 def describe_step(step: Step) -> str:

@@ -14,7 +14,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from zoolens.errors import ManifestError
-from zoolens.manifests.schema import Input, Manifest, Output
+from zoolens.manifests.schema import MODALITIES, Input, Manifest, Output
+from zoolens.manifests.tokenizer import Tokenizer
 from zoolens.measure.classorder import data_classes, matched_by_name, other_class_names
 from zoolens.preprocess.classes import Translation, class_mismatch, plain_name, translation
 from zoolens.preprocess.outputs import labels_of
@@ -149,7 +150,7 @@ def _input_reasons(a: Interface, b: Interface) -> Iterator[str]:
         if len(a.inputs) != len(b.inputs):
             yield f"A takes {len(a.inputs)} inputs and B {len(b.inputs)}"
         elif a.inputs[0].modality != b.inputs[0].modality:
-            yield f"A takes an {a.inputs[0].modality} and B an {b.inputs[0].modality}"
+            yield f"A takes {MODALITIES[a.inputs[0].modality]} and B {MODALITIES[b.inputs[0].modality]}"
 
 
 def _output_reasons(a: Interface, b: Interface) -> Iterator[str]:
@@ -175,8 +176,15 @@ def _input_notes(a: Interface, b: Interface) -> Iterator[str]:
     ):
         if of_a != of_b:
             yield f"{what}: A {of_a}, B {of_b}"
+    if ours.tokenizer != theirs.tokenizer and ours.tokenizer and theirs.tokenizer:
+        yield f"tokens of a text: A {_tokens(ours.tokenizer)}; B {_tokens(theirs.tokenizer)}"
     if ours.preprocess != theirs.preprocess:
         yield f"preprocessing: A {_steps(ours)}; B {_steps(theirs)}"
+
+
+def _tokens(tokenizer: Tokenizer) -> str:
+    padding = {"max_length": "filled up", "longest": "filled up to the longest", "none": "not filled up"}
+    return f"at most {tokenizer.max_length:,}, {padding[tokenizer.padding]}"
 
 
 def _output_notes(a: Interface, b: Interface) -> Iterator[str]:

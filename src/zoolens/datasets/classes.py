@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Final
@@ -12,6 +13,8 @@ from zoolens.untrusted import is_file, read_text
 
 NAMES: Final = ("synset_words.txt", "classes.txt", "labels.txt")
 MAX_BYTES: Final = 1 << 22
+WHOLE: Final = re.compile(r"\d+\.0*")  # 3.0, as tables with a gap somewhere are often written
+_MOST_DIGITS: Final = 9  # of a label that is a number
 
 
 def read_class_file(path: Path) -> tuple[str, ...]:
@@ -44,6 +47,33 @@ def class_names(option: str | None, folder: Path, beside: Sequence[str] = ()) ->
         if (folder / name).is_file():
             return read_class_file(folder / name)
     return None
+
+
+def class_indices(
+    words: list[str], names: tuple[str, ...] | None, where: str
+) -> tuple[dict[str, int], tuple[str, ...] | None]:
+    """Index of every class word found: the number it is, its line in the class file, or its place in the alphabet."""
+    if names is not None and all(word in names for word in words):  # also where names are numbers, such as of stars
+        return {word: names.index(word) for word in words}, names
+    whole = {word: word.partition(".")[0] if WHOLE.fullmatch(word) else word for word in words}
+    if all(word.isdecimal() for word in whole.values()):
+        if longest := next((word for word in whole.values() if len(word) > _MOST_DIGITS), None):
+            raise DatasetError(
+                f"{where} has the label {longest[:80]!r}, a number of {len(longest):,} digits.",
+                hint="Labels are the numbers of the model's outputs, or words.",
+            )
+        return {word: int(number) for word, number in whole.items()}, names
+    if names is None:
+        return {word: index for index, word in enumerate(sorted(words))}, tuple(sorted(words))
+    by_word = {name.split(maxsplit=1)[0]: index for index, name in enumerate(names) if name}
+    by_word.update({name: index for index, name in enumerate(names)})
+    unknown = [word for word in words if word not in by_word]
+    if unknown:
+        raise DatasetError(
+            f"{where} has the class {unknown[0]!r}, which the class file does not list.",
+            hint="A line of the class file is the class's name, or starts with it as in 'n01440764 tench'.",
+        )
+    return {word: by_word[word] for word in words}, names
 
 
 def check_labels(name: str, labels: Sequence[int], classes: tuple[str, ...] | None) -> None:

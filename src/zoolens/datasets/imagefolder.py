@@ -6,7 +6,6 @@ import csv
 import hashlib
 import io
 import os
-import re
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.datasets.base import UNLABELLED, Dataset, Sample
-from zoolens.datasets.classes import NAMES, check_labels, class_names
+from zoolens.datasets.classes import NAMES, check_labels, class_indices, class_names
 from zoolens.datasets.decoders.base import load_decoder
 from zoolens.datasets.images import SUFFIXES, Decode, decode_image
 from zoolens.errors import DatasetError
@@ -32,8 +31,6 @@ MAX_ENCODED: Final = 1 << 28  # bytes of an image file
 MAX_FOLDERS: Final = 1 << 16  # ImageNet-21k has 21,842
 MAX_DEPTH: Final = 64
 _SMALL: Final = 1 << 20
-_WHOLE: Final = re.compile(r"\d+\.0*")  # 3.0, as tables with a gap somewhere are often written
-_MOST_DIGITS: Final = 9  # of a label that is a number
 _SPLITS: Final = frozenset(
     ("train", "training", "val", "valid", "validation", "test", "testing", "dev", "eval", "holdout")
 )
@@ -205,7 +202,7 @@ def _from_subfolders(folder: Path, names: tuple[str, ...] | None) -> tuple[list[
             hint=f"Sort the images into one folder per class, or add {LABELS} with the columns file and label.",
         )
     _refuse_splits(folder, subfolders)
-    indices, names = _class_indices([_readable(path.name) for path in subfolders], names, str(folder))
+    indices, names = class_indices([_readable(path.name) for path in subfolders], names, str(folder))
     numbers = count(1)
     entries = [
         Entry(_readable(path.relative_to(folder).as_posix()), path, indices[_readable(subfolder.name)])
@@ -233,7 +230,7 @@ def _from_table(folder: Path, table: Path, names: tuple[str, ...] | None) -> tup
     rows = list(_rows(folder, table))
     if not rows:
         raise DatasetError(f"{table} lists no images.", hint="Its columns are file and label.")
-    indices, names = _class_indices(sorted({label for _, _, label in rows}), names, str(table))
+    indices, names = class_indices(sorted({label for _, _, label in rows}), names, str(table))
     return [Entry(file, path, indices[label]) for file, path, label in rows], names
 
 
@@ -295,28 +292,3 @@ def _locate(root: Path, file: str, where: str) -> Path:
     raise DatasetError(
         f"{where} names {file[:200]!r}, which does not exist.", hint="Paths are relative to the CSV file."
     )
-
-
-def _class_indices(
-    words: list[str], names: tuple[str, ...] | None, where: str
-) -> tuple[dict[str, int], tuple[str, ...] | None]:
-    """Index of every class word found: the number it is, its line in the class file, or its place in the alphabet."""
-    whole = {word: word.partition(".")[0] if _WHOLE.fullmatch(word) else word for word in words}
-    if all(word.isdecimal() for word in whole.values()):
-        if longest := next((word for word in whole.values() if len(word) > _MOST_DIGITS), None):
-            raise DatasetError(
-                f"{where} has the label {longest[:80]!r}, a number of {len(longest):,} digits.",
-                hint="Labels are the numbers of the model's outputs, or words.",
-            )
-        return {word: int(number) for word, number in whole.items()}, names
-    if names is None:
-        return {word: index for index, word in enumerate(sorted(words))}, tuple(sorted(words))
-    by_word = {name.split(maxsplit=1)[0]: index for index, name in enumerate(names) if name}
-    by_word.update({name: index for index, name in enumerate(names)})
-    unknown = [word for word in words if word not in by_word]
-    if unknown:
-        raise DatasetError(
-            f"{where} has the class {unknown[0]!r}, which the class file does not list.",
-            hint="A line of the class file is the class's name, or starts with it as in 'n01440764 tench'.",
-        )
-    return {word: by_word[word] for word in words}, names

@@ -20,6 +20,7 @@ from zoolens.datasets.imagefolder import LABELS, images_under
 from zoolens.datasets.images import SUFFIXES
 from zoolens.datasets.readbyplugin import ReadByPlugin
 from zoolens.datasets.subset import select
+from zoolens.datasets.texts import SUFFIXES as TEXT_SUFFIXES
 from zoolens.errors import DatasetError
 from zoolens.untrusted import open_regular
 
@@ -141,7 +142,9 @@ def _kind_of_file(path: Path) -> str | None:
         return "parquet"
     if start.startswith(_IDX_START):
         return "idx"
-    return "npz" if zipfile.is_zipfile(path) else None
+    if zipfile.is_zipfile(path):
+        return "npz"
+    return "text" if path.suffix.lower() in TEXT_SUFFIXES else None
 
 
 def _short(spec: str | Path) -> str:

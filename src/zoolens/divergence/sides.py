@@ -146,9 +146,7 @@ class Side:
     def feeds(self, index: int) -> Feeds:
         """The inputs of the model for one sample, as a batch of one."""
         ready = np.asarray(self.subject.prepare(self.dataset.read(index)))
-        if ready.dtype.names is None:
-            return {self.subject.input.name: np.ascontiguousarray(ready[np.newaxis])}
-        return {name: np.ascontiguousarray(ready[name][np.newaxis]) for name in ready.dtype.names}
+        return self.subject.named_inputs(np.ascontiguousarray(ready[np.newaxis]))
 
     def real_inputs(self, feeds: Feeds) -> Feeds:
         """The same as real numbers in the axes of the graph, by name of its inputs."""

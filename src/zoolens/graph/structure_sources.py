@@ -24,6 +24,7 @@ from zoolens.graph.importers.base import Importer, Request
 from zoolens.manifests.digests import digest
 from zoolens.manifests.locations import resolve_asset, resolve_file
 from zoolens.manifests.schema import Asset, AssetFile, Manifest
+from zoolens.manifests.tokenizer import ROLE as TOKENIZER
 from zoolens.plugins import installed_version
 from zoolens.store.records import DatasetRecord, ModelRecord, RunKey, StackRecord, fingerprint
 from zoolens.zoos.base import Entry, Weights
@@ -205,6 +206,7 @@ def _readable(manifest: Manifest) -> list[Asset]:
 
 
 def _from_files(entry: Entry, format_: str, files: Mapping[str, Path], size: Size | None) -> Source:
+    files = {role: path for role, path in files.items() if role != TOKENIZER}  # it is no part of the network
     content = {"format": format_, "files": {role: digest(path) for role, path in sorted(files.items())}}
     return _source(entry, plugins.GRAPH_FILES, format_, Request.of_files(files, size), content, ref=entry.full_ref)
 

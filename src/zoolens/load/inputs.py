@@ -115,7 +115,8 @@ def dataset_inputs(
             judged = subject.outputs[0]
 
             def feeds(index: int) -> dict[str, Array]:
-                return {subject.input.name: np.ascontiguousarray(subject.prepare(dataset.read(index))[np.newaxis])}
+                ready = np.asarray(subject.prepare(dataset.read(index)))
+                return subject.named_inputs(np.ascontiguousarray(ready[np.newaxis]))
 
         count = fitting_count(list(feeds(0).values()), len(dataset))
         requests = tuple(InferRequest(model.name, feeds(index), address.version) for index in range(count))

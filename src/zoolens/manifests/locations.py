@@ -116,8 +116,9 @@ def fingerprint_of_dump(manifest: Mapping[str, Any], asset: Mapping[str, Any], d
     """The same from a manifest as it is stored, and from digests of files that need not be here any more."""
     asset_part = {name: asset.get(name) for name in ("format", "architecture")}
     manifest_part = {name: manifest.get(name) for name in ("inputs", "outputs", "code")}
-    manifest_part["inputs"] = [  # the decoder came later: models measured before it keep their runs
-        {name: value for name, value in declared.items() if (name, value) != ("decoder", DEFAULT_DECODER)}
+    came_later = [("decoder", DEFAULT_DECODER), ("tokenizer", None)]  # models measured before keep their runs
+    manifest_part["inputs"] = [
+        {name: value for name, value in declared.items() if (name, value) not in came_later}
         for declared in manifest_part["inputs"] or ()
     ]
     text = json.dumps({"files": digests, **asset_part, **manifest_part}, sort_keys=True, separators=(",", ":"))

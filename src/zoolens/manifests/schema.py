@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal, Self
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from zoolens import plugins
+from zoolens.manifests.part import MAX_EXTENT, Part
+from zoolens.manifests.tokenizer import ROLE, Tokenizer
 
-MAX_EXTENT = 65_536  # no axis of a real input is longer; a 100,000×100,000 image is an attack or a typo
 MAX_ELEMENTS = 1 << 28
 MAX_LABEL_BYTES = 1 << 22  # of a labels file
 
@@ -38,15 +39,13 @@ TASKS = ("classification", "embedding", "regression", "other")  # the built-in o
 Decoder = Literal["pillow", "opencv", "tensorflow"]
 DEFAULT_DECODER: Decoder = "pillow"
 
+MODALITIES = {"image": "an image", "array": "an array", "text": "a text"}  # what a sample is, for sentences
+
+TOKEN_TYPES = ("int64", "int32", "float32")
+
 DType = Literal[
     "float32", "float16", "float64", "bfloat16", "uint8", "int8", "int16", "int32", "int64", "bool", "string"
 ]
-
-
-class Part(BaseModel):
-    """Base of every piece: unknown keys are errors, so that a typo is found and not ignored."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Framework(Part):
@@ -127,7 +126,9 @@ class Input(Part):
     own scale and zero point."""
 
     name: str | None = Field(default=None, description="Tensor name; may be left out for a single input.")
-    modality: Literal["image", "array"] = "image"
+    modality: Literal["image", "array", "text"] = Field(
+        default="image", description="A text fills all inputs of the model, as `tokenizer` says."
+    )
     shape: tuple[int | None, ...] = Field(description="With the batch axis; null is a free dimension.")
     layout: Literal["NCHW", "NHWC", "NHW", "NC"] = "NCHW"
     color: Literal["RGB", "BGR", "gray"] = "RGB"
@@ -138,6 +139,7 @@ class Input(Part):
         "as their EXIF data say. Data that are pixels already have no use for it.",
     )
     preprocess: tuple[Step, ...] = ()
+    tokenizer: Tokenizer | None = None
 
     @field_validator("shape")
     @classmethod
@@ -157,6 +159,25 @@ class Input(Part):
     def _layout_fits(self) -> Self:
         if self.modality == "image" and len(self.shape) != len(self.layout):
             raise ValueError(f"layout {self.layout} has {len(self.layout)} axes but shape has {len(self.shape)}")
+        return self
+
+    @model_validator(mode="after")
+    def _tokenizer_fits(self) -> Self:
+        if (self.modality == "text") != (self.tokenizer is not None):
+            raise ValueError("modality: text and a tokenizer belong together")
+        if self.tokenizer is None:
+            return self
+        if len(self.shape) != 2:
+            raise ValueError("the shape of a text is [batch, tokens]")
+        if self.preprocess:
+            raise ValueError("a text has no preprocess steps: its tokenizer does all of it")
+        if self.dtype not in TOKEN_TYPES:
+            raise ValueError(f"the numbers of tokens are {', '.join(TOKEN_TYPES)}, not {self.dtype}; say dtype: int64")
+        length = self.shape[1]
+        if length is not None and (length, "max_length") != (self.tokenizer.max_length, self.tokenizer.padding):
+            raise ValueError(
+                f"every text has {length} tokens by shape: say max_length: {length} and padding: max_length"
+            )
         return self
 
     @property
@@ -186,7 +207,20 @@ class DropLeading(Part):
     count: int = Field(default=1, ge=1)
 
 
-OutputStep = Annotated[Softmax | Select | DropLeading, Field(discriminator="op")]
+class Pool(Part):
+    """One vector a text, of an output with one for each token: their mean, the first or the last, without padding."""
+
+    op: Literal["pool"]
+    method: Literal["mean", "first", "last"] = "mean"
+
+
+class L2Normalize(Part):
+    """Scale each vector to length 1."""
+
+    op: Literal["l2_normalize"]
+
+
+OutputStep = Annotated[Softmax | Select | DropLeading | Pool | L2Normalize, Field(discriminator="op")]
 
 
 class Output(Part):
@@ -214,6 +248,22 @@ class Output(Part):
             raise ValueError(f"there is no task {task!r}; tasks are {', '.join(known)}")
         return task
 
+    @model_validator(mode="after")
+    def _steps_fit(self) -> Self:
+        kinds = [type(step) for step in self.postprocess]
+        if self.task == "classification" and (Pool in kinds or L2Normalize in kinds):
+            raise ValueError(
+                "pool and l2_normalize are for vectors, not for the scores of classes: say task: embedding"
+            )
+        if Pool in kinds[1:]:
+            raise ValueError("pool is the first step, and there is one at most")
+        return self
+
+    @property
+    def pooling(self) -> Pool | None:
+        first = self.postprocess[0] if self.postprocess else None
+        return first if isinstance(first, Pool) else None
+
 
 # --- files
 
@@ -223,7 +273,7 @@ class AssetFile(Part):
         description="A path inside the manifest's folder, file:///absolute/path (may use ${VARIABLE}), "
         "https://…, package://distribution/path/inside, or hf://owner/repository/file."
     )
-    role: Literal["model", "weights", "labels"] = "model"
+    role: Literal["model", "weights", "labels", "tokenizer"] = "model"
     sha256: str | None = Field(
         default=None, pattern=r"^[0-9a-f]{8,64}$", description="Full digest, or ≥ 8 first digits."
     )
@@ -316,6 +366,26 @@ class Manifest(Part):
             if wants and (self.code is None or self.code.architecture is None):
                 raise ValueError("architecture.library is 'code' but code.architecture is absent")
         return self
+
+    @model_validator(mode="after")
+    def _text_is_alone(self) -> Self:
+        if not self.takes_text:
+            if any(output.pooling for output in self.outputs):
+                raise ValueError("pool is for models that take text: it is the mean over the tokens of a text")
+            if any(file.role == ROLE for asset in self.assets for file in asset.files):
+                raise ValueError("a file has the role tokenizer, but no input is of modality: text")
+            return self
+        if len(self.inputs) > 1:
+            raise ValueError("a text fills all inputs by itself: pairs of texts, or images beside it, are not possible")
+        if self.code is not None and self.code.preprocess is not None:
+            raise ValueError("a text is prepared by its tokenizer: code.preprocess is for images and arrays")
+        if any(all(file.role != ROLE for file in asset.files) for asset in self.assets):
+            raise ValueError("the input is text: every asset lists its tokenizer.json as a file of role: tokenizer")
+        return self
+
+    @property
+    def takes_text(self) -> bool:
+        return any(spec.modality == "text" for spec in self.inputs)
 
     @property
     def task(self) -> str:

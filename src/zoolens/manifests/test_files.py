@@ -223,3 +223,62 @@ def test_written_manifests_have_no_aliases_for_repeated_values(tmp_path):
     write_manifest(manifest, tmp_path / "a.yaml")
     assert read_manifest(tmp_path / "a.yaml") == manifest
     assert yaml.safe_load((tmp_path / "a.yaml").read_text())["zoolens"] == 1
+
+
+TEXT = """\
+zoolens: 1
+name: sentiment
+inputs:
+  - modality: text
+    shape: [null, null]
+    dtype: int64
+    tokenizer:
+      max_length: 64
+      tensors: {input_ids: ids, attention_mask: mask}
+outputs:
+  - {task: embedding, postprocess: [{op: pool}, {op: l2_normalize}]}
+assets:
+  - format: onnx
+    files:
+      - location: model.onnx
+      - {location: tokenizer.json, role: tokenizer}
+"""
+
+
+def test_a_text_is_declared_with_its_tokenizer():
+    manifest = parse_manifest(TEXT)
+    assert manifest.takes_text
+    assert manifest.inputs[0].tokenizer.tensors.names == {"input_ids": "ids", "attention_mask": "mask"}
+    assert manifest.outputs[0].pooling.method == "mean"
+    assert parse_manifest(dump_manifest(manifest)) == manifest
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "sentence"),
+    [
+        ("modality: text", "modality: array", "modality: text and a tokenizer belong together"),
+        ("      - {location: tokenizer.json, role: tokenizer}\n", "", "every asset lists its tokenizer.json"),
+        ("[null, null]", "[null, 32]", "every text has 32 tokens by shape: say max_length: 32"),
+        ("[null, null]", "[null]", "the shape of a text is"),
+        ("int64", "uint8", "the numbers of tokens are int64, int32, float32, not uint8"),
+        ("max_length: 64", "max_length: 0", "greater than or equal to 1"),
+        ("input_ids: ids, ", "", "say also which input takes the ids"),
+        ("mask: mask", "mask: ids", "two of them name the same input"),
+        ("embedding", "classification", "pool and l2_normalize are for vectors"),
+        ("{op: pool}, {op: l2_normalize}", "{op: l2_normalize}, {op: pool}", "pool is the first step"),
+        ("ids, attention_mask: mask}", "ids}\n      padding: longest", "depend on the others in its batch"),
+        ("outputs:", "  - {shape: [1, 3, 8, 8]}\noutputs:", "a text fills all inputs by itself: pairs of texts"),
+        ("assets:", "code: {preprocess: x}\nassets:", "a text is prepared by its tokenizer"),
+    ],
+)  # fmt: skip
+def test_a_text_that_cannot_be_prepared_is_refused(before, after, sentence):
+    assert before in TEXT
+    with pytest.raises(ManifestError, match=sentence):
+        parse_manifest(TEXT.replace(before, after, 1))
+
+
+def test_what_is_for_texts_is_refused_elsewhere():
+    with pytest.raises(ManifestError, match="a file has the role tokenizer, but no input"):
+        parse_manifest(GOOD.replace("location: good.onnx", "{location: good.json, role: tokenizer}"))
+    with pytest.raises(ManifestError, match="pool is for models that take text"):
+        parse_manifest(GOOD.replace("labels: [cat, dog]", "{task: other, postprocess: [{op: pool}]}"))

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from zoolens.measure.classorder import CLASSES, class_order, matched_by_name, wi
 from zoolens.measure.jobs import Job, Skipped, plan_jobs
 from zoolens.measure.plan import EvaluationPlan, Outcome
 from zoolens.measure.stages import (
+    TEXTS,
     TIMED_WITH,
     Context,
     compute_metric,
@@ -43,6 +44,8 @@ from zoolens.store.scopes import batch_scope
 from zoolens.store.store import Store
 from zoolens.tasks.base import task_named
 from zoolens.zoos.base import Entry
+
+UNKNOWN_SHARE: Final = 0.2  # of all tokens, above which it is said
 
 _log = logging.getLogger("zoolens")
 
@@ -160,6 +163,22 @@ def said_of_classes(dataset: Dataset) -> Iterator[str]:
         )
 
 
+def said_of_texts(run: Run) -> Iterator[str]:
+    """What became of the texts that a model was given."""
+    facts = run.resolved.get(TEXTS)
+    if not facts:
+        return
+    longest = run.model.manifest["inputs"][0]["tokenizer"]["max_length"]
+    if facts["cut"]:
+        yield f"{facts['cut']:,} of {facts['texts']:,} texts have more than {longest:,} tokens and were cut"
+    unknown = facts["unknown"] or 0
+    if unknown > UNKNOWN_SHARE * facts["tokens"]:
+        yield (
+            f"{unknown:,} of {facts['tokens']:,} tokens are unknown to its tokenizer: is it the right one for these "
+            "texts?"
+        )
+
+
 def _renamed(run: Run, dataset: Dataset) -> bool:
     """Whether the store knows these data with other names of the classes."""
     return list(run.dataset.details.get("classes") or ()) != list(dataset.classes or ())
@@ -255,6 +274,8 @@ class _Stages:
         elif plan.accuracy and not self._errors:
             yield from self._said_of_outputs(run)
             yield from said_of_classes(self._context.dataset)
+        if plan.accuracy and not self._errors:
+            yield from said_of_texts(run)
         if not self._context.job.runtime.can("run_here"):
             yield self._context.job.runtime.cannot["run_here"]
         made_up = run.resolved.get(TIMED_WITH)

@@ -21,6 +21,7 @@ from zoolens.engine.environments import Environment
 from zoolens.engine.machine import describe_machine, gpu_names
 from zoolens.engine.nvml import GpuProbe, NoNvml
 from zoolens.manifests.schema import DEFAULT_DECODER
+from zoolens.preprocess.tokenizing import LIBRARY as TOKENIZERS
 from zoolens.runtimes.base import Options, Runtime
 from zoolens.runtimes.devices import device_index
 from zoolens.store.records import StackRecord, fingerprint
@@ -47,6 +48,8 @@ def resolve_stack(
     isolated: bool = False,
     decoder: str = DEFAULT_DECODER,
     tasks: Iterable[str] = (),
+    *,
+    text: bool = False,
 ) -> StackRecord:
     ours = installed_packages()
     theirs = environment.freeze if environment else ours
@@ -75,6 +78,8 @@ def resolve_stack(
         identity["tasks"] = codes  # what is kept of an answer and how it is judged is the plug-in's own
     if decoder != DEFAULT_DECODER:  # Pillow is among the packages already, and runs that are stored keep their key
         identity["decoder"] = {name: ours[name] for name in packages_of(decoder) if name in ours}
+    if text:  # it makes every input
+        identity["tokenizer"] = {TOKENIZERS: ours.get(TOKENIZERS)}
     lock = {
         **identity,
         "all_packages": ours,

@@ -9,7 +9,7 @@ import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from statistics import median
 from typing import Any, Final
@@ -22,6 +22,7 @@ from zoolens.datasets.loader import Batch as Inputs
 from zoolens.datasets.loader import batches
 from zoolens.errors import MissingDependency, ModelError, ZoolensError
 from zoolens.manifests.schema import Output
+from zoolens.manifests.tokenizer import ROLE as TOKENIZER
 from zoolens.measure.answers import run_predictions
 from zoolens.measure.classorder import AS_NAMED, stored_translation
 from zoolens.measure.device_time import device_observations
@@ -30,6 +31,7 @@ from zoolens.measure.jobs import Job
 from zoolens.measure.latency import LatencySamples, LatencySettings, latency_observations, measure_latency, samples_kind
 from zoolens.measure.predictions import KIND, Batch, PredictionBuffer, Predictions, renumbered
 from zoolens.measure.subject import Subject
+from zoolens.preprocess.text import TextFacts
 from zoolens.progress import Progress, Silent
 from zoolens.runtimes.isolated import IsolatedSession
 from zoolens.runtimes.noise import MADE_UP, sums_to_one
@@ -42,6 +44,7 @@ from zoolens.store.store import Store
 SECONDS_BETWEEN_PARTS = float(os.environ.get("ZOOLENS_PART_SECONDS", "2"))  # the most work a kill -9 can cost
 ACCURACY_BATCH = 32
 TIMED_WITH: Final = "timed_with"  # in run.resolved: what latency was measured with, where no data fit
+TEXTS: Final = "texts"  # in run.resolved: how many texts were cut, and how many tokens were unknown
 SUMS_TO_ONE: Final = "sums_to_one"  # in run.resolved: every row of the main output passed for probabilities
 JUDGED_TOGETHER = 512  # inputs
 BATCHES_HANDED_OVER = 16  # to a worker at once, at the most; fewer of those that have
@@ -86,7 +89,18 @@ def predict_all(context: Context) -> list[Observation]:
     context.progress.end()
     if context.facts.get(SUMS_TO_ONE):
         context.store.set_resolved(context.run.id, {SUMS_TO_ONE: True})
+    if context.job.manifest.takes_text:
+        context.store.set_resolved(context.run.id, {TEXTS: asdict(_text_facts(context))})
     return []  # the answers are facts in bulk; figures come from the metrics
+
+
+def _text_facts(context: Context) -> TextFacts:
+    """Of all texts, also of those that a run which was stopped had answered before."""
+    text, dataset = context.subject().text, context.dataset
+    assert text is not None  # a model that takes text has been asked
+    starts = range(0, len(dataset), JUDGED_TOGETHER)
+    together = (range(start, min(start + JUDGED_TOGETHER, len(dataset))) for start in starts)
+    return text.facts(np.stack([dataset.read(index).value for index in indices]) for indices in together)
 
 
 def _predict_from(context: Context, start: int, part: int) -> bool:
@@ -101,7 +115,7 @@ def _predict_from(context: Context, start: int, part: int) -> bool:
         subject.prepare,
         size,
         start=start,
-        workers=context.decode_threads,
+        workers=context.decode_threads if subject.text is None else 1,  # tokens are made elsewhere, many texts at once
         prepare_many=subject.prepare_many,
     )
     for batch, answers in answered_batches(subject, inputs):
@@ -268,7 +282,9 @@ def measure_size(context: Context) -> Iterator[Observation]:
         yield _parameters(context)
         return
     size = 0
-    for path in context.job.paths.values():
+    for role, path in context.job.paths.items():
+        if role == TOKENIZER:
+            continue  # it says what a model is fed with, and is the same in all formats of it
         size += (
             sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
             if path.is_dir()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 
 from zoolens.datasets.base import UNLABELLED, Dataset, Sample
 from zoolens.errors import ManifestError, ModelError
-from zoolens.manifests.schema import Output
+from zoolens.manifests.schema import Output, Pool
+from zoolens.manifests.tokenizer import ROLE as TOKENIZER
 from zoolens.measure.classorder import class_order, in_data_order
 from zoolens.measure.jobs import Job
 from zoolens.preprocess.classlookup import find_outputs
 from zoolens.preprocess.outputs import build_scores, labels_of
 from zoolens.preprocess.pipeline import build_prepare
+from zoolens.preprocess.text import PrepareText
 from zoolens.runtimes.base import Session, TensorSpec
 from zoolens.runtimes.isolated import IsolatedSession
 from zoolens.runtimes.noise import made_up_feeds
@@ -34,6 +36,7 @@ class Judged:
     tensor: TensorSpec
     task: str
     read: Callable[[Array], NDArray[np.float32]]
+    pooling: Pool | None = None  # how vectors of tokens become one of a text, before `read`
 
 
 @dataclass(frozen=True)
@@ -44,10 +47,13 @@ class Subject:
     outputs: tuple[Judged, ...]  # as the manifest declares them, the main one first
     prepare: Callable[[Sample], Array]
     prepare_many: Callable[[Array], Array | None] | None
+    text: PrepareText | None = None  # of a model that takes text
 
     @property
     def fixed_batch(self) -> int | None:
-        """The batch size the file was exported with, if it was."""
+        """The batch size the file was exported with, if it was; 1 for texts that are not filled up to one length."""
+        if self.text is not None and self.text.declared.padding == "none":
+            return 1
         return self.input.shape[0] if self.input.shape else None
 
     def predict(self, batch: Array) -> tuple[Array, ...]:
@@ -61,6 +67,8 @@ class Subject:
 
     def named_inputs(self, batch: Array) -> dict[str, Array]:
         """What is fed for a batch: of records, a field for each input."""
+        if self.text is not None and batch.dtype.names is not None:
+            return self.text.feeds(batch)
         if batch.dtype.names is None:
             return {self.input.name: batch}
         return {name: np.ascontiguousarray(batch[name]) for name in batch.dtype.names}
@@ -73,11 +81,16 @@ class Subject:
                     f"The model answered {len(answer)} rows for a batch of {len(batch)}.",
                     hint="It was exported for one batch size: use --batch with that size.",
                 )
-        return answers
+        return answers if self.text is None else tuple(self._pooled(self.text, answers, batch))
+
+    def _pooled(self, text: PrepareText, answers: Sequence[Array], batch: Array) -> Iterator[Array]:
+        for output, answer in zip(self.outputs, answers, strict=True):
+            yield text.pooled(answer, batch, output.pooling, output.tensor.name)
 
     @property
     def has_several_inputs(self) -> bool:
-        return len(self.session.inputs) != 1
+        """Whether samples are records with a field for each input, as texts always are."""
+        return len(self.session.inputs) != 1 or self.text is not None
 
     def needs_made_up(self, dataset: Dataset) -> bool:
         """Whether the dataset does not give what it is timed with."""
@@ -97,7 +110,9 @@ class Subject:
     def feeds(self, dataset: Dataset, batch: int) -> dict[str, Array]:
         """What latency is measured with: real inputs, or made-up ones for a model with several, or without data."""
         if self.has_several_inputs and self.fixed_batch not in (None, batch):
-            raise ModelError(f"The model takes batches of {self.fixed_batch} only.")
+            alone = self.text is not None and self.text.declared.padding == "none"
+            reason = "The manifest declares padding: none, so that texts are run one at a time." if alone else None
+            raise ModelError(reason or f"The model takes batches of {self.fixed_batch} only.")
         if not self.needs_made_up(dataset):
             return self.named_inputs(self.inputs(dataset, batch))
         if self.has_several_inputs:
@@ -126,12 +141,21 @@ def judge_main_output(job: Job, session: Session, dataset: Dataset) -> Judged:
 def prepare_subject(job: Job, session: Session, dataset: Dataset) -> Subject:
     manifest = job.manifest
     source = session.inputs[0]
+    if manifest.takes_text:
+        return _text_subject(job, session, dataset)
     several = len(session.inputs) != 1 or len(manifest.inputs) != 1
     if several and not _gives_all(dataset, job, session):  # can be timed, not judged: see `check_answers`
         return Subject(job, session, source, (), lambda sample: sample.value, None)
     prepare, prepare_many = (_prepare_several(job, session), None) if several else _prepare(job, session, source)
     outputs = tuple(_judged(job, session, place, dataset) for place in range(len(manifest.outputs)))
     return Subject(job, session, source, outputs, prepare, prepare_many)
+
+
+def _text_subject(job: Job, session: Session, dataset: Dataset) -> Subject:
+    text = PrepareText(job.manifest.inputs[0], session.inputs, job.paths[TOKENIZER])
+    outputs = tuple(_judged(job, session, place, dataset) for place in range(len(job.manifest.outputs)))
+    ids = text.tensors["input_ids"]
+    return Subject(job, session, ids, outputs, lambda sample: text(sample.value), text.many, text)
 
 
 def _gives_all(dataset: Dataset, job: Job, session: Session) -> bool:
@@ -174,9 +198,9 @@ def _judged(job: Job, session: Session, place: int, dataset: Dataset) -> Judged:
         order = class_order(job, dataset)
         output = in_data_order(output, order)
         lookup = partial(find_outputs, output.labels, dataset=dataset) if order.lookup else None
-        return Judged(tensor, output.task, _scores(job, session, output, tensor, dataset, lookup))
+        return Judged(tensor, output.task, _scores(job, session, output, tensor, dataset, lookup), output.pooling)
     # The classes of the data are those of the main output.
-    return Judged(tensor, output.task, build_scores(output, tensor, discrete=_discrete(output)))
+    return Judged(tensor, output.task, build_scores(output, tensor, discrete=_discrete(output)), output.pooling)
 
 
 def _prepare(

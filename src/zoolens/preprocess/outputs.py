@@ -11,7 +11,16 @@ from numpy.typing import NDArray
 
 from zoolens.errors import ManifestError, ModelError
 from zoolens.manifests.locations import relocated, relocated_path
-from zoolens.manifests.schema import MAX_LABEL_BYTES, DropLeading, Manifest, Output, OutputStep, Select, Softmax
+from zoolens.manifests.schema import (
+    MAX_LABEL_BYTES,
+    DropLeading,
+    L2Normalize,
+    Manifest,
+    Output,
+    OutputStep,
+    Select,
+    Softmax,
+)
 from zoolens.runtimes.base import TensorSpec, shape_text
 from zoolens.untrusted import read_text
 
@@ -39,7 +48,8 @@ def build_scores(
     only those of the task "classification" are.
     """
     if not (output.task == "classification" if discrete is None else discrete):
-        return lambda raw: _vectors(_dequantised(raw, tensor))
+        normalised = any(isinstance(step, L2Normalize) for step in output.postprocess)
+        return lambda raw: _vectors(_dequantised(raw, tensor), normalised=normalised)
     steps = _with_softmax(output)
     drops = any(isinstance(step, Select | DropLeading) for step in output.postprocess) or output.label_map is not None
     arrange = _label_mapper(output.label_map, classes) if output.label_map else None
@@ -153,15 +163,18 @@ def _flat(values: Scores) -> Scores:
     return values.reshape(len(values), -1)
 
 
-def _vectors(values: Scores) -> Scores:
-    """One row of numbers an input, whatever the shape."""
+def _vectors(values: Scores, *, normalised: bool) -> Scores:
+    """One row of numbers an input, whatever the shape; `normalised`: of length 1, unless all of them are 0."""
     flat = values.reshape(len(values), -1)
     if flat.shape[1] > MAX_WIDTH:
         raise ModelError(
             f"The output has {flat.shape[1]:,} numbers for each input; more than {MAX_WIDTH:,} are not kept.",
             hint="Declare a smaller output in the manifest, or time it without its answers: --no-accuracy.",
         )
-    return flat
+    if not normalised:
+        return flat
+    lengths = np.linalg.norm(flat.astype(np.float64), axis=1, keepdims=True)
+    return (flat / np.where(lengths > 0, lengths, 1)).astype(np.float32)
 
 
 def _apply(step: OutputStep, values: Scores) -> Scores:
@@ -171,6 +184,8 @@ def _apply(step: OutputStep, values: Scores) -> Scores:
         if step.count >= values.shape[1]:
             raise ManifestError(f"drop_leading of {step.count} leaves nothing of {values.shape[1]} outputs.")
         return values[:, step.count :]
+    if not isinstance(step, Select):
+        raise ManifestError(f"The step {step.op} is for vectors, not for the scores of classes.")
     if not step.indices or not all(0 <= index < values.shape[1] for index in step.indices):
         raise ManifestError(f"select names outputs that are not among 0 to {values.shape[1] - 1}.")
     return values[:, list(step.indices)]

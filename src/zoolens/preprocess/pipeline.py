@@ -42,6 +42,8 @@ def build_prepare(spec: Input, tensor: TensorSpec) -> Prepare:
     The result has the tensor's dtype and the manifest's layout. A grey image becomes RGB by repetition, an RGB one
     grey by PIL's weights; layout NC is the flattened image.
     """
+    if spec.modality == "text":
+        raise ManifestError("A text fills all inputs of a model at once, and is not prepared as one of them.")
     dtype = _dtype(tensor)
     return _PrepareArray(spec, tensor, dtype) if spec.modality == "array" else _PrepareImage(spec, tensor, dtype)
 
@@ -61,6 +63,7 @@ class _PrepareImage(Prepare):
         self._finish = _Finish(spec, tensor, dtype, normalizing, swap=bgr and not self._swap_first)
 
     def __call__(self, value: Array) -> Array:
+        _refuse_text(value)
         shaping = self._shaping
         if self._gray_resize is not None and value.dtype == np.uint8 and value.ndim == 3 and value.shape[2] == 3:
             image, shaping = _gray_and_resized(value, self._gray_resize), shaping[1:]
@@ -74,6 +77,7 @@ class _PrepareImage(Prepare):
         return result
 
     def many(self, values: Array) -> Array | None:
+        _refuse_text(values)
         if self._shaping or values.ndim != 4 or values.shape[3] != self._channels:
             return None
         return self._finish(values)
@@ -100,6 +104,7 @@ class _PrepareArray(Prepare):
         return result
 
     def many(self, values: Array) -> Array:
+        _refuse_text(values)
         self._check_shape(values.shape[1:])
         real = values if self._untouched else values * self._factor + self._offset
         return real if real.dtype == self._dtype else _cast(real, self._dtype)
@@ -224,6 +229,14 @@ def _dtype(tensor: TensorSpec) -> np.dtype[Any]:
     if dtype.kind not in "fiu":
         raise ManifestError(f"Input {tensor.name!r} is {tensor.dtype}; inputs are made as numbers only.")
     return dtype
+
+
+def _refuse_text(values: Array) -> None:
+    if values.dtype == object:
+        raise DatasetError(
+            "The sample is a text, but the model takes numbers.",
+            hint="Choose a model whose manifest declares modality: text, or other data.",
+        )
 
 
 def _channel_count(spec: Input) -> int:

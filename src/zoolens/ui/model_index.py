@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from zoolens.catalog.names import bare, parse
+from zoolens.manifests.tokenizer import ROLE as TOKENIZER
 from zoolens.store.browsing import Activity, ModelActivity, model_activity
 from zoolens.store.run_columns import RunIndex
 from zoolens.ui.zoo_listing import Listed, ZooListing
@@ -140,9 +141,9 @@ def _row(ref: str, entry: Entry | None, measured: ModelActivity | None) -> Model
 
 
 def _bytes(entry: Entry) -> int | None:
-    """Size of the files of the first asset, where the manifest tells it of each."""
+    """Size of the files of the first asset, where the manifest tells it of each. A tokenizer is not counted."""
     for asset in entry.manifest.assets[:1]:
-        sizes = [file.bytes for file in asset.files]
+        sizes = [file.bytes for file in asset.files if file.role != TOKENIZER]
         if None not in sizes:
             return sum(size for size in sizes if size is not None)
     return None

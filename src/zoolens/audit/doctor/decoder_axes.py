@@ -13,8 +13,8 @@ from zoolens.manifests.schema import Manifest
 
 def decoder_axis(manifest: Manifest, dataset: Dataset) -> list[Axis | NotSwept]:
     """The decoders that make other pixels of these images, and why others are not tried."""
-    if manifest.inputs[0].modality == "array":
-        return [NotSwept("decoder", "the input is an array, not an image.")]
+    if manifest.inputs[0].modality != "image":
+        return [NotSwept("decoder", "the input is no image.")]
     if not dataset.encoded:
         return [NotSwept("decoder", "the data are pixels already, so that there is nothing to decode.")]
     declared = manifest.inputs[0].decoder

@@ -54,8 +54,8 @@ _SCALES: Final = (("1", 1.0), ("1/255", 1 / 255), ("1/127.5", 1 / 127.5))
 
 def colour_axis(manifest: Manifest) -> Axis | NotSwept:
     declared = manifest.inputs[0]
-    if declared.modality == "array" or declared.color == "gray":
-        kind = "an array" if declared.modality == "array" else "grey"
+    if declared.modality != "image" or declared.color == "gray":
+        kind = {"image": "grey", "array": "an array", "text": "a text"}[declared.modality]
         return NotSwept("colour order", f"the input is {kind} and has no colour order.")
     other = "BGR" if declared.color == "RGB" else "RGB"
     choice = Choice("colour", "colour order", other, lambda manifest: with_input(manifest, color=other))
@@ -64,6 +64,8 @@ def colour_axis(manifest: Manifest) -> Axis | NotSwept:
 
 def normalisation_axis(manifest: Manifest, tensor: TensorSpec) -> Axis | NotSwept:
     declared = manifest.inputs[0]
+    if declared.modality == "text":
+        return NotSwept("scaling, mean and deviation", "the input is a text.")
     if np.dtype(tensor.dtype).kind in "iu" and not tensor.quantised:
         return NotSwept("scaling, mean and deviation", f"the input takes raw {tensor.dtype} values.")
     recipes = [recipe for recipe in _recipes(declared) if not _same(declared, (recipe.step(declared.color),))]

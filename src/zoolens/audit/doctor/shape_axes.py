@@ -25,8 +25,8 @@ _LIBRARIES: Final = (
 
 def shape_axes(manifest: Manifest, dataset: Dataset) -> list[Axis | NotSwept]:
     declared = manifest.inputs[0]
-    if declared.modality == "array":
-        return [NotSwept("crop, resize method and library", "the input is an array, not an image.")]
+    if declared.modality != "image":
+        return [NotSwept("crop, resize method and library", "the input is no image.")]
     size = _input_size(declared)
     if size is None:
         return [NotSwept("crop, resize method and library", "the input's height and width are free.")]
@@ -42,6 +42,8 @@ def shape_axes(manifest: Manifest, dataset: Dataset) -> list[Axis | NotSwept]:
 
 def layout_axis(manifest: Manifest, tensor: TensorSpec, format_: str) -> Axis | NotSwept:
     declared = manifest.inputs[0]
+    if declared.modality == "text":
+        return NotSwept("layout", "there is no other for texts.")
     if declared.modality == "array" or declared.layout not in ("NCHW", "NHWC"):
         return NotSwept("layout", f"there is no other for {declared.layout} inputs.")
     other = "NHWC" if declared.layout == "NCHW" else "NCHW"

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from zoolens.datasets.decoders.base import load_decoder
 from zoolens.datasets.images import decode_image
 from zoolens.errors import DatasetError
-from zoolens.manifests.schema import Input, Normalize
+from zoolens.manifests.schema import MODALITIES, Input, Normalize
 from zoolens.preprocess.pipeline import build_prepare, declared_normalisation
 from zoolens.protocol.errors import Refusal, ServingError
 from zoolens.runtimes.base import TensorSpec, shape_text
@@ -100,7 +100,9 @@ def _same_input(ours: Input, theirs: Input) -> bool:
 def _require_same_picture(ours: Input, theirs: Input) -> None:
     """The same pixels before normalisation: decoder, resizing, cropping, colours and size."""
     if ours.modality != theirs.modality:
-        raise NotConvertible(f"it takes an {theirs.modality} and the reference an {ours.modality}")
+        raise NotConvertible(f"it takes {MODALITIES[theirs.modality]} and the reference {MODALITIES[ours.modality]}")
+    if "text" in (ours.modality, theirs.modality):
+        raise NotConvertible("it takes tokens of a text, which models number each in its own way")
     if ours.modality == "array":
         if ours.shape[1:] != theirs.shape[1:]:
             raise NotConvertible(
