@@ -473,6 +473,29 @@ export interface LiveResult {
   image: string;
 }
 
+/** What became of one text, and what the model says of it: `classes`, or in `vector` its first numbers. `tokens`: how many the model was given; `cut`: the text has more; `unknown`: how many of them the tokenizer does not know. */
+export interface LiveText {
+  tokens: number;
+  cut: boolean;
+  unknown: number | null;
+  pieces: (string)[];
+  classes: (LiveClass)[];
+  vector: string;
+  length: string;
+}
+
+/** `numbers`: of each vector, 0 for classifiers. `alike`: the cosine of the vectors of each two texts, where angles mean something. */
+export interface LiveTextResult {
+  model: string;
+  runtime: string;
+  texts: (LiveText)[];
+  most_tokens: number;
+  numbers: number;
+  alike: ((string)[])[];
+  took: string;
+  opened: boolean;
+}
+
 /** `manifest`: its lines. `replacement`: a query for models that can take its place. */
 export interface ModelDetail {
   ref: string;
@@ -655,6 +678,11 @@ export interface ObservationPage {
   offset: number;
   rows: (ObservationItem)[];
   metrics: (FacetValue)[];
+}
+
+/** Models that take an image (and are classifiers) or a text: those that were measured first, then those whose files are on this machine. */
+export interface Offered {
+  models: (string)[];
 }
 
 /** A part of A and the one of B beside it. `first_only`: the lines are those of the first of several blocks, and those of the others read differently. `left_out`: lines that are not given, because there are too many. */
@@ -1195,4 +1223,5 @@ export interface Answers {
   "/services/server": WatchedServer;
   "/services": ServiceList;
   "/services/{session}": ServiceDetail;
+  "/live/models": Offered;
 }

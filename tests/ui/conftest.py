@@ -41,6 +41,8 @@ def evaluate_a_few(home):
     from zoolens.measure.latency import LatencySettings
     from zoolens.progress import Silent
 
+    home.mkdir(exist_ok=True)
+    write_text_models(home / "texts")
     with at_home(home), trusting():
         plan = EvaluationPlan(
             models=["demo:lenet-torch", "demo:lenet-int8"],
@@ -53,6 +55,15 @@ def evaluate_a_few(home):
         with open_store() as store:
             assert not [outcome for outcome in carry_out(plan, store, Silent()) if outcome.failed]
             zoolens.graph_of("demo:lenet-torch", store=store)
+
+
+def write_text_models(folder):
+    from zoolens.testing.text_models import write_classifier, write_embedder
+
+    pytest.importorskip("onnx")
+    folder.mkdir()
+    write_classifier(folder)
+    write_embedder(folder, steps=("mean", "l2_normalize"), special_tokens=False)
 
 
 @pytest.fixture(scope="session")
@@ -68,7 +79,7 @@ def explorer(explored_home):
 
     with ExitStack() as stack:
         with at_home(explored_home):  # while it starts: other tests of this process have homes of their own
-            url = stack.enter_context(serving(Settings()))
+            url = stack.enter_context(serving(Settings(allowed=(explored_home / "texts",))))
         yield url
 
 

@@ -16,6 +16,7 @@ import pytest
 from browsing import at_home, serving
 
 from zoolens.store.records import DatasetRecord, ModelRecord, Observation, RunKind, StackRecord
+from zoolens.testing.text_models import write_classifier
 
 # Every page and every tab of it, with a text that must be there. {names} are those that `write_home` gives. Add the
 # views of a new page here.
@@ -62,6 +63,7 @@ VIEWS = {
     "#/services/{session}": "Events",
     "#/jobs": "{one}",
     "#/live?with=folder:live": "Waits for an image.",
+    "#/live?input=text&model=folder:sentiment": "Waits for a text.",
     "#/api": "/api/v1/models",
 }
 
@@ -264,6 +266,7 @@ def write_zoo(folder, words):
         "assets": [{"format": "fake", "files": [{"location": "live.json"}]}],
     }  # fmt: skip
     write_manifest(folder / "live.yaml", live)
+    write_classifier(folder, labels=words.cut(1_000)[:2])
 
 
 def write_manifest(path, manifest):

@@ -109,3 +109,10 @@ def test_labels_of_a_model_that_answers_are_text(window):
     page.get_by_role("button", name="Example 1").click()
     expect(page.get_by_role("article")).to_contain_text("this call took", timeout=60_000)
     assert_nothing_ran(window)
+    page = open_view(window, "#/live?input=text&model=folder:sentiment", "Waits for a text.")
+    page.get_by_role("textbox", name="Text").fill(
+        "good <img src=x onerror=alert(1)>\u202e" + "<script>alert(1)</script>" * 50
+    )
+    expect(page.get_by_role("article")).to_contain_text("This call took", timeout=60_000)
+    page.get_by_text("Cut: the model reads").click()
+    assert_nothing_ran(window)

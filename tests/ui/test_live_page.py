@@ -1,6 +1,7 @@
-"""Drop in an image and see what several models say of it."""
+"""Drop in an image, or type some texts, and see what several models say of them."""
 
 import io
+from urllib.parse import quote
 
 import pytest
 
@@ -51,5 +52,45 @@ def test_what_cannot_be_answered_is_said_on_its_card(visitor):
     visitor.problems = [one for one in visitor.problems if "40" not in one]  # the browser tells of the refusals
 
 
-def test_everybody_can_read_it(look_everywhere):
+def test_texts_are_answered_by_several_models_side_by_side(visitor, explored_home):
+    pytest.importorskip("tokenizers")
+    judge, vectors = (quote(str(explored_home / "texts" / f"{name}.yaml")) for name in ("sentiment", "vectors"))
+    page = visitor.visit(
+        f"#/live?input=text&model={judge}+in+onnxruntime&model={vectors}&model=demo:lenet-int8",
+        expect="Waits for a text.",
+    )
+    page.get_by_role("textbox", name="Text", exact=True).fill("A GOOD film <script>alert(1)</script> \u202e")
+    cards = page.get_by_role("article")
+    expect(cards.nth(0)).to_contain_text("positive73.1 %", timeout=PATIENCE)
+    expect(cards.nth(0)).to_contain_text("Cut: the model reads 8 tokens and no more")
+    expect(cards.nth(0)).to_contain_text("unknown to the tokenizer")
+    expect(cards.nth(1)).to_contain_text("4 numbers of length 1", timeout=PATIENCE)
+    expect(cards.nth(2)).to_contain_text("demo:lenet-int8 takes an image, not a text.", timeout=PATIENCE)
+    page.get_by_role("button", name="Add a text").click()
+    page.get_by_role("textbox", name="Text 1").fill("boat")
+    page.get_by_role("textbox", name="Text 2").fill("ship")
+    table = cards.nth(1).get_by_role("table", name="How alike the texts are")
+    expect(table).to_contain_text("Text 20.99", timeout=PATIENCE)
+    cards.nth(0).get_by_role("region", name="Text 2").get_by_text("3 of at most 8 tokens").click()
+    expect(cards.nth(0).get_by_text("ship", exact=True)).to_be_visible()
+    assert "text=boat&text=ship" in page.url
+    visitor.problems = [one for one in visitor.problems if "40" not in one]  # the browser tells of the refusals
+
+
+def test_a_text_that_is_too_long_is_refused_on_its_card(visitor, explored_home):
+    judge = quote(str(explored_home / "texts" / "sentiment.yaml"))
+    page = visitor.visit(f"#/live?input=text&model={judge}", expect="Waits for a text.")
+    for length, sentence in ((2 << 20, "A text has 2,097,152 bytes"), (10 << 20, "may have at most 4,194,304 bytes")):
+        page.get_by_role("textbox", name="Text").evaluate(
+            "(box, length) => { box.value = 'x'.repeat(length); box.dispatchEvent(new Event('input', {bubbles: true})) }",
+            length,
+        )
+        expect(page.get_by_role("alert")).to_contain_text(sentence, timeout=PATIENCE)
+    assert len(page.url) < 1000
+    visitor.problems = [one for one in visitor.problems if "4" not in one]  # the browser tells of the refusals
+
+
+def test_everybody_can_read_it(look_everywhere, explored_home):
     look_everywhere("#/live?with=demo:lenet-torch", expect="Waits for an image.")
+    judge = quote(str(explored_home / "texts" / "sentiment.yaml"))
+    look_everywhere(f"#/live?input=text&model={judge}&text=good&text=bad", expect="positive")

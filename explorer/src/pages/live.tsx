@@ -1,12 +1,18 @@
-// Live: drop in an image, run it through several models at once, and see their answers side by side.
+// Live: drop in an image or type some texts, run them through several models at once, and see their answers side by side.
+import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
-import type { LiveResult } from "../answers";
+import type { LiveClass, LiveResult, LiveText, LiveTextResult } from "../answers";
 import { ApiError, download, get, resourceUrl, upload } from "../api";
 import { Loading } from "../components/states";
+import { Tabs } from "../components/tabs";
 import { setQuery, useRoute } from "../router";
 
 const EXAMPLES = 8;
 const SUGGESTED = 3;
+const OFFERED = 50;
+const MOST_TEXTS = 5;
+const KEPT_LETTERS = 2000; // of each text in the address
+const PAUSE = 400; // milliseconds after the last key before texts are sent
 
 /** "zoo:name in runtime" of each card; without a runtime the server chooses one. */
 interface Choice {
@@ -15,57 +21,156 @@ interface Choice {
 }
 
 export function LivePage() {
-  const { query } = useRoute();
-  const choices = query.getAll("with").map(parse);
-  const [image, setImage] = useState<Blob>();
-  const picture = useObjectUrl(image);
-  useEffect(() => {
-    if (choices.length) return;
-    get("/models", { measured: ["yes"], task: ["classification"], limit: SUGGESTED }).then(
-      (page) => setQuery({ with: page.rows.map((row) => row.ref) }, true),
-      () => undefined, // the reader names models
-    );
-  }, []);
   return (
     <>
       <h1>Live</h1>
       <p>
-        One image through several classifiers, each with its own preprocessing, in a sandboxed process of its own. Text can be
-        given to no model yet: manifests declare images and arrays of numbers, but neither words nor a tokenizer that would
-        turn them into numbers.
+        One image or some texts through several models, each with its own preprocessing or tokenizer, in a sandboxed process of
+        its own.
       </p>
-      <div class="live">
-        <section aria-label="Image">
-          <Drop picture={picture} onImage={setImage} />
-          <p>Or one of these:</p>
-          <div class="examples">
-            {Array.from({ length: EXAMPLES }, (_, index) => (
-              <button
-                type="button"
-                aria-label={`Example ${index + 1}`}
-                onClick={() => download("/live/examples/{index}", { index }).then(setImage, () => undefined)} // the page says why
-              >
-                <img src={exampleUrl(index)} alt="" width={44} height={44} />
-              </button>
-            ))}
-          </div>
-        </section>
-        <section aria-label="Answers">
-          <ChoiceForm onAdd={(choice) => setQuery({ with: [...query.getAll("with"), choice] })} />
-          {!choices.length && <p class="dim">Name a model to begin with, such as demo:lenet-torch.</p>}
-          <div class="cards">
-            {choices.map((choice, place) => (
-              <AnswerCard
-                key={format(choice)}
-                choice={choice}
-                image={image}
-                onRemove={() => setQuery({ with: query.getAll("with").filter((_, other) => other !== place) })}
-              />
-            ))}
-          </div>
-        </section>
-      </div>
+      <Tabs
+        label="What the models are given"
+        parameter="input"
+        tabs={[
+          { key: "image", title: "Image", content: () => <ImageLive key="image" /> },
+          { key: "text", title: "Text", content: () => <TextLive key="text" /> },
+        ]}
+      />
     </>
+  );
+}
+
+function ImageLive() {
+  const [image, setImage] = useState<Blob>();
+  const picture = useObjectUrl(image);
+  const entry = (
+    <section aria-label="Image">
+      <Drop picture={picture} onImage={setImage} />
+      <p>Or one of these:</p>
+      <div class="examples">
+        {Array.from({ length: EXAMPLES }, (_, index) => (
+          <button
+            type="button"
+            aria-label={`Example ${index + 1}`}
+            onClick={() => download("/live/examples/{index}", { index }).then(setImage, () => undefined)} // the page says why
+          >
+            <img src={exampleUrl(index)} alt="" width={44} height={44} />
+          </button>
+        ))}
+      </div>
+    </section>
+  );
+  return <Live takes="image" parameter="with" example="demo:lenet-torch" entry={entry} card={(choice, remove) => (
+    <AnswerCard choice={choice} given={image} path="/live" waits="Waits for an image." onRemove={remove}>
+      {(result: LiveResult) => (
+        <>
+          <Classes classes={result.classes} />
+          <p class="dim">
+            {result.image}; this call took {result.took}
+          </p>
+        </>
+      )}
+    </AnswerCard>
+  )} />;
+}
+
+function TextLive() {
+  const { query } = useRoute();
+  const [texts, setTexts] = useState(() => (query.getAll("text").length ? query.getAll("text") : [""]).slice(0, MOST_TEXTS));
+  const [given, setGiven] = useState<Blob | undefined>(() => asBody(texts));
+  const sent = useRef(texts);
+  useEffect(() => {
+    if (sent.current === texts) return;
+    const timer = window.setTimeout(() => {
+      sent.current = texts;
+      setGiven(asBody(texts));
+      const short = texts.every((text) => text.length <= KEPT_LETTERS);
+      setQuery({ text: short ? texts.filter((text) => text !== "") : [] }, true);
+    }, PAUSE);
+    return () => window.clearTimeout(timer);
+  }, [texts]);
+  const entry = (
+    <section aria-label="Texts" class="texts">
+      {texts.map((text, place) => (
+        <div class="text">
+          <label>
+            <span>{texts.length > 1 ? `Text ${place + 1}` : "Text"}</span>
+            <textarea
+              rows={texts.length > 1 ? 3 : 6}
+              dir="auto"
+              spellcheck={false}
+              value={text}
+              onInput={(event) => setTexts(texts.map((before, other) => (other === place ? event.currentTarget.value : before)))}
+            />
+          </label>
+          {texts.length > 1 && (
+            <button type="button" aria-label={`Remove text ${place + 1}`} onClick={() => setTexts(texts.filter((_, other) => other !== place))}>
+              ✕
+            </button>
+          )}
+        </div>
+      ))}
+      {texts.length < MOST_TEXTS && (
+        <button type="button" onClick={() => setTexts([...texts, ""])}>
+          Add a text
+        </button>
+      )}
+      <p class="dim">Models that make vectors of texts say how alike several of them are.</p>
+    </section>
+  );
+  return <Live takes="text" parameter="model" example="folder:minilm" entry={entry} card={(choice, remove) => (
+    <AnswerCard choice={choice} given={given} path="/live/text" waits="Waits for a text." onRemove={remove}>
+      {(result: LiveTextResult) => <TextAnswers result={result} />}
+    </AnswerCard>
+  )} />;
+}
+
+/** The texts that are not empty as the body of a request; none where all are. */
+function asBody(texts: string[]): Blob | undefined {
+  const written = texts.filter((text) => text !== "");
+  return written.length ? new Blob([JSON.stringify(written)]) : undefined;
+}
+
+interface LiveProps {
+  takes: "image" | "text";
+  /** Of the address, which holds the models. */
+  parameter: string;
+  example: string;
+  entry: ComponentChildren;
+  card: (choice: Choice, remove: () => void) => ComponentChildren;
+}
+
+function Live({ takes, parameter, example, entry, card }: LiveProps) {
+  const { query } = useRoute();
+  const chosen = query.getAll(parameter);
+  const [offered, setOffered] = useState<string[]>();
+  useEffect(() => {
+    get("/live/models", { takes, limit: OFFERED }).then(
+      ({ models }) => {
+        setOffered(models);
+        if (!chosen.length && models.length) setQuery({ [parameter]: models.slice(0, SUGGESTED) }, true);
+      },
+      () => undefined, // the reader names models
+    );
+  }, []);
+  return (
+    <div class="live">
+      {entry}
+      <section aria-label="Answers">
+        <ChoiceForm example={example} offered={offered ?? []} onAdd={(choice) => setQuery({ [parameter]: [...chosen, choice] })} />
+        {!chosen.length && <p class="dim">Name a model to begin with, such as {example}.</p>}
+        {takes === "text" && offered?.length === 0 && (
+          <p class="dim">
+            No model that is listed here takes text: a manifest declares it with <code>modality: text</code> and a tokenizer.
+          </p>
+        )}
+        <div class="cards">
+          {chosen.map((text, place) => (
+            <div key={text}>{card(parse(text), () => setQuery({ [parameter]: chosen.filter((_, other) => other !== place) }))}</div>
+          ))}
+        </div>
+      </section>
+    </div>
   );
 }
 
@@ -109,7 +214,7 @@ function Drop({ picture, onImage }: { picture?: string; onImage: (image: Blob) =
   );
 }
 
-function ChoiceForm({ onAdd }: { onAdd: (choice: string) => void }) {
+function ChoiceForm({ example, offered, onAdd }: { example: string; offered: string[]; onAdd: (choice: string) => void }) {
   const [text, setText] = useState("");
   const add = (event: Event) => {
     event.preventDefault();
@@ -120,34 +225,48 @@ function ChoiceForm({ onAdd }: { onAdd: (choice: string) => void }) {
     <form class="bar" onSubmit={add} aria-label="Add a model">
       <label class="search">
         <span class="hidden">Model, or model in runtime</span>
-        <input type="text" value={text} placeholder="demo:lenet-torch in onnxruntime" spellcheck={false}
+        <input type="text" value={text} placeholder={`${example} in onnxruntime`} spellcheck={false} list="offered-models"
           onInput={(event) => setText(event.currentTarget.value)} />
       </label>
+      <datalist id="offered-models">
+        {offered.map((model) => (
+          <option value={model} />
+        ))}
+      </datalist>
       <button type="submit">Add</button>
     </form>
   );
 }
 
-function AnswerCard({ choice, image, onRemove }: { choice: Choice; image?: Blob; onRemove: () => void }) {
-  const [result, setResult] = useState<LiveResult>();
+interface CardProps<Result> {
+  choice: Choice;
+  given?: Blob;
+  path: string;
+  waits: string;
+  onRemove: () => void;
+  children: (result: Result) => ComponentChildren;
+}
+
+function AnswerCard<Result extends { runtime: string }>({ choice, given, path, waits, onRemove, children }: CardProps<Result>) {
+  const [result, setResult] = useState<Result>();
   const [problem, setProblem] = useState("");
   const [busy, setBusy] = useState(false);
   const latest = useRef(0);
   useEffect(() => {
-    if (!image) return;
     const own = ++latest.current;
-    setBusy(true);
+    setBusy(given !== undefined);
     setProblem("");
-    setResult(undefined); // it was about another image
-    upload<LiveResult>("/live", { model: choice.model, runtime: choice.runtime }, image)
-      .then((answer) => own === latest.current && setResult(answer))
+    setResult(undefined); // it was about something else
+    if (!given) return;
+    upload<Result>(path, { model: choice.model, runtime: choice.runtime }, given)
+      .then((answer) => own === latest.current && setResult(() => answer))
       .catch((error: unknown) => {
         if (own !== latest.current) return;
         setResult(undefined);
         setProblem(error instanceof ApiError ? error.message : String(error));
       })
       .finally(() => own === latest.current && setBusy(false));
-  }, [image, choice.model, choice.runtime]);
+  }, [given, choice.model, choice.runtime]);
   return (
     <article class="card" aria-label={format(choice)} aria-busy={busy}>
       <header>
@@ -161,29 +280,97 @@ function AnswerCard({ choice, image, onRemove }: { choice: Choice; image?: Blob;
       <p class="dim">
         <bdi>{result?.runtime ?? choice.runtime}</bdi>
       </p>
-      {!image && <p class="dim">Waits for an image.</p>}
+      {!given && <p class="dim">{waits}</p>}
       {busy && !result && <Loading what="Waits for the answer" />}
       {problem && (
         <p class="problem" role="alert">
           {problem}
         </p>
       )}
-      {result && (
-        <>
-          <ol>
-            {result.classes.map((one) => (
-              <li>
-                <bdi>{one.label}</bdi>
-                <span class="number">{one.words}</span>
-                <progress max={1} value={one.probability} aria-label={`Probability of ${one.label}`} />
-              </li>
-            ))}
-          </ol>
-          <p class="dim">
-            {result.image}; this call took {result.took}
-          </p>
-        </>
-      )}
+      {result && children(result)}
     </article>
+  );
+}
+
+function Classes({ classes }: { classes: LiveClass[] }) {
+  return (
+    <ol>
+      {classes.map((one) => (
+        <li>
+          <bdi>{one.label}</bdi>
+          <span class="number">{one.words}</span>
+          <progress max={1} value={one.probability} aria-label={`Probability of ${one.label}`} />
+        </li>
+      ))}
+    </ol>
+  );
+}
+
+function TextAnswers({ result }: { result: LiveTextResult }) {
+  const several = result.texts.length > 1;
+  return (
+    <>
+      {result.texts.map((text, place) => (
+        <section aria-label={several ? `Text ${place + 1}` : "Text"}>
+          {several && <h3>Text {place + 1}</h3>}
+          {text.classes.length > 0 && <Classes classes={text.classes} />}
+          {result.numbers > 0 && (
+            <p>
+              {result.numbers.toLocaleString("en")} {result.numbers === 1 ? "number" : "numbers"} of length {text.length}:{" "}
+              <span class="number">{text.vector}</span>
+            </p>
+          )}
+          <Tokens text={text} most={result.most_tokens} />
+        </section>
+      ))}
+      {result.alike.length > 0 && <Alike rows={result.alike} />}
+      <p class="dim">
+        {several ? "These calls" : "This call"} took {result.took}
+      </p>
+    </>
+  );
+}
+
+function Tokens({ text, most }: { text: LiveText; most: number }) {
+  const unknown = text.unknown ? `, ${text.unknown} of them unknown to the tokenizer` : "";
+  return (
+    <details>
+      <summary>
+        {text.cut ? `Cut: the model reads ${text.tokens} tokens and no more` : `${text.tokens} of at most ${most} tokens`}
+        {unknown}
+      </summary>
+      <p class="pieces">
+        {text.pieces.map((piece) => (
+          <bdi>{piece}</bdi>
+        ))}
+        {text.pieces.length < text.tokens && <span>…</span>}
+      </p>
+    </details>
+  );
+}
+
+function Alike({ rows }: { rows: string[][] }) {
+  return (
+    <table class="alike">
+      <caption>How alike the texts are (cosine: 1 is the same direction)</caption>
+      <thead>
+        <tr>
+          <td />
+          {rows.map((_, place) => (
+            <th scope="col">Text {place + 1}</th>
+          ))}
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map((row, place) => (
+          <tr>
+            <th scope="row">Text {place + 1}</th>
+            {row.map((value) => (
+              <td class="number">{value}</td>
+            ))}
+          </tr>
+        ))}
+      </tbody>
+    </table>
   );
 }

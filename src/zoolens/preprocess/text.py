@@ -87,14 +87,19 @@ class PrepareText(Prepare):
 
     def facts(self, values: Iterator[Array]) -> TextFacts:
         """What became of these texts, batch by batch."""
-        texts, cut, tokens, unknown = 0, 0, 0, 0
-        for batch in values:
-            records = self.many(batch)
-            texts += len(records)
-            cut += int(records[_CUT].sum())
-            tokens += int(records[_LENGTH].sum())
-            unknown += int(records[_UNKNOWN].sum())
-        return TextFacts(texts, cut, tokens, None if unknown < 0 else unknown)
+        parts = [self.facts_of(self.many(batch)) for batch in values]
+        unknown = [part.unknown for part in parts if part.unknown is not None]
+        return TextFacts(
+            sum(part.texts for part in parts),
+            sum(part.cut for part in parts),
+            sum(part.tokens for part in parts),
+            sum(unknown) if unknown else None,
+        )
+
+    def facts_of(self, records: Array) -> TextFacts:
+        """What became of texts that are prepared."""
+        cut, tokens, unknown = (int(records[name].sum()) for name in (_CUT, _LENGTH, _UNKNOWN))
+        return TextFacts(len(records), cut, tokens, None if unknown < 0 else unknown)
 
     def close(self) -> None:
         self.tokenizer.close()
@@ -162,6 +167,6 @@ def _pooled(answer: Array, places: NDArray[np.bool_], method: str) -> Array:
     if method == "mean":
         weights = places[:, :, None]
         total = np.where(weights, answer, 0).sum(axis=1, dtype=np.float64)
-        return (total / places.sum(axis=1)[:, None]).astype(np.float32)
+        return np.asarray(total / places.sum(axis=1)[:, None], np.float32)
     chosen = places.argmax(axis=1) if method == "first" else places.shape[1] - 1 - places[:, ::-1].argmax(axis=1)
-    return np.ascontiguousarray(answer[np.arange(len(answer)), chosen])
+    return np.asarray(answer[np.arange(len(answer)), chosen])

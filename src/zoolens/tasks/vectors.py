@@ -51,9 +51,7 @@ class Vectors(Task):
         )
 
     def show(self, answers: Answers, place: int, names: Sequence[str] | None = None) -> str:
-        vector = column(answers, "vector")[place]
-        more = ", …" if len(vector) > _SHOWN else ""
-        return f"[{', '.join(f'{value:.4g}' for value in vector[:_SHOWN])}{more}]"
+        return shown_vector(column(answers, "vector")[place])
 
 
 class Regression(Vectors):
@@ -65,6 +63,12 @@ class Embedding(Vectors):
     name = "embedding"
     summary = "Points in a space whose directions mean something"
     directional = True
+
+
+def shown_vector(vector: NDArray[Any]) -> str:
+    """The first numbers of a vector, on one line."""
+    more = ", …" if len(vector) > _SHOWN else ""
+    return f"[{', '.join(f'{value:.4g}' for value in vector[:_SHOWN])}{more}]"
 
 
 def relative_distance(a: NDArray[Any], b: NDArray[Any]) -> Floats:

@@ -7,6 +7,7 @@ padding counts `PADDING` towards negative wherever a model does not look at the 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -58,11 +59,13 @@ def write_tokenizer(path: Path, words: tuple[str, ...] = VOCABULARY, **changes: 
     return path
 
 
-def write_classifier(folder: Path, name: str = "sentiment", *, mask: bool = True, **tokenizer: Any) -> Path:
+def write_classifier(
+    folder: Path, name: str = "sentiment", *, mask: bool = True, labels: Sequence[str] = LABELS, **tokenizer: Any
+) -> Path:
     """The path of the manifest. `mask`: the model looks at an attention mask. `tokenizer`: as the manifest has it."""
     tensors = {"input_ids": "ids", **({"attention_mask": "mask"} if mask else {})}
     _write_onnx(folder / f"{name}.onnx", scores(), "logits", mask=mask, added=True)
-    output = {"task": "classification", "labels": list(LABELS)}
+    output = {"task": "classification", "labels": list(labels)}
     return _write_manifest(folder, name, output, {"vocabulary": len(VOCABULARY), "tensors": tensors, **tokenizer})
 
 

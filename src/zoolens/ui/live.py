@@ -1,7 +1,7 @@
-"""One image through one model: what the page *Live* asks for, model by model.
+"""One image, or some texts, through one model: what the page *Live* asks for, model by model.
 
-Images are decoded in a sandboxed process, and models are opened in sandboxed processes that stay open for the next
-image. The model that was not used for longest is closed for a new one.
+Images are decoded and texts are split into tokens in sandboxed processes, and models are opened in sandboxed processes
+that stay open for the next image or text. The model that was not used for longest is closed for a new one.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -19,8 +19,11 @@ from numpy.typing import NDArray
 from zoolens.catalog.sessions import Placement, place
 from zoolens.engine.process import Rights, WorkerKind, WorkerProcess
 from zoolens.errors import ModelError, WorkerError
+from zoolens.manifests.schema import MODALITIES, Manifest
+from zoolens.manifests.tokenizer import ROLE as TOKENIZER
 from zoolens.preprocess.outputs import build_scores, labels_of
 from zoolens.preprocess.pipeline import Prepare, build_prepare
+from zoolens.preprocess.text import PrepareText
 from zoolens.runtimes.base import Options
 from zoolens.runtimes.isolated import IsolatedSession
 from zoolens.tasks.base import task_named
@@ -55,6 +58,32 @@ class LiveAnswer:
     opened: bool
 
 
+@dataclass(frozen=True)
+class TextAnswer:
+    """What a model says of one text. `pieces`: its tokens as the tokenizer writes them, at most 200 of them;
+    `unknown`: how many it does not know, None where it does not tell. `classes` of a classifier, else `vector`."""
+
+    tokens: int
+    cut: bool
+    unknown: int | None
+    pieces: tuple[str, ...]
+    classes: tuple[ClassScore, ...] = ()
+    vector: NDArray[np.float32] | None = None
+
+
+@dataclass(frozen=True)
+class LiveTexts:
+    """`directional`: the angle of two vectors tells how alike two texts are. `seconds`: of all calls together."""
+
+    model: str
+    runtime: str
+    most_tokens: int
+    directional: bool
+    texts: tuple[TextAnswer, ...]
+    seconds: float
+    opened: bool
+
+
 @dataclass
 class _Opened:
     placement: Placement
@@ -64,6 +93,24 @@ class _Opened:
     labels: tuple[str, ...] | None
     output: str
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def manifest(self) -> Manifest:
+        return self.placement.manifest
+
+    @property
+    def runtime(self) -> str:
+        stack = self.placement.runtime
+        return f"{stack.full_name} {stack.version() or ''}".strip()
+
+    @property
+    def text(self) -> PrepareText | None:
+        return self.prepare if isinstance(self.prepare, PrepareText) else None
+
+    def close(self) -> None:
+        self.session.close()
+        if self.text is not None:
+            self.text.close()
 
 
 class LiveModels:
@@ -81,7 +128,7 @@ class LiveModels:
     def __exit__(self, *_: object) -> None:
         with self._lock:
             for opened in self._open.values():
-                opened.session.close()
+                opened.close()
             self._open.clear()
         if self._decoder is not None:
             self._decoder.stop()
@@ -101,37 +148,64 @@ class LiveModels:
 
     def answer(self, model: str, runtime: str | None, pixels: Pixels, most: int) -> LiveAnswer:
         """What a classifier says of an image: its `most` most probable classes."""
-        opened, is_new = self._opened(model, runtime or "")
+        opened, is_new = self._opened(model, runtime or "", "image")
         batch = np.ascontiguousarray(opened.prepare(pixels)[np.newaxis])
+        raw, seconds = self._predicted(opened, {opened.session.inputs[0].name: batch})
+        classes = _best(opened, opened.scores(raw)[0], most)
+        return LiveAnswer(opened.placement.entry.full_ref, opened.runtime, classes, seconds, is_new)
+
+    def answer_texts(self, model: str, runtime: str | None, texts: Sequence[str], most: int) -> LiveTexts:
+        """What a model says of each of some texts, which are given to it one at a time."""
+        opened, is_new = self._opened(model, runtime or "", "text")
+        task = task_named(opened.manifest.task)
+        answers, seconds = [], 0.0
+        for text in texts:
+            answer, took = self._text_answer(opened, text, most, discrete=task.discrete)
+            answers.append(answer)
+            seconds += took
+        tokenizer = opened.manifest.inputs[0].tokenizer
+        assert tokenizer is not None
+        ref, longest = opened.placement.entry.full_ref, tokenizer.max_length
+        return LiveTexts(ref, opened.runtime, longest, task.directional, tuple(answers), seconds, is_new)
+
+    def _text_answer(self, opened: _Opened, text: str, most: int, *, discrete: bool) -> tuple[TextAnswer, float]:
+        prepare = opened.text
+        assert prepare is not None  # it was opened for texts
+        records = prepare(np.array(text, object))[np.newaxis]
+        raw, seconds = self._predicted(opened, prepare.feeds(records))
+        pooling = opened.manifest.outputs[0].pooling
+        values = opened.scores(prepare.pooled(raw, records, pooling, opened.output))[0]
+        if not np.isfinite(values).all():
+            raise ModelError("The model answered NaN or infinity.", hint="Try another text.")
+        facts, pieces = prepare.facts_of(records), tuple(prepare.tokenizer.show(text))
+        about = (facts.tokens, bool(facts.cut), facts.unknown, pieces)
+        if discrete:
+            return TextAnswer(*about, classes=_best(opened, values, most)), seconds
+        return TextAnswer(*about, vector=values), seconds
+
+    def _predicted(self, opened: _Opened, feeds: dict[str, NDArray[Any]]) -> tuple[NDArray[Any], float]:
+        """The raw main output, and how long the call took."""
         try:
             with opened.lock:
                 started = time.perf_counter()
-                raw = opened.session.predict({opened.session.inputs[0].name: batch})
-                seconds = time.perf_counter() - started
+                raw = opened.session.predict(feeds)
+                return raw[opened.output], time.perf_counter() - started
         except WorkerError:
             self._forget(opened)  # the next image opens it anew
             raise
-        scores = opened.scores(raw[opened.output])[0]
-        finite = np.where(np.isfinite(scores), scores, -1.0)
-        best = np.argsort(-finite, kind="stable")[:most]
-        classes = tuple(
-            ClassScore(int(index), _label(opened.labels, int(index)), float(scores[index])) for index in best
-        )
-        stack = opened.placement.runtime
-        name = f"{stack.full_name} {stack.version() or ''}".strip()
-        return LiveAnswer(opened.placement.entry.full_ref, name, classes, seconds, is_new)
 
-    def _opened(self, model: str, runtime: str) -> tuple[_Opened, bool]:
+    def _opened(self, model: str, runtime: str, modality: str) -> tuple[_Opened, bool]:
         """The open model, and whether it was opened now. Opening takes seconds, one model at a time."""
         with self._lock:
             if (known := self._open.get((model, runtime))) is not None:
+                _check_modality(known.placement, modality)
                 self._open.move_to_end((model, runtime))
                 return known, False
             while len(self._open) >= MOST_OPEN:
                 _, oldest = self._open.popitem(last=False)
                 with oldest.lock:
-                    oldest.session.close()
-            opened = _open(model, runtime or None)
+                    oldest.close()
+            opened = _open(model, runtime or None, modality)
             self._open[model, runtime] = opened
             return opened, True
 
@@ -140,7 +214,7 @@ class LiveModels:
             for key, opened in list(self._open.items()):
                 if opened is gone:
                     del self._open[key]
-        gone.session.close()
+        gone.close()
 
 
 def _pixels(sent: NDArray[Any]) -> Pixels:
@@ -150,28 +224,47 @@ def _pixels(sent: NDArray[Any]) -> Pixels:
     return sent.copy()
 
 
-def _open(model: str, runtime: str | None) -> _Opened:
+def _check_modality(placement: Placement, modality: str) -> None:
+    inputs = placement.manifest.inputs
+    if len(inputs) == 1 and inputs[0].modality != modality:
+        raise ModelError(
+            f"{placement.entry.ref} takes {MODALITIES[inputs[0].modality]}, not {MODALITIES[modality]}.",
+            hint="Choose another model.",
+        )
+
+
+def _open(model: str, runtime: str | None, modality: str) -> _Opened:
     placement = place(model, runtime=runtime, options=Options())
     manifest = placement.manifest
     output = manifest.outputs[0]
-    if len(manifest.inputs) == 1 and manifest.inputs[0].modality != "image":
-        raise ModelError(
-            f"{placement.entry.ref} takes an {manifest.inputs[0].modality}, not an image.",
-            hint="Choose another model. Text can be given to none: manifests declare no words and no tokenizer.",
-        )
-    if not task_named(output.task).discrete or len(manifest.inputs) != 1:
+    _check_modality(placement, modality)
+    if len(manifest.inputs) != 1 or (modality == "image" and not task_named(output.task).discrete):
         raise ModelError(f"{placement.entry.ref} is no classifier of images.", hint="Choose another model.")
     session = placement.open_isolated()
     try:
         tensor = next((one for one in session.outputs if output.name in (None, one.name)), session.outputs[0])
-        prepare = build_prepare(manifest.inputs[0], session.inputs[0])
+        prepare = _prepare(placement, session)
         plain = output.model_copy(update={"label_map": None})  # the model's own classes, in its own order
         labels = labels_of(output, placement.entry.folder)
         plain = plain.model_copy(update={"labels": labels, "labels_file": None})
-        return _Opened(placement, session, prepare, build_scores(plain, tensor), labels, tensor.name)
+        scores = build_scores(plain, tensor, discrete=task_named(output.task).discrete)
+        return _Opened(placement, session, prepare, scores, labels, tensor.name)
     except BaseException:
         session.close()
         raise
+
+
+def _prepare(placement: Placement, session: IsolatedSession) -> Prepare:
+    declared = placement.manifest.inputs[0]
+    if declared.modality == "text":
+        return PrepareText(declared, session.inputs, placement.paths[TOKENIZER])
+    return build_prepare(declared, session.inputs[0])
+
+
+def _best(opened: _Opened, scores: NDArray[np.float32], most: int) -> tuple[ClassScore, ...]:
+    finite = np.where(np.isfinite(scores), scores, -1.0)
+    best = np.argsort(-finite, kind="stable")[:most]
+    return tuple(ClassScore(int(index), _label(opened.labels, int(index)), float(scores[index])) for index in best)
 
 
 def _label(labels: tuple[str, ...] | None, index: int) -> str:

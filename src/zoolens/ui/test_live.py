@@ -1,7 +1,6 @@
-"""One image through models: decoded apart, answered as the manifest says, refused where it is none."""
+"""An image or texts through models: prepared apart, answered as the manifest says, refused where they are none."""
 
 import io
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -9,7 +8,7 @@ from PIL import Image
 
 from zoolens.datasets.opening import open_dataset
 from zoolens.errors import DatasetError, ZoolensError
-from zoolens.manifests.schema import Input
+from zoolens.testing.text_models import write_classifier, write_embedder
 from zoolens.ui.live import LiveModels
 
 pytest.importorskip("ai_edge_litert")
@@ -80,13 +79,38 @@ def test_a_model_that_takes_no_image_says_what_it_takes(live, tmp_path, monkeypa
         "zoolens: 1\nname: tiny\ninputs: [{modality: array, shape: [null, 4], layout: NC}]\n"
         "outputs: [{labels: [ant, bee, cat]}]\nassets: [{format: fake, files: [{location: tiny.json}]}]\n"
     )
-    with pytest.raises(ZoolensError, match=r"takes an array, not an image.*Text can be given to none"):
+    with pytest.raises(ZoolensError, match=r"takes an array, not an image\. Choose another model"):
         live.answer(str(tmp_path / "tiny.yaml"), "fake", np.zeros((2, 2, 1), np.uint8), 1)
 
 
-def test_no_manifest_can_declare_text_which_the_page_says():
-    """When this fails, the page Live and docs/ui.md have to offer text."""
-    assert get_args(Input.model_fields["modality"].annotation) == ("image", "array")
+def test_texts_are_answered_one_by_one_and_what_became_of_them_is_told(live, tmp_path, monkeypatch):
+    pytest.importorskip("tokenizers")
+    pytest.importorskip("onnx")
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path))
+    judge = str(write_classifier(tmp_path))
+    told = live.answer_texts(judge, "onnxruntime", ["A GOOD film", "bad " * 30], 2)
+    good, bad = told.texts
+    assert [(one.label, round(one.probability, 3)) for one in good.classes] == [
+        ("positive", 0.731),
+        ("negative", 0.269),
+    ]
+    assert (good.tokens, good.cut, good.unknown, good.pieces) == (
+        5,
+        False,
+        1,
+        ("[CLS]", "[UNK]", "good", "film", "[SEP]"),
+    )
+    assert (bad.tokens, bad.cut, bad.classes[0].label, told.most_tokens) == (8, True, "negative", 8)
+    vectors = live.answer_texts(str(write_embedder(tmp_path, steps=("mean",))), None, ["boat", "ship"], 1)
+    assert vectors.directional
+    assert [len(one.vector) for one in vectors.texts] == [4, 4]
+    for ask, sentence in (
+        (lambda: live.answer(judge, "onnxruntime", np.zeros((2, 2, 1), np.uint8), 1), "takes a text, not an image"),
+        (lambda: live.answer_texts("demo:lenet-int8", "litert", ["x"], 1), "takes an image, not a text"),
+        (lambda: live.answer_texts(judge, "onnxruntime", ["x" * (2 << 20)], 1), "A text has 2,097,152 bytes"),
+    ):
+        with pytest.raises(ZoolensError, match=sentence):
+            ask()
 
 
 def test_a_model_that_is_none_is_a_sentence(live, tmp_path, monkeypatch):
