@@ -77,12 +77,13 @@ def test_texts_are_answered_by_several_models_side_by_side(visitor, explored_hom
     visitor.problems = [one for one in visitor.problems if "40" not in one]  # the browser tells of the refusals
 
 
+@pytest.mark.slow
 def test_a_text_that_is_too_long_is_refused_on_its_card(visitor, explored_home):
     judge = quote(str(explored_home / "texts" / "sentiment.yaml"))
     page = visitor.visit(f"#/live?input=text&model={judge}", expect="Waits for a text.")
     for length, sentence in ((2 << 20, "A text has 2,097,152 bytes"), (10 << 20, "may have at most 4,194,304 bytes")):
         page.get_by_role("textbox", name="Text").evaluate(
-            "(box, length) => { box.value = 'x'.repeat(length); box.dispatchEvent(new Event('input', {bubbles: true})) }",
+            "(box, size) => (box.value = 'x'.repeat(size), box.dispatchEvent(new Event('input', {bubbles: true})))",
             length,
         )
         expect(page.get_by_role("alert")).to_contain_text(sentence, timeout=PATIENCE)
