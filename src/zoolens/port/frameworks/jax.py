@@ -62,6 +62,10 @@ class JaxNetwork(LiveNetwork):
     def _arrays(self) -> list[tuple[str, Any]]:
         return [(name, self.leaves[place]) for name, place in self.names.items()]
 
+    def examples(self) -> list[Any]:
+        """Inputs of one sample, as the function takes them."""
+        return self._examples(self._shapes)
+
     def _examples(self, shapes: Sequence[tuple[int, ...]]) -> list[Any]:
         return [
             np.zeros((1, *shape), np.int32 if kind == "int" else np.float32)

@@ -142,5 +142,6 @@ SETTINGS: Final[Mapping[str, str]] = {
     "norm.divisor": "what the running variance divides by: n or n - 1",
     "norm.frozen": "number of batch norms that stay as in evaluation while the others are trained",
     "jax.statistics": "of a JAX function, how statistics of norms change: own updates, kept, or as parameters",
+    "jax.optimizer": "why the rule of an optimizer that is a pair of functions is not known",
     "dropout.rate": "of each layer that drops something",
 }

@@ -35,10 +35,10 @@ _SHOWS: Final[Mapping[str, tuple[str, ...]]] = {
 _ONE_THING: Final[Mapping[str, tuple[frozenset[Setting], ...]]] = {
     "optimizer.rule": (frozenset({"adam", "adamw"}),),
     "loss.name": (
-        frozenset({"CrossEntropyLoss", "SparseCategoricalCrossentropy", "CategoricalCrossentropy"}),
-        frozenset({"BCEWithLogitsLoss", "BCELoss", "BinaryCrossentropy"}),
-        frozenset({"MSELoss", "MeanSquaredError"}),
-        frozenset({"L1Loss", "MeanAbsoluteError"}),
+        frozenset({"CrossEntropyLoss", "SparseCategoricalCrossentropy", "CategoricalCrossentropy", "cross-entropy"}),
+        frozenset({"BCEWithLogitsLoss", "BCELoss", "BinaryCrossentropy", "binary cross-entropy"}),
+        frozenset({"MSELoss", "MeanSquaredError", "squared error"}),
+        frozenset({"L1Loss", "MeanAbsoluteError", "absolute error"}),
         frozenset({"HuberLoss", "Huber"}),
     ),
 }

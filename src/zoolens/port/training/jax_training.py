@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import prod
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -11,13 +12,17 @@ import numpy as np
 from zoolens.errors import ModelError
 from zoolens.port.frameworks.base import Array, LiveNetwork, plain
 from zoolens.port.frameworks.jax import JaxNetwork
-from zoolens.port.training.base import SETTINGS, Capture, Losses, Setting, Switch, TrainableNetwork
+from zoolens.port.training.base import Capture, Losses, Setting, Switch, TrainableNetwork
 from zoolens.port.training.batch import Batch
+from zoolens.port.training.jax_rules import MeasuredOptimizer, measured_optimizer
+from zoolens.port.training.loss_fit import FittedLoss, fitted_loss
 from zoolens.port.training.objects import TrainingObjects
 from zoolens.port.training.seeding import seed_generators
+from zoolens.port.training.settings_jax import settings
 from zoolens.port.training.switches_jax import SWITCHES
 
 _SLOTS: Final = {"mu": "first", "trace": "first", "nu": "second"}  # as the states of optax name them
+_LARGEST_PROBE: Final = 100_000  # numbers in the answer for a sample with which a loss is measured
 _INSTEAD: Final = {
     "scheduler": "a schedule as the optimizer's learning rate",
     "clip_norm": "optax.chain(optax.clip_by_global_norm(…), …) as the optimizer",
@@ -43,6 +48,8 @@ class JaxTraining(TrainableNetwork):
         self._takes_key = _takes(objects.train_apply, "key")
         self._places = self._trained_places()
         self._key, self._count, self._state = jax.random.key(0), 0, None
+        self._measured: tuple[Any, MeasuredOptimizer] | None = None
+        self._measured_loss: tuple[Any, FittedLoss | None] | None = None
         self.remember()
 
     def _check(self) -> None:
@@ -236,17 +243,37 @@ class JaxTraining(TrainableNetwork):
     def loss_of(self, answers: Array, targets: Array) -> float:
         return float(self._loss(self._jax.numpy.asarray(answers), _target(targets)))
 
+    # --- settings
+
+    @property
+    def count(self) -> int:
+        """Steps since the training began."""
+        return self._count
+
+    def measured_optimizer(self) -> MeasuredOptimizer:
+        """What the optimizer does; it is let take steps once."""
+        optimizer = self.objects.optimizer
+        if self._measured is None or self._measured[0] is not optimizer:
+            self._measured = optimizer, measured_optimizer(optimizer, self._trained(self._arrays()))
+        return self._measured[1]
+
+    def measured_loss(self) -> FittedLoss | None:
+        """What the loss computes; None where no known kind of loss predicts its calls."""
+        loss = self.objects.loss
+        if self._measured_loss is None or self._measured_loss[0] is not loss:
+            self._measured_loss = loss, self._fitted_loss()
+        return self._measured_loss[1]
+
+    def _fitted_loss(self) -> FittedLoss | None:
+        shape = self._jax.eval_shape(self._applied, self._arrays(), self.live.examples()).shape[1:]
+        if not 0 < prod(shape) <= _LARGEST_PROBE:
+            return None
+        asarray = self._jax.numpy.asarray
+        with self._jax.enable_x64(True):
+            return fitted_loss(lambda answer, target: float(self._loss(asarray(answer), asarray(target))), shape)
+
     def settings(self) -> dict[str, Setting]:
-        """A function and an optimizer that is two functions show little of what they do."""
-        parts = ("optimizer.", "schedule.", "loss.", "clip.")
-        unknown: dict[str, Setting] = dict.fromkeys(name for name in SETTINGS if name.startswith(parts))
-        regularisation = self.objects.regularisation
-        return unknown | {
-            "optimizer.untrained": 0,
-            "regularisation": "none" if regularisation is None else _name(regularisation),
-            "precision": self.live.dtype(),
-            "jax.statistics": self.statistics,
-        }
+        return settings(self)
 
 
 def _target(targets: Array) -> Array:
@@ -258,7 +285,3 @@ def _takes(function: Callable[..., Any] | None, name: str) -> bool:
         return function is not None and name in inspect.signature(function).parameters
     except (TypeError, ValueError):
         return False
-
-
-def _name(function: Any) -> str:
-    return str(getattr(function, "__name__", type(function).__name__))

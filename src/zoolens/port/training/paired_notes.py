@@ -51,6 +51,8 @@ def notes_of(
             yield f"The schedule of {letter} ({told['schedule.name']}) goes on once every {told.get('schedule.unit')}."
         if told.get("optimizer.untrained"):
             yield f"The optimizer of {letter} does not train {told['optimizer.untrained']} of its learned tensors."
+        if why := told.get("jax.optimizer"):
+            yield f"The rule of {letter}'s optimizer is not known: {why}."
         if (told_of := _STATISTICS.get(told.get("jax.statistics", ""))) and _has_statistics(pair, "AB".index(letter)):
             yield f"{letter} has statistics of norms, and {told_of}; return train_apply for one that updates them."
     if not source.held_out_samples:

@@ -1,10 +1,180 @@
-"""How settings of a JAX function, its optimizer and its loss are changed."""
+"""How settings of a JAX side's optimizer and loss are changed: functions that do what was measured take their place.
+
+An optimizer or a loss whose rule no measurement told stays as it is, and the refusal says what was seen.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final
 
-from zoolens.port.training.base import Switch
+from zoolens.crosstrain.training.live.rule_fit import FittedOptimizer
+from zoolens.crosstrain.training.live.update_rules import CONSTANTS
+from zoolens.port.training.base import NotSwitchable, Switch
+from zoolens.port.training.jax_rules import RuleOptimizer
+from zoolens.port.training.loss_fit import CROSS_ENTROPY, TWICE, FittedLoss
+from zoolens.port.training.settings_jax import function_name
 
-SWITCHES: Final[Mapping[str, Switch]] = {}
+if TYPE_CHECKING:
+    from zoolens.port.training.jax_training import JaxTraining
+
+_CROSS_ENTROPIES: Final = (
+    CROSS_ENTROPY, "CrossEntropyLoss", "SparseCategoricalCrossentropy", "CategoricalCrossentropy",
+)  # fmt: skip
+
+
+def _stand_in(training: JaxTraining) -> RuleOptimizer:
+    """An optimizer that does what the present one does, as far as it was measured."""
+    optimizer = training.objects.optimizer
+    if isinstance(optimizer, RuleOptimizer):
+        return optimizer
+    measured = training.measured_optimizer()
+    if measured.fit is None:
+        raise NotSwitchable(f"The optimizer is a pair of functions whose rule is not known: {measured.why}.")
+    schedule = (optimizer, measured.fit.rules[0]) if measured.scheduled else None
+    return RuleOptimizer(measured.fit, measured.fit.rates[: None if schedule else 1], schedule)
+
+
+def _with_fit(training: JaxTraining, change: Callable[[FittedOptimizer], FittedOptimizer]) -> None:
+    stand_in = _stand_in(training)
+    if stand_in.fit.accumulation > 1:
+        raise NotSwitchable("The optimizer accumulates gradients, which its stand-in does not do.")
+    training.objects.optimizer = replace(stand_in, fit=change(stand_in.fit))
+
+
+def _constant(name: str) -> Switch:
+    """A constant of the measured rule, for all tensors."""
+
+    def change(training: JaxTraining, value: Any) -> None:
+        rule = _stand_in(training).fit.rules[0]
+        if name not in (*CONSTANTS[rule.name], "weight_decay") and value:
+            raise NotSwitchable(f"The rule of the optimizer was measured as {rule.name}, which has no {name}.")
+        told = {name: value}
+        if name == "weight_decay" and rule.decay_kind == "none":
+            told["decay_kind"] = "coupled"  # its kind is a setting of its own
+        _with_fit(training, lambda fit: replace(fit, rules=tuple(replace(one, **told) for one in fit.rules)))
+
+    return change
+
+
+def _dampening(training: JaxTraining, value: Any) -> None:
+    if value:
+        raise NotSwitchable("A dampening of the momentum is not done for JAX.")
+
+
+def _decay_kind(training: JaxTraining, value: Any) -> None:
+    if value == "none":  # its size is 0 then, and has a setting of its own
+        return
+    if value not in ("coupled", "decoupled"):
+        raise NotSwitchable(f"A weight decay that is {value} is not done for JAX.")
+    _with_fit(training, lambda fit: replace(fit, rules=tuple(replace(one, decay_kind=value) for one in fit.rules)))
+
+
+def _epsilon_place(training: JaxTraining, value: Any) -> None:
+    rule = _stand_in(training).fit.rules[0]
+    places = {"adam": ("outside", "inside", "under"), "rmsprop": ("outside", "under"), "adagrad": ("outside", "under")}
+    if value not in places.get(rule.name, ()):
+        raise NotSwitchable(f"The rule of the optimizer was measured as {rule.name}, without an epsilon {value}.")
+    _with_fit(training, lambda fit: replace(fit, rules=tuple(replace(one, epsilon_place=value) for one in fit.rules)))
+
+
+def _learning_rate(training: JaxTraining, value: float) -> None:
+    """A schedule keeps its proportions."""
+    stand_in = _stand_in(training)
+    now = training.measured_optimizer().rate(training.count)
+    if not now:
+        raise NotSwitchable("The learning rate is 0 now, so that a schedule on it has no scale.")
+    _with_fit(training, lambda fit: fit)
+    training.objects.optimizer = replace(stand_in, factor=stand_in.factor * value / now)
+
+
+def _rates(training: JaxTraining, values: Sequence[float]) -> None:
+    """The learning rate of each step; the last one stays."""
+    _with_fit(training, lambda fit: fit)
+    training.objects.optimizer = replace(_stand_in(training), rates=tuple(values), schedule=None, factor=1.0)
+
+
+def _accumulation(training: JaxTraining, value: Any) -> None:
+    stand_in = _stand_in(training)
+    if value not in (1, stand_in.fit.accumulation):
+        raise NotSwitchable("Gradients are not accumulated by the stand-in of a JAX optimizer.")
+    training.objects.optimizer = replace(stand_in, fit=replace(stand_in.fit, accumulation=value))
+
+
+def _clip(name: str) -> Switch:
+    def change(training: JaxTraining, value: Any) -> None:
+        told = {name: None if value == "none" else value}
+        _with_fit(training, lambda fit: replace(fit, clipping=replace(fit.clipping, **told)))
+
+    return change
+
+
+@dataclass(frozen=True)
+class MeasuredLoss:
+    """A loss that computes what was measured."""
+
+    fit: FittedLoss
+
+    def __call__(self, answer: Any, target: Any) -> Any:
+        import jax.numpy as jnp
+
+        return self.fit.value(answer, target, jnp)
+
+
+def _with_loss(training: JaxTraining, **told: Any) -> None:
+    fit = training.measured_loss()
+    if fit is None:
+        name = function_name(training.objects.loss)
+        raise NotSwitchable(f"The loss {name} is a function of its own, which no known kind of loss predicts.")
+    training.objects.loss = MeasuredLoss(replace(fit, **told))
+
+
+def _reduction(training: JaxTraining, value: Any) -> None:
+    if value not in ("mean", "sum"):
+        raise NotSwitchable(f"A reduction that is {value} is not done for JAX.")
+    _with_loss(training, reduction=value, factor=1.0)
+
+
+def _smoothing(training: JaxTraining, value: Any) -> None:
+    _with_loss(training, smoothing=value)
+
+
+def _from_logits(training: JaxTraining, value: Any) -> None:
+    _with_loss(training, takes="scores" if value else "probabilities")
+
+
+def _loss_name(training: JaxTraining, value: Any) -> None:
+    fit = training.measured_loss()
+    if fit is None or fit.settings()["loss.name"] != TWICE or value not in _CROSS_ENTROPIES:
+        raise NotSwitchable("One kind of loss is not made another one.")
+    _with_loss(training, takes="scores")
+
+
+def _regularisation(training: JaxTraining, value: Any) -> None:
+    kept: list[Any] = training.__dict__.setdefault("kept_regularisation", [training.objects.regularisation])
+    if value != "none" and kept[0] is None:
+        raise NotSwitchable("The regularisation is the user's own function, which the JAX side does not have.")
+    training.objects.regularisation = None if value == "none" else kept[0]
+
+
+_CONSTANTS: Final = (
+    "momentum", "nesterov", "beta1", "beta2", "epsilon", "rho", "initial_accumulator", "weight_decay",
+)  # fmt: skip
+SWITCHES: Final[Mapping[str, Switch]] = {
+    **{f"optimizer.{name}": _constant(name) for name in _CONSTANTS},
+    "optimizer.dampening": _dampening,
+    "optimizer.learning_rate": _learning_rate,
+    "optimizer.decay_kind": _decay_kind,
+    "optimizer.epsilon_place": _epsilon_place,
+    "optimizer.accumulation": _accumulation,
+    "schedule.rates": _rates,
+    "loss.name": _loss_name,
+    "loss.reduction": _reduction,
+    "loss.smoothing": _smoothing,
+    "loss.from_logits": _from_logits,
+    "regularisation": _regularisation,
+    "clip.norm": _clip("norm"),
+    "clip.tensor_norm": _clip("tensor_norm"),
+    "clip.value": _clip("value"),
+}

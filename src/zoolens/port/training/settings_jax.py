@@ -1,0 +1,76 @@
+"""What of a JAX function, its optimizer and its loss decides about training: measured, since functions show nothing."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from zoolens.crosstrain.training.live.rule_fit import FittedOptimizer
+from zoolens.crosstrain.training.live.update_rules import CONSTANTS
+from zoolens.port.training.base import SETTINGS, Setting
+from zoolens.port.training.settings import layer_settings
+
+if TYPE_CHECKING:
+    from zoolens.port.training.jax_training import JaxTraining
+
+SCHEDULE = "a function of the step"
+
+
+def settings(training: JaxTraining) -> dict[str, Setting]:
+    """By the names of `base.SETTINGS`."""
+    regularisation = training.objects.regularisation
+    return {
+        **_optimizer(training),
+        **_loss(training),
+        "regularisation": "none" if regularisation is None else function_name(regularisation),
+        "precision": training.live.dtype(),
+        **layer_settings(training.live.facts()),
+        "jax.statistics": training.statistics,
+    }
+
+
+def _optimizer(training: JaxTraining) -> dict[str, Setting]:
+    measured = training.measured_optimizer()
+    if measured.fit is None:
+        parts = ("optimizer.", "schedule.", "clip.")
+        unknown: dict[str, Setting] = dict.fromkeys(name for name in SETTINGS if name.startswith(parts))
+        return unknown | {"optimizer.untrained": 0, "jax.optimizer": measured.why}
+    fit = measured.fit
+    return {
+        **rule_settings(fit),
+        "optimizer.learning_rate": measured.rate(training.count),
+        "optimizer.untrained": sum(not share for share in fit.shares),
+        "schedule.name": SCHEDULE if measured.scheduled else "none",
+        **({"schedule.unit": "step"} if measured.scheduled else {}),
+    }
+
+
+def rule_settings(fit: FittedOptimizer) -> dict[str, Setting]:
+    """Of the first tensor's rule, and which constants other tensors have differently."""
+    rule = fit.rules[0]
+    found: dict[str, Setting] = {"optimizer.rule": rule.name, "optimizer.learning_rate": rule.learning_rate}
+    found |= {f"optimizer.{name}": getattr(rule, name) for name in CONSTANTS[rule.name]}
+    if "epsilon" in CONSTANTS[rule.name]:
+        found["optimizer.epsilon_place"] = rule.epsilon_place
+    found["optimizer.weight_decay"] = rule.weight_decay
+    found["optimizer.decay_kind"] = rule.decay_kind if rule.weight_decay else "none"
+    found["optimizer.accumulation"] = fit.accumulation
+    varied = [name for name in vars(rule) if any(getattr(one, name) != getattr(rule, name) for one in fit.rules)]
+    if varied:
+        found["optimizer.varied"] = ", ".join("rule" if name == "name" else name for name in varied)
+    for name in ("norm", "tensor_norm", "value"):
+        size = getattr(fit.clipping, name)
+        found[f"clip.{name}"] = "none" if size is None else size
+    return found
+
+
+def _loss(training: JaxTraining) -> dict[str, Setting]:
+    fit = training.measured_loss()
+    if fit is not None:
+        return fit.settings()
+    name = function_name(training.objects.loss)
+    return {"loss.name": name, "loss.reduction": None, "loss.smoothing": None, "loss.from_logits": None}
+
+
+def function_name(function: Any) -> str:
+    """The name of a function, or the class of what can be called like one."""
+    return str(getattr(function, "__name__", type(function).__name__))
