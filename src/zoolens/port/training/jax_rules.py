@@ -166,23 +166,26 @@ def _real_error(optimizer: Any, fit: FittedOptimizer, trained: Any) -> float:
     """How far the moves of tensors in their own shapes and type are from what was measured."""
     import jax
 
-    tree = jax.tree_util
+    jnp, tree = jax.numpy, jax.tree_util
     leaves, structure = tree.tree_flatten(trained)
-    random = np.random.default_rng(0)
-    stand_in = RuleOptimizer(fit, fit.rates)
-    ours, theirs = stand_in.init(trained), optimizer.init(trained)
-    worst = 0.0
-    for _ in range(_REAL_STEPS):
-        drawn = [jax.numpy.asarray(random.standard_normal(leaf.shape), leaf.dtype) for leaf in leaves]
-        gradients = tree.tree_unflatten(structure, drawn)
-        expected, ours = stand_in.update(gradients, ours, trained)
-        for _ in range(fit.accumulation):
-            moved, theirs = optimizer.update(gradients, theirs, trained)
-        for one, other in zip(tree.tree_leaves(expected), tree.tree_leaves(moved), strict=True):
-            size = float(np.abs(np.asarray(other)).max(initial=0.0))
-            far = float(np.abs(np.asarray(one) - np.asarray(other)).max(initial=0.0))
-            worst = max(worst, far / size if size else far)
-    return worst
+    random, stand_in = np.random.default_rng(0), RuleOptimizer(fit, fit.rates)
+
+    def errors(trained: Any, gradients: Any) -> Any:
+        ours, theirs, found = stand_in.init(trained), optimizer.init(trained), []
+        for step in range(_REAL_STEPS):
+            given = tree.tree_map(lambda one, step=step: one[step], gradients)
+            expected, ours = stand_in.update(given, ours, trained)
+            for _ in range(fit.accumulation):
+                moved, theirs = optimizer.update(given, theirs, trained)
+            found += [
+                jnp.abs(one - other).max() / jnp.maximum(jnp.abs(other).max(), jnp.finfo(one.dtype).tiny)
+                for one, other in zip(tree.tree_leaves(expected), tree.tree_leaves(moved), strict=True)
+                if one.size
+            ]
+        return found
+
+    drawn = [np.asarray(random.standard_normal((_REAL_STEPS, *leaf.shape)), leaf.dtype) for leaf in leaves]
+    return max(map(float, jax.jit(errors)(trained, tree.tree_unflatten(structure, drawn))), default=0.0)
 
 
 @dataclass(frozen=True)
@@ -265,6 +268,10 @@ def _small(parameters: Any, value: float) -> Any:
     import jax
 
     def made(leaf: Any) -> Any:
-        return jax.numpy.full(tuple(min(extent, _WIDEST) for extent in leaf.shape), value, leaf.dtype)
+        return jax.numpy.full(_small_shape(leaf), value, leaf.dtype)
 
     return jax.tree_util.tree_map(made, parameters)
+
+
+def _small_shape(leaf: Any) -> tuple[int, ...]:
+    return tuple(min(extent, _WIDEST) for extent in leaf.shape)

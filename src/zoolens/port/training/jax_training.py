@@ -14,6 +14,7 @@ from zoolens.port.frameworks.base import Array, LiveNetwork, plain
 from zoolens.port.frameworks.jax import JaxNetwork
 from zoolens.port.training.base import Capture, Losses, Setting, Switch, TrainableNetwork
 from zoolens.port.training.batch import Batch
+from zoolens.port.training.capture_jax import layer_answers
 from zoolens.port.training.jax_rules import MeasuredOptimizer, measured_optimizer
 from zoolens.port.training.loss_fit import FittedLoss, fitted_loss
 from zoolens.port.training.objects import TrainingObjects
@@ -48,6 +49,7 @@ class JaxTraining(TrainableNetwork):
         self._takes_key = _takes(objects.train_apply, "key")
         self._places = self._trained_places()
         self._key, self._count, self._state = jax.random.key(0), 0, None
+        self._layer_names: list[str] = []
         self._measured: tuple[Any, MeasuredOptimizer] | None = None
         self._measured_loss: tuple[Any, FittedLoss | None] | None = None
         self.remember()
@@ -93,15 +95,16 @@ class JaxTraining(TrainableNetwork):
         self._step = self._jax.jit(self._train)
         self._gradients = self._jax.jit(self._value_and_grad)
         self._answer = self._jax.jit(self._applied)
+        self._layers = self._jax.jit(self._layer_answers)
         self._state = None
 
     def restore(self) -> None:
-        self._state = None
+        self._state, self._count = None, 0
 
     def begin(self, seed: int) -> None:
         self.restore()
         seed_generators(seed)
-        self._key, self._count = self._jax.random.key(seed), 0
+        self._key = self._jax.random.key(seed)
 
     # --- values
 
@@ -206,19 +209,32 @@ class JaxTraining(TrainableNetwork):
         """Schedules of optax count steps."""
 
     def captured_step(self, batch: Batch) -> Capture:
-        """Layers are not seen: a function has no names for them."""
+        """Layers are seen by the tensors that they take."""
         arrays = self._arrays()
         state = self._begun(arrays)
         key = self._jax.random.fold_in(self._key, self._count)
         inputs, target = self.live.turned(batch.inputs), _target(batch.targets)
+        layers = self._layers(arrays, inputs, key)
         (loss, (answer, updates)), gradients = self._gradients(arrays, inputs, target, key)
         after, state = self._updated(arrays, state, gradients, updates)
         self._count += 1
         self._keep(after, state)
-        found = {"output/0": answer, "loss": loss, **self._named("gradient", gradients), **self._slots(state)}
+        found = {f"activation/{name}": values for name, values in zip(self._layer_names, layers, strict=True)}
+        found |= {"output/0": answer, "loss": loss, **self._named("gradient", gradients), **self._slots(state)}
         for name, place in self.live.names.items():
             found[f"{'tensor' if place in self._places else 'statistic'}/{name}"] = after[place]
         return {name: np.array(plain(value)) for name, value in found.items()}
+
+    def _layer_answers(self, arrays: Mapping[int, Any], inputs: Sequence[Any], key: Any) -> Any:
+        def answer(arrays: Mapping[int, Any], inputs: Sequence[Any], key: Any) -> Any:
+            return self._in_training(self._parameters(arrays), inputs, key)[0]
+
+        program = self._jax.make_jaxpr(answer)(arrays, inputs, key)
+        names = {place: name for name, place in self.live.names.items()}
+        given = self._jax.tree_util.tree_leaves((arrays, inputs, key))
+        found = layer_answers(program, given, [names.get(place) for place in sorted(arrays)])
+        self._layer_names = list(found)  # a compiled function keeps no order of names
+        return list(found.values())
 
     def _named(self, kind: str, tree: Any) -> dict[str, Any]:
         names = {place: name for name, place in self.live.names.items()}
@@ -250,6 +266,10 @@ class JaxTraining(TrainableNetwork):
         """Steps since the training began."""
         return self._count
 
+    def trained_numbers(self) -> int:
+        """How many numbers the optimizer changes."""
+        return sum(int(self.live.leaves[place].size) for place in self._places)
+
     def measured_optimizer(self) -> MeasuredOptimizer:
         """What the optimizer does; it is let take steps once."""
         optimizer = self.objects.optimizer
@@ -268,9 +288,9 @@ class JaxTraining(TrainableNetwork):
         shape = self._jax.eval_shape(self._applied, self._arrays(), self.live.examples()).shape[1:]
         if not 0 < prod(shape) <= _LARGEST_PROBE:
             return None
-        asarray = self._jax.numpy.asarray
         with self._jax.enable_x64(True):
-            return fitted_loss(lambda answer, target: float(self._loss(asarray(answer), asarray(target))), shape)
+            loss = self._jax.jit(self._loss)
+            return fitted_loss(lambda answer, target: float(loss(answer, target)), shape)
 
     def settings(self) -> dict[str, Setting]:
         return settings(self)

@@ -19,7 +19,7 @@ from zoolens.port.training.base import Setting
 Loss = Callable[[NDArray[Any], NDArray[Any]], float]  # answers and targets of a batch to one number
 Takes = Literal["scores", "probabilities", "log-probabilities", "scores, through a softmax of its own before"]
 _PREDICTED: Final = 1e-4
-_BATCHES: Final = (1, 2, 5, 7)
+_BATCHES: Final = (1, 2, 5)
 CROSS_ENTROPY, BINARY, SQUARED, ABSOLUTE = "cross-entropy", "binary cross-entropy", "squared error", "absolute error"
 TWICE: Final = "cross-entropy of scores that pass a softmax twice"
 

@@ -21,6 +21,7 @@ from zoolens.port.parameter_map import Move, ParameterMap
 
 Capture = Mapping[str, Array]  # "loss", "output/0", "activation/LAYER", "gradient/TENSOR" and so on -> values
 
+_COLLECTIONS: Final = ("params", "batch_stats")
 OF_TENSORS: Final = ("gradient", "first", "second", "average", "tensor", "statistic")
 _AFTER_GRADIENTS: Final = ("first", "second", "average", "tensor")
 
@@ -140,9 +141,12 @@ class Counterparts:
 
 
 def owner(tensor: str) -> str:
-    """The layer that a tensor's name belongs to: "1" of "1.weight", "norm" of "norm/gamma"."""
-    cut = max(tensor.rfind("."), tensor.rfind("/"))
-    return tensor[:cut] if cut >= 0 else ""
+    """The layer that a tensor's name belongs to: "1" of "1.weight", "norm" of "norm/gamma", and of Flax' variables,
+    which begin with their collection, "norm" of "batch_stats/norm/mean"."""
+    collection, _, rest = tensor.partition("/")
+    name = rest if collection in _COLLECTIONS else tensor
+    cut = max(name.rfind("."), name.rfind("/"))
+    return name[:cut] if cut >= 0 else ""
 
 
 def _by_tensor(map_: ParameterMap) -> dict[str, tuple[Move, ...]]:

@@ -20,6 +20,7 @@ def settings(training: JaxTraining) -> dict[str, Setting]:
     regularisation = training.objects.regularisation
     return {
         **_optimizer(training),
+        "optimizer.trained": training.trained_numbers(),
         **_loss(training),
         "regularisation": "none" if regularisation is None else function_name(regularisation),
         "precision": training.live.dtype(),

@@ -67,7 +67,12 @@ def test_a_step_is_that_of_a_loop_by_hand(source):
             losses.append(float(value))
     assert run.losses == pytest.approx((np.mean(losses[:3]), np.mean(losses[3:])), rel=1e-5)
     assert np.allclose(side.tensors()["dense/kernel"], tree["dense"]["kernel"], atol=1e-6)
+    told = {"rule": "sgd", "learning_rate": 0.1, "momentum": 0.9, "decay_kind": "none", "trained": 7850}
+    assert {f"optimizer.{name}": value for name, value in told.items()}.items() <= side.settings().items()
+    loss_told = {"name": "cross-entropy", "reduction": "mean", "smoothing": 0.0, "from_logits": True}
+    assert {f"loss.{name}": value for name, value in loss_told.items()}.items() <= side.settings().items()
     captured = side.captured_step(next(source.batches(1, 0)))
+    assert captured["activation/dense"] == pytest.approx(captured["output/0"])
     assert {"loss", "output/0", "gradient/dense/bias", "first/dense/kernel", "tensor/dense/bias"} <= set(captured)
 
 
@@ -91,12 +96,12 @@ def test_collections_of_flax(source):
     side = open_trainable_side(flax_like, [SHAPE], "A")
     train_once(side, source, 0, Length(1))
     assert side.tensors()["statistics/mean"] == pytest.approx(3)
-    assert side.settings()["jax.statistics"] == "own updates"
+    assert side.network.statistics == "own updates"
     without = open_trainable_side(lambda: {**flax_like(), "train_apply": None}, [SHAPE], "A")
     train_once(without, source, 0, Length(1))
     assert not without.tensors()["statistics/mean"].any()
     assert without.tensors()["params/kernel"].any()
-    assert without.settings()["jax.statistics"] == "kept"
+    assert without.network.statistics == "kept"
 
 
 @pytest.mark.parametrize(
@@ -112,3 +117,26 @@ def test_collections_of_flax(source):
 def test_what_cannot_be_trained_is_said(objects, words, source):
     with pytest.raises(ModelError, match=words):
         train_once(open_trainable_side(objects, [SHAPE], "A"), source, 0, Length(1))
+
+
+def test_optax_is_measured_and_switched(source):
+    """What the stand-in of an optimizer does with one constant changed is what optax does with it."""
+    optax = pytest.importorskip("optax")
+
+    def adamw(rate, epsilon):
+        schedule = optax.exponential_decay(rate, 2, 0.5)
+        return optax.chain(optax.clip_by_global_norm(0.5), optax.adamw(schedule, eps=epsilon, weight_decay=0.1))
+
+    sides = [
+        open_trainable_side(lambda rate=rate, epsilon=epsilon: (*made()[:2], adamw(rate, epsilon), loss), [SHAPE], "A")
+        for rate, epsilon in ((0.01, 1e-3), (0.02, 1e-8))
+    ]
+    told = sides[1].settings()
+    assert told["optimizer.epsilon"] == 1e-8
+    assert (told["optimizer.decay_kind"], told["optimizer.weight_decay"]) == ("decoupled", 0.1)
+    assert (told["clip.norm"], told["schedule.unit"]) == (0.5, "step")
+    for name, value in (("optimizer.epsilon", 1e-3), ("optimizer.learning_rate", 0.01)):
+        sides[1].switch(name, value)
+    runs = [train_once(side, source, 0, Length(2), fresh=False) for side in sides]
+    assert runs[0].losses == pytest.approx(runs[1].losses, rel=1e-5)
+    assert np.allclose(sides[0].tensors()["dense/kernel"], sides[1].tensors()["dense/kernel"], atol=1e-6)

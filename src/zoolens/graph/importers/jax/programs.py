@@ -55,14 +55,15 @@ def _run(
         if inner is not None:
             made = _run(*inner, fed, visits, answers)
         else:
-            made = _computed(equation, fed)
+            made = computed(equation, fed)
             names = next(visits)
             answers.update((name, np.array(each)) for name, each in zip(names, made, strict=True) if name is not None)
         values.update(zip(map(id, equation.outvars), made, strict=True))
     return [value(variable) for variable in program.outvars]
 
 
-def _computed(equation: Any, fed: Sequence[Any]) -> list[Any]:
+def computed(equation: Any, fed: Sequence[Any]) -> list[Any]:
+    """What an operation answers."""
     bound = equation.primitive.get_bind_params(equation.params)
     functions, settings = bound if isinstance(bound, tuple) else ((), bound)  # older versions of JAX have both
     made = equation.primitive.bind(*functions, *fed, **settings)
