@@ -46,7 +46,7 @@ class LayerAnswers:
         known: dict[Any, tuple[Any, _Source]] = {
             variable: (value, _CONSTANT) for variable, value in zip(program.constvars, constants, strict=True)
         }
-        known |= {one: pair for one, *pair in zip(program.invars, given, sources, strict=True)}  # type: ignore[misc]
+        known |= {one: pair for one, *pair in zip(program.invars, given, sources, strict=True)}
 
         def read(atom: Any) -> tuple[Any, _Source]:
             return (atom.val, _CONSTANT) if hasattr(atom, "val") else known[atom]
