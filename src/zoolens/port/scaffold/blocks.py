@@ -123,12 +123,19 @@ def _instance(items: Sequence[Step], path: Path, kept: set[str]) -> Instance | N
     own = {value for step in inside for value in step.values}
     inside = [step for step in inside if not (step.movable and not own.intersection(step.inputs))]
     own = {value for step in inside for value in step.values}
-    if len(inside) < 2 or not _convex(items, own):
+    if len(inside) < 2 or not _convex(items, own) or _shares_with_others(items, inside):
         return None
     inputs = dict.fromkeys(name for step in inside for name in step.inputs if name not in own)
     used = {name for step in items if not own.issuperset(step.values) for name in step.inputs} | kept
     outputs = tuple(value for step in inside for value in step.values if value in used)
     return Instance(tuple(inside), tuple(inputs), outputs, path) if outputs and inputs else None
+
+
+def _shares_with_others(items: Sequence[Step], inside: Sequence[Step]) -> bool:
+    """Whether a layer of the part is called outside of it, too."""
+    own = {step.values for step in inside}
+    shared = {step.shared for step in inside if step.shared}
+    return any(step.shared in shared and step.values not in own for step in items)
 
 
 def _convex(items: Sequence[Step], own: set[str]) -> bool:
@@ -146,11 +153,13 @@ def _convex(items: Sequence[Step], own: set[str]) -> bool:
 def _key(instance: Instance) -> Any:
     place: dict[str, tuple[Any, ...]] = {name: ("given", number) for number, name in enumerate(instance.inputs)}
     rows = []
+    layers: dict[str, int] = {}  # the first step of each layer that is called again
     for number, step in enumerate(instance.steps):
+        layer = layers.setdefault(step.shared, number) if step.shared else None
         kinds = tuple(setting.kind for setting in step.settings)
         wires = tuple(place[name] for name in step.inputs)
         rows.append(
-            (step.pattern, step.maker, step.label, kinds, wires, relative(step, instance), step.body, step.after)
+            (step.pattern, step.maker, step.label, kinds, wires, relative(step, instance), step.body, step.after, layer)
         )
         place.update((value, ("made", number, which)) for which, value in enumerate(step.values))
     return tuple(rows), tuple(place[name] for name in instance.outputs)

@@ -18,11 +18,13 @@ NAME: Final = "\0"  # stands in a statement where the name of its layer stands
 
 @dataclass(frozen=True)
 class Statement:
-    """One line; `name` is that of its layer, or "" where it has none. `step` is its place among the steps."""
+    """One line; `name` is that of its layer, or "" where it has none. `step` is its place among the steps. `alone`: it
+    never becomes part of a loop, for its layer is called elsewhere, too."""
 
     text: str
     name: str
     step: int
+    alone: bool = False
 
 
 @dataclass(frozen=True)
@@ -111,6 +113,8 @@ def _loop_at(statements: Sequence[Statement], place: int) -> Loop | None:
         first = statements[place : place + period]
         if len(first) < period or not any(statement.name for statement in first):
             continue
+        if any(statement.alone for statement in first):
+            continue
         for number in _numbers(next(statement.name for statement in first if statement.name)):
             rounds = 1
             while _is_round(statements, place + rounds * period, first, number, rounds):
@@ -130,7 +134,9 @@ def _is_round(
 ) -> bool:
     given = statements[start : start + len(first)]
     return len(given) == len(first) and all(
-        other.text == statement.text and other.name == _counted(statement.name, number, number + rounds)
+        not other.alone
+        and other.text == statement.text
+        and other.name == _counted(statement.name, number, number + rounds)
         for statement, other in zip(first, given, strict=True)
     )
 

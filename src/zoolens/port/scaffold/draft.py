@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -59,7 +59,7 @@ def draft_of(
         (_written(to, plain, graph, source, explicit, integers) for explicit in (False, True)),
         key=lambda made: made[1].size,
     )
-    notes = tuple(_notes(plain, graph, source))
+    notes = tuple(_notes(plain, graph, source, writer.shared_tensors))
     code = _file(writer, found, outputs, _header(name, to, inputs, writer.todos, notes), name.rpartition(":")[2])
     return Draft(to, code, tuple(writer.todos), notes, len(found.blocks))
 
@@ -139,13 +139,13 @@ def _folded(text: str) -> list[str]:
     return textwrap.wrap(text, 96)
 
 
-def _notes(plain: PlainGraph, graph: Graph, source: SourceFacts) -> list[str]:
+def _notes(plain: PlainGraph, graph: Graph, source: SourceFacts, shared_layers: Collection[str]) -> list[str]:
     notes = []
     if plain.unplaced:
         names = ", ".join(comment(name) for name in plain.unplaced[:4])
         more = f" and {len(plain.unplaced) - 4} more" if len(plain.unplaced) > 4 else ""
         notes.append(f"Dropout layers of the source whose place is not known are missing: {names}{more}.")
-    shared = _shared(graph)
+    shared = [key for key in _shared(graph) if key not in shared_layers]
     if shared:
         names = ", ".join(comment(source.origins[key].tensor if key in source.origins else key) for key in shared[:4])
         more = f" and {len(shared) - 4} more" if len(shared) > 4 else ""

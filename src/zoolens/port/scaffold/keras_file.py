@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from zoolens.graph.model import Node
@@ -18,8 +19,16 @@ from zoolens.port.scaffold.body import (
 from zoolens.port.scaffold.functions import Function, functions_of, step_names
 from zoolens.port.scaffold.keras import KerasWriter
 from zoolens.port.scaffold.layouts import channels_last, turned
-from zoolens.port.scaffold.names import layer_name
-from zoolens.port.scaffold.parts import input_names, places, results, step_texts, todo_function
+from zoolens.port.scaffold.names import identifier, layer_name, unique
+from zoolens.port.scaffold.parts import (
+    called_again,
+    first_calls,
+    input_names,
+    places,
+    results,
+    step_texts,
+    todo_function,
+)
 from zoolens.port.scaffold.steps import Step, literal
 from zoolens.port.scaffold.text import call, docstring, fitted, indented
 
@@ -97,10 +106,11 @@ def _function(made: Function, functions: Sequence[Function], framework: str) -> 
     named = any(step.maker or step.is_call for step in model.steps)
     arguments = [*given.values(), *(argument.name for argument in made.arguments), *(["name"] if named else [])]
     lines, offset = [], 0
-    for step, (inputs, values), name in zip(model.steps, rows, names, strict=True):
+    layers = _layer_variables(model.steps, names, [*arguments, *(other.name for other in functions)])
+    for number, (step, (inputs, values), name) in enumerate(zip(model.steps, rows, names, strict=True)):
         base = offset
-        text = _expression(step, functions, inputs, lambda slot, base=base: made.argument_of(base + slot))  # type: ignore[misc]
-        lines.append(f"{', '.join(values)} = {text}".replace(NAME, f'f"{{name}}_{name}"'))
+        texts = _texts(step, functions, inputs, lambda slot, base=base: made.argument_of(base + slot), layers[number])  # type: ignore[misc]
+        lines += [text.replace(NAME, f'f"{{name}}_{name}"') for text in _assigned(values, texts)]
         offset += len(step.settings)
     returned = results(model.steps, rows, given, model.outputs)
     return [
@@ -110,16 +120,52 @@ def _function(made: Function, functions: Sequence[Function], framework: str) -> 
     ]
 
 
-def _expression(
-    step: Step, functions: Sequence[Function], inputs: Sequence[str], text_of: Callable[[int], str | None]
-) -> str:
+@dataclass(frozen=True)
+class _Layer:
+    """A layer that several steps call: the variable that holds it, and whether this step makes it."""
+
+    variable: str
+    is_made: bool
+
+
+def _layer_variables(steps: Sequence[Step], names: Sequence[str], taken: Sequence[str]) -> list[_Layer | None]:
+    """For each step whose layer is called again, the layer's variable."""
+    again, first = called_again(steps), first_calls(steps)
+    variables: dict[int, str] = {}
+    for number in sorted(again):
+        if first[number] == number:
+            wanted = identifier([*names[number].split("_"), "layer"], "layer")
+            variables[number] = unique(wanted, {*variables.values(), *taken})
+    return [
+        _Layer(variables[first[number]], first[number] == number) if number in again else None
+        for number in range(len(steps))
+    ]
+
+
+def _texts(
+    step: Step,
+    functions: Sequence[Function],
+    inputs: Sequence[str],
+    text_of: Callable[[int], str | None],
+    layer: _Layer | None,
+) -> tuple[str, str]:
+    """The line that makes a layer which is called again, or "", and the expression of the step."""
     if step.body is not None:
-        return call(functions[step.body].name, [*inputs, *argument_texts(step, functions, text_of), f"name={NAME}"])
+        given = [*inputs, *argument_texts(step, functions, text_of), f"name={NAME}"]
+        return "", call(functions[step.body].name, given)
     if step.maker:
-        layer = call(step.maker, [*argument_texts(step, functions, text_of), f"name={NAME}"])
-        return step.pattern.format(*inputs, layer=layer)
+        made = call(step.maker, [*argument_texts(step, functions, text_of), f"name={NAME}"])
+        if layer is None:
+            return "", step.pattern.format(*inputs, layer=made)
+        line = f"{layer.variable} = {made}" if layer.is_made else ""
+        return line, step.pattern.format(*inputs, layer=layer.variable)
     settings = {setting.keyword: text_of(slot) or literal(setting.value) for slot, setting in enumerate(step.settings)}
-    return step.pattern.format(*inputs, **settings)
+    return "", step.pattern.format(*inputs, **settings)
+
+
+def _assigned(values: Sequence[str], texts: tuple[str, str]) -> list[str]:
+    made, expression = texts
+    return [*([made] if made else []), f"{', '.join(values)} = {expression}"]
 
 
 def _net(
@@ -133,10 +179,14 @@ def _net(
     given = {node.name: "inputs" if len(inputs) == 1 else f"input_{number}" for number, node in enumerate(inputs, 1)}
     rows = assigned_variables(steps, given, [*outputs, *given])
     names = _free_of_each_other(step_names([(step.path, step) for step in steps]), steps, functions)
+    layers = _layer_variables(steps, names, [*given.values(), *(made.name for made in functions)])
     statements = []
     for number, (step, (used, made), name) in enumerate(zip(steps, rows, names, strict=True)):
-        text = _expression(step, functions, used, lambda _: None)
-        statements.append(Statement(f"{', '.join(made)} = {text}", name if NAME in text else "", number))
+        texts = _texts(step, functions, used, lambda _: None, layers[number])
+        alone = layers[number] is not None
+        statements += [
+            Statement(text, name if NAME in text else "", number, alone=alone) for text in _assigned(made, texts)
+        ]
     body = [line for row in rolled(statements) for line in _row(row)]
     returned = results(steps, rows, given, outputs)
     made_inputs = [_input(node, given[node.name], writer.integers) for node in inputs]
@@ -173,8 +223,12 @@ def _free_of_each_other(
 ) -> list[str]:
     """A name for each step so that no two layers of the model have the same one."""
     taken: set[str] = set()
-    free = []
-    for parts, step in zip(names, steps, strict=True):
+    free: list[str] = []
+    first = first_calls(steps)
+    for number, (parts, step) in enumerate(zip(names, steps, strict=True)):
+        if first[number] != number:
+            free.append(free[first[number]])
+            continue
         wanted = layer_name(parts) or step.label
         name, count = wanted, 1
         while taken & (made := set(_layers(step, name, functions))):

@@ -52,13 +52,29 @@ def step_texts(names: Sequence[tuple[str, ...]], steps: Sequence[Step]) -> list[
 def unique_names(wanted: Sequence[str], steps: Sequence[Step], reserved: Iterable[str] = ()) -> list[str]:
     """These names, where those of layers and of calls of blocks become unique."""
     taken = set(reserved)
-    names = []
-    for name, step in zip(wanted, steps, strict=True):
+    names: list[str] = []
+    first = first_calls(steps)
+    for number, (name, step) in enumerate(zip(wanted, steps, strict=True)):
+        if first[number] != number:
+            names.append(names[first[number]])
+            continue
         own = unique(name, taken) if step.maker or step.is_call else name
         if step.maker or step.is_call:
             taken.add(own)
         names.append(own)
     return names
+
+
+def first_calls(steps: Sequence[Step]) -> list[int]:
+    """For each step the place of the step that makes its layer: an earlier one where both call one layer."""
+    makers: dict[str, int] = {}
+    return [makers.setdefault(step.shared, number) if step.shared else number for number, step in enumerate(steps)]
+
+
+def called_again(steps: Sequence[Step]) -> set[int]:
+    """The places of steps whose layer several steps call."""
+    first = first_calls(steps)
+    return {number for number in range(len(steps)) if first.count(first[number]) > 1}
 
 
 def results(

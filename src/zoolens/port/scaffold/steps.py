@@ -49,7 +49,8 @@ class Step:
 
     `maker` is the class of a layer, which has a name and is made before it is called; "" for a plain expression.
     `path` is what the source calls it, in parts; `is_leaf` says whether the last part is the layer itself.
-    `notes` are comments. `after` are statements about the layer once it is made, with {layer}.
+    `after` are statements about the layer once it is made, with {layer}. Steps with one `shared` call one layer, which
+    the first of them makes.
     """
 
     values: tuple[str, ...]
@@ -63,6 +64,7 @@ class Step:
     after: tuple[str, ...] = ()
     movable: bool = False  # a concat that may as well be written before the block
     body: int | None = None  # the number of the block that it calls
+    shared: str = ""
     shape: tuple[int, ...] = field(default=(), compare=False)
 
     @property

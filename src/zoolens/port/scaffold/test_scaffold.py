@@ -259,3 +259,36 @@ def test_layers_one_by_one(name, to):
         return
     assert not draft.todos
     assert check(net, made(draft), ["3x8x6"]).agreement.agree is True
+
+
+class Again(nn.Module):
+    """Layers that are called twice, one of them within a block that is repeated."""
+
+    def __init__(self):
+        super().__init__()
+        self.one, self.norm = nn.Conv2d(4, 4, 3, padding=1), nn.BatchNorm2d(4)
+        self.blocks = nn.Sequential(Twofold(), Twofold(), Twofold())
+
+    def forward(self, x):
+        x = torch.relu(self.norm(self.one(x)))
+        return self.blocks(torch.tanh(self.norm(self.one(x))))
+
+
+class Twofold(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner, self.other = nn.Conv2d(4, 4, 1), nn.Conv2d(4, 4, 1)
+
+    def forward(self, x):
+        return self.inner(torch.relu(self.other(torch.relu(self.inner(x)))))
+
+
+@pytest.mark.parametrize("to", ["keras", "torch"])
+def test_a_layer_that_is_called_twice_is_one_layer(to):
+    net = Again().eval()
+    draft = drafted(net, to, "4x6x6")
+    assert not draft.notes
+    assert draft.blocks == 1
+    found = check(net, made(draft), ["4x6x6"])
+    assert found.same, found.diff.headline + draft.code
+    assert sum(parameter.numel() for parameter in net.parameters()) == found.diff.b.parameters

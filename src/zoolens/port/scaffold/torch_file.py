@@ -10,7 +10,15 @@ from zoolens.port.scaffold.blocks import Arranged
 from zoolens.port.scaffold.body import Loop, Statement, argument_texts, assigned_variables, rolled
 from zoolens.port.scaffold.functions import Function, functions_of, step_label, step_names
 from zoolens.port.scaffold.names import camel_case, identifier, unique
-from zoolens.port.scaffold.parts import input_names, places, results, todo_function, unique_names
+from zoolens.port.scaffold.parts import (
+    called_again,
+    first_calls,
+    input_names,
+    places,
+    results,
+    todo_function,
+    unique_names,
+)
 from zoolens.port.scaffold.steps import Step, literal
 from zoolens.port.scaffold.text import call, docstring, fitted, indented
 from zoolens.port.scaffold.writer import Writer
@@ -140,7 +148,7 @@ def _statements(
     function: Function | None,
 ) -> tuple[list[str], list[Statement]]:
     """For each step what makes its layer ("" where it has none), and its line of `forward`, with {layer}."""
-    makers, statements, offset = [], [], 0
+    makers, statements, offset, again = [], [], 0, called_again(steps)
     for number, (step, (inputs, values), name) in enumerate(zip(steps, rows, names, strict=True)):
 
         def text_of(slot: int, base: int = offset) -> str | None:
@@ -157,7 +165,8 @@ def _statements(
                 for slot, setting in enumerate(step.settings)
             }
             text = step.pattern.format(*inputs, **settings)
-        statements.append(Statement(f"{target}{text}\0{makers[-1]}", name if makers[-1] else "", number))
+        named = name if makers[-1] else ""
+        statements.append(Statement(f"{target}{text}\0{makers[-1]}", named, number, alone=number in again))
         offset += len(step.settings)
     return makers, statements
 
@@ -187,7 +196,7 @@ def _made(
     if isinstance(row, Loop):
         maker = _layered(row).text.partition("\0")[2]
         return [f"self.{lists[row.steps]} = nn.ModuleList([{maker} for _ in range({row.rounds})])"]
-    if not row.name:
+    if not row.name or first_calls(steps)[row.step] != row.step:
         return []
     layer = f"self.{row.name}"
     after = [line.replace("{layer}", layer) for line in steps[row.step].after]

@@ -63,6 +63,9 @@ class Writer(ABC):
         self.integers: frozenset[str] = frozenset()  # inputs of whole numbers
         self.explicit = False  # padding as a layer also where the layer behind it could pad
         self._names: set[str] = set()
+        self._layer_groups = _layer_groups(graph)
+        self._shared: dict[tuple[str, str], tuple[Setting, ...]] = {}  # settings of layers that are called again
+        self.shared_tensors: set[str] = set()  # keys of tensors whose layer is one layer in the draft, too
 
     @abstractmethod
     def give_up(self, node: Node, function: str) -> None:
@@ -129,12 +132,21 @@ class Writer(ABC):
         """One step; `value` in `more` is the name of what it makes, which is otherwise the node's value."""
         value: str = more.pop("value", node.name)
         path = more.pop("path", None) or self.path(node)
-        leaf = more.pop("is_leaf", self.is_leaf(node))
+        leaf, maker = more.pop("is_leaf", self.is_leaf(node)), more.pop("maker", "")
         self.steps.append(
-            Step((value,), tuple(inputs), pattern, more.pop("label", node.op), more.pop("maker", ""), tuple(settings),
-                 path, leaf, shape=node.shape, **more)
+            Step((value,), tuple(inputs), pattern, more.pop("label", node.op), maker, tuple(settings), path, leaf,
+                 shape=node.shape, shared=self._shared_layer(node, maker, tuple(settings)), **more)
         )  # fmt: skip
         return value
+
+    def _shared_layer(self, node: Node, maker: str, settings: tuple[Setting, ...]) -> str:
+        """What the steps have in common that call one layer of the source; "" where the layer is called once, or would
+        need other settings."""
+        group = self._layer_groups.get(node.name)
+        if not maker or group is None or self._shared.setdefault((group, maker), settings) != settings:
+            return ""
+        self.shared_tensors.update(tensor.key for tensor in node.parameters)
+        return f"{group}@{maker}"
 
     def between(self, wanted: str) -> str:
         """A name for a value that the canonical graph does not have."""
@@ -152,6 +164,16 @@ class Writer(ABC):
     def movable(self, value: str) -> None:
         """Mark the last step: it may as well be written before the block that it belongs to."""
         self.steps[-1] = replace(self.steps[-1], movable=True)
+
+
+def _layer_groups(graph: Graph) -> dict[str, str]:
+    """For each node that has exactly the tensors of another one, as a layer that is called again, the first of them."""
+    groups: dict[tuple[object, ...], list[str]] = {}
+    for node in graph.nodes:
+        keys = tuple(sorted((tensor.role, tensor.key) for tensor in node.parameters))
+        if keys and all(key for _, key in keys) and node.op not in ("parameter", "constant"):
+            groups.setdefault((node.op, keys), []).append(node.name)
+    return {name: names[0] for names in groups.values() if len(names) > 1 for name in names}
 
 
 def by_axis(values: Sequence[int]) -> Any:
