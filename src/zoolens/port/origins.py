@@ -147,6 +147,12 @@ class _Codes:
             network.assign({name: (values // factor % base).astype(np.float32) for name, values in numbers.items()})
             coded = comparable(network.graph())
             if not same_structure(graph, coded):
+                if graph.facts.get("leaves_torch"):
+                    raise ModelError(
+                        f"{graph.name} takes numbers out of torch in its own forward, as by .numpy() or .item(), so "
+                        "that what it computes from them cannot be seen.",
+                        hint="Put that part into a module of its own: it is then compared as one unknown layer.",
+                    )
                 raise ModelError(
                     f"{graph.name} computes in another way when its weights are others: it has no one structure.",
                     hint="Remove control flow that depends on numbers or on chance.",

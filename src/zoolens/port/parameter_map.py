@@ -145,7 +145,7 @@ def parameter_map(diff: Diff, a: MappedSide, b: MappedSide, chosen: Mapping[str,
             if (move.a.tensor, move.b.tensor) not in seen or move.a.axes is None:
                 seen.add((move.a.tensor, move.b.tensor))
                 moves.append(move)
-    _refuse_conflicts(moves)
+    moves = _without_conflicts(moves, missing[0])
     partly = _partly_covered(moves)
     alone = [_alone(side, moves, missing[number], partly[number], number) for number, side in enumerate(sides)]
     folds = _folds(diff.alignment.pairs, moves, {tensor.tensor for tensor in alone[0]}, sides)
@@ -288,19 +288,19 @@ def _partly_covered(moves: Sequence[Move]) -> tuple[list[Unmatched], list[Unmatc
     return found
 
 
-def _refuse_conflicts(moves: Sequence[Move]) -> None:
-    """A tensor that A shares between layers cannot become two tensors of B and come back; nor may two become one."""
-    sources: dict[str, set[str]] = {}
+def _without_conflicts(moves: Sequence[Move], missing: list[Unmatched]) -> list[Move]:
+    """Two tensors of A cannot become one that B shares between layers: the first of them does, the others are added to
+    what is missing."""
+    first: dict[str, str] = {}
+    kept = []
     for move in moves:
-        sources.setdefault(move.b.tensor, set()).add(move.a.tensor)
-    for name, several in sources.items():
-        whole = [move for move in moves if move.b.tensor == name and move.b.axes is not None]
-        if len(several) > 1 and whole:
-            raise ModelError(
-                f"{name} of B is shared between layers for which A has tensors of their own "
-                f"({', '.join(sorted(several)[:4])}), so that no map between them exists.",
-                hint="Share them in A as well, or give B a tensor for each layer.",
-            )
+        owner = first.setdefault(move.b.tensor, move.a.tensor)
+        if owner == move.a.tensor or move.b.axes is None:
+            kept.append(move)
+            continue
+        why = f"B shares {move.b.tensor} between layers, and {owner} has its place"
+        missing.append(Unmatched(move.a.tensor, move.a.shape, move.layers[0], move.role, why))
+    return kept
 
 
 def _flattened(node: Node | None, graph: Graph, role: str) -> tuple[int, ...]:

@@ -152,8 +152,10 @@ def test_tensors_shared_between_layers_on_one_side_only():
     found = check(Shared(), apart, ["4"])
     assert found.agreement.agree is True
     assert len(found.map.moves) == 4
-    with pytest.raises(ModelError, match="is shared between layers"):
-        check(apart, Shared(), ["4"])
+    other = check(apart, Shared(), ["4"])
+    assert other.agreement.agree is False
+    assert {tensor.tensor for tensor in other.map.only_a} == {"2.weight", "2.bias"}
+    assert "B shares one.weight between layers, and 0.weight has its place" in "\n".join(check_lines(other))
 
 
 def test_a_live_network_has_its_weights_back():

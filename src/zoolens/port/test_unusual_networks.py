@@ -161,6 +161,20 @@ def test_a_layer_that_leaves_torch_is_unknown_and_compared_at_its_borders():
     assert both.agreement.behind.op == "leaky_relu"
 
 
+def test_a_network_that_leaves_torch_in_its_own_forward_is_told_what_to_do():
+    class Outside(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = base()
+
+        def forward(self, x):
+            return torch.from_numpy(2 * self.inner(x).detach().numpy())
+
+    with pytest.raises(ModelError, match="takes numbers out of torch in its own forward") as caught:
+        check(Outside(), base(), ["4"])
+    assert "a module of its own" in str(caught.value)
+
+
 def test_unknown_layers_of_keras_and_jax_are_compared_at_their_borders():
     """JAX's sort is none of the vocabulary, nor is that of Keras."""
     keras, jax = pytest.importorskip("keras"), pytest.importorskip("jax")

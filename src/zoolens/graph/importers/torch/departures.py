@@ -17,12 +17,16 @@ _LEAVING: Final = ("numpy", "tolist", "item", "__array__", "__bool__", "__float_
 
 
 class TorchDepartures:
-    """Sees numbers that depend on an input leave torch, and in which module. Not in the outermost one: a whole network
-    that is unknown would say nothing."""
+    """Sees numbers that depend on an input leave torch, and in which module. The outermost one stays as it is, for a
+    whole network that is unknown would say nothing; `in_network` says that they left torch there."""
 
     def __init__(self, trace: Trace) -> None:
         self._trace = trace
         self._places: set[str] = set()  # paths of modules
+
+    @property
+    def in_network(self) -> bool:
+        return "" in self._places
 
     @contextmanager
     def watched(self) -> Iterator[None]:

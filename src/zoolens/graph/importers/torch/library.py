@@ -83,7 +83,10 @@ def _traced(
         raise LibraryFailed(f"{name} cannot be traced: {reason(error)}") from error
     outputs = [trace.value(tensor) for tensor in tensors_in([result])]
     total = sum(tensor.numel() for tensor in module.parameters())
-    graph = trace.builder.finish(outputs, {"name": name, "parameters_total": total, **(facts or {})})
+    known = {"name": name, "parameters_total": total, **(facts or {})}
+    if departures is not None and departures.in_network:
+        known["leaves_torch"] = True  # numbers that depend on an input, in the network's own forward
+    graph = trace.builder.finish(outputs, known)
     unused = _unused(module, graph)
     return replace(graph, facts={**graph.facts, "unused": unused}) if unused else graph
 
