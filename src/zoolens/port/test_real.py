@@ -33,20 +33,22 @@ def _transformers(name, **options):
     config = getattr(transformers, f"{name}Config")(num_labels=1000, **options)
     return getattr(transformers, f"{name}ForImageClassification")(config)
 
-def _keras(name, **options):
+def _keras(name, size=64, **options):
     import keras
     made = getattr(keras.applications, name)
-    return made(weights=None, input_shape=(64, 64, 3), classifier_activation=None, **options)
+    return made(weights=None, input_shape=(size, size, 3), classifier_activation=None, **options)
 
 def torchvision_resnet50(): return _torchvision("resnet50")
 def torchvision_mobilenet_v2(): return _torchvision("mobilenet_v2")
 def torchvision_mobilenet_v3(): return _torchvision("mobilenet_v3_large")
+def torchvision_mobilenet_v3_small(): return _torchvision("mobilenet_v3_small")
 def torchvision_efficientnet(): return _torchvision("efficientnet_b0")
 def torchvision_densenet(): return _torchvision("densenet121")
 def torchvision_convnext(): return _torchvision("convnext_tiny")
 def torchvision_vit(): return _torchvision("vit_b_16", image_size=64)
 def torchvision_swin(): return _torchvision("swin_t")
 def timm_resnet50(): return _timm("resnet50")
+def timm_mobilenet_v1(): return _timm("mobilenetv1_100")
 def timm_mobilenet_v2(): return _timm("mobilenetv2_100")
 def timm_mobilenet_v3(): return _timm("mobilenetv3_large_100")
 def timm_tf_mobilenet_v3(): return _timm("tf_mobilenetv3_small_100")
@@ -55,17 +57,21 @@ def timm_tf_efficientnet(): return _timm("tf_efficientnet_b0")
 def timm_densenet(): return _timm("densenet121")
 def timm_convnext(): return _timm("convnext_tiny")
 def timm_vit(): return _timm("vit_base_patch16_224", img_size=64)
+def timm_xception(): return _timm("legacy_xception")
 def timm_swin(): return _timm("swin_tiny_patch4_window7_224")
 def transformers_resnet50(): return _transformers("ResNet")
 def transformers_convnext(): return _transformers("ConvNext")
 def transformers_vit(): return _transformers("ViT", image_size=64)
 def transformers_swin(): return _transformers("Swin")
 def keras_resnet50(): return _keras("ResNet50")
+def keras_mobilenet_v1(): return _keras("MobileNet")
 def keras_mobilenet_v2(): return _keras("MobileNetV2")
 def keras_mobilenet_v3(): return _keras("MobileNetV3Small", include_preprocessing=False)
 def keras_efficientnet(): return _keras("EfficientNetB0")
 def keras_densenet(): return _keras("DenseNet121")
 def keras_convnext(): return _keras("ConvNeXtTiny", include_preprocessing=False)
+def keras_convnext_as_it_is(): return _keras("ConvNeXtTiny")
+def keras_xception(): return _keras("Xception", size=96)
 """
 # Two networks that answer alike, and in what their definitions differ all the same.
 ALIKE = [
@@ -88,6 +94,11 @@ UNLIKE = [
     ("torchvision_resnet50", "keras_resnet50", {causes.EPSILON, causes.BIAS, causes.STRIDE_PLACEMENT}),
     ("torchvision_mobilenet_v2", "keras_mobilenet_v2", {causes.EPSILON, causes.PADDING}),
     ("torchvision_mobilenet_v3", "timm_mobilenet_v3", {causes.EPSILON}),
+    ("torchvision_mobilenet_v3_small", "keras_mobilenet_v3", {causes.PADDING}),
+    ("timm_mobilenet_v1", "keras_mobilenet_v1", {causes.EPSILON, causes.PADDING}),
+    ("timm_xception", "keras_xception", {causes.EPSILON, causes.PADDING}),
+    ("torchvision_efficientnet", "keras_efficientnet", {causes.PREPROCESSING, causes.EPSILON, causes.PADDING}),
+    ("torchvision_convnext", "keras_convnext_as_it_is", {causes.PREPROCESSING}),
     ("timm_tf_efficientnet", "keras_efficientnet", {causes.PREPROCESSING}),
     ("timm_vit", "transformers_vit", {causes.EPSILON}),
 ]
@@ -102,7 +113,7 @@ def nets(tmp_path, monkeypatch):
 
 
 def size(name):
-    return "3x224x224" if name.endswith("swin") else "3x64x64"
+    return {"swin": "3x224x224", "xception": "3x96x96"}.get(name.rpartition("_")[2], "3x64x64")
 
 
 def told(diff):

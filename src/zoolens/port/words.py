@@ -23,6 +23,8 @@ def check_lines(check: Check, *, everything: bool = False) -> list[str]:
         for side, (letter, name) in enumerate(zip("AB", check.names, strict=True))
     ]
     lines += ["", check.diff.headline]
+    if any(border.agree is False for border in check.agreement.borders):
+        lines.append("An unknown layer answers otherwise in B than in A: see below.")
     lines += [f"{number:3}. {difference.text}" for number, difference in enumerate(check.diff.differences, 1)]
     lines += ["", *_training_lines(check)]
     lines += ["", *map_lines(check.map, everything=everything)]
