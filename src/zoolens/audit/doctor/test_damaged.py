@@ -77,12 +77,12 @@ def examine(name, damage, data, runtime, store, folder, limit=LIMIT):
 @pytest.mark.parametrize(
     ("faults", "factors"),
     [
-        (["wrong mean"], {"mean and deviation"}),
+        pytest.param(["wrong mean"], {"mean and deviation"}, marks=pytest.mark.slow),
         pytest.param(["RGB for BGR"], {"colour order"}, marks=pytest.mark.slow),
         pytest.param(["wrong scale"], {"mean and deviation"}, marks=pytest.mark.slow),
         pytest.param(["label offset"], {"label offset"}, marks=pytest.mark.slow),
         (["RGB for BGR", "wrong scale"], {"colour order", "mean and deviation"}),
-        (["label offset", "wrong scale"], {"label offset", "mean and deviation"}),
+        pytest.param(["label offset", "wrong scale"], {"label offset", "mean and deviation"}, marks=pytest.mark.slow),
     ],
     ids=lambda value: " + ".join(value) if isinstance(value, list) else "",
 )

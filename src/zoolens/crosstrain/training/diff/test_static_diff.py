@@ -21,6 +21,7 @@ pytestmark = pytest.mark.skipif(
 
 # Its 121 convolutions take as long as the other networks together.
 DENSENET = pytest.param("densenet121", marks=pytest.mark.slow)
+VGG = pytest.param("vgg16", marks=pytest.mark.slow)  # 134 million parameters
 
 
 @pytest.fixture(scope="module")
@@ -50,23 +51,26 @@ def values(diff, kind, what):
     return found.a, found.b
 
 
+@pytest.mark.slow
 def test_vgg16_has_two_dropouts_in_torch_and_none_in_keras(published):
     found = item(published("vgg16"), "dropout", "dropout layers")
     assert (found.a, found.b, found.layers) == ("2 layers, rate 0.5", "none", 2)
 
 
+@pytest.mark.slow
 def test_vgg16_flattens_a_map_in_torch_alone(published):
     found = item(published("vgg16"), "layout", "channels of an image come")
     assert found.evidence == "a dense layer reads a flattened map in A alone"
 
 
+@pytest.mark.slow
 def test_vgg16_first_dense_layer_is_49_times_larger_in_torch(published):
     found = item(published("vgg16"), "parameters", "parameters to learn")
     assert (found.a, found.b) == ("134,301,514", "33,638,218")
     assert found.evidence.startswith("difference -100,663,296: -100,663,296 in the kernel of classifier.0 | fc1")
 
 
-@pytest.mark.parametrize("architecture", ["vgg16", "resnet50", DENSENET])
+@pytest.mark.parametrize("architecture", [VGG, "resnet50", DENSENET])
 def test_our_definitions_have_as_many_parameters_as_keras_applications(architecture, inspect):
     """Its DenseNet has no biases before norms; its ResNet has."""
     told = ALIGNED if architecture == "densenet121" else Semantics(conv_bias=True, stride="1x1").over(ALIGNED)
@@ -103,7 +107,8 @@ def test_batch_norms_divide_the_running_variance_otherwise(published):
 
 @pytest.mark.parametrize(
     ("architecture", "initialiser", "layers"),
-    [("vgg16", "kaiming_normal (fan out)", 13), ("resnet50", "kaiming_normal (fan out)", 53),
+    [("resnet50", "kaiming_normal (fan out)", 53),
+     pytest.param("vgg16", "kaiming_normal (fan out)", 13, marks=pytest.mark.slow),
      pytest.param("densenet121", "kaiming_normal (fan in)", 120, marks=pytest.mark.slow)],
 )  # fmt: skip
 def test_kernels_are_kaiming_normal_in_torch_and_glorot_uniform_in_keras(architecture, initialiser, layers, published):
@@ -112,7 +117,7 @@ def test_kernels_are_kaiming_normal_in_torch_and_glorot_uniform_in_keras(archite
     assert "declared GlorotUniform" in found.evidence
 
 
-@pytest.mark.parametrize("architecture", ["vgg16", "resnet50", DENSENET])
+@pytest.mark.parametrize("architecture", [VGG, "resnet50", DENSENET])
 def test_adam_puts_epsilon_inside_the_bias_correction_in_keras(architecture, published):
     found = item(published(architecture), "optimizer", "adam: epsilon is")
     assert found.a == "added to the corrected root"
@@ -174,7 +179,7 @@ def test_what_optimizers_have_in_common_is_said(published):
     assert same["rmsprop: default centered"] == "off"
 
 
-@pytest.mark.parametrize("architecture", ["vgg16", "resnet50", DENSENET])
+@pytest.mark.parametrize("architecture", [VGG, "resnet50", DENSENET])
 def test_same_padding_is_at_the_bottom_and_right_in_keras(architecture, published):
     one, two = values(
         published(architecture), "padding", "what a padded 3×3 layer with stride 2 reads beyond an even map"

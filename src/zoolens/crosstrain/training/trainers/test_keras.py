@@ -167,7 +167,10 @@ UPDATES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("update", UPDATES)
+@pytest.mark.parametrize(
+    "update",
+    [pytest.param(name, marks=[pytest.mark.slow] if name in ("rmsprop", "adagrad") else []) for name in UPDATES],
+)  # test_keras_building.py holds the rule of each against arithmetic
 def test_all_frameworks_update_alike_when_told_the_same(workers, data, tmp_path, update):
     pytest.importorskip("torch")
     told = recipe(precision="float64", weights="shared", batch_size=24, **UPDATES[update])
@@ -181,6 +184,7 @@ def test_all_frameworks_update_alike_when_told_the_same(workers, data, tmp_path,
                 assert np.allclose(ours[name], values, rtol=1e-5, atol=1e-7), (framework, name)
 
 
+@pytest.mark.slow  # the contract of trainers asks for it, too (test_contract.py)
 @pytest.mark.parametrize("framework", BACKENDS)
 def test_a_job_repeats_itself_to_the_last_bit(workers, data, tmp_path, framework):
     told = recipe(mode="library", semantics=Semantics(dropout=0.2))
@@ -234,7 +238,7 @@ def test_a_loss_that_is_not_finite_is_a_result(workers, data, tmp_path, framewor
     assert len(predictions) == 37
 
 
-@pytest.mark.parametrize("framework", BACKENDS)
+@pytest.mark.parametrize("framework", ["tensorflow", pytest.param("jax", marks=pytest.mark.slow)])
 def test_half_precision_trains_and_leaves_the_next_job_alone(workers, data, tmp_path, framework):
     plain, half, double = (recipe(batch_size=90, precision=kind) for kind in ("float32", "bfloat16", "float64"))
     before, _ = workers.train(job(plain, framework, data, tmp_path / "before"))
@@ -252,7 +256,9 @@ def test_jax_says_why_it_has_no_eager_loop(workers, data, tmp_path):
         workers.train(job(recipe(), "jax", data, tmp_path, loop="eager"))
 
 
-@pytest.mark.parametrize(("architecture", "batch_size"), [("convnorm", 40), ("mlp", 1000)])
+@pytest.mark.parametrize(
+    ("architecture", "batch_size"), [pytest.param("convnorm", 40, marks=pytest.mark.slow), ("mlp", 1000)]
+)
 def test_a_graph_of_all_steps_is_the_eager_loop(workers, data, tmp_path, architecture, batch_size):
     """Dropout, statistics of norms, decay and the smaller last batch: in float64 only rounding is left."""
     told = recipe(

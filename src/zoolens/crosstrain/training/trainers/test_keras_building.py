@@ -50,7 +50,11 @@ def main(checks):
     print(json.dumps(raised))
 
 
-@pytest.fixture(scope="module", params=("tensorflow", "jax"))
+# On JAX the quick suite trains in test_keras.py and test_contract.py: here it compiles a program for every operation.
+JAX = pytest.param("jax", marks=pytest.mark.slow)
+
+
+@pytest.fixture(scope="module", params=("tensorflow", JAX))
 def raised(request):
     """By check: what it raised."""
     code = f"from zoolens.crosstrain.training.trainers import test_keras_building as t; t.main('{request.param}')"
@@ -272,6 +276,6 @@ def test_a_shipped_network_tells_its_semantics(raised):
     assert raised["check_shipped"] is None, raised["check_shipped"]
 
 
-@pytest.mark.parametrize("raised", ["jax"], indirect=True)
+@pytest.mark.parametrize("raised", [JAX], indirect=True)
 def test_a_whole_epoch_in_one_program_is_the_same_training(raised):
     assert raised["check_whole_epoch"] is None, raised["check_whole_epoch"]
