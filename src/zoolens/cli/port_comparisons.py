@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from zoolens.port.training.batch import Batch
     from zoolens.port.training.port_recipe import PortRecipe
     from zoolens.port.training.sources import BatchSource
+    from zoolens.store.store import Store
 
 
 def in_lockstep(recipe: PortRecipe, steps: str, *, as_json: bool) -> int:
@@ -47,8 +48,8 @@ def in_lockstep(recipe: PortRecipe, steps: str, *, as_json: bool) -> int:
     return TROUBLE if not (found.tells or found.causes) else 0 if found.agree else DIFFERENT
 
 
-def explained(recipe: PortRecipe, replicates: int, *, as_json: bool) -> int:
-    """Print which settings make the gap; the exit code."""
+def explained(recipe: PortRecipe, replicates: int, store: Store | None, *, as_json: bool) -> int:
+    """Print which settings make the gap; the exit code. `store`: where trainings that are done are kept."""
     from zoolens.port.sides import InputShape
     from zoolens.port.training.data_opening import opened_data
     from zoolens.port.training.explanation import explain
@@ -64,7 +65,8 @@ def explained(recipe: PortRecipe, replicates: int, *, as_json: bool) -> int:
     ):
         found = explain(
             recipe.a, recipe.b, recipe.input, source, Length(recipe.epochs, recipe.max_steps), replicates=replicates,
-            own_init=recipe.own_init, chosen=recipe.map, timeout=recipe.timeout, device=recipe.device, progress=bars,
+            own_init=recipe.own_init, chosen=recipe.map, timeout=recipe.timeout, device=recipe.device, store=store,
+            progress=bars,
         )  # fmt: skip
     if as_json:
         echo_json(explanation_data(found))

@@ -116,7 +116,7 @@ def training_options(function: Any) -> Any:
     show_default=True,
     help="Seeds of --explain, and as many fresh ones to verify it.",
 )
-@click.option("--no-keep", is_flag=True, help="Neither keep seeds that are done in the store nor look for them there.")
+@click.option("--no-keep", is_flag=True, help="Neither keep what is trained in the store nor look for it there.")
 @store_option("makes")
 @json_option
 @click.pass_context
@@ -140,8 +140,9 @@ def train_command(
     the same batches in the same order, once for each seed; the difference is told with its interval and whether it is
     beyond seed noise.
 
-    It may be interrupted: seeds that are done are kept in the store as trials of a study, and the same command goes on
-    with the others, as long as your files, the data and the weights at the start are the same.
+    It may be interrupted: seeds that are done, and with --explain trainings, are kept in the store as trials of a
+    study, and the same command goes on with the others, as long as your files, the data and the weights at the start
+    are the same.
 
     With --lockstep both take the same first steps, and all that they compute is compared, layer by layer, to the first
     departure beyond rounding; its cause is proved by switching it on B. With --explain the difference over whole
@@ -163,7 +164,8 @@ def train_command(
         if lockstep:
             ctx.exit(in_lockstep(recipe, steps, as_json=as_json))
         if explain:
-            ctx.exit(explained(recipe, replicates, as_json=as_json))
+            with nullcontext() if no_keep else open_store(store) as opened:
+                ctx.exit(explained(recipe, replicates, opened, as_json=as_json))
         with nullcontext() if no_keep else open_store(store) as opened, Bars(lines=True) as bars:
             found = train(recipe.a, recipe.b, recipe.input, **recipe.arguments(), store=opened, progress=bars)
     if as_json:

@@ -90,6 +90,15 @@ class KerasNetwork(LiveNetwork):
         own = b"".join(np.asarray(self._keras.ops.convert_to_numpy(variable.value)).tobytes() for variable in seeds)
         return super().generator_states() + own
 
+    def run_once(self) -> list[tuple[int, ...]]:
+        """Run the model as the user made it once on zeros, for the shapes of its answers."""
+        fed = [np.zeros((1, *map(int, tensor.shape[1:])), str(tensor.dtype)) for tensor in self._model.inputs]
+        try:
+            answer = self.given(fed if len(fed) > 1 else fed[0], training=False)
+        except Exception as error:
+            raise ModelError(f"{self._name} does not run: {first_line(error)}") from error
+        return [tuple(tensor.shape) for tensor in self._keras.tree.flatten(answer)]
+
     def facts(self) -> SideFacts:
         from zoolens.crosstrain.training.live.keras import drawn_tensors, norm_facts
 

@@ -89,8 +89,9 @@ class TorchNetwork(LiveNetwork):
         finally:
             self.module.to(device)
 
-    def _call(self) -> None:
-        """Run it once on zeros: an input that does not fit is told before anything else is done."""
+    def run_once(self) -> list[tuple[int, ...]]:
+        """Run it once on zeros, for the shapes of its answers: an input that does not fit is told before anything else
+        is done."""
         try:
             answers = self.run(self._zeros())
         except Exception as error:
@@ -98,6 +99,7 @@ class TorchNetwork(LiveNetwork):
             raise ModelError(f"{self._name} does not take inputs of {sizes}: {first_line(error)}") from error
         if not answers:
             raise ModelError(f"{self._name} answers without any tensor.", hint="Return the outputs from forward.")
+        return [answer.shape for answer in answers]
 
     def _zeros(self) -> list[Array]:
         return [
@@ -134,7 +136,7 @@ class TorchNetwork(LiveNetwork):
             return SideFacts(
                 versions={"torch": str(torch.__version__)},
                 network=type(self.module).__name__,
-                layers=tuple(_dropouts(self.module, self._call)),
+                layers=tuple(_dropouts(self.module, self.run_once)),
                 drawn=tuple(drawn_tensors(self.module)),
                 norms=tuple(norm_facts(self.module)),
                 channels="first",

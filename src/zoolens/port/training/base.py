@@ -21,7 +21,7 @@ from zoolens.port.training.objects import TrainingObjects
 
 Losses = NDArray[np.float64]
 Capture = dict[str, Array]  # "loss", or a kind of KINDS, a slash, and the name of a tensor or a layer
-Setting = float | int | bool | str | tuple[float, ...] | None
+Setting = float | int | bool | str | tuple[Any, ...] | None
 Switch = Callable[[Any, Any], None]  # of the trainable network, and the value
 
 # What a captured step has. Activations are by the names of the layers in the graph that `check` aligns, in the order in
@@ -82,6 +82,11 @@ class TrainableNetwork(ABC):
     def settings(self) -> dict[str, Setting]:
         """What decides about training and can be read from the live objects, by the names of `SETTINGS`."""
 
+    def rates(self, epochs: Sequence[int]) -> tuple[float, ...] | None:
+        """The learning rate of every step of a training whose epochs have so many steps; None: it cannot be known.
+        Call `begin` afterwards."""
+        return None
+
     @abstractmethod
     def remember(self) -> None:
         """Let later calls of `begin` start from the constants that the optimizer and the schedule have now."""
@@ -133,10 +138,12 @@ SETTINGS: Final[Mapping[str, str]] = {
     "loss.scale": "by which the loss is multiplied",
     "loss.constants": "what else a loss has, such as the delta of Huber's",
     "regularisation": "what is added to the loss, in words, or none",
+    "regularisation.penalties": "tensors with the factors of their absolute values and squares; None: something else",
     "clip.norm": "largest norm of all gradients together, or none",
     "clip.tensor_norm": "largest norm of each tensor's gradient, or none",
     "clip.value": "largest absolute value of a gradient, or none",
     "precision": "float32, bfloat16, float16 or float64: the arithmetic of the layers",
+    "padding": "what is put around the inputs of windows, of each layer that has it differently in the other network",
     "norm.kept": "share of the old statistics that a step keeps, of each batch norm",
     "norm.epsilon": "of each batch norm",
     "norm.divisor": "what the running variance divides by: n or n - 1",

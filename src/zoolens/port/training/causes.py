@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from math import isclose
-from typing import Any, Final
+from typing import Final
 
 from zoolens.port.training.base import NotSwitchable, Setting
 from zoolens.port.training.departures import SEED, Captures, Compared, Departure, PairedSteps
+from zoolens.port.training.differences import Difference, in_order
 from zoolens.port.training.sides import TrainableSide
 
 _OF_UPDATE: Final = ("first", "second", "average", "tensor")
@@ -32,26 +32,7 @@ _SHOWS: Final[Mapping[str, tuple[str, ...]]] = {
     "optimizer.learning_rate": ("tensor",),
     "optimizer": _OF_UPDATE,
 }
-_ONE_THING: Final[Mapping[str, tuple[frozenset[Setting], ...]]] = {
-    "optimizer.rule": (frozenset({"adam", "adamw"}),),
-    "loss.name": (
-        frozenset({"CrossEntropyLoss", "SparseCategoricalCrossentropy", "CategoricalCrossentropy", "cross-entropy"}),
-        frozenset({"BCEWithLogitsLoss", "BCELoss", "BinaryCrossentropy", "binary cross-entropy"}),
-        frozenset({"MSELoss", "MeanSquaredError", "squared error"}),
-        frozenset({"L1Loss", "MeanAbsoluteError", "absolute error"}),
-        frozenset({"HuberLoss", "Huber"}),
-    ),
-}
 _LATER: Final = (1 << 62, 0)  # the position of a run that never departs
-
-
-@dataclass(frozen=True)
-class Difference:
-    """A setting of both sides' live objects that is not the same. None: it cannot be known."""
-
-    name: str
-    a: Setting
-    b: Setting
 
 
 @dataclass(frozen=True)
@@ -64,46 +45,6 @@ class Cause:
     proved: bool
     fixed: Mapping[str, str]
     then: Departure | None = None
-
-
-def differences(a: Mapping[str, Setting], b: Mapping[str, Setting]) -> tuple[Difference, ...]:
-    """What the two have differently, and what one of them cannot tell."""
-    names = dict.fromkeys(name for name in (*a, *b) if not name.startswith("jax."))
-    both = [Difference(name, a.get(name, _absent(name, a)), b.get(name, _absent(name, b))) for name in names]
-    return tuple(found for found in both if not same_setting(found.a, found.b) and not _renamed(found))
-
-
-def _renamed(found: Difference) -> bool:
-    """Whether two names mean one thing, whose settings have names of their own: Adam and AdamW, or torch's and Keras'
-    classes of one loss."""
-    return any({found.a, found.b} <= names for names in _ONE_THING.get(found.name, ()))
-
-
-def _absent(name: str, settings: Mapping[str, Setting]) -> Setting:
-    """What a setting is where the side has no such thing; None where its objects are functions that show nothing."""
-    if settings.get("optimizer.decay_kind", "none") is None and name.startswith(("optimizer.", "norm.", "dropout.")):
-        return None
-    flags = ("optimizer.nesterov", "optimizer.amsgrad", "optimizer.centered", "optimizer.maximize")
-    numbers = (
-        "optimizer.momentum", "optimizer.dampening", "optimizer.weight_decay", "optimizer.rate_decay", "loss.smoothing",
-        "norm.frozen",
-    )  # fmt: skip
-    if name == "optimizer.accumulation":
-        return 1
-    return False if name in flags else 0.0 if name in numbers else "none"
-
-
-def same_setting(one: Setting, other: Setting) -> bool:
-    """Equal, up to the rounding of float32, in which some frameworks keep their constants."""
-    if isinstance(one, tuple) and isinstance(other, tuple):
-        return len(one) == len(other) and all(same_setting(x, y) for x, y in zip(one, other, strict=True))
-    if _is_number(one) and _is_number(other):
-        return isclose(float(one), float(other), rel_tol=1e-6, abs_tol=1e-12)  # type: ignore[arg-type]
-    return one == other
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 class Switched:
@@ -121,24 +62,37 @@ class Switched:
         self._side.begin(SEED, fresh=True)
         for name, value in self._always.items():
             self._side.switch(name, value)
-        self.in_force = tuple(name for name in names if self._switch(name, self._known[name].a))
+        known = {name: self._known[name] for name in names}
+        self.in_force = tuple(name for name in in_order(known) if self._switch(known[name]))
         return len(self.in_force) == len(names)
 
     def _back(self) -> None:
         if self._side.keeps_switches:
             for name in self.in_force:
-                self._side.switch(name, self._known[name].b)
+                give(self._side, self._known[name], side=1, of=1)
 
-    def _switch(self, name: str, value: Setting) -> bool:
-        if value is None:
-            self.refused[name] = "its value cannot be read from the live object"
+    def _switch(self, found: Difference) -> bool:
+        if not found.known(0):
+            self.refused[found.name] = "its value cannot be read from the live object"
             return False
         try:
-            self._side.switch(name, value)
+            give(self._side, found, side=1, of=0)
         except NotSwitchable as error:
-            self.refused[name] = error.message
+            self.refused[found.name] = error.message
             return False
         return True
+
+
+def give(live: TrainableSide, found: Difference, *, side: int, of: int) -> None:
+    """Let side 0 or 1, which is `live`, have a setting as side `of` has it. NotSwitchable: it cannot, and all is as
+    before."""
+    for place, (name, value) in enumerate(found.switches(side, of)):
+        try:
+            live.switch(name, value)
+        except NotSwitchable:
+            if place and of != side:
+                give(live, found, side=side, of=side)
+            raise
 
 
 def find_cause(

@@ -14,6 +14,7 @@ from zoolens.crosstrain.study.explanation.words import (
     switch_lines,
     verification_lines,
 )
+from zoolens.graph.diff.phrases import plural
 from zoolens.port.training.explanation import PortExplanation
 from zoolens.port.training.lockstep_words import difference_words, setting_words
 
@@ -22,6 +23,7 @@ def explanation_lines(found: PortExplanation) -> list[str]:
     lines = [f"A is {found.names[0]}, B is {found.names[1]}.", *noise.lines(found.pair), ""]
     lines += ["What A and B do differently and both can be given:"] if found.players else []
     lines += [f"  {difference_words(one)}" for one in found.players]
+    lines.append("What cannot differ: both sides replay the same batches in the same order.")
     if found.fixed:
         lines.append("What differs and could not be switched counts as part of all the rest:")
         lines += [f"  {difference_words(one)}. {why}" for one, why in found.fixed]
@@ -29,7 +31,8 @@ def explanation_lines(found: PortExplanation) -> list[str]:
         lines.append("Differences of the networks themselves, which count there, too:")
         lines += [f"  {text}" for text in found.structure]
     lines += ["", *_shared_out(found), ""]
-    return [*lines, f"{found.trained} trainings of {found.steps:,} steps each."]
+    kept = f", and {found.kept} kept from before" if found.kept else ""
+    return [*lines, f"{plural(found.trained, 'training')} of {found.steps:,} steps each{kept}."]
 
 
 def _shared_out(found: PortExplanation) -> list[str]:
@@ -53,6 +56,8 @@ def _called(name: str) -> str:
 
 def explanation_data(found: PortExplanation) -> dict[str, Any]:
     data = asdict(found)
+    data["players"] = [one.as_data() for one in found.players]
+    data["fixed"] = [[one.as_data(), why] for one, why in found.fixed]
     if found.explained is not None:
         cells = found.explained.cells
         data["explained"]["cells"] = [{"at_b": list(names), "accuracies": values} for names, values in cells.items()]

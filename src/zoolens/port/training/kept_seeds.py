@@ -33,7 +33,9 @@ from zoolens.store.store import Store
 PROTOCOL: Final = 2  # raise it when a step, or how its outcome is judged, changes what a kept figure means
 
 
-class _KeptRun(BaseModel):
+class KeptRun(BaseModel):
+    """One side's training as a trial's details have it."""
+
     model_config = ConfigDict(extra="forbid")
 
     first_loss: float
@@ -51,7 +53,7 @@ class _Kept(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     start: str
-    runs: tuple[_KeptRun, _KeptRun]
+    runs: tuple[KeptRun, KeptRun]
     held_out_losses: tuple[float, float] | None = None
     churn: float | None = None
 
@@ -73,25 +75,12 @@ class KeptSeeds:
     ) -> KeptSeeds | None:
         """None: a side is no function of a file or a module, so that nobody can say what it was. `how`: what else
         decides about the training."""
-        sides = as_trainable(pair.a), as_trainable(pair.b)
-        codes = [side.code() for side in sides]
-        if None in codes:
-            return None
-        settings = {
-            "protocol": PROTOCOL,
-            "sides": [_side(side, str(code)) for side, code in zip(sides, codes, strict=True)],
-            "inputs": [[given.kind, *given.shape] for given in pair.inputs],
-            "data": source.fingerprint,
-            "epochs": length.epochs,
-            "most_steps": length.most_steps,
-            "machine": this_machine(),
-            **how,
-        }
-        return cls(store, pair, source, settings)
+        settings = decided_by(pair, source, length, how)
+        return None if settings is None else cls(store, pair, source, settings)
 
     def digest_of(self, *sides: Mapping[str, Array]) -> str:
         """Of all tensors of the sides at the start."""
-        return _digest(*sides)
+        return digest(*sides)
 
     def read(self, seed: int, start: str) -> SeedPair | None:
         """The seed, if it was trained from the same weights; `start`: their digest."""
@@ -109,7 +98,7 @@ class KeptSeeds:
 
     def write(self, found: SeedPair, start: str) -> None:
         """As a trial with both sides, their figures and their answers."""
-        sides = tuple(_trial_side(label, run) for label, run in zip(self._labels, found.runs, strict=True))
+        sides = tuple(trial_side(label, run) for label, run in zip(self._labels, found.runs, strict=True))
         told = [{name: value for name, value in vars(run).items() if name != "answers"} for run in found.runs]
         kept = {"start": start, "runs": told, "held_out_losses": found.held_out_losses, "churn": found.churn}
         churn = {} if found.churn is None else {(self._labels[0], self._labels[1]): found.churn}
@@ -120,13 +109,8 @@ class KeptSeeds:
             churn,
             details={"architecture": "your own", "port": kept},
         )
-        dataset = DatasetRecord(
-            fingerprint(["port", self._source.fingerprint]),
-            _without_folders(self._source.name),
-            self._source.held_out_samples,
-            {"train": self._source.samples, "test": self._source.held_out_samples, "classes": self._source.classes},
-        )
-        file_study(self._store, self.study, self._labels, {"port": _plain(self._settings)})
+        dataset = dataset_of(self._source)
+        file_study(self._store, self.study, self._labels, {"port": without_machine(self._settings)})
         file_trial(
             self._store,
             self.study,
@@ -134,11 +118,29 @@ class KeptSeeds:
             recipe_of={label: (None, Semantics()) for label in self._labels},
             dataset=dataset,
             versions={label: side.facts.versions for label, side in zip(self._labels, self._sides, strict=True)},
-            predictions=_classes(self._labels, found.runs),
+            predictions=classes_of(self._labels, found.runs),
         )
 
 
-def _digest(*sides: Mapping[str, Array]) -> str:
+def decided_by(pair: OpenPair, source: BatchSource, length: Length, how: Mapping[str, Any]) -> dict[str, Any] | None:
+    """All that decides about a training beside the seed and the weights, with `how`; None where nobody can say."""
+    sides = as_trainable(pair.a), as_trainable(pair.b)
+    codes = [side.code() for side in sides]
+    if None in codes:
+        return None
+    return {
+        "protocol": PROTOCOL,
+        "sides": [_side(side, str(code)) for side, code in zip(sides, codes, strict=True)],
+        "inputs": [[given.kind, *given.shape] for given in pair.inputs],
+        "data": source.fingerprint,
+        "epochs": length.epochs,
+        "most_steps": length.most_steps,
+        "machine": this_machine(),
+        **how,
+    }
+
+
+def digest(*sides: Mapping[str, Array]) -> str:
     digest = hashlib.sha256()
     for tensors in sides:
         for name, array in sorted(tensors.items()):
@@ -165,7 +167,16 @@ def _without_folders(name: str) -> str:
     return " and ".join(PurePath(part).name if ".py:" in part else part for part in name.split(" and "))
 
 
-def _trial_side(label: str, run: SingleRun) -> Side:
+def dataset_of(source: BatchSource) -> DatasetRecord:
+    """As the store records what a trial was trained and tested on."""
+    sizes = {"train": source.samples, "test": source.held_out_samples, "classes": source.classes}
+    return DatasetRecord(
+        fingerprint(["port", source.fingerprint]), _without_folders(source.name), source.held_out_samples, sizes
+    )
+
+
+def trial_side(label: str, run: SingleRun) -> Side:
+    """A run as a side of a trial."""
     lost = run.not_finite is not None
     return Side(
         label,
@@ -179,7 +190,8 @@ def _trial_side(label: str, run: SingleRun) -> Side:
     )
 
 
-def _classes(labels: Sequence[str], runs: Sequence[SingleRun]) -> dict[str, Array]:
+def classes_of(labels: Sequence[str], runs: Sequence[SingleRun]) -> dict[str, Array]:
+    """The classes that each run names for the held-out samples."""
     return {
         label: run.answers.argmax(-1).astype(np.int32)
         for label, run in zip(labels, runs, strict=True)
@@ -187,5 +199,6 @@ def _classes(labels: Sequence[str], runs: Sequence[SingleRun]) -> dict[str, Arra
     }
 
 
-def _plain(settings: Mapping[str, Any]) -> dict[str, Any]:
+def without_machine(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What a study says of how it was trained."""
     return {name: value for name, value in settings.items() if name != "machine"}

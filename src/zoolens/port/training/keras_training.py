@@ -17,6 +17,7 @@ from zoolens.port.training.capture_keras import captured
 from zoolens.port.training.keras_steps import steps_of
 from zoolens.port.training.objects import TrainingObjects
 from zoolens.port.training.seeding import seed_generators
+from zoolens.port.training.settings import rounded
 from zoolens.port.training.settings_keras import loss_name, settings
 from zoolens.port.training.switches_keras import SWITCHES
 
@@ -122,6 +123,13 @@ class KerasTraining(TrainableNetwork):
 
     def end_epoch(self) -> None:
         """Schedules of Keras count steps."""
+
+    def rates(self, epochs: Sequence[int]) -> tuple[float, ...] | None:
+        optimizer = getattr(self.optimizer, "inner_optimizer", self.optimizer)
+        schedule, count = optimizer._learning_rate, sum(epochs)
+        if not isinstance(schedule, self.keras.optimizers.schedules.LearningRateSchedule):
+            return (rounded(float(optimizer.learning_rate)),) * count if not callable(schedule) else None
+        return tuple(rounded(float(schedule(step))) for step in range(count))
 
     def captured_step(self, batch: Batch) -> Capture:
         inputs, target = self.live.turned(batch.inputs), self._target(batch.targets)

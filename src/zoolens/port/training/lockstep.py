@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any, Final
 
 from zoolens.crosstrain.training.lockstep.floors import MORE_RUNS, RUNS
@@ -19,8 +20,10 @@ from zoolens.port.parameter_map import ParameterMap
 from zoolens.port.sides import TIMEOUT, Device
 from zoolens.port.training.base import NotSwitchable, Setting
 from zoolens.port.training.batch import Batch
-from zoolens.port.training.causes import Cause, Difference, Switched, differences, find_cause
-from zoolens.port.training.departures import SEED, Captures, Compared, Departure, PairedSteps
+from zoolens.port.training.causes import Cause, Switched, find_cause
+from zoolens.port.training.compared_settings import compared_settings
+from zoolens.port.training.departures import Captures, Compared, Departure, PairedSteps
+from zoolens.port.training.differences import Difference
 from zoolens.port.training.sides import TrainableSide, as_trainable, open_trainable_side
 
 STEPS: Final = (1, 2, 10)
@@ -85,7 +88,7 @@ def lockstep_of(pair: OpenPair, batches: Sequence[Batch], *, steps: Sequence[int
     wanted = _checked(steps, batches, pair.map)
     a, b = as_trainable(pair.a), as_trainable(pair.b)
     start, before = a.tensors(), b.tensors()
-    known = differences(*_settings((a, b), wanted[-1], batches))
+    known = compared_settings(pair, _epochs(batches[: wanted[-1]]))
     quiet = [(side, rates) for side in (a, b) if any(rates := _rates_of_dropout(side))]
     for side, rates in quiet:
         _turn_off(side, rates)
@@ -129,24 +132,11 @@ def _checked(steps: Sequence[int], batches: Sequence[Batch], map_: ParameterMap)
     return wanted
 
 
-def _settings(
-    sides: tuple[TrainableSide, TrainableSide], count: int, batches: Sequence[Batch]
-) -> list[dict[str, Setting]]:
-    """Of both sides, with the learning rates of the first steps where one of them has a schedule."""
-    found = [side.settings() for side in sides]
-    if all(settings.get("schedule.name", "none") == "none" for settings in found):
-        return found
-    for side, settings in zip(sides, found, strict=True):
-        weights = side.tensors()
-        side.begin(SEED, fresh=False)
-        rates: list[Any] = []
-        for batch in batches[:count]:
-            rates.append(side.settings().get("optimizer.learning_rate"))
-            side.captured_step(batch, keep=False)
-        side.begin(SEED, fresh=False)
-        side.assign(weights)
-        settings["schedule.rates"] = None if None in rates else tuple(rates)
-    return found
+def _epochs(batches: Sequence[Batch]) -> list[int]:
+    """How many of the batches each epoch has."""
+    ends = [number for number, batch in enumerate(batches, 1) if batch.ends_epoch]
+    bounds = [0, *ends, *([len(batches)] if not ends or ends[-1] < len(batches) else [])]
+    return [end - start for start, end in pairwise(bounds)]
 
 
 def _followed(

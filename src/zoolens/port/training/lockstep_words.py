@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import takewhile
 from math import inf
 from typing import Any, Final
 
 from zoolens.graph.diff.phrases import plural
 from zoolens.port.training.base import SETTINGS, Setting
-from zoolens.port.training.causes import Cause, Difference
+from zoolens.port.training.causes import Cause
 from zoolens.port.training.departures import Departure
+from zoolens.port.training.differences import RATES, Difference, same_setting
 from zoolens.port.training.lockstep import MARGIN, Lockstep
 
 _KINDS: Final = {
@@ -60,6 +62,7 @@ _NAMES: Final = {
     "clip.norm": "the clipping of all gradients together",
     "clip.tensor_norm": "the clipping of each tensor's gradient",
     "clip.value": "the clipping of a gradient's values",
+    "padding": "the padding of windows",
     "norm.kept": "the share of the old statistics that a norm keeps",
     "norm.epsilon": "the norms' epsilon",
     "norm.divisor": "what the norms' running variance divides by",
@@ -174,7 +177,12 @@ def _ratio(departure: Departure) -> list[str]:
 
 
 def difference_words(one: Difference) -> str:
-    """A setting that differs, in words."""
+    """A setting that differs, in words; of rates those from the first on that differs."""
+    if one.name == RATES and isinstance(one.a, tuple) and isinstance(one.b, tuple):
+        same = takewhile(lambda both: same_setting(*both), zip(one.a, one.b, strict=False))
+        first = sum(1 for _ in same)
+        rates = _value(one.a[first:]), _value(one.b[first:])
+        return f"the learning rate from step {first + 1} on is {rates[0]} in A and {rates[1]} in B"
     return f"{setting_words(one.name)} is {_value(one.a)} in A and {_value(one.b)} in B"
 
 
@@ -197,7 +205,9 @@ def _more(names: Sequence[str]) -> str:
 
 def lockstep_data(found: Lockstep) -> dict[str, Any]:
     """For JSON, which has no infinite numbers: they are None."""
-    data: dict[str, Any] = _finite({**asdict(found), "agree": found.agree})
+    causes = [{**asdict(cause), "differences": [one.as_data() for one in cause.differences]} for cause in found.causes]
+    unseen = [one.as_data() for one in found.unseen]
+    data: dict[str, Any] = _finite({**asdict(found), "causes": causes, "unseen": unseen, "agree": found.agree})
     return data
 
 

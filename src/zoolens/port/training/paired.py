@@ -17,8 +17,8 @@ from zoolens.port.check import OpenPair, opened
 from zoolens.port.frameworks.base import Array
 from zoolens.port.sides import TIMEOUT, Device, InputShape, WorkerSide
 from zoolens.port.training.answer_kinds import as_taken_by
-from zoolens.port.training.causes import Difference, differences
 from zoolens.port.training.data_opening import BATCH, DataChoice, opened_data
+from zoolens.port.training.differences import Difference, differences
 from zoolens.port.training.paired_notes import notes_of
 from zoolens.port.training.recorder import LIMIT
 from zoolens.port.training.seed_pairs import SeedPair, is_one_training

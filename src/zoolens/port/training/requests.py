@@ -37,6 +37,7 @@ class TrainingRequests:
             "train_held_out": self._held_out,
             "train_loss": self._loss,
             "train_settings": lambda _: {"settings": self._open().network.settings()},
+            "train_rates": lambda request: {"rates": self._open().network.rates(list(map(int, request["epochs"])))},
             "train_switch": self._switch,
         }
 

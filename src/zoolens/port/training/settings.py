@@ -18,7 +18,7 @@ def optimizer_settings(rule: OptimizerRule) -> dict[str, Setting]:
     found: dict[str, Setting] = {"optimizer.rule": rule.name}
     for name, value in rule.constants.items():
         if f"optimizer.{name}" in SETTINGS and value is not None and name not in _UNUSUAL:
-            found[f"optimizer.{name}"] = _rounded(value)
+            found[f"optimizer.{name}"] = rounded(value)
     found["optimizer.accumulation"] = rule.constants.get("gradient_accumulation_steps") or 1
     found["optimizer.weight_decay"] = rule.constants.get("weight_decay") or 0.0
     if rule.known:
@@ -28,7 +28,7 @@ def optimizer_settings(rule: OptimizerRule) -> dict[str, Setting]:
             found["optimizer.epsilon_place"] = place
     else:
         found |= {"optimizer.decay_kind": None, "optimizer.epsilon_place": None}
-    found |= {f"optimizer.{name}": _rounded(rule.constants[name]) for name in _UNUSUAL if rule.constants.get(name)}
+    found |= {f"optimizer.{name}": rounded(rule.constants[name]) for name in _UNUSUAL if rule.constants.get(name)}
     return found
 
 
@@ -38,7 +38,7 @@ def varied_words(values: Mapping[str, Sequence[tuple[Any, int]]]) -> str:
     for name, given in sorted(values.items()):
         counts: Counter[Any] = Counter()
         for value, numbers in given:
-            counts[_rounded(value)] += numbers
+            counts[rounded(value)] += numbers
         if len(counts) > 1:
             each = (f"{value} for {count:,} numbers" for value, count in sorted(counts.items(), key=str, reverse=True))
             words.append(f"{name.replace('_', ' ')} {', '.join(each)}")
@@ -50,7 +50,7 @@ def constants_words(constants: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} {value:g}" for name, value in sorted(constants.items()))
 
 
-def _rounded(value: Any) -> Any:
+def rounded(value: Any) -> Any:
     """Keras keeps its learning rate in float32, which has seven digits."""
     return float(f"{value:.7g}") if isinstance(value, float) else value
 
@@ -70,4 +70,5 @@ def layer_settings(facts: SideFacts) -> dict[str, Setting]:
 
 
 def _together(values: Sequence[Any]) -> Setting:
-    return float(values[0]) if len(set(values)) == 1 else tuple(float(value) for value in values)
+    found = tuple(value if isinstance(value, str) else float(value) for value in values)
+    return found[0] if len(set(found)) == 1 else found

@@ -32,6 +32,7 @@ def settings(training: KerasTraining) -> dict[str, Setting]:
         **_loss(training.keras, training.model.loss),
         **_loss_scale(training.model),
         "regularisation": _regularisation(training.model),
+        "regularisation.penalties": _penalties(training),
         "clip.norm": _size(optimizer.global_clipnorm),
         "clip.tensor_norm": _size(optimizer.clipnorm),
         "clip.value": _size(optimizer.clipvalue),
@@ -120,6 +121,21 @@ def _regularisation(model: Any) -> str:
     active = sum(getattr(layer, "activity_regularizer", None) is not None for layer in model._flatten_layers())
     words += [f"of the answers of {active} layers"] if active else []
     return ", ".join(words) or "none"
+
+
+def _penalties(training: KerasTraining) -> Setting:
+    """Of tensors whose regularisers are Keras' own L1 and L2; None where a layer has something else."""
+    kinds = tuple(getattr(training.keras.regularizers, name) for name in ("L1", "L2", "L1L2"))
+    if any(getattr(layer, "activity_regularizer", None) is not None for layer in training.model._flatten_layers()):
+        return None
+    found = []
+    for name, variable in training.live.named().items():
+        regulariser = getattr(variable, "regularizer", None) if variable.trainable else None
+        if regulariser is not None and type(regulariser) not in kinds:
+            return None
+        if regulariser is not None:
+            found.append((name, *(float(getattr(regulariser, size, 0.0)) for size in ("l1", "l2"))))
+    return tuple(found)
 
 
 def _size(value: Any) -> Setting:

@@ -33,6 +33,7 @@ def settings(training: TorchTraining) -> dict[str, Setting]:
         **({} if scheduler is None else {"schedule.unit": given.scheduler_unit}),
         **_loss(given.loss),
         "regularisation": "none" if given.regularisation is None else _name(given.regularisation),
+        "regularisation.penalties": () if given.regularisation is None else None,
         "clip.norm": given.clip_norm if given.clip_norm is not None else "none",
         "clip.tensor_norm": "none",
         "clip.value": given.clip_value if given.clip_value is not None else "none",

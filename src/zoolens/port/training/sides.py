@@ -60,6 +60,11 @@ class TrainableSide(Side):
         """What decides about training, by the names of `base.SETTINGS`."""
 
     @abstractmethod
+    def rates(self, epochs: Sequence[int]) -> tuple[float, ...] | None:
+        """The learning rate of every step of a training whose epochs have so many steps; None: it cannot be known.
+        Nothing is trained, and the side is as at the beginning of a training afterwards."""
+
+    @abstractmethod
     def switch(self, name: str, value: Setting) -> None:
         """Change one setting of the live objects; NotSwitchable says why it cannot be done."""
 
@@ -109,6 +114,9 @@ class LiveTrainableSide(LiveSide, TrainableSide):
     def settings(self) -> dict[str, Setting]:
         return self.network.settings()
 
+    def rates(self, epochs: Sequence[int]) -> tuple[float, ...] | None:
+        return self.network.rates(epochs)
+
     def switch(self, name: str, value: Setting) -> None:
         self.network.switch(name, value)
 
@@ -143,6 +151,10 @@ class WorkerTrainableSide(WorkerSide, TrainableSide):
     def settings(self) -> dict[str, Setting]:
         answer: Mapping[str, Any] = self._ask({"do": "train_settings"}, "reading its settings")["settings"]
         return {name: tuple(value) if isinstance(value, list) else value for name, value in answer.items()}
+
+    def rates(self, epochs: Sequence[int]) -> tuple[float, ...] | None:
+        rates = self._ask({"do": "train_rates", "epochs": list(epochs)}, "reading its schedule")["rates"]
+        return None if rates is None else tuple(float(rate) for rate in rates)
 
     def switch(self, name: str, value: Setting) -> None:
         answer = self._ask({"do": "train_switch", "name": name, "value": value}, f"switching {name}")

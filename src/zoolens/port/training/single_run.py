@@ -12,7 +12,7 @@ import numpy as np
 
 from zoolens.errors import Circumstance
 from zoolens.port.frameworks.base import Array
-from zoolens.port.training.base import Losses, Setting
+from zoolens.port.training.base import Losses
 from zoolens.port.training.sides import TrainableSide
 from zoolens.port.training.sources import BatchSource
 
@@ -64,19 +64,16 @@ def train_once(
     *,
     fresh: bool = True,
     weights: Mapping[str, Array] | None = None,
-    switches: Mapping[str, Setting] | None = None,
     report: Report | None = None,
     stop: Event | None = None,
 ) -> SingleRun:
     """Train one side and ask it about the held-out samples. `fresh`: begin anew (`TrainableSide.begin`); otherwise
-    whoever calls has begun. `weights` are assigned first, then `switches` are made. `stop`: set by another thread, it
-    ends the training with a Circumstance."""
+    whoever calls has begun. `weights` are assigned first. `stop`: set by another thread, it ends the training with a
+    Circumstance."""
     if fresh:
         side.begin(seed)
     if weights is not None:
         side.assign(weights)
-    for name, value in (switches or {}).items():
-        side.switch(name, value)
     began = time.perf_counter()
     epochs: list[Losses] = []
     left = length.steps(source, seed)

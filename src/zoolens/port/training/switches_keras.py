@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from zoolens.crosstrain.training.live.optimizer_rules import keras_rule
 from zoolens.crosstrain.training.trainers.keras_rules import adagrad_outside, adam_outside, rmsprop
 from zoolens.crosstrain.training.trainers.keras_schedule import rate_table
 from zoolens.port.training.base import NotSwitchable, Switch
 from zoolens.port.training.keras_losses import switched_loss
+from zoolens.port.training.paddings_keras import switch_padding
 
 if TYPE_CHECKING:
     from zoolens.port.training.keras_training import KerasTraining
@@ -23,6 +25,9 @@ _CONFIGURED: Final = {
     "beta2": "beta_2", "epsilon": "epsilon", "amsgrad": "amsgrad", "rho": "rho", "centered": "centered",
     "initial_accumulator": "initial_accumulator_value",
 }  # fmt: skip
+_CLASSES: Final = {
+    "sgd": "SGD", "adam": "Adam", "adamw": "Adam", "rmsprop": "RMSprop", "adagrad": "Adagrad", "lion": "Lion",
+}  # fmt: skip
 _EXCLUDED: Final = ("_exclude_from_weight_decay_pattern", "_exclude_from_weight_decay_variables")
 
 
@@ -31,6 +36,7 @@ class _Wanted:
 
     def __init__(self, optimizer: Any) -> None:
         self.original = optimizer
+        self.rule: str | None = None
         self.config: dict[str, Any] = {}
         self.place: str | None = None
         self.kind: str | None = None
@@ -44,9 +50,10 @@ def _wanted(training: KerasTraining) -> _Wanted:
 
 def _rebuild(training: KerasTraining) -> None:
     wanted = _wanted(training)
-    config = {**wanted.original.get_config(), **wanted.config}
     try:
-        optimizer = _class(wanted).from_config(config)
+        optimizer = _class(wanted).from_config({**_given_config(wanted), **wanted.config})
+    except NotSwitchable:
+        raise
     except Exception as error:
         name = type(wanted.original).__name__
         raise NotSwitchable(f"{name} of Keras cannot be made anew from its configuration: {error}") from error
@@ -67,10 +74,39 @@ def _compile(training: KerasTraining, optimizer: Any, loss: Any) -> None:
     training.objects.optimizer, training.objects.loss = optimizer, loss
 
 
+def _given_config(wanted: _Wanted) -> dict[str, Any]:
+    """The configuration of the user's optimizer; of another rule its own, with all that rules have in common."""
+    given: dict[str, Any] = wanted.original.get_config()
+    if wanted.rule is None:
+        return given
+    own = _kind(wanted)().get_config()
+    constants = set(_CONFIGURED.values()) - {"learning_rate"}
+    return {key: value if key in constants or key == "name" else given.get(key, value) for key, value in own.items()}
+
+
+def _kind(wanted: _Wanted) -> Any:
+    import keras
+
+    return type(wanted.original) if wanted.rule is None else getattr(keras.optimizers, _CLASSES[wanted.rule])
+
+
+def _rule(training: KerasTraining, value: Any) -> None:
+    """Another optimizer in the place of the user's, with the constants that Keras gives it; its learning rate, weight
+    decay, clipping and accumulation stay."""
+    wanted = _wanted(training)
+    if value not in _CLASSES and value != keras_rule(wanted.original).name:
+        raise NotSwitchable(f"Keras has no rule {value} that could take the place of another.")
+    wanted.rule = None if value == keras_rule(wanted.original).name else str(value)
+    wanted.place = None
+    for key in set(_CONFIGURED.values()) - {"learning_rate"}:
+        wanted.config.pop(key, None)
+    _rebuild(training)
+
+
 def _class(wanted: _Wanted) -> Any:
     import keras
 
-    kind = type(wanted.original)
+    kind = _kind(wanted)
     if wanted.place != "outside":
         return kind
     made = {
@@ -102,8 +138,8 @@ def _couple(optimizer: Any) -> None:
 def _constant(name: str) -> Switch:
     def change(training: KerasTraining, value: Any) -> None:
         wanted = _wanted(training)
-        if _CONFIGURED[name] not in wanted.original.get_config():
-            raise NotSwitchable(f"{type(wanted.original).__name__} of Keras has no {name}.")
+        if _CONFIGURED[name] not in _given_config(wanted):
+            raise NotSwitchable(f"{_kind(wanted).__name__} of Keras has no {name}.")
         if name == "learning_rate" and isinstance(wanted.original.get_config()["learning_rate"], Mapping):
             raise NotSwitchable("The learning rate of Keras is a schedule, whose rates can be switched, not its scale.")
         wanted.config[_CONFIGURED[name]] = value
@@ -173,21 +209,26 @@ def _loss(name: str) -> Switch:
 
 
 def _regularisation(training: KerasTraining, value: Any) -> None:
-    """Without the layers' regularisers, or with those that they had; others cannot be known."""
+    """Without the layers' regularisers, with those that they had, or with penalties of tensors that the other side
+    has."""
     kept: list[tuple[Any, str, Any]] = training.__dict__.setdefault("kept_regularisers", [])
-    if value != "none" and not kept:
+    rows = value if isinstance(value, tuple) else ()
+    if value != "none" and not rows and not kept:
         raise NotSwitchable("The regularisation of the other side is no object that a Keras layer could be given.")
-    if value != "none":
-        for owner, attribute, regulariser in kept:
-            setattr(owner, attribute, regulariser)
-        kept.clear()
+    for owner, attribute, regulariser in kept:
+        setattr(owner, attribute, regulariser)
+    kept.clear()
+    if value != "none" and not rows:
         return
     owners: list[tuple[Any, str]] = [(variable, "regularizer") for variable in training.model.trainable_variables]
     owners += [(layer, "activity_regularizer") for layer in training.model._flatten_layers()]
     for owner, attribute in [*owners, (training.objects, "regularisation")]:
-        if getattr(owner, attribute, None) is not None:
-            kept.append((owner, attribute, getattr(owner, attribute)))
+        kept.append((owner, attribute, getattr(owner, attribute, None)))
+        if kept[-1][2] is not None:
             setattr(owner, attribute, None)
+    named = training.live.named()
+    for name, l1, l2 in rows:
+        named[name].regularizer = training.keras.regularizers.L1L2(l1, l2)
 
 
 def _precision(training: KerasTraining, value: Any) -> None:
@@ -208,7 +249,7 @@ def _norms(training: KerasTraining) -> list[Any]:
     return [layer for layer in training.model._flatten_layers() if isinstance(layer, kind)]
 
 
-def _spread(values: Any, layers: Sequence[Any]) -> list[float]:
+def _spread(values: Any, layers: Sequence[Any]) -> list[Any]:
     given = list(values) if isinstance(values, tuple) else [values] * len(layers)
     if len(given) != len(layers):
         raise NotSwitchable(f"There are {len(layers)} such layers, and values for {len(given)}.")
@@ -220,7 +261,10 @@ def _of_norms(attribute: str) -> Switch:
         if isinstance(value, str):
             raise NotSwitchable(f"A batch norm of Keras cannot keep {value}.")
         layers = _norms(training)
-        for layer, wanted in zip(layers, _spread(value, layers), strict=True):
+        given = _spread(value, layers)
+        if any(isinstance(wanted, str) for wanted in given):
+            raise NotSwitchable("A batch norm of Keras has a momentum, and cannot keep the mean of all batches.")
+        for layer, wanted in zip(layers, given, strict=True):
             setattr(layer, attribute, wanted)
 
     return change
@@ -274,6 +318,7 @@ def _dropout(training: KerasTraining, value: Any) -> None:
 
 SWITCHES: Final[Mapping[str, Switch]] = {
     **{f"optimizer.{name}": _constant(name) for name in _CONFIGURED},
+    "optimizer.rule": _rule,
     "optimizer.weight_decay": _weight_decay,
     "optimizer.decay_kind": _decay_kind,
     "optimizer.epsilon_place": _epsilon_place,
@@ -286,6 +331,7 @@ SWITCHES: Final[Mapping[str, Switch]] = {
     "clip.norm": _clip("global_clipnorm"),
     "clip.tensor_norm": _clip("clipnorm"),
     "clip.value": _clip("clipvalue"),
+    "padding": switch_padding,
     "precision": _precision,
     "norm.kept": _of_norms("momentum"),
     "norm.epsilon": _of_norms("epsilon"),

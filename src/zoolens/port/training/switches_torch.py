@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from zoolens.crosstrain.training.diff.facts import CUMULATIVE
 from zoolens.port.training.base import NotSwitchable, Switch
+from zoolens.port.training.paddings_torch import switch_padding
+from zoolens.port.training.root_rules_torch import place_epsilon
+from zoolens.port.training.rules_torch import with_rule
 
 if TYPE_CHECKING:
     from zoolens.port.training.torch_training import TorchTraining
@@ -112,8 +115,14 @@ def _decay_after(optimizer: Any) -> None:
 
 def _epsilon_place(training: TorchTraining, value: Any) -> None:
     """Adam with epsilon inside is Adam outside with an epsilon that is divided by √(1−β₂ᵗ) at each step."""
-    if type(training.objects.optimizer).__name__ not in _ADAMS or value not in ("inside", "outside"):
-        raise NotSwitchable("Torch has its epsilon beside the root; only its Adam can be given another place.")
+    optimizer = training.objects.optimizer
+    if "eps" not in optimizer.param_groups[0]:
+        raise NotSwitchable(f"{type(optimizer).__name__} of torch has no epsilon that could stand elsewhere.")
+    if type(optimizer).__name__ not in _ADAMS:
+        place_epsilon(optimizer, value)
+        return
+    if value not in ("inside", "outside"):
+        raise NotSwitchable(f"Adam of torch cannot have its epsilon {value} the root.")
     _unhook(training, "epsilon")
     if value == "inside":
         _hook(training, "epsilon", _epsilon_before, _epsilon_after)
@@ -156,10 +165,46 @@ def _hook(training: TorchTraining, key: str, before: Callable[[Any], None], afte
         optimizer.register_step_post_hook(lambda given, _args, _named: after(given)),
     )
     _kept(training)[key] = lambda: [handle.remove() for handle in handles]
+    _on_optimizer(training)[key] = before, after
+
+
+def _on_optimizer(training: TorchTraining) -> dict[str, tuple[Callable[[Any], None], Callable[[Any], None]]]:
+    """What stands on the optimizer's steps, and must stand on those of one that takes its place."""
+    kept: dict[str, Any] = training.__dict__.setdefault("step_hooks", {})
+    return kept
+
+
+def _rule(training: TorchTraining, value: Any) -> None:
+    """Another optimizer in the place of the user's. What a switch has put on its steps goes on, but for the place of
+    epsilon, which belongs to the rule; a weight decay keeps its kind."""
+    hooks = dict(_on_optimizer(training))
+    apart = "decay" in hooks or bool(training.objects.optimizer.param_groups[0].get("decoupled_weight_decay"))
+    made = with_rule(training, value)
+    for key in hooks:
+        _unhook(training, key)
+    training.objects.optimizer = made
+    for key in hooks.keys() - {"epsilon", "decay"}:
+        _hook(training, key, *hooks[key])
+    _decay_kind(training, "decoupled" if apart else "coupled")
+
+
+def _accumulation(training: TorchTraining, value: int) -> None:
+    training.accumulation = int(value)
+
+
+def _initial_accumulator(training: TorchTraining, value: float) -> None:
+    optimizer = training.objects.optimizer
+    if "initial_accumulator_value" not in optimizer.defaults:
+        raise NotSwitchable(f"{type(optimizer).__name__} of torch has no accumulator that could begin otherwise.")
+    optimizer.defaults["initial_accumulator_value"] = value
+    for group in optimizer.param_groups:
+        group["initial_accumulator_value"] = value
+    optimizer.state.clear()
 
 
 def _unhook(training: TorchTraining, key: str) -> None:
     undo = _kept(training).pop(key, None)
+    _on_optimizer(training).pop(key, None)
     if undo is not None:
         undo()
 
@@ -213,10 +258,26 @@ class _OfProbabilities:
 
 
 def _regularisation(training: TorchTraining, value: Any) -> None:
+    """Without it, with the user's own, or with penalties of tensors that the other side has."""
     kept: list[Any] = training.__dict__.setdefault("kept_regularisation", [training.objects.regularisation])
+    if isinstance(value, tuple):
+        training.objects.regularisation = _penalising(training, value)
+        return
     if value != "none" and kept[0] is None:
         raise NotSwitchable("The regularisation is the user's own function, which the torch side does not have.")
     training.objects.regularisation = None if value == "none" else kept[0]
+
+
+def _penalising(training: TorchTraining, rows: Sequence[Any]) -> Callable[[Any], Any]:
+    import torch
+
+    tensors = training.live.named()
+
+    def penalties(_module: Any) -> Any:
+        parts = [l1 * tensors[name].abs().sum() + l2 * tensors[name].square().sum() for name, l1, l2 in rows]
+        return torch.stack(parts).sum()
+
+    return penalties
 
 
 def _precision(training: TorchTraining, value: Any) -> None:
@@ -236,7 +297,7 @@ def _norms(training: TorchTraining) -> list[Any]:
     return [layer for layer in training.module.modules() if isinstance(layer, torch.nn.modules.batchnorm._BatchNorm)]
 
 
-def _spread(values: Any, layers: Sequence[Any]) -> list[float]:
+def _spread(values: Any, layers: Sequence[Any]) -> list[Any]:
     """One value for each layer."""
     given = list(values) if isinstance(values, tuple) else [values] * len(layers)
     if len(given) != len(layers):
@@ -301,10 +362,13 @@ def _dropout(training: TorchTraining, value: Any) -> None:
 
 SWITCHES: Final[Mapping[str, Switch]] = {
     **{f"optimizer.{name}": _constant(name) for name in _GROUPS},
+    "optimizer.rule": _rule,
+    "optimizer.initial_accumulator": _initial_accumulator,
     "optimizer.beta1": _beta(0),
     "optimizer.beta2": _beta(1),
     "optimizer.learning_rate": _learning_rate,
     "optimizer.decay_kind": _decay_kind,
+    "optimizer.accumulation": _accumulation,
     "optimizer.epsilon_place": _epsilon_place,
     "schedule.rates": _rates,
     "schedule.unit": _schedule_unit,
@@ -315,6 +379,7 @@ SWITCHES: Final[Mapping[str, Switch]] = {
     "clip.norm": _clip("clip_norm"),
     "clip.value": _clip("clip_value"),
     "clip.tensor_norm": _tensor_norm,
+    "padding": switch_padding,
     "precision": _precision,
     "norm.kept": _norm_kept,
     "norm.epsilon": _norm_epsilon,

@@ -76,6 +76,47 @@ def test_objects_of_the_user_have_their_weights_and_settings_again():
     assert all(torch.equal(b[0].state_dict()[name], tensor) for name, tensor in before.items())
 
 
+def strided(before, rule=None, **conv):
+    """A convolution with a stride, and what stands before it; `rule`: of the optimizer."""
+
+    def made():
+        net = nn.Sequential(
+            *before, nn.Conv2d(2, 3, 3, stride=2, **conv), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(3, 3)
+        )
+        return net, (rule or torch.optim.SGD)(net.parameters(), lr=0.01), nn.CrossEntropyLoss()
+
+    return made
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [
+        (([], {"padding": 1}), ([nn.ZeroPad2d((0, 1, 0, 1))], {})),
+        (([], {"padding": 1}), ([], {"padding": 1, "padding_mode": "reflect"})),
+        (([], {"padding": 1}), ([nn.ReplicationPad2d(1)], {})),
+    ],
+)
+def test_another_padding_is_proved_wherever_the_code_pads(a, b, turned):
+    pair = (b, a) if turned else (a, b)
+    sides = [strided(before, **conv) for before, conv in pair]
+    found = lockstep(*sides, ["2x4x4"], batches(), steps=(1, 2))
+    assert [(cause.departure.kind, cause.differences[0].name) for cause in found.causes] == [("activation", "padding")]
+    assert found.causes[0].proved
+    assert found.causes[0].then is None
+
+
+def test_another_rule_is_proved_with_its_constants_and_live_objects_have_their_own_again():
+    a, b = strided([], torch.optim.Adam, padding=1), strided([], torch.optim.RMSprop, padding=1)()
+    own = b[1].param_groups[0]["alpha"]
+    found = lockstep(a, b, ["2x4x4"], batches(), steps=(1, 2))
+    assert [one.name for cause in found.causes for one in cause.differences] == ["optimizer.rule"]
+    assert found.causes[0].proved
+    assert "the optimizer is adam (learning rate 0.01, beta1 0.9, " in "\n".join(lockstep_lines(found))
+    assert type(b[1]).__name__ == "RMSprop"
+    assert b[1].param_groups[0]["alpha"] == own
+
+
 def test_more_steps_than_batches_are_refused():
     with pytest.raises(ZoolensError, match="the data have 1 batches"):
         lockstep(side(), side(), ["2x4x4"], batches(1), steps=(1, 2))

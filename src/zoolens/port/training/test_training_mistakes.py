@@ -9,9 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
+from zoolens.port.check import opened
 from zoolens.port.training.batch import Batch
+from zoolens.port.training.explanation_bench import Bench
 from zoolens.port.training.lockstep import lockstep
 from zoolens.port.training.lockstep_words import lockstep_lines
+from zoolens.port.training.sides import open_trainable_side
+from zoolens.port.training.single_run import Length
+from zoolens.port.training.sources import BatchSource
+from zoolens.progress import Silent
 
 torch = pytest.importorskip("torch")
 keras = pytest.importorskip("keras")
@@ -61,6 +67,30 @@ def maps_port(**norm):
         [
             keras.Input((8, 8, 3)), kl.Conv2D(4, 3), kl.BatchNormalization(**norm), kl.ReLU(), kl.Flatten(),
             kl.Dense(CLASSES),
+        ]
+    )  # fmt: skip
+
+
+def strided(pool=None, **conv):
+    """A convolution and a pool that both halve the map; the port pads as Keras does with "same"."""
+    pools = {"max": nn.MaxPool2d, "average": nn.AvgPool2d}
+    return nn.Sequential(
+        nn.Conv2d(3, 4, 3, stride=2, **conv), nn.ReLU(), *([pools[pool](3, 2, padding=1)] if pool else []),
+        nn.Flatten(), nn.LazyLinear(CLASSES),
+    )  # fmt: skip
+
+
+def built(network):
+    network(torch.zeros(1, 3, 8, 8))
+    return network
+
+
+def strided_port(pool=None, before=(), padding="same"):
+    pools = {"max": kl.MaxPooling2D, "average": kl.AveragePooling2D}
+    return keras.Sequential(
+        [
+            keras.Input((8, 8, 3)), *before, kl.Conv2D(4, 3, strides=2, padding=padding), kl.ReLU(),
+            *([pools[pool](3, 2, padding="same")] if pool else []), kl.Flatten(), kl.Dense(CLASSES),
         ]
     )  # fmt: skip
 
@@ -191,7 +221,53 @@ MISTAKES = {
         keras_side(optimizer=lambda: ko.RMSprop(0.01, rho=0.9, epsilon=1e-15)),
         ("optimizer.rho",),
     ),
+    "padding of a stride": Pair(
+        torch_side(lambda: built(strided(padding=1))), keras_side(strided_port), ("padding",), shape="3x8x8"
+    ),
+    "padding of a pool": Pair(
+        torch_side(lambda: built(strided("max", padding=1))),
+        keras_side(lambda: strided_port("max", (kl.ZeroPadding2D(1),), "valid")),
+        ("padding",),
+        shape="3x8x8",
+    ),
+    "padding of an average": Pair(
+        torch_side(lambda: built(strided("average", padding=1))),
+        keras_side(lambda: strided_port("average", (kl.ZeroPadding2D(1),), "valid")),
+        ("padding",),
+        shape="3x8x8",
+    ),
+    "zeros for a reflected edge": Pair(
+        torch_side(lambda: built(strided(padding=1, padding_mode="reflect"))),
+        keras_side(lambda: strided_port(None, (kl.ZeroPadding2D(1),), "valid")),
+        ("padding",),
+        shape="3x8x8",
+    ),
+    "SGD for Adam": Pair(
+        torch_side(optimizer=adam(eps=1e-3)), keras_side(optimizer=lambda: ko.SGD(0.01, 0.9)), ("optimizer.rule",)
+    ),
+    "RMSprop for Adagrad": Pair(
+        torch_side(optimizer=lambda p: torch.optim.Adagrad(p, 0.01)),
+        keras_side(optimizer=lambda: ko.RMSprop(0.01)),
+        ("optimizer.rule",),
+    ),
     "mixed precision": Pair(torch_side(), keras_side(lambda: perceptron_port(dtype="mixed_bfloat16")), ("precision",)),
+    "L2 of another tensor": Pair(
+        keras_side(lambda: perceptron_port(kernel_regularizer="l2")),
+        keras_side(lambda: perceptron_port(bias_regularizer="l2")),
+        ("regularisation",),
+    ),
+    "norm left frozen": Pair(
+        torch_side(lambda: maps(eps=1e-3, momentum=0.01)),
+        keras_side(lambda: maps_port(momentum=0.99, trainable=False)),
+        words="the number of norms that stay as in evaluation is 0 in A and 1 in B",
+        shape="3x8x8",
+    ),
+    "momentum for the mean of all batches": Pair(
+        torch_side(lambda: maps(eps=1e-3, momentum=None)),
+        torch_side(lambda: maps(eps=1e-3)),
+        ("norm.kept",),
+        shape="3x8x8",
+    ),
     "layer left frozen": Pair(
         torch_side(), keras_side(lambda: perceptron_port(trainable=False)), words="Only one side learns 0.weight"
     ),
@@ -237,6 +313,29 @@ FAITHFUL = {
         torch_side(loss=nn.CrossEntropyLoss(reduction="sum"), optimizer=sgd(0.01)),
         keras_side(loss=cross_entropy(reduction="sum"), optimizer=lambda: ko.SGD(0.01)),
     ),
+    "padding of one's own for Keras' same": Pair(
+        torch_side(lambda: built(nn.Sequential(nn.ZeroPad2d((0, 1, 0, 1)), strided()))),
+        keras_side(strided_port),
+        shape="3x8x8",
+    ),
+    "Keras' padding of a pool": Pair(
+        torch_side(lambda: built(strided("max", padding=1))),
+        keras_side(
+            lambda: keras.Sequential(
+                [
+                    keras.Input((8, 8, 3)),
+                    kl.ZeroPadding2D(1),
+                    kl.Conv2D(4, 3, strides=2),
+                    kl.ReLU(),
+                    kl.ZeroPadding2D(1),
+                    kl.MaxPooling2D(3, 2),
+                    kl.Flatten(),
+                    kl.Dense(CLASSES),
+                ]
+            )
+        ),
+        shape="3x8x8",
+    ),
     "norm": Pair(
         torch_side(lambda: maps(eps=1e-3, momentum=0.01)), keras_side(lambda: maps_port(momentum=0.99)), shape="3x8x8"
     ),
@@ -267,3 +366,33 @@ def test_a_faithful_training_is_not_accused(name):
     lines = "\n".join(lockstep_lines(found))
     assert proved(found) <= FRAMEWORKS_OWN, lines
     assert all(cause.proved for cause in found.causes), lines
+
+
+class Steps(BatchSource):
+    """Two epochs of two steps; nothing is trained on them."""
+
+    kind, name, classes, fingerprint = "steps", "steps", CLASSES, "steps"
+    samples, steps, held_out_samples = 2 * BATCH, 2, BATCH
+
+    def batches(self, epoch, seed):
+        raise NotImplementedError
+
+    held_out = description = batches
+
+
+# Mistakes whose settings one of the two cannot be given, and why.
+NOT_GIVEN = {"mixed precision": "is not trained in bfloat16, float32"}
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("name", [name for name, pair in MISTAKES.items() if pair.names])
+def test_both_sides_can_be_given_what_the_other_has(name, turned):
+    pair = MISTAKES[name]
+    sides = (pair.b, pair.a) if turned else (pair.a, pair.b)
+    with opened(*sides, [pair.shape], open_=open_trainable_side) as open_pair:
+        bench = Bench(open_pair, Steps(), Length(2), False, Silent())
+        players, fixed = bench.players(2)
+    if name in NOT_GIVEN:
+        assert any(NOT_GIVEN[name] in why for _, why in fixed), fixed
+    else:
+        assert set(pair.names) <= {one.name for one in players}, fixed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, ClassVar, Final
@@ -42,6 +43,8 @@ class TorchTraining(TrainableNetwork):
         self._in_evaluation: list[Any] | None = None
         if hasattr(objects.loss, "to"):  # it may hold weights of classes
             objects.loss.to(network.device)
+        self.accumulation = 1  # number of steps whose mean gradient makes one update; a switch may change it
+        self._gathered: list[list[Any]] = []
         self._check()
         optimized = {id(parameter) for parameter in self._optimized()}
         # Nobody sets their gradients back, which would grow from step to step, and count where gradients are clipped.
@@ -102,6 +105,7 @@ class TorchTraining(TrainableNetwork):
     def restore(self) -> None:
         optimizer, scheduler = self.objects.optimizer, self.objects.scheduler
         optimizer.state.clear()
+        self._gathered.clear()
         for group, before in zip(optimizer.param_groups, self._optimizer_before, strict=True):
             group.update(copy.deepcopy(before))
         if scheduler is not None and self._scheduler_before is not None:
@@ -218,6 +222,24 @@ class TorchTraining(TrainableNetwork):
         return manager
 
     def _update(self) -> None:
+        if self.accumulation == 1 or self._gather():
+            self._apply()
+        if self.objects.scheduler is not None and self.objects.scheduler_unit == "step":
+            self.objects.scheduler.step()
+
+    def _gather(self) -> bool:
+        """Keep the gradients until there are enough; whether the parameters have their mean now."""
+        learned = self._optimized()
+        self._gathered.append([parameter.grad for parameter in learned])
+        if len(self._gathered) < self.accumulation:
+            return False
+        for parameter, *grads in zip(learned, *self._gathered, strict=True):
+            known = [grad for grad in grads if grad is not None]
+            parameter.grad = sum(known) / self.accumulation if known else None
+        self._gathered.clear()
+        return True
+
+    def _apply(self) -> None:
         import torch
 
         given = self.objects
@@ -226,12 +248,30 @@ class TorchTraining(TrainableNetwork):
         if given.clip_norm is not None:
             torch.nn.utils.clip_grad_norm_(self.module.parameters(), given.clip_norm)
         given.optimizer.step()
-        if given.scheduler is not None and given.scheduler_unit == "step":
-            given.scheduler.step()
 
     def end_epoch(self) -> None:
         if self.objects.scheduler is not None and self.objects.scheduler_unit == "epoch":
             self.objects.scheduler.step()
+
+    def rates(self, epochs: Sequence[int]) -> tuple[float, ...] | None:
+        """By letting the schedule go on without any step. One that changes more than the rate is not known by it."""
+        self.begin(0)
+        others = _constants(self.objects.optimizer)
+        found: list[float] = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch warns of a schedule that goes on before the optimizer
+            for steps in epochs:
+                found += [self._next_rate() for _ in range(steps)]
+                self.end_epoch()
+        known = _constants(self.objects.optimizer) == others
+        self.begin(0)
+        return tuple(found) if known else None
+
+    def _next_rate(self) -> float:
+        rate = float(self.objects.optimizer.param_groups[0]["lr"])
+        if self.objects.scheduler is not None and self.objects.scheduler_unit == "step":
+            self.objects.scheduler.step()
+        return rate
 
     def captured_step(self, batch: Batch) -> Capture:
         activations: dict[str, Any] = {}
@@ -273,6 +313,11 @@ class TorchTraining(TrainableNetwork):
 
 def _state(scheduler: Any) -> dict[str, Any] | None:
     return None if scheduler is None else copy.deepcopy(scheduler.state_dict())
+
+
+def _constants(optimizer: Any) -> list[tuple[Any, Any]]:
+    """What a schedule may change beside the learning rate."""
+    return [(group.get("momentum"), group.get("betas")) for group in optimizer.param_groups]
 
 
 def _name(loss: Any) -> str:

@@ -1,0 +1,46 @@
+"""What differs between two sides that are to be trained for so many steps: settings, schedules, and how layers pad."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from zoolens.port.check import OpenPair
+from zoolens.port.training.base import Setting
+from zoolens.port.training.differences import RATES, Difference, differences
+from zoolens.port.training.paddings import padding_difference
+from zoolens.port.training.penalties import with_penalties
+from zoolens.port.training.sides import TrainableSide, as_trainable
+from zoolens.port.training.single_run import Length
+from zoolens.port.training.sources import BatchSource
+
+
+def compared_settings(pair: OpenPair, lengths: Sequence[int] | None) -> tuple[Difference, ...]:
+    """All that differs and has a name. `lengths`: steps of each epoch, for the learning rates of all steps where one of
+    the sides has a schedule; None: they are not the same for every seed, so that such rates cannot be known."""
+    sides = as_trainable(pair.a), as_trainable(pair.b)
+    found = [side.settings() for side in sides]
+    if any(settings.get("schedule.name", "none") != "none" for settings in found):
+        for side, settings in zip(sides, found, strict=True):
+            settings[RATES] = _rates(side, lengths)
+    known = with_penalties(differences(found[0], found[1]), found[0], found[1], pair.map)
+    padding = padding_difference(pair.diff)
+    return (*known, *((padding,) if padding is not None else ()))
+
+
+def _rates(side: TrainableSide, lengths: Sequence[int] | None) -> Setting:
+    return side.rates(lengths) if lengths is not None else None
+
+
+def epoch_lengths(source: BatchSource, length: Length, seeds: Sequence[int]) -> list[int] | None:
+    """The steps of each epoch, where they are the same for all seeds."""
+    found = {tuple(_lengths(source, length, seed)) for seed in seeds}
+    return list(found.pop()) if len(found) == 1 else None
+
+
+def _lengths(source: BatchSource, length: Length, seed: int) -> list[int]:
+    left, found = length.steps(source, seed), []
+    for epoch in range(1, length.epochs + 1):
+        steps = min(left, source.epoch_steps(epoch, seed))
+        found.append(steps)
+        left -= steps
+    return [steps for steps in found if steps]

@@ -1,0 +1,151 @@
+"""What two sides' live objects have differently, and what must be switched so that one side has it as the other.
+
+Most settings are one value that a side is given. Some are more: an optimizer's rule comes with its constants, and a
+padding belongs to layers that have other names on each side.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import isclose
+from typing import Any, Final
+
+from zoolens.port.training.base import Setting
+
+RULE: Final = "optimizer.rule"
+RATE: Final = "optimizer.learning_rate"
+RATES: Final = "schedule.rates"
+# Constants that mean something only together with their rule.
+_OF_RULE: Final = tuple(
+    f"optimizer.{name}"
+    for name in (
+        "momentum", "dampening", "nesterov", "beta1", "beta2", "epsilon", "epsilon_place", "amsgrad", "rho", "centered",
+        "initial_accumulator",
+    )
+)  # fmt: skip
+_HIDDEN: Final = ("jax.", "regularisation.")  # what says more of another setting, and is none of its own
+_SCHEDULES: Final = ("schedule.name", "schedule.unit", RATE)  # names and parts of what the rates of all steps say
+_ONE_THING: Final[Mapping[str, tuple[frozenset[Setting], ...]]] = {
+    "optimizer.rule": (frozenset({"adam", "adamw"}),),
+    "loss.name": (
+        frozenset({"CrossEntropyLoss", "SparseCategoricalCrossentropy", "CategoricalCrossentropy", "cross-entropy"}),
+        frozenset({"BCEWithLogitsLoss", "BCELoss", "BinaryCrossentropy", "binary cross-entropy"}),
+        frozenset({"MSELoss", "MeanSquaredError", "squared error"}),
+        frozenset({"L1Loss", "MeanAbsoluteError", "absolute error"}),
+        frozenset({"HuberLoss", "Huber"}),
+    ),
+}
+
+Switches = tuple[tuple[str, Setting], ...]  # names of settings with the values to give them, in order
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A setting of both sides' live objects that is not the same. None: it cannot be known. `on`: where one value does
+    not do, what to switch on side 0 and on side 1 so that it is as side 0 and as side 1 has it."""
+
+    name: str
+    a: Setting
+    b: Setting
+    on: tuple[tuple[Switches, Switches], tuple[Switches, Switches]] | None = field(default=None, repr=False)
+
+    def known(self, of: int) -> bool:
+        """Whether the value of side `of` can be read."""
+        return (self.a, self.b)[of] is not None
+
+    def switches(self, side: int, of: int) -> Switches:
+        """What gives side `side` the setting as side `of` has it."""
+        return self.on[side][of] if self.on is not None else ((self.name, (self.a, self.b)[of]),)
+
+    def as_data(self) -> dict[str, Any]:
+        """For JSON: what is said of it, not how it is switched."""
+        return {"name": self.name, "a": self.a, "b": self.b}
+
+
+def in_order(names: Mapping[str, Any]) -> list[str]:
+    """Names of settings in the order in which they are switched: an optimizer before what it is given."""
+    return sorted(names, key=lambda name: (name != RULE, name != RATE, name))
+
+
+def differences(a: Mapping[str, Setting], b: Mapping[str, Setting]) -> tuple[Difference, ...]:
+    """What the two have differently, and what one of them cannot tell."""
+    hidden = [name for name in (*a, *b) if name.startswith(_HIDDEN)] + _said_by_rates(a, b)
+    names = dict.fromkeys(name for name in (*a, *b) if name not in hidden)
+    both = [Difference(name, a.get(name, _absent(name, a)), b.get(name, _absent(name, b))) for name in names]
+    found = [one for one in both if not same_setting(one.a, one.b) and not _renamed(one)]
+    return tuple(_with_whole_rule(found, a, b))
+
+
+def _said_by_rates(a: Mapping[str, Setting], b: Mapping[str, Setting]) -> list[str]:
+    """With the rates of all steps of both, neither the schedules' names nor the first rate say anything more."""
+    return list(_SCHEDULES) if a.get(RATES) is not None and b.get(RATES) is not None else []
+
+
+def _with_whole_rule(found: list[Difference], a: Mapping[str, Setting], b: Mapping[str, Setting]) -> list[Difference]:
+    """Where the rules differ, their constants are one setting with them, and so is the learning rate, which fits one
+    rule and not another. A rule that is not known has no constants that could be given to the other side."""
+    if RULE not in (one.name for one in found):
+        return found
+    with_rate = a.get(RATES) is None and b.get(RATES) is None
+    parts = {*_OF_RULE, *((RATE,) if with_rate else ())}
+    given = _of_rule(a, parts), _of_rule(b, parts)
+    known = [settings.get("optimizer.decay_kind") is not None for settings in (a, b)]
+    words = [_rule_words(switches) if sure else None for switches, sure in zip(given, known, strict=True)]
+    named = [settings.get(RULE) if said is None else said for settings, said in zip((a, b), words, strict=True)]
+    whole = Difference(RULE, named[0], named[1], (given, given))
+    kept = [one for one in found if one.name != RULE and (one.name not in parts or not all(known))]
+    return [whole, *kept]
+
+
+def _of_rule(settings: Mapping[str, Setting], parts: set[str]) -> Switches:
+    """The rule and its constants; those that are off are so in every optimizer that is made."""
+    told = [
+        (name, settings[name])
+        for name in in_order(settings)
+        if name in parts and settings[name] is not None and not same_setting(settings[name], _absent(name, {}))
+    ]
+    return ((RULE, settings.get(RULE)), *told)
+
+
+def _rule_words(switches: Switches) -> str:
+    (_, rule), *constants = switches
+    told = ", ".join(f"{name.partition('.')[2].replace('_', ' ')} {_said(value)}" for name, value in constants)
+    return f"{rule} ({told})" if told else str(rule)
+
+
+def _said(value: Setting) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def _renamed(found: Difference) -> bool:
+    """Whether two names mean one thing, whose settings have names of their own: Adam and AdamW, or torch's and Keras'
+    classes of one loss."""
+    return any({found.a, found.b} <= names for names in _ONE_THING.get(found.name, ()))
+
+
+def _absent(name: str, settings: Mapping[str, Setting]) -> Setting:
+    """What a setting is where the side has no such thing; None where its objects are functions that show nothing."""
+    if settings.get("optimizer.decay_kind", "none") is None and name.startswith(("optimizer.", "norm.", "dropout.")):
+        return None
+    flags = ("optimizer.nesterov", "optimizer.amsgrad", "optimizer.centered", "optimizer.maximize")
+    numbers = (
+        "optimizer.momentum", "optimizer.dampening", "optimizer.weight_decay", "optimizer.rate_decay", "loss.smoothing",
+        "norm.frozen",
+    )  # fmt: skip
+    if name == "optimizer.accumulation":
+        return 1
+    return False if name in flags else 0.0 if name in numbers else "none"
+
+
+def same_setting(one: Setting, other: Setting) -> bool:
+    """Equal, up to the rounding of float32, in which some frameworks keep their constants."""
+    if isinstance(one, tuple) and isinstance(other, tuple):
+        return len(one) == len(other) and all(same_setting(x, y) for x, y in zip(one, other, strict=True))
+    if _is_number(one) and _is_number(other):
+        return isclose(float(one), float(other), rel_tol=1e-6, abs_tol=1e-12)  # type: ignore[arg-type]
+    return one == other
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

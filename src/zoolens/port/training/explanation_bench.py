@@ -1,0 +1,215 @@
+"""Trains arms of an explanation: one of the two sides with some settings of the other, each once under each seed.
+
+A training that is done is kept in the store, where there is one, and is not done again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from threading import Event, Lock
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from zoolens.errors import ZoolensError
+from zoolens.port.check import OpenPair
+from zoolens.port.frameworks.base import Array
+from zoolens.port.sides import WorkerSide
+from zoolens.port.training.base import NotSwitchable
+from zoolens.port.training.causes import give
+from zoolens.port.training.compared_settings import compared_settings, epoch_lengths
+from zoolens.port.training.differences import Difference, in_order
+from zoolens.port.training.sides import TrainableSide, as_trainable
+from zoolens.port.training.single_run import Length, SingleRun, train_once
+from zoolens.port.training.sources import BatchSource
+from zoolens.progress import Progress
+from zoolens.statistics.seeds import SeedNoise, seed_noise
+from zoolens.statistics.student import Values
+
+if TYPE_CHECKING:
+    from zoolens.port.training.kept_runs import KeptRuns
+
+INIT: Final = "initial weights"
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One side, 0 or 1, with these players at the other side's values."""
+
+    side: int
+    switched: frozenset[str] = frozenset()
+
+
+class Bench:
+    """The pair with what it is trained on. Arms of A and of B are trained at the same time where each side has its own
+    process. `kept`: where trainings that are done are written and looked for; None: nowhere."""
+
+    def __init__(
+        self,
+        pair: OpenPair,
+        source: BatchSource,
+        length: Length,
+        own_init: bool,
+        progress: Progress,
+        kept: KeptRuns | None = None,
+    ) -> None:
+        self.source, self.length, self.images = source, length, source.held_out_samples
+        self._pair, self._own_init, self._progress, self._kept = pair, own_init, progress, kept
+        self._sides = as_trainable(pair.a), as_trainable(pair.b)
+        self._known: dict[tuple[Arm, int], float] = {}
+        self._drawn: dict[tuple[int, int], dict[str, Array]] = {}
+        self._onto: dict[int, dict[str, Array]] = {}
+        self._players: dict[str, Difference] = {}
+        self._lock = Lock()
+        self.trained = self.found = 0  # how many were trained now, and how many had been before
+
+    def say(self, text: str) -> None:
+        self._progress.say(text)
+
+    def players(self, seeds: int) -> tuple[tuple[Difference, ...], tuple[tuple[Difference, str], ...]]:
+        """What differs, sorted into what both sides can be given and what not. `seeds`: how many there will be."""
+        players, fixed = [], []
+        lengths = epoch_lengths(self.source, self.length, range(seeds))
+        for found in compared_settings(self._pair, lengths):
+            why = self._refusal(found)
+            if why is None:
+                players.append(found)
+                self._players[found.name] = found
+            else:
+                fixed.append((found, why))
+        if self._own_init:
+            players.append(Difference(INIT, "A's own draw", "B's own draw"))
+        return tuple(players), tuple(fixed)
+
+    def _refusal(self, found: Difference) -> str | None:
+        """Why one of the sides cannot be given the other's value; None where both can."""
+        for side in (0, 1):
+            if not found.known(side):
+                return f"Its value cannot be read from the live objects of {'AB'[side]}."
+        for side, live in enumerate(self._sides):
+            live.begin(0)
+            try:
+                give(live, found, side=side, of=1 - side)
+                if live.keeps_switches:
+                    give(live, found, side=side, of=side)
+            except NotSwitchable as error:
+                return f"{'AB'[side]} cannot be given the other's value: {error.message}"
+        return None
+
+    def noise(self, stage: str, a: Arm, b: Arm, seeds: Sequence[int]) -> SeedNoise:
+        ours, theirs = self.accuracies(stage, (a, b), seeds).T
+        return seed_noise("A", ours.tolist(), "B", theirs.tolist(), self.images)
+
+    def accuracies(self, stage: str, arms: Sequence[Arm], seeds: Sequence[int]) -> Values:
+        """Seeds × arms. What was trained before is not trained again."""
+        asked = list(dict.fromkeys((arm, seed) for seed in seeds for arm in arms))
+        new = [one for one in asked if one not in self._known]
+        if new:
+            self._draw(sorted({seed for _, seed in new}))
+            self._train(stage, [one for one in new if not self._read(*one)])
+        return np.array([[self._known[arm, seed] for arm in arms] for seed in seeds], np.float64)
+
+    def _draw(self, seeds: Sequence[int]) -> None:
+        """The first weights of each side for each seed: B's only where they count. Beside them, tensors of each side
+        into which others are moved: what has no partner has these values in every training."""
+        for place, side in enumerate(self._sides):
+            if place not in self._onto:
+                side.begin(0)
+                self._onto[place] = side.tensors()
+        for place in (0, 1) if self._own_init else (0,):
+            for seed in seeds:
+                if (place, seed) not in self._drawn:
+                    self._sides[place].begin(seed)
+                    self._drawn[place, seed] = self._sides[place].tensors()
+
+    def _read(self, arm: Arm, seed: int) -> bool:
+        """Take a training from the store, where it is kept."""
+        run = self._kept.read(self._described(arm), seed, self._start(arm, seed)) if self._kept else None
+        if run is None or run.accuracy is None:
+            return False
+        self._known[arm, seed] = run.accuracy
+        self.found += 1
+        return True
+
+    def _described(self, arm: Arm) -> tuple[int, dict[str, Any]]:
+        """What decides about an arm beside the pair, the data and the weights."""
+        given = {name: self._players[name].switches(arm.side, 1 - arm.side) for name in self._ordered(arm)}
+        return arm.side, given
+
+    def _ordered(self, arm: Arm) -> list[str]:
+        return in_order({name: None for name in arm.switched if name in self._players})
+
+    def _train(self, stage: str, new: Sequence[tuple[Arm, int]]) -> None:
+        if not new:
+            return
+        self._progress.begin(f"explain: {stage}", "training", len(new) * self.length.steps(self.source), "steps")
+        at_once = 2 if all(isinstance(side, WorkerSide) for side in self._sides) else 1
+        stop = Event()
+        with ThreadPoolExecutor(at_once) as threads:
+            turns = [[one for one in new if one[0].side == side] for side in (0, 1)]
+            futures = [threads.submit(self._turn, turn, stop) for turn in turns]
+            try:
+                wait(futures, return_when=FIRST_EXCEPTION)
+                _raise_first(futures)
+            except BaseException:  # also Ctrl-C: nobody waits for a training that may take hours
+                stop.set()
+                for side in self._sides:
+                    side.interrupt()
+                raise
+        self._progress.end()
+
+    def _turn(self, turn: Sequence[tuple[Arm, int]], stop: Event) -> None:
+        for arm, seed in turn:
+            run = self._one(arm, seed, stop)
+            with self._lock:
+                assert run.accuracy is not None
+                self._known[arm, seed] = run.accuracy
+                self.trained += 1
+                if self._kept is not None:
+                    self._kept.write(self._described(arm), seed, self._start(arm, seed), run)
+
+    def _one(self, arm: Arm, seed: int, stop: Event) -> SingleRun:
+        side = self._sides[arm.side]
+        side.begin(seed)
+        side.assign(self._start(arm, seed))
+        names = self._ordered(arm)
+        for name in names:
+            give(side, self._players[name], side=arm.side, of=1 - arm.side)
+        run = train_once(side, self.source, seed, self.length, fresh=False, report=self._advance, stop=stop)
+        if side.keeps_switches:
+            for name in names:
+                give(side, self._players[name], side=arm.side, of=arm.side)
+        if run.accuracy is None:
+            raise _lost(side, arm, seed, run)
+        return run
+
+    def _start(self, arm: Arm, seed: int) -> Mapping[str, Array]:
+        """A's weights, unless each side draws its own: then those of the side that the player stands at."""
+        drawn_by = (arm.side if INIT not in arm.switched else 1 - arm.side) if self._own_init else 0
+        weights = self._drawn[drawn_by, seed]
+        if drawn_by == arm.side:
+            return weights
+        moved = self._pair.map if drawn_by == 0 else self._pair.map.reversed()
+        return moved.moved(weights, self._onto[arm.side])
+
+    def _advance(self, steps: int) -> None:
+        with self._lock:
+            self._progress.advance(steps)
+
+
+def _lost(side: TrainableSide, arm: Arm, seed: int, run: SingleRun) -> ZoolensError:
+    told = f" with {', '.join(sorted(arm.switched))} of the other side" if arm.switched else ""
+    return ZoolensError(
+        f"{side.text}{told} has no accuracy under seed {seed}: its loss is not finite after "
+        f"{run.not_finite or run.steps} steps.",
+        hint="Explain a training that stays finite, with a smaller learning rate for example.",
+    )
+
+
+def _raise_first(futures: Sequence[Future[None]]) -> None:
+    """The error of a side that failed, before that of the other, which may only have been stopped."""
+    for future in futures:
+        if future.done() and (error := future.exception()) is not None:
+            raise error
