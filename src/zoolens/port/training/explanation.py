@@ -17,11 +17,13 @@ from zoolens.crosstrain.study.explanation.design import Fraction
 from zoolens.crosstrain.study.explanation.explain import cells_of, culprits_of, explained_by, judged
 from zoolens.crosstrain.study.explanation.results import Explained, Verification
 from zoolens.errors import ZoolensError
+from zoolens.graph.diff.causes import PADDING as CAUSE
 from zoolens.graph.diff.phrases import plural
 from zoolens.port.check import OpenPair, opened
 from zoolens.port.sides import TIMEOUT, Device
 from zoolens.port.training.differences import Difference
 from zoolens.port.training.explanation_bench import Arm, Bench
+from zoolens.port.training.paddings import PADDING
 from zoolens.port.training.sides import open_trainable_side
 from zoolens.port.training.single_run import Length
 from zoolens.port.training.sources import BatchSource
@@ -107,7 +109,8 @@ def _explained(bench: Bench, pair: OpenPair, replicates: int, fraction: Fraction
     noise = bench.noise("the pair", Arm(0), Arm(1), seeds)
 
     def result(explained: Explained | None = None, verification: Verification | None = None) -> PortExplanation:
-        structure = tuple(difference.text for difference in pair.diff.differences)
+        named = {CAUSE} if any(found.name == PADDING for found in players) else set()
+        structure = tuple(one.text for one in pair.diff.differences if one.cause not in named)
         return PortExplanation(
             (pair.a.text, pair.b.text), players, fixed, structure, noise, tuple(seeds), steps, planned, bench.trained,
             bench.found, explained, verification,

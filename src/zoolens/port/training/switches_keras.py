@@ -63,7 +63,7 @@ def _rebuild(training: KerasTraining) -> None:
     if wanted.kind == "coupled" and optimizer.weight_decay:
         _couple(optimizer)
     if wanted.rates is not None:
-        optimizer._learning_rate = rate_table(np.array(wanted.rates), wanted.rates[0])
+        optimizer._learning_rate = rate_table(np.array(wanted.rates), max(wanted.rates))
     optimizer.build(training.model.trainable_variables)
     _compile(training, optimizer, training.model.loss)
 
@@ -197,7 +197,7 @@ def _rates(training: KerasTraining, values: Sequence[float]) -> None:
     """The learning rate of each step; the last one stays."""
     wanted = _wanted(training)
     wanted.rates = list(values)
-    wanted.config["learning_rate"] = wanted.rates[0]
+    wanted.config["learning_rate"] = max(wanted.rates)
     _rebuild(training)
 
 

@@ -62,16 +62,19 @@ def _learning_rate(training: TorchTraining, value: float) -> None:
 
 
 def _rates(training: TorchTraining, values: Sequence[float]) -> None:
-    """The learning rate of each step; the last one stays."""
+    """The learning rate of each step; the last one stays. Groups of parameters keep their proportions."""
     import torch
 
-    rates = list(values)
-    optimizer = training.objects.optimizer
+    rates, optimizer = list(values), training.objects.optimizer
+    largest = max(rates)
+    if not largest:
+        raise NotSwitchable("The learning rate of the other side is 0 at every step.")
+    first = optimizer.param_groups[0].get("initial_lr", optimizer.param_groups[0]["lr"])
     for group in optimizer.param_groups:
-        group.pop("initial_lr", None)
-        group["lr"] = rates[0]
+        own = group.pop("initial_lr", group["lr"])
+        group["lr"] = largest * (own / first if first else 1.0)
     training.objects.scheduler = torch.optim.lr_scheduler.LambdaLR(
-        optimizer, lambda step: rates[min(step, len(rates) - 1)] / rates[0]
+        optimizer, lambda step: rates[min(step, len(rates) - 1)] / largest
     )
     training.objects.scheduler_unit = "step"
 

@@ -1,6 +1,10 @@
 """A gap between two trainings of one network, shared out among the settings that differ."""
 
 import json
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +19,7 @@ from zoolens.port.training.explanation_words import explanation_data, explanatio
 from zoolens.port.training.single_run import Length
 from zoolens.port.training.sources import BatchSource
 from zoolens.progress import Silent
+from zoolens.store.store import open_store
 
 torch = pytest.importorskip("torch")
 nn = torch.nn
@@ -112,3 +117,35 @@ def test_a_port_to_keras_is_explained_by_the_command(monkeypatch):
     assert [player["name"] for player in found["players"]] == ["optimizer.momentum"]
     assert found["explained"]["shares"][0]["share"]["value"] > 0.9
     assert found["verification"]["closed"]
+
+
+@pytest.mark.slow
+def test_an_explanation_that_was_killed_goes_on_with_the_trainings_that_are_left(tmp_path):
+    examples = Path(__file__).parents[4] / "examples" / "port"
+    for name in ("clouds_torch.py", "clouds_data.py"):
+        (tmp_path / name).write_text((examples / name).read_text())
+    port = (examples / "clouds_torch.py").read_text().replace(", momentum=0.9", "")
+    (tmp_path / "slower.py").write_text(port)
+    store = str(tmp_path / "store.db")
+    words = ["port", "train", "clouds_torch.py:net", "slower.py:net", "--input", "4", "--data", "clouds_data.py:arrays"]
+    words += ["--batch", "32", "--epochs", "2", "--explain", "--replicates", "2", "--store", store, "--json"]
+    command = [sys.executable, "-m", "zoolens", *words]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as first:
+        while first.poll() is None and _kept(store) < 3:
+            time.sleep(0.2)
+        first.send_signal(signal.SIGINT)
+        first.wait(60)
+    before = _kept(store)
+    runs = [json.loads(subprocess.run(command, cwd=tmp_path, capture_output=True).stdout) for _ in range(2)]
+    assert runs[0]["kept"] == before >= 3
+    assert runs[0]["trained"] > 0
+    assert (runs[1]["trained"], runs[1]["kept"]) == (0, runs[0]["trained"] + before)
+    assert [run["explained"]["shares"][0]["name"] for run in runs] == ["optimizer.momentum"] * 2
+
+
+def _kept(store):
+    """How many trainings are in the store."""
+    if not Path(store).exists():
+        return 0
+    with open_store(store) as opened:
+        return sum(len(opened.trials(name)) for name in opened.studies_with_trials())
