@@ -201,9 +201,13 @@ class Bench:
 
 def _lost(side: TrainableSide, arm: Arm, seed: int, run: SingleRun) -> ZoolensError:
     told = f" with {', '.join(sorted(arm.switched))} of the other side" if arm.switched else ""
+    if run.not_finite is None:
+        return ZoolensError(
+            f"{side.text} has no accuracy that could be explained: its answers name no class for each sample.",
+            hint="Use --lockstep, which compares the first steps of any training.",
+        )
     return ZoolensError(
-        f"{side.text}{told} has no accuracy under seed {seed}: its loss is not finite after "
-        f"{run.not_finite or run.steps} steps.",
+        f"{side.text}{told} has no accuracy under seed {seed}: its loss is not finite after {run.not_finite} steps.",
         hint="Explain a training that stays finite, with a smaller learning rate for example.",
     )
 

@@ -270,6 +270,11 @@ class JaxTraining(TrainableNetwork):
         """How many numbers the optimizer changes."""
         return sum(int(self.live.leaves[place].size) for place in self._places)
 
+    def rates(self, epochs: Sequence[int]) -> tuple[float, ...] | None:
+        measured = self.measured_optimizer()
+        found = tuple(rate for step in range(sum(epochs)) if (rate := measured.rate(step)) is not None)
+        return found if len(found) == sum(epochs) else None
+
     def measured_optimizer(self) -> MeasuredOptimizer:
         """What the optimizer does; it is let take steps once."""
         optimizer = self.objects.optimizer

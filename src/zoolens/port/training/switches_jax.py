@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 from zoolens.crosstrain.training.live.rule_fit import FittedOptimizer
-from zoolens.crosstrain.training.live.update_rules import CONSTANTS
+from zoolens.crosstrain.training.live.update_rules import CONSTANTS, UpdateRule
 from zoolens.port.training.base import NotSwitchable, Switch
 from zoolens.port.training.jax_rules import RuleOptimizer
 from zoolens.port.training.loss_fit import CROSS_ENTROPY, TWICE, FittedLoss
@@ -56,6 +56,18 @@ def _constant(name: str) -> Switch:
         _with_fit(training, lambda fit: replace(fit, rules=tuple(replace(one, **told) for one in fit.rules)))
 
     return change
+
+
+def _rule(training: JaxTraining, value: Any) -> None:
+    """Another rule for all tensors, without any constants yet; learning rate, weight decay and clipping stay."""
+    name = "adam" if value == "adamw" else value
+    if name not in CONSTANTS:
+        raise NotSwitchable(f"A rule {value} is not done for JAX.")
+
+    def changed(rule: UpdateRule) -> UpdateRule:
+        return UpdateRule(name, rule.learning_rate, weight_decay=rule.weight_decay, decay_kind=rule.decay_kind)
+
+    _with_fit(training, lambda fit: replace(fit, rules=tuple(changed(one) for one in fit.rules)))
 
 
 def _dampening(training: JaxTraining, value: Any) -> None:
@@ -163,6 +175,7 @@ _CONSTANTS: Final = (
 )  # fmt: skip
 SWITCHES: Final[Mapping[str, Switch]] = {
     **{f"optimizer.{name}": _constant(name) for name in _CONSTANTS},
+    "optimizer.rule": _rule,
     "optimizer.dampening": _dampening,
     "optimizer.learning_rate": _learning_rate,
     "optimizer.decay_kind": _decay_kind,

@@ -70,7 +70,14 @@ def _rebuild(training: KerasTraining) -> None:
 
 def _compile(training: KerasTraining, optimizer: Any, loss: Any) -> None:
     model = training.model
-    model.compile(optimizer=optimizer, loss=loss, run_eagerly=model.run_eagerly, jit_compile=model.jit_compile)
+    weights = getattr(getattr(model, "_compile_loss", None), "_user_loss_weights", None)
+    model.compile(
+        optimizer=optimizer,
+        loss=loss,
+        loss_weights=weights,
+        run_eagerly=model.run_eagerly,
+        jit_compile=model.jit_compile,
+    )
     training.objects.optimizer, training.objects.loss = optimizer, loss
 
 
