@@ -1,13 +1,18 @@
 """Models that take text are evaluated, compared and shown like any other; what would be wrong is said or refused."""
 
+import csv
+import json
+
 import numpy as np
 import pytest
+from scripts.write_text_zoo import write_zoo
 
 from zoolens.comparisons.compare import compare
 from zoolens.comparisons.compatibility import compatible
 from zoolens.measure.answers import run_predictions
 from zoolens.measure.evaluate import evaluate
 from zoolens.store.store import open_store
+from zoolens.tasks.vectors import cosine
 from zoolens.testing.text_models import (
     MAX_LENGTH,
     VECTORS,
@@ -98,7 +103,7 @@ def test_what_does_not_belong_together_is_refused_in_words(tmp_path, texts, stor
     assert (
         "gives a token the id 11, but the model knows the ids 0 to 9 only" in evaluated(model, texts, store).errors[0]
     )
-    unchecked = write_classifier(tmp_path, "unchecked", vocabulary=None)
+    unchecked = write_classifier(tmp_path, "unchecked", vocabulary=99)
     assert "onnxruntime failed while running the model" in evaluated(unchecked, texts, store).errors[0]
 
 
@@ -112,3 +117,40 @@ def test_another_tokenizer_is_another_model(tmp_path, texts, store):
     assert second.run.id != first.run.id
     assert top1(store, second) < top1(store, first)
     assert not any("unknown to its tokenizer" in note for note in first.notes)
+
+
+@pytest.mark.slow
+def test_fewer_numbers_of_classes_than_outputs_are_told(tmp_path, store):
+    """Labels that are numbers do not say which of three classes the second one is."""
+    data = tmp_path / "numbers.csv"
+    data.write_text("text,label\n" + "good,0\nbad,0\n" * 30)
+    told = evaluated(write_classifier(tmp_path), data, store).notes
+    assert any("no label of the data is above 0, but the model has 2 outputs" in note for note in told)
+
+
+@pytest.mark.slow
+def test_real_models_are_as_right_as_others_measured_them(tmp_path, store, assets):
+    """The figures were measured independently of zoolens, with other code."""
+    pytest.importorskip("ai_edge_litert")
+    from scipy.stats import spearmanr
+
+    zoo = {path.stem: path for path in write_zoo(assets, tmp_path / "zoo")}
+    data = assets / "tasks" / "text" / "data"
+    for model, name, expected in (
+        ("word-average", "tweets", 0.7748), ("word-average", "amazon", 0.7104), ("word-average", "imdb400", 0.73),
+        ("bi-gru", "tweets", 0.6398), ("bi-gru", "amazon", 0.6116), ("bi-gru", "imdb400", 0.7325),
+    ):  # fmt: skip
+        runtime = "litert" if model == "word-average" else "onnxruntime"
+        outcome = evaluated(zoo[model], data / f"sentiment_{name}.tsv", store, runtimes=[runtime])
+        assert top1(store, outcome) == pytest.approx(expected, abs=0.0006), (model, name)
+    pairs = list(csv.reader((assets / "tasks" / "embeddings" / "data" / "stsb-en-test.csv").open(encoding="utf-8")))
+    for model, expected in (("wordllama", 72.98), ("minilm", 81.95)):
+        sides = []
+        for side in (0, 1):
+            table = tmp_path / f"side{side}.jsonl"
+            table.write_text("".join(json.dumps({"text": pair[side]}) + "\n" for pair in pairs))
+            outcome = evaluated(zoo[model], table, store)
+            assert outcome.errors == ()
+            sides.append(run_predictions(store, outcome.run).main.columns["vector"])
+        alike = spearmanr(cosine(*sides), [float(pair[2]) for pair in pairs]).statistic
+        assert 100 * alike == pytest.approx(expected, abs=0.1)

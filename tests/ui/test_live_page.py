@@ -64,7 +64,7 @@ def test_texts_are_answered_by_several_models_side_by_side(visitor, explored_hom
     expect(cards.nth(0)).to_contain_text("positive73.1 %", timeout=PATIENCE)
     expect(cards.nth(0)).to_contain_text("Cut: the model reads 8 tokens and no more")
     expect(cards.nth(0)).to_contain_text("unknown to the tokenizer")
-    expect(cards.nth(1)).to_contain_text("4 numbers of length 1", timeout=PATIENCE)
+    expect(cards.nth(1)).to_contain_text("4 numbers, length of the vector 1", timeout=PATIENCE)
     expect(cards.nth(2)).to_contain_text("demo:lenet-int8 takes an image, not a text.", timeout=PATIENCE)
     page.get_by_role("button", name="Add a text").click()
     page.get_by_role("textbox", name="Text 1").fill("boat")

@@ -164,7 +164,7 @@ function Live({ takes, parameter, example, entry, card }: LiveProps) {
             No model that is listed here takes text: a manifest declares it with <code>modality: text</code> and a tokenizer.
           </p>
         )}
-        <div class="cards">
+        <div class={takes === "text" ? "cards wide" : "cards"}>
           {chosen.map((text, place) => (
             <div key={text}>{card(parse(text), () => setQuery({ [parameter]: chosen.filter((_, other) => other !== place) }))}</div>
           ))}
@@ -316,7 +316,7 @@ function TextAnswers({ result }: { result: LiveTextResult }) {
           {text.classes.length > 0 && <Classes classes={text.classes} />}
           {result.numbers > 0 && (
             <p>
-              {result.numbers.toLocaleString("en")} {result.numbers === 1 ? "number" : "numbers"} of length {text.length}:{" "}
+              {result.numbers.toLocaleString("en")} {result.numbers === 1 ? "number" : "numbers"}, length of the vector {text.length}:{" "}
               <span class="number">{text.vector}</span>
             </p>
           )}
@@ -357,7 +357,9 @@ function Alike({ rows }: { rows: string[][] }) {
         <tr>
           <td />
           {rows.map((_, place) => (
-            <th scope="col">Text {place + 1}</th>
+            <th scope="col" aria-label={`Text ${place + 1}`}>
+              {place + 1}
+            </th>
           ))}
         </tr>
       </thead>

@@ -13,7 +13,7 @@ from zoolens.comparisons.disagreements import Contested, Disagreements, readable
 from zoolens.comparisons.origins import open_inputs
 from zoolens.comparisons.runs import short_names
 from zoolens.datasets.base import Dataset
-from zoolens.datasets.pictures import is_image, png
+from zoolens.datasets.pictures import is_image, picture_of, png
 from zoolens.present.pages import render
 
 
@@ -39,8 +39,10 @@ def html(disagreements: Disagreements) -> str:
 
 
 def _card(disagreements: Disagreements, names: Sequence[str], contested: Contested, dataset: Dataset) -> dict[str, Any]:
+    value = dataset.read(contested.index).value
     return {
-        "image": _image(dataset.read(contested.index).value),
+        "image": _image(value),
+        "text": picture_of(value).words if value.dtype == object else None,
         "truth": disagreements.class_name(contested.label),
         "input": contested.input,
         "dissent": f"{contested.entropy:.2f}",

@@ -1,4 +1,4 @@
-"""One input for a person's eyes: a small picture where it is an image, else its shape and its first numbers."""
+"""One input for a person's eyes: a small picture of an image, the start of a text, else the shape and first numbers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 SIDE: Final = 196  # of a picture, in pixels
+LETTERS: Final = 600  # of a text
 NUMBERS: Final = 8  # that are written out
 _CHANNELS: Final = (1, 3)
 _SMALLEST: Final = 4  # pixels of a side of an array of numbers that is drawn
@@ -28,6 +29,8 @@ class Picture:
 def picture_of(value: NDArray[Any]) -> Picture:
     """Pixels are drawn as they are. Other numbers in the shape of an image are drawn from their smallest (black) to
     their largest (white), and the words say so."""
+    if value.dtype == object:
+        return Picture(excerpt(str(value.item())))
     if is_image(value):
         return Picture(
             f"{value.shape[1]} × {value.shape[0]}, {'grey' if value.shape[2] == 1 else 'colour'}", png(value)
@@ -36,6 +39,11 @@ def picture_of(value: NDArray[Any]) -> Picture:
         low, high = float(value.min()), float(value.max())
         return Picture(f"{_shape(value)}, drawn from {low:.3g} (black) to {high:.3g} (white)", png(drawn))
     return Picture(described(value))
+
+
+def excerpt(text: str) -> str:
+    """The start of a text that may be as long as it likes."""
+    return text if len(text) <= LETTERS else f"{text[:LETTERS]}…"
 
 
 def is_image(value: NDArray[Any]) -> bool:

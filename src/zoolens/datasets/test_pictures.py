@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from zoolens.datasets.pictures import SIDE, described, picture_of
+from zoolens.datasets.pictures import SIDE, Picture, described, picture_of
 
 RANDOM = np.random.default_rng(0)
 
@@ -60,3 +60,8 @@ def test_what_is_no_image_is_described():
     assert described(np.array(3)) == "1 of int64: 3"
     record = np.zeros(1, [("ids", np.int32, 2), ("mask", np.float32)])[0]
     assert described(np.asarray(record)) == "ids: 2 of int32: 0, 0; mask: 1 of float32: 0"
+
+
+def test_a_text_is_shown_as_it_is_and_a_long_one_in_part():
+    assert picture_of(np.array("<b>good</b>", object)) == Picture("<b>good</b>")
+    assert picture_of(np.array("x" * 5000, object)).words == "x" * 600 + "…"

@@ -234,6 +234,7 @@ inputs:
     dtype: int64
     tokenizer:
       max_length: 64
+      vocabulary: 30522
       tensors: {input_ids: ids, attention_mask: mask}
 outputs:
   - {task: embedding, postprocess: [{op: pool}, {op: l2_normalize}]}
@@ -262,6 +263,7 @@ def test_a_text_is_declared_with_its_tokenizer():
         ("[null, null]", "[null]", "the shape of a text is"),
         ("int64", "uint8", "the numbers of tokens are int64, int32, float32, not uint8"),
         ("max_length: 64", "max_length: 0", "greater than or equal to 1"),
+        ("      vocabulary: 30522\n", "", "vocabulary: is missing"),
         ("input_ids: ids, ", "", "say also which input takes the ids"),
         ("mask: mask", "mask: ids", "two of them name the same input"),
         ("embedding", "classification", "pool and l2_normalize are for vectors"),

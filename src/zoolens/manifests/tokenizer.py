@@ -51,8 +51,10 @@ class Tokenizer(Part):
         default=None, ge=0, description="Where the tokenizer's own is not meant, or it has none."
     )
     special_tokens: bool = Field(default=True, description="Whether tokens such as [CLS] and [SEP] are added.")
-    vocabulary: int | None = Field(
-        default=None, ge=1, description="How many ids the model knows (vocab_size); an id beyond is an error."
+    # Required: some runtimes answer something for an id that the model does not have, and do not say so.
+    vocabulary: int = Field(
+        ge=1,
+        description="How many ids the model knows: the rows of its first table, vocab_size. An id beyond is an error.",
     )
     tensors: TokenTensors = TokenTensors()
 

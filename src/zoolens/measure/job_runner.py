@@ -45,6 +45,7 @@ from zoolens.store.store import Store
 from zoolens.tasks.base import task_named
 from zoolens.zoos.base import Entry
 
+ENOUGH_TO_TELL: Final = 20  # inputs for each output of a model, with which all of its classes would be among the labels
 UNKNOWN_SHARE: Final = 0.2  # of all tokens, above which it is said
 
 _log = logging.getLogger("zoolens")
@@ -294,6 +295,13 @@ class _Stages:
             yield (
                 f"the data have {len(classes):,} classes, taken for the model's first outputs; answers among its other "
                 f"{width - len(classes):,} count as wrong"
+            )
+        whole = self._context.dataset.parent if isinstance(self._context.dataset, Subset) else self._context.dataset
+        numbers = int(whole.labels().max(initial=-1)) + 1
+        if not classes and 0 < numbers < width and len(whole) >= ENOUGH_TO_TELL * width:
+            yield (
+                f"no label of the data is above {numbers - 1}, but the model has {width:,} outputs: are these the same "
+                "classes? Name them in the order of the labels, such as --data 'FILE?classes=NAME,NAME'"
             )
 
     def _judge_predictions(self) -> None:

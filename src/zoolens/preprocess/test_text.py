@@ -19,7 +19,7 @@ TENSORS = {"input_ids": "ids", "attention_mask": "mask", "token_type_ids": "type
 
 
 def declared(**changes):
-    tokenizer = {"max_length": MAX_LENGTH, "tensors": TENSORS, **changes}
+    tokenizer = {"max_length": MAX_LENGTH, "vocabulary": len(VOCABULARY), "tensors": TENSORS, **changes}
     return Input(modality="text", shape=(None, None), dtype="int64", tokenizer=tokenizer)
 
 

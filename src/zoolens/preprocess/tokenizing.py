@@ -144,7 +144,7 @@ class OpenTokenizer:
                 hint="The manifest declares truncation: refuse.",
             )
         highest = int(max(sent.ids.max(initial=0), self._pad if declared.padding != "none" else 0))
-        if declared.vocabulary is not None and highest >= declared.vocabulary:
+        if highest >= declared.vocabulary:
             raise ManifestError(
                 f"{self._path.name} gives a token the id {highest:,}, but the model knows the ids 0 to "
                 f"{declared.vocabulary - 1:,} only.",

@@ -66,7 +66,7 @@ def write_classifier(
     tensors = {"input_ids": "ids", **({"attention_mask": "mask"} if mask else {})}
     _write_onnx(folder / f"{name}.onnx", scores(), "logits", mask=mask, added=True)
     output = {"task": "classification", "labels": list(labels)}
-    return _write_manifest(folder, name, output, {"vocabulary": len(VOCABULARY), "tensors": tensors, **tokenizer})
+    return _write_manifest(folder, name, output, {"tensors": tensors, **tokenizer})
 
 
 def write_embedder(folder: Path, name: str = "vectors", *, steps: tuple[str, ...] = (), **tokenizer: Any) -> Path:
@@ -87,7 +87,7 @@ def _write_manifest(folder: Path, name: str, output: dict[str, Any], tokenizer: 
     manifest = {
         "zoolens": 1, "name": name,
         "inputs": [{"modality": "text", "shape": [None, None], "dtype": "int64",
-                    "tokenizer": {"max_length": MAX_LENGTH, **tokenizer}}],
+                    "tokenizer": {"max_length": MAX_LENGTH, "vocabulary": len(VOCABULARY), **tokenizer}}],
         "outputs": [output], "assets": [{"format": "onnx", "files": files}],
     }  # fmt: skip
     path = folder / f"{name}.yaml"
