@@ -7,6 +7,8 @@ Before it, so that there is something to see:
     zoolens crosstrain import $ZOOLENS_ASSETS/crossedwires
     zoolens serve service.yaml    # of docs/serve.md, with `zoolens load` against it
 
+    python -m scripts.write_text_zoo zoo    # and ZOOLENS_ZOO_PATH=zoo for this script
+
 and in the explorer (`zoolens ui`) an audit of two zoos, such as torchvision and keras with the architecture resnet50,
 and a job of the page *Diverge*. Pictures of what the store does not have are left out. It needs chromium and the
 package playwright.
@@ -17,6 +19,7 @@ python -m scripts.make_ui_pictures [NAME…]
 from __future__ import annotations
 
 import asyncio
+import re
 import shutil
 import sys
 from dataclasses import dataclass
@@ -30,6 +33,7 @@ TARGET = Path(__file__).parent.parent / "docs" / "images"
 SIZE = {"width": 1280, "height": 800}
 QUIET = 700  # milliseconds without a request before a picture is taken
 PATIENCE = 60_000  # milliseconds
+TOOK = re.compile("(this call|these calls) took", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,12 @@ PICTURES = {
     "traces": Picture("#/traces/{trace}?tab=compare&with={other_trace}", "All differences"),
     "crosstrain": Picture("#/studies/{study}", "The whole space", dark=True),
     "live": Picture("#/live?with=demo:lenet-torch+in+litert&with=demo:lenet-int8&with=demo:mlp-small", "Waits"),
+    "live-text": Picture(
+        "#/live?input=text&model=folder:word-average&model=folder:bi-gru+in+onnxruntime&model=folder:minilm"
+        "&text=A+wonderful+film:+warm,+funny+and+far+too+short.&text=I+loved+this+movie."
+        "&text=The+train+to+Berlin+was+late+again.",
+        "Add a text",
+    ),
     "services": Picture("#/services/{session}", "Events"),
     "api": Picture("#/api", "/api/v1/models"),
     "jobs": Picture("#/jobs", "A job does what the command below it does"),
@@ -99,8 +109,9 @@ async def prepare(page: Any, name: str) -> None:
         await page.get_by_role("group", name="How the picture is shown").evaluate("bar => bar.scrollIntoView()")
     if name == "live":
         await page.get_by_role("button", name="Example 3").click()
+    if name in ("live", "live-text"):
         for card in await page.get_by_role("article").all():
-            await card.get_by_text("this call took").wait_for(timeout=PATIENCE)
+            await card.get_by_text(TOOK).wait_for(timeout=PATIENCE)
 
 
 async def take(page: Any, url: str, name: str, names: dict[str, str]) -> None:

@@ -77,13 +77,13 @@ function ImageLive() {
 function TextLive() {
   const { query } = useRoute();
   const [texts, setTexts] = useState(() => (query.getAll("text").length ? query.getAll("text") : [""]).slice(0, MOST_TEXTS));
-  const [given, setGiven] = useState<Blob | undefined>(() => asBody(texts));
+  const [given, setGiven] = useState(() => asGiven(texts));
   const sent = useRef(texts);
   useEffect(() => {
     if (sent.current === texts) return;
     const timer = window.setTimeout(() => {
       sent.current = texts;
-      setGiven(asBody(texts));
+      setGiven(asGiven(texts));
       const short = texts.every((text) => text.length <= KEPT_LETTERS);
       setQuery({ text: short ? texts.filter((text) => text !== "") : [] }, true);
     }, PAUSE);
@@ -119,16 +119,17 @@ function TextLive() {
     </section>
   );
   return <Live takes="text" parameter="model" example="folder:minilm" entry={entry} card={(choice, remove) => (
-    <AnswerCard choice={choice} given={given} path="/live/text" waits="Waits for a text." onRemove={remove}>
-      {(result: LiveTextResult) => <TextAnswers result={result} />}
+    <AnswerCard choice={choice} given={given.body} path="/live/text" waits="Waits for a text." onRemove={remove}>
+      {(result: LiveTextResult) => <TextAnswers result={result} numbers={given.numbers} />}
     </AnswerCard>
   )} />;
 }
 
-/** The texts that are not empty as the body of a request; none where all are. */
-function asBody(texts: string[]): Blob | undefined {
-  const written = texts.filter((text) => text !== "");
-  return written.length ? new Blob([JSON.stringify(written)]) : undefined;
+/** The texts that are not empty as the body of a request, none where all are; and which of the boxes they stand in. */
+function asGiven(texts: string[]): { body?: Blob; numbers: number[] } {
+  const numbers = texts.flatMap((text, place) => (text === "" ? [] : [place + 1]));
+  const body = numbers.length ? new Blob([JSON.stringify(texts.filter((text) => text !== ""))]) : undefined;
+  return { body, numbers };
 }
 
 interface LiveProps {
@@ -164,7 +165,7 @@ function Live({ takes, parameter, example, entry, card }: LiveProps) {
             No model that is listed here takes text: a manifest declares it with <code>modality: text</code> and a tokenizer.
           </p>
         )}
-        <div class={takes === "text" ? "cards wide" : "cards"}>
+        <div class={takes === "text" ? "cards texts-cards" : "cards"}>
           {chosen.map((text, place) => (
             <div key={text}>{card(parse(text), () => setQuery({ [parameter]: chosen.filter((_, other) => other !== place) }))}</div>
           ))}
@@ -306,13 +307,13 @@ function Classes({ classes }: { classes: LiveClass[] }) {
   );
 }
 
-function TextAnswers({ result }: { result: LiveTextResult }) {
-  const several = result.texts.length > 1;
+function TextAnswers({ result, numbers }: { result: LiveTextResult; numbers: number[] }) {
+  const several = result.texts.length > 1 || numbers[0] !== 1;
   return (
     <>
       {result.texts.map((text, place) => (
-        <section aria-label={several ? `Text ${place + 1}` : "Text"}>
-          {several && <h3>Text {place + 1}</h3>}
+        <section aria-label={several ? `Text ${numbers[place]}` : "Text"}>
+          {several && <h3>Text {numbers[place]}</h3>}
           {text.classes.length > 0 && <Classes classes={text.classes} />}
           {result.numbers > 0 && (
             <p>
@@ -323,9 +324,9 @@ function TextAnswers({ result }: { result: LiveTextResult }) {
           <Tokens text={text} most={result.most_tokens} />
         </section>
       ))}
-      {result.alike.length > 0 && <Alike rows={result.alike} />}
+      {result.alike.length > 0 && <Alike rows={result.alike} numbers={numbers} />}
       <p class="dim">
-        {several ? "These calls" : "This call"} took {result.took}
+        {result.texts.length > 1 ? "These calls" : "This call"} took {result.took}
       </p>
     </>
   );
@@ -349,7 +350,7 @@ function Tokens({ text, most }: { text: LiveText; most: number }) {
   );
 }
 
-function Alike({ rows }: { rows: string[][] }) {
+function Alike({ rows, numbers }: { rows: string[][]; numbers: number[] }) {
   return (
     <table class="alike">
       <caption>How alike the texts are (cosine: 1 is the same direction)</caption>
@@ -357,8 +358,8 @@ function Alike({ rows }: { rows: string[][] }) {
         <tr>
           <td />
           {rows.map((_, place) => (
-            <th scope="col" aria-label={`Text ${place + 1}`}>
-              {place + 1}
+            <th scope="col" class="number" aria-label={`Text ${numbers[place]}`}>
+              {numbers[place]}
             </th>
           ))}
         </tr>
@@ -366,7 +367,7 @@ function Alike({ rows }: { rows: string[][] }) {
       <tbody>
         {rows.map((row, place) => (
           <tr>
-            <th scope="row">Text {place + 1}</th>
+            <th scope="row">Text {numbers[place]}</th>
             {row.map((value) => (
               <td class="number">{value}</td>
             ))}
