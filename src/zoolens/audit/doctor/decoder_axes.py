@@ -8,13 +8,13 @@ from zoolens.audit.doctor.variants import Axis, Choice, NotSwept, with_input
 from zoolens.datasets.base import Dataset
 from zoolens.datasets.decoders.base import DECODERS, is_installed
 from zoolens.errors import ZoolensError
-from zoolens.manifests.schema import Manifest
+from zoolens.manifests.schema import MODALITIES, Manifest
 
 
 def decoder_axis(manifest: Manifest, dataset: Dataset) -> list[Axis | NotSwept]:
     """The decoders that make other pixels of these images, and why others are not tried."""
     if manifest.inputs[0].modality != "image":
-        return [NotSwept("decoder", "the input is no image.")]
+        return [NotSwept("decoder", f"the input is {MODALITIES[manifest.inputs[0].modality]}, not an image.")]
     if not dataset.encoded:
         return [NotSwept("decoder", "the data are pixels already, so that there is nothing to decode.")]
     declared = manifest.inputs[0].decoder

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.audit.doctor.variants import Axis, Choice, NotSwept, axis_or_none, with_input
-from zoolens.manifests.schema import Input, Manifest, Normalize
+from zoolens.manifests.schema import MODALITIES, Input, Manifest, Normalize
 from zoolens.runtimes.base import TensorSpec
 
 SCALING, MEAN = "scaling", "mean and deviation"
@@ -55,7 +55,7 @@ _SCALES: Final = (("1", 1.0), ("1/255", 1 / 255), ("1/127.5", 1 / 127.5))
 def colour_axis(manifest: Manifest) -> Axis | NotSwept:
     declared = manifest.inputs[0]
     if declared.modality != "image" or declared.color == "gray":
-        kind = {"image": "grey", "array": "an array", "text": "a text"}[declared.modality]
+        kind = "grey" if declared.modality == "image" else MODALITIES[declared.modality]
         return NotSwept("colour order", f"the input is {kind} and has no colour order.")
     other = "BGR" if declared.color == "RGB" else "RGB"
     choice = Choice("colour", "colour order", other, lambda manifest: with_input(manifest, color=other))

@@ -8,7 +8,7 @@ from typing import Final
 from zoolens.audit.doctor.variants import Axis, Change, Choice, NotSwept, axis_or_none, with_input
 from zoolens.datasets.base import Dataset
 from zoolens.errors import ManifestError
-from zoolens.manifests.schema import CenterCrop, Input, Manifest, Normalize, Resize, Step
+from zoolens.manifests.schema import MODALITIES, CenterCrop, Input, Manifest, Normalize, Resize, Step
 from zoolens.preprocess.resize import METHODS, check_resize
 from zoolens.runtimes.base import TensorSpec, shape_text
 
@@ -26,7 +26,8 @@ _LIBRARIES: Final = (
 def shape_axes(manifest: Manifest, dataset: Dataset) -> list[Axis | NotSwept]:
     declared = manifest.inputs[0]
     if declared.modality != "image":
-        return [NotSwept("crop, resize method and library", "the input is no image.")]
+        reason = f"the input is {MODALITIES[declared.modality]}, not an image."
+        return [NotSwept("crop, resize method and library", reason)]
     size = _input_size(declared)
     if size is None:
         return [NotSwept("crop, resize method and library", "the input's height and width are free.")]
