@@ -11,6 +11,7 @@ const EXAMPLES = 8;
 const SUGGESTED = 3;
 const OFFERED = 50;
 const MOST_TEXTS = 5;
+const MOST_LETTERS = 100_000; // of each text: a browser takes minutes to lay out a line of millions
 const KEPT_LETTERS = 2000; // of each text in the address
 const PAUSE = 400; // milliseconds after the last key before texts are sent
 
@@ -78,7 +79,18 @@ function TextLive() {
   const { query } = useRoute();
   const [texts, setTexts] = useState(() => (query.getAll("text").length ? query.getAll("text") : [""]).slice(0, MOST_TEXTS));
   const [given, setGiven] = useState(() => asGiven(texts));
+  const [refused, setRefused] = useState("");
   const sent = useRef(texts);
+  const write = (box: HTMLTextAreaElement, place: number) => {
+    const { length } = box.value;
+    if (length > MOST_LETTERS) {
+      box.value = texts[place] ?? "";
+      setRefused(`A text has ${length.toLocaleString("en")} characters, more than the ${MOST_LETTERS.toLocaleString("en")} that can be given here. It was not taken.`);
+      return;
+    }
+    setRefused("");
+    setTexts(texts.map((before, other) => (other === place ? box.value : before)));
+  };
   useEffect(() => {
     if (sent.current === texts) return;
     const timer = window.setTimeout(() => {
@@ -100,7 +112,7 @@ function TextLive() {
               dir="auto"
               spellcheck={false}
               value={text}
-              onInput={(event) => setTexts(texts.map((before, other) => (other === place ? event.currentTarget.value : before)))}
+              onInput={(event) => write(event.currentTarget, place)}
             />
           </label>
           {texts.length > 1 && (
@@ -110,6 +122,11 @@ function TextLive() {
           )}
         </div>
       ))}
+      {refused && (
+        <p class="problem" role="alert">
+          {refused}
+        </p>
+      )}
       {texts.length < MOST_TEXTS && (
         <button type="button" onClick={() => setTexts([...texts, ""])}>
           Add a text
