@@ -765,16 +765,16 @@ export interface RunAttempt {
   created: string;
 }
 
-/** `reason`: why there is no chart. `table` has a row for each bin; its place is the number of the bin. `ece`: the expected calibration error with its interval. */
+/** `table` has a row for each bin; its place is the number of the bin. `ece`: the expected calibration error with its interval. */
 export interface RunCalibration {
   reason: string;
   title: string;
-  ece: string;
   chart: Record<string, unknown> | null;
   table: WordTable | null;
+  ece: string;
 }
 
-/** `reason`: why there is no chart. `pairs` are the rows of `table`, in the same order. */
+/** `pairs` are the rows of `table`, in the same order. */
 export interface RunConfusion {
   reason: string;
   title: string;

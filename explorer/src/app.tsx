@@ -94,7 +94,8 @@ function useTitle(main: RefObject<HTMLElement | null>, usual?: string): void {
   useEffect(() => {
     const update = () => {
       const heading = main.current?.querySelector("h1")?.textContent?.slice(0, LONGEST_TITLE) || usual;
-      document.title = heading ? `${heading} · zoolens` : "zoolens";
+      const title = heading ? `${heading} · zoolens` : "zoolens";
+      if (document.title !== title) document.title = title;
     };
     update();
     const observer = new MutationObserver(update);

@@ -1,26 +1,36 @@
 // How a reader narrows what is shown: words, and facets with how many there are of each value.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Facet } from "../answers";
 
-const PAUSE = 15; // milliseconds after the last key before the search begins
+const PAUSE = 15; // milliseconds from one search to the next while letters come faster than that
 
 export function SearchBox(props: { label: string; value: string; onSearch: (value: string) => void; hint?: string }) {
   const { label, value, onSearch, hint } = props;
   const [text, setText] = useState(value);
   const sent = useRef(value); // what comes back as `value`: letters typed meanwhile stay
+  const rests = useRef(0); // until when
+  const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   useEffect(() => {
     if (value === sent.current) return;
+    clearTimeout(timer.current);
     sent.current = value;
     setText(value);
   }, [value]);
-  useEffect(() => {
-    if (text === sent.current) return;
-    const timer = setTimeout(() => {
-      sent.current = text;
-      onSearch(text);
-    }, PAUSE);
-    return () => clearTimeout(timer);
-  }, [text]);
+  useEffect(() => () => clearTimeout(timer.current), []);
+  const search = (next: string) => {
+    if (next === sent.current) return;
+    sent.current = next;
+    rests.current = performance.now() + PAUSE;
+    onSearch(next);
+  };
+  // Not in an effect, which would wait for the next picture of the page.
+  const type = (next: string) => {
+    setText(next);
+    clearTimeout(timer.current);
+    const rest = rests.current - performance.now();
+    if (rest <= 0) search(next);
+    else timer.current = setTimeout(() => search(next), rest);
+  };
   return (
     <label class="search">
       <span class="hidden">{label}</span>
@@ -31,7 +41,7 @@ export function SearchBox(props: { label: string; value: string; onSearch: (valu
         autocomplete="off"
         spellcheck={false}
         maxLength={200}
-        onInput={(event) => setText(event.currentTarget.value)}
+        onInput={(event) => type(event.currentTarget.value)}
       />
     </label>
   );
@@ -46,26 +56,34 @@ export interface FacetNames {
 
 const SHOWN = 8; // values of a facet before one asks for all
 
-export function Facets(props: {
+interface FacetsProps {
   facets: Facet[];
   names: FacetNames;
   chosen: (facet: string) => string[];
   onChoose: (facet: string, values: string[]) => void;
-}) {
-  const byName = new Map(props.facets.map((facet) => [facet.name, facet]));
-  return (
-    <div class="facets">
-      {Object.entries(props.names.titles).map(([name, title]) => (
-        <FacetGroup
-          title={title}
-          facet={byName.get(name) ?? { name, values: [] }}
-          label={(value) => props.names.label?.(name, value) ?? value}
-          chosen={props.chosen(name)}
-          onChoose={(values) => props.onChoose(name, values)}
-        />
-      ))}
-    </div>
-  );
+}
+
+export function Facets(props: FacetsProps) {
+  const { facets, names, chosen } = props;
+  const latest = useRef(props);
+  latest.current = props;
+  // A page that only waits for another answer compares none of the hundreds of values.
+  return useMemo(() => {
+    const byName = new Map(facets.map((facet) => [facet.name, facet]));
+    return (
+      <div class="facets">
+        {Object.entries(names.titles).map(([name, title]) => (
+          <FacetGroup
+            title={title}
+            facet={byName.get(name) ?? { name, values: [] }}
+            label={(value) => names.label?.(name, value) ?? value}
+            chosen={chosen(name)}
+            onChoose={(values) => latest.current.onChoose(name, values)}
+          />
+        ))}
+      </div>
+    );
+  }, [facets, names, JSON.stringify(Object.keys(names.titles).map(chosen))]);
 }
 
 function FacetGroup(props: {

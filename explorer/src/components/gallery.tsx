@@ -4,7 +4,7 @@ import { useAnswer } from "../api";
 import { setQuery, useRoute } from "../router";
 import { InputPicture, NotShown, useInputs } from "./inputs";
 import { Part, useOffset } from "./listing";
-import { ErrorState, Loading } from "./states";
+import { ErrorState, Loading, useLate } from "./states";
 
 const LIMIT = 24;
 
@@ -117,6 +117,7 @@ function Inputs({ run, other, shown, order }: GalleryProps & { shown: string; or
     offset,
     limit: LIMIT,
   });
+  const late = useLate(loading);
   const pictures = useInputs("/runs/{run}/inputs", { run }, page?.rows.map((row) => row.index) ?? []);
   if (error) return <ErrorState error={error} again={again} />;
   if (!page) return <Loading />;
@@ -142,7 +143,7 @@ function Inputs({ run, other, shown, order }: GalleryProps & { shown: string; or
           </p>
         }
       >
-        <ul class="gallery" aria-label={other ? "Answers of both runs" : "Inputs"} aria-busy={loading}>
+        <ul class={late ? "gallery late" : "gallery"} aria-label={other ? "Answers of both runs" : "Inputs"} aria-busy={loading}>
           {page.rows.map((row) => (
             <Card key={row.index} run={run} row={row} seen={pictures.items.get(row.index)} both={Boolean(other)} />
           ))}

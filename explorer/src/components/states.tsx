@@ -1,5 +1,6 @@
 // What a page shows when there is nothing else to show: an error, nothing, or not yet.
 import type { ComponentChildren } from "preact";
+import { useEffect, useState } from "preact/hooks";
 import type { ApiError } from "../api";
 import { useLost } from "../connection";
 
@@ -75,4 +76,17 @@ export function Notes({ notes, title }: { notes: string[]; title: string }) {
       </ul>
     </details>
   );
+}
+
+const LATE = 400; // milliseconds
+
+/** Whether something takes so long that the page shows it. A style with a delay would draw the page anew each time. */
+export function useLate(busy: boolean): boolean {
+  const [late, setLate] = useState(false);
+  useEffect(() => {
+    if (!busy) return;
+    const timer = setTimeout(() => setLate(true), LATE);
+    return () => (clearTimeout(timer), setLate(false));
+  }, [busy]);
+  return busy && late;
 }

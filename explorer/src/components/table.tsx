@@ -1,7 +1,8 @@
 // Tables: sorting by their heads, columns that the reader chooses, and only the visible rows of long ones.
-import type { ComponentChildren } from "preact";
-import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import type { ComponentChildren, RefObject } from "preact";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { useQueryState } from "../router";
+import { useLate } from "./states";
 
 export interface Column<Row> {
   /** Its name in the address. */
@@ -30,12 +31,17 @@ interface TableProps<Row> {
   onSort?: (sort: string) => void;
   /** Rows of the same height: only those that can be seen are drawn, in a frame that scrolls. */
   virtual?: boolean;
+  /** How many lines a row has at least. Where this is told, rows below the window are drawn one picture later. */
+  leastLines?: (row: Row) => number;
   busy?: boolean;
 }
 
 const DRAWN_AT_ONCE = 200; // rows; fewer are always drawn
 const FRAME = 640; // pixels
 const AHEAD = 12; // rows above and below the frame
+const ABOVE = 200; // pixels that a page has above its table
+const LOWEST = 34; // pixels: no row of one line is lower
+const LINE = 18; // pixels that a further line adds to it, at least
 
 export function Table<Row>(props: TableProps<Row>) {
   const { label, columns, rows, rowKey, sort = "", onSort, busy } = props;
@@ -43,12 +49,15 @@ export function Table<Row>(props: TableProps<Row>) {
   const [height, setHeight] = useState(36);
   const [top, setTop] = useState(0);
   const virtual = props.virtual === true && rows.length > DRAWN_AT_ONCE;
+  const drawn = useDrawn(rows, props.leastLines, frame);
+  const late = useLate(busy === true);
   useLayoutEffect(() => {
+    if (!virtual) return; // to ask for a height lays out the page
     const row = frame.current?.querySelector<HTMLElement>("tbody tr[data-row]");
     if (row && row.offsetHeight > 0) setHeight(row.offsetHeight);
-  }, [rows.length]);
+  }, [rows.length, virtual]);
   const first = virtual ? Math.max(0, Math.floor(top / height) - AHEAD) : 0;
-  const last = virtual ? Math.min(rows.length, Math.ceil((top + FRAME) / height) + AHEAD) : rows.length;
+  const last = virtual ? Math.min(rows.length, Math.ceil((top + FRAME) / height) + AHEAD) : drawn;
   const space = (count: number) =>
     count > 0 && (
       <tr aria-hidden="true">
@@ -69,7 +78,7 @@ export function Table<Row>(props: TableProps<Row>) {
   );
   return (
     <div
-      class={virtual ? "table frame" : "table"}
+      class={`table${virtual ? " frame" : ""}${late ? " late" : ""}`}
       ref={frame}
       tabIndex={0}
       role="region"
@@ -88,11 +97,45 @@ export function Table<Row>(props: TableProps<Row>) {
         <tbody>
           {space(first)}
           {body}
-          {space(rows.length - last)}
+          {virtual && space(rows.length - last)}
         </tbody>
       </table>
     </div>
   );
+}
+
+/** How many of these rows are drawn now. While it is not all of them, the frame stays as high as it was. */
+function useDrawn<Row>(rows: Row[], leastLines: TableProps<Row>["leastLines"], frame: RefObject<HTMLElement | null>): number {
+  const [complete, setComplete] = useState<Row[]>();
+  const height = useRef(0);
+  const drawn = useMemo(
+    () => (leastLines && complete !== rows ? countInWindow(rows, leastLines, frame.current) : rows.length),
+    [rows, complete === rows],
+  );
+  const whole = drawn === rows.length;
+  useLayoutEffect(() => {
+    if (whole || !frame.current) return;
+    const { style } = frame.current;
+    style.minHeight = `${height.current}px`;
+    return () => void (style.minHeight = "");
+  }, [rows, whole]);
+  useEffect(() => {
+    if (whole) {
+      height.current = frame.current?.offsetHeight ?? 0;
+      return;
+    }
+    const next = requestAnimationFrame(() => setComplete(rows));
+    return () => cancelAnimationFrame(next);
+  }, [rows, whole]);
+  return drawn;
+}
+
+/** How many rows the window shows, at most. */
+function countInWindow<Row>(rows: Row[], leastLines: (row: Row) => number, frame: HTMLElement | null): number {
+  let left = window.innerHeight - (frame?.getBoundingClientRect().top ?? ABOVE);
+  let count = 0;
+  while (count < rows.length && left > 0) left -= LOWEST + LINE * (leastLines(rows[count++]!) - 1);
+  return count;
 }
 
 function Head<Row>(props: { column: Column<Row>; sort: string; onSort?: (sort: string) => void }) {

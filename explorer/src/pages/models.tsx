@@ -39,7 +39,7 @@ export function ModelsPage() {
     const timer = setTimeout(again, LISTING_AGAIN);
     return () => clearTimeout(timer);
   }, [answer]);
-  const [columns, chooser] = useColumns(useMemo(() => COLUMNS(answer), [answer]));
+  const [columns, chooser] = useColumns(useMemo(() => COLUMNS(answer?.since, answer?.until), [answer?.since, answer?.until]));
   const filtered = Boolean(query.get("q")) || Object.values(facets).some((values) => values.length);
   return (
     <>
@@ -84,6 +84,7 @@ export function ModelsPage() {
               rowKey={(row) => row.ref}
               sort={sort}
               onSort={(next) => setQuery({ sort: next, offset: "" })}
+              leastLines={(row) => (row.latest ? 2 : 1)}
               busy={loading}
             />
           </Part>
@@ -124,7 +125,7 @@ function empty(facets: Record<string, string[]>): Record<string, string> {
   return Object.fromEntries(Object.keys(facets).map((name) => [name, ""]));
 }
 
-const COLUMNS = (answer?: ModelPage): Column<ModelItem>[] => [
+const COLUMNS = (since?: string | null, until?: string | null): Column<ModelItem>[] => [
   {
     key: "ref",
     title: "Model",
@@ -220,7 +221,7 @@ const COLUMNS = (answer?: ModelPage): Column<ModelItem>[] => [
               {row.runs.toLocaleString("en")}
             </PageLink>
           </span>
-          <Sparkline values={row.activity} label={activity(row, answer)} />
+          <Sparkline values={row.activity} label={activity(row.runs, since, until)} />
         </span>
       ),
   },
@@ -233,7 +234,7 @@ const COLUMNS = (answer?: ModelPage): Column<ModelItem>[] => [
   { key: "description", title: "Description", cell: (row) => <bdi class="prose">{row.description}</bdi>, extra: true },
 ];
 
-function activity(row: ModelItem, answer?: ModelPage): string {
-  const day = (at: string | null | undefined) => (at ? new Date(at).toLocaleDateString("en-CA") : "?");
-  return `${row.runs} ${row.runs === 1 ? "run" : "runs"} between ${day(answer?.since)} and ${day(answer?.until)}`;
+function activity(runs: number, since?: string | null, until?: string | null): string {
+  const day = (at?: string | null) => (at ? new Date(at).toLocaleDateString("en-CA") : "?");
+  return `${runs} ${runs === 1 ? "run" : "runs"} between ${day(since)} and ${day(until)}`;
 }

@@ -106,6 +106,7 @@ export function RunsPage() {
               rowKey={(row) => row.id}
               sort={sort}
               onSort={(next) => setQuery({ sort: next === NEWEST ? "" : next, offset: "" })}
+              leastLines={(row) => (row.top1 || row.latency_p50 ? 2 : 1)}
               busy={loading}
             />
           </Part>

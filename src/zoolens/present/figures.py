@@ -129,8 +129,9 @@ def stack_label(run: Run) -> str:
 
 
 def _three_digits(value: float) -> str:
-    if value == int(value) and abs(value) < 1000:
-        return str(int(value))
+    whole = round(value)
+    if abs(value) < 1000 and math.isclose(value, whole):  # 45e-6 s are 45.00000000000001 µs
+        return str(whole)
     if abs(value) >= 1000:
         return f"{value:,.0f}"
     digits = 2 if abs(value) < 10 else 1 if abs(value) < 100 else 0

@@ -1,4 +1,4 @@
-"""Pages of runs: filtered, counted by facet, and sorted by time or by a figure; and what a model's runs amount to.
+"""Pages of runs: filtered, counted by facet, and sorted by time or by a figure.
 
 index = RunIndex(store)
 page = page_of_runs(index, RunsWanted(text="resnet", datasets=("imagenet/val",)), FigureOrder("top1"), limit=50)
@@ -10,8 +10,8 @@ Every function works on columns in memory (`run_columns`) and gives ids: who sho
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Any, Final
@@ -94,21 +94,39 @@ def page_of_runs(
     offset: int = 0,
 ) -> RunPage:
     columns = index.columns()
-    fitting = columns.by_time[matching(columns, wanted)[columns.by_time]]
-    lacking = 0
+    return _page(index, columns, matching(columns, wanted), order, limit, offset)
+
+
+def count_facets(index: RunIndex, wanted: RunsWanted = RunsWanted()) -> Facets:  # noqa: B008 - frozen
+    columns = index.columns()
+    return _facets(columns, dict(_masks(columns, wanted)), wanted)
+
+
+def page_with_facets(
+    index: RunIndex, wanted: RunsWanted, order: TimeOrder | FigureOrder, *, limit: int, offset: int = 0
+) -> tuple[RunPage, Facets]:
+    """What `page_of_runs` and `count_facets` give, both of the store at one moment."""
+    columns = index.columns()
+    masks = dict(_masks(columns, wanted))
+    page = _page(index, columns, _all(columns, masks), order, limit, offset)
+    return page, _facets(columns, masks, wanted)
+
+
+def _page(
+    index: RunIndex, columns: RunColumns, mask: Mask, order: TimeOrder | FigureOrder, limit: int, offset: int
+) -> RunPage:
+    ordered, lacking = columns.by_time, 0
     if isinstance(order, FigureOrder):
-        values = index.figures(columns, order.metric, order.scope)[fitting]
-        lacking = int(np.count_nonzero(np.isnan(values)))
-        fitting = fitting[np.argsort(-values if order.descending else values, kind="stable")]  # NaN comes last
-    elif not order.descending:
+        ordered = index.ordered(columns, order.metric, order.scope, descending=order.descending)
+        lacking = int(np.count_nonzero(np.isnan(index.figures(columns, order.metric, order.scope)[mask])))
+    fitting = ordered[mask[ordered]]
+    if isinstance(order, TimeOrder) and not order.descending:
         fitting = fitting[::-1]
     page = fitting[max(offset, 0) : max(offset, 0) + limit]
     return RunPage(tuple(columns.ids[place] for place in page.tolist()), len(fitting), lacking)
 
 
-def count_facets(index: RunIndex, wanted: RunsWanted = RunsWanted()) -> Facets:  # noqa: B008 - frozen
-    columns = index.columns()
-    masks = dict(_masks(columns, wanted))
+def _facets(columns: RunColumns, masks: Mapping[str, Mask], wanted: RunsWanted) -> Facets:
     by_stack = _counted(columns.stack, _all(columns, masks, but="runtimes"), len(columns.stacks))
     runtimes: dict[str, int] = {}
     for stack, count in zip(columns.stacks, by_stack, strict=True):
@@ -163,9 +181,9 @@ def _masks(columns: RunColumns, wanted: RunsWanted) -> Iterator[tuple[str, Mask]
             fitting = _flags(any(_fits(subject, pattern, kind) for pattern in patterns) for subject in subjects)
             yield name, fitting[codes]
     if wanted.kinds:
-        yield "kinds", np.isin(columns.kind, [KINDS.index(kind) for kind in wanted.kinds])
+        yield "kinds", _flags(kind in wanted.kinds for kind in KINDS)[columns.kind]
     if wanted.states:
-        yield "states", np.isin(columns.state, [STATES.index(state) for state in wanted.states])
+        yield "states", _flags(state in wanted.states for state in STATES)[columns.state]
     if wanted.since is not None:
         yield "since", columns.created >= _utc(wanted.since)
     if wanted.until is not None:
@@ -215,96 +233,14 @@ def _utc(moment: datetime) -> np.datetime64:
     return np.datetime64(aware.astimezone(UTC).replace(tzinfo=None), "us")
 
 
-# --- models
+# --- figures
 
 
-@dataclass(frozen=True)
-class ModelActivity:
-    """The runs of the contents that go, or went, by one name. `recent`: how many runs were begun in each of several
-    equal spans of time, the oldest first."""
-
-    runs: int
-    failed: int
-    last_run: str
-    last_time: datetime
-    last_dataset: str
-    last_runtime: str
-    datasets: frozenset[str]
-    runtimes: frozenset[str]
-    formats: frozenset[str]
-    recent: tuple[int, ...]
-
-
-@dataclass(frozen=True)
-class Activity:
-    """What was run of every model that has a run, by its name (zoo:name@version); the spans of `ModelActivity.recent`
-    go from the first run of all until the last. A model with several names is there under each."""
-
-    models: Mapping[str, ModelActivity]
-    since: datetime | None = None
-    until: datetime | None = None
-
-
-def model_activity(index: RunIndex, kinds: Sequence[RunKind] = (RunKind.EVALUATION,), spans: int = 16) -> Activity:
-    """What was run of every model. It is kept until the store changes."""
-    key = ("activity", *kinds, spans)
-    return index.derived(key, lambda columns: _activity(columns, tuple(kinds), spans))
-
-
-def _activity(columns: RunColumns, kinds: tuple[RunKind, ...], spans: int) -> Activity:
-    chosen = np.flatnonzero(matching(columns, RunsWanted(kinds=kinds)))
-    if not len(chosen):
-        return Activity({})
-    order = chosen[np.lexsort((chosen, columns.created[chosen], columns.model[chosen]))]
-    codes, starts = np.unique(columns.model[order], return_index=True)
-    times = columns.created[order]
-    since, until = times.min(), times.max()
-    share = (times - since) / max(until - since, np.timedelta64(1, "us"))
-    counted = np.zeros((len(columns.models), spans), np.int64)
-    np.add.at(counted, (columns.model[order], np.minimum((share * spans).astype(np.int64), spans - 1)), 1)
-    failed = columns.state[order] == STATES.index(RunState.FAILED)
-    of_name: dict[str, list[ModelActivity]] = {}
-    ends = [*starts.tolist(), len(order)][1:]
-    for code, start, end in zip(codes.tolist(), starts.tolist(), ends, strict=True):
-        model, places, last = columns.models[code], order[start:end], int(order[end - 1])
-        activity = ModelActivity(
-            runs=end - start,
-            failed=int(np.count_nonzero(failed[start:end])),
-            last_run=columns.ids[last],
-            last_time=_datetime(columns.created[last]),
-            last_dataset=columns.datasets[columns.dataset[last]].name,
-            last_runtime=columns.stacks[columns.stack[last]].name,
-            datasets=frozenset(columns.datasets[data].name for data in set(columns.dataset[places].tolist())),
-            runtimes=frozenset(columns.stacks[stack].name for stack in set(columns.stack[places].tolist())),
-            formats=frozenset((model.format,)),
-            recent=tuple(counted[code].tolist()),
-        )
-        for name in model.names:
-            of_name.setdefault(name, []).append(activity)
-    together = {name: _together(activities) for name, activities in of_name.items()}
-    return Activity(together, _datetime(since), _datetime(until))
-
-
-def _datetime(moment: np.datetime64) -> datetime:
+def datetime_of(moment: np.datetime64) -> datetime:
+    """A time of the columns, in UTC."""
     at = moment.item()
     assert isinstance(at, datetime)  # it is, of a time in microseconds
     return at.replace(tzinfo=UTC)
-
-
-def _together(activities: Sequence[ModelActivity]) -> ModelActivity:
-    """The activity of several contents that go by one name."""
-    last = max(activities, key=lambda activity: activity.last_time)
-    if len(activities) == 1:
-        return last
-    return replace(
-        last,
-        runs=sum(activity.runs for activity in activities),
-        failed=sum(activity.failed for activity in activities),
-        datasets=frozenset().union(*(activity.datasets for activity in activities)),
-        runtimes=frozenset().union(*(activity.runtimes for activity in activities)),
-        formats=frozenset().union(*(activity.formats for activity in activities)),
-        recent=tuple(map(sum, zip(*(activity.recent for activity in activities), strict=True))),
-    )
 
 
 @dataclass(frozen=True)
@@ -328,7 +264,7 @@ def history(index: RunIndex, wanted: RunsWanted, metric: str, scope: str = "") -
     return [
         MeasuredPoint(
             run=columns.ids[place],
-            created=_datetime(columns.created[place]),
+            created=datetime_of(columns.created[place]),
             dataset=columns.datasets[columns.dataset[place]].name,
             runtime=columns.stacks[columns.stack[place]].name,
             stack=columns.stacks[columns.stack[place]].fingerprint,

@@ -58,6 +58,10 @@ class Database:
         """Let go of the database. Calling it twice is fine."""
         self._engine.dispose()
 
+    def reconnect(self) -> None:
+        """Forget what SQLite keeps of the file in memory: who reads next reads what is there now."""
+        self._engine.dispose()
+
     def __enter__(self) -> Self:
         return self
 

@@ -67,6 +67,7 @@ def load_runs(
     trials: bool = False,
     limit: int | None = None,
     offset: int = 0,
+    stages: bool = True,
 ) -> list[Run]:
     query = everything(runs).order_by(runs.c.seq.desc()).limit(limit)
     if offset:
@@ -80,7 +81,7 @@ def load_runs(
     rows = connection.execute(query).all()
     for row in rows:
         check_row(runs.name, row)
-    states = _stage_words(connection, [row.id for row in rows])
+    states = _stage_words(connection, [row.id for row in rows]) if stages else {}
     subjects = _Subjects(connection, rows)
     return told_apart(connection, [subjects.run(row, states.get(row.id, {})) for row in rows])
 

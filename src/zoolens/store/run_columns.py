@@ -31,6 +31,7 @@ from zoolens.store.store import Store
 
 KINDS: Final = tuple(RunKind)
 METRICS_KEPT: Final = 24  # columns of figures in memory: 8 bytes a run each
+ORDERS_KEPT: Final = 8  # of runs by a figure: as large as columns of figures
 DERIVED_KEPT: Final = 8
 _REREAD: Final = 5_000  # more changed runs than these, and everything is read again
 _AT_ONCE: Final = 5_000  # ids a statement
@@ -40,6 +41,7 @@ T = TypeVar("T")
 Integers = NDArray[np.int32]
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
+Places = NDArray[np.int64]
 Figure = tuple[str, str]  # a metric and its scope
 
 
@@ -109,7 +111,14 @@ class RunIndex:
         self._columns: RunColumns | None = None
         self._readings = 0
         self._figures: OrderedDict[Figure, tuple[RunColumns, Floats]] = OrderedDict()
+        self._orders: dict[tuple[str, str, bool], tuple[Floats, Places]] = {}  # of the figures beside each
         self._derived: dict[Any, tuple[RunColumns, Any]] = {}
+
+    @property
+    def newest(self) -> Newest:
+        """What was newest in the store when the columns were read last."""
+        columns = self._columns
+        return Newest() if columns is None else columns.newest
 
     def columns(self) -> RunColumns:
         """The columns as the store is now."""
@@ -138,6 +147,20 @@ class RunIndex:
             while len(self._figures) > METRICS_KEPT:
                 self._figures.popitem(last=False)
         return read
+
+    def ordered(self, columns: RunColumns, metric: str, scope: str, *, descending: bool) -> Places:
+        """The places of all runs by a figure: those without it come last, and among equals the newest first."""
+        key, values = (metric, scope, descending), self.figures(columns, metric, scope)
+        kept = self._orders.get(key)
+        if kept is not None and kept[0] is values:
+            return kept[1]
+        by_time = values[columns.by_time]
+        order = columns.by_time[np.argsort(-by_time if descending else by_time, kind="stable")]  # NaN comes last
+        with self._lock:
+            while len(self._orders) >= ORDERS_KEPT:
+                self._orders.pop(next(iter(self._orders)))
+            self._orders[key] = (values, order)
+        return order
 
     def derived(self, key: Hashable, compute: Callable[[RunColumns], T]) -> T:
         """What is computed from the columns alone, kept under `key` until they change."""

@@ -165,13 +165,14 @@ class Store(Database):
         """The ids of what `runs` gives: who looks at very many takes some at a time (`runs_of`)."""
         return self.read(lambda connection: queries.load_run_ids(connection, **wanted))
 
-    def runs_of(self, ids: Collection[str]) -> list[Run]:
-        """The runs of these ids, newest first, whatever they are about."""
+    def runs_of(self, ids: Collection[str], *, stages: bool = True) -> list[Run]:
+        """The runs of these ids, newest first, whatever they are about. Without `stages` those are left empty, for
+        who does not ask how far a run came."""
         wanted = list(ids)
         runs: list[Run] = []
         for start in range(0, len(wanted), RUNS_AT_ONCE):
             some = wanted[start : start + RUNS_AT_ONCE]
-            runs += self.read(lambda connection, some=some: queries.load_runs(connection, ids=some))  # type: ignore[misc]
+            runs += self.read(lambda connection, some=some: queries.load_runs(connection, ids=some, stages=stages))  # type: ignore[misc]
         return runs
 
     def model_names(self) -> list[tuple[str, str]]:

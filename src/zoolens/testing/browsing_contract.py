@@ -12,9 +12,9 @@ from zoolens.store.browsing import (
     count_facets,
     figures_stored,
     history,
-    model_activity,
     page_of_runs,
 )
+from zoolens.store.model_activity import model_activity
 from zoolens.store.records import DatasetRecord, Observation, Run, RunKind, fingerprint
 from zoolens.store.run_columns import RunIndex, RunState
 from zoolens.store.store import Store

@@ -109,7 +109,7 @@ def _answering(context: Context, endpoint: Endpoint) -> Callable[[Request], Awai
             content = await _body(request, endpoint.upload_bytes or context.settings.body_bytes)
             query = _query(endpoint, request, content, lists)
             if endpoint.needs_store:
-                context.store_file.check()
+                await run_in_threadpool(context.store_file.check)
             if endpoint.stream:
                 return await _stream(endpoint.call(context, query))
             more = () if endpoint.upload_bytes is None else (content,)
@@ -232,7 +232,7 @@ async def _asset(request: Request) -> Response:
     asset: Asset | None = assets().get(request.path_params.get("name", "index.html"))
     if asset is None:
         return _error(NotFound(f"There is nothing at {request.url.path[:200]!r}."))
-    headers = {"ETag": asset.tag, "Cache-Control": "no-cache"}
+    headers = {"ETag": asset.tag, "Cache-Control": asset.caching}
     if request.headers.get("if-none-match") == asset.tag:
         return Response(status_code=HTTPStatus.NOT_MODIFIED, headers=headers)
     return Response(asset.content, headers=headers, media_type=asset.media_type)

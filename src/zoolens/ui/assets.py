@@ -21,11 +21,12 @@ _NOT_BUILT: Final = b"<!doctype html><title>zoolens</title><p>The explorer is no
 
 @dataclass(frozen=True)
 class Asset:
-    """One file. `tag` changes with its content."""
+    """One file. `tag` changes with its content. `caching`: whether a browser must ask before it takes its copy."""
 
     content: bytes
     media_type: str
     tag: str
+    caching: str = "no-cache"
 
 
 @cache
@@ -44,4 +45,7 @@ def assets() -> Mapping[str, Asset]:
 
 def _asset(name: str, content: bytes) -> Asset:
     tag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
-    return Asset(content, _MEDIA_TYPES[PurePath(name).suffix], tag)
+    media_type = _MEDIA_TYPES[PurePath(name).suffix]
+    if media_type == _MEDIA_TYPES[".svg"]:  # browsers take the icon anew whenever the address changes: at every letter
+        return Asset(content, media_type, tag, caching="max-age=86400")
+    return Asset(content, media_type, tag)

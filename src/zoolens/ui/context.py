@@ -12,7 +12,7 @@ from typing import Final
 from zoolens.comparisons.answer_pages import AnswerReader
 from zoolens.errors import ZoolensError
 from zoolens.serving.options import read_token
-from zoolens.store.browsing import model_activity
+from zoolens.store.model_activity import model_activity
 from zoolens.store.run_columns import RunIndex
 from zoolens.store.scopes import batch_scope
 from zoolens.store.store import Store, open_store
@@ -77,7 +77,7 @@ def make_context(
 ) -> Context:
     """A context over what is open already."""
     index, target = RunIndex(store), _store_name(settings)
-    file = StoreFile(resolve(settings.store).path)
+    file = StoreFile(resolve(settings.store).path, index)
     models, answers = ModelIndex(index, zoos), AnswerReader(store)
     traces, networks = TraceReader(store, target), NetworkReader(store, target)
     return Context(

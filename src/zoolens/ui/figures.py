@@ -34,8 +34,7 @@ class Figure(Answer):
 
 def figure_of(observation: Observation) -> Figure:
     """An observation of the store in the words of reports and of the terminal."""
-    both = with_interval(observation) + provenance_mark(observation)
-    alone, _, _ = with_interval(observation).partition(" [")
+    words, mark = with_interval(observation), provenance_mark(observation)
     return Figure(
         metric=observation.metric,
         scope=observation.scope,
@@ -45,8 +44,8 @@ def figure_of(observation: Observation) -> Figure:
         unit=observation.unit,
         n=observation.n,
         provenance=observation.provenance,
-        words=alone + provenance_mark(observation),
-        interval=both,
+        words=words.partition(" [")[0] + mark,
+        interval=words + mark,
         reason=str(observation.details.get("reason") or ""),
     )
 

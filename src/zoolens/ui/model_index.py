@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from zoolens.catalog.names import bare, parse
 from zoolens.manifests.tokenizer import ROLE as TOKENIZER
-from zoolens.store.browsing import Activity, ModelActivity, model_activity
+from zoolens.store.model_activity import Activity, ModelActivity, model_activity
 from zoolens.store.run_columns import RunIndex
 from zoolens.ui.zoo_listing import Listed, ZooListing
 from zoolens.zoos.base import Entry

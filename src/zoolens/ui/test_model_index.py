@@ -1,4 +1,4 @@
-from zoolens.store.browsing import Activity
+from zoolens.store.model_activity import Activity
 from zoolens.ui.model_index import ModelRow, Models, build
 from zoolens.ui.resources.models import _search
 from zoolens.ui.zoo_listing import Listed

@@ -118,7 +118,7 @@ def models(context: Context, query: ModelsQuery) -> ModelPage:
     fitting, facets = _search(known, _key(query))
     places = _sorted(known, fitting, query.sort)[query.offset : query.offset + query.limit]
     rows = [known.rows[place] for place in places.tolist()]
-    latest = context.store.runs_of([row.latest.last_run for row in rows if row.latest])
+    latest = context.store.runs_of([row.latest.last_run for row in rows if row.latest], stages=False)
     figures = listed_figures(context.store, latest)
     return ModelPage(
         total=len(fitting),
@@ -162,19 +162,26 @@ def _found(known: Models, words: tuple[str, ...], chosen: Chosen) -> Found:
         told[spellings.get(value.casefold(), value)] = value
     if told:
         wanted["licence"] = frozenset(told)
-    fitting = np.ones(len(known.rows), np.bool_)
     texts = known.derived("texts", lambda: [row.text for row in known.rows])
-    for word in words:
-        fitting &= np.array([word in text for text in texts], np.bool_)
+    fitting = np.zeros(len(known.rows), np.bool_)
+    fitting[_having(words, texts, np.arange(len(texts)))] = True
     mask, facets = faceted(fitting, columns, wanted)
     facets = [_as_asked(facet, told) if facet.name == "licence" else facet for facet in facets]
     places = np.flatnonzero(mask)
     if words:  # those whose names have the words come first
         names = known.derived("names", lambda: [row.ref.lower() for row in known.rows])
-        fitting_names = [names[place] for place in places.tolist()]
-        named = np.all([[word in name for name in fitting_names] for word in words], axis=0)
-        places = places[np.argsort(~named, kind="stable")]
+        named = np.zeros(len(known.rows), np.bool_)
+        named[_having(words, names, places)] = True
+        places = places[np.argsort(~named[places], kind="stable")]
     return places, facets
+
+
+def _having(words: Sequence[str], texts: Sequence[str], places: Places) -> Places:
+    """Those of these places whose texts have all words. Long words come first, since they leave fewest texts."""
+    for word in sorted(words, key=len, reverse=True):
+        flags = [word in texts[place] for place in places.tolist()]
+        places = places[np.array(flags, np.bool_)]
+    return places
 
 
 def _columns(known: Models) -> dict[str, FacetColumn]:

@@ -27,8 +27,9 @@ from zoolens.measure.classorder import judged_right
 from zoolens.measure.confusion import confusion_chart, confusion_of, pairs_table
 from zoolens.measure.metrics.calibration import BINS
 from zoolens.measure.reliability import bins_table, reliability_chart, reliability_of
-from zoolens.present.charts import themed
+from zoolens.present.charts import Chart, themed
 from zoolens.present.figures import probability, with_interval
+from zoolens.present.tables import Table
 from zoolens.store.records import ANSWERING_KINDS, Observation, Run
 from zoolens.store.scopes import parse_scope
 from zoolens.ui.context import Context
@@ -171,59 +172,53 @@ class ClassPair(Answer):
     answer: int
 
 
-class RunConfusion(Answer):
-    """`reason`: why there is no chart. `pairs` are the rows of `table`, in the same order."""
+class ChartedAnswers(Answer):
+    """A chart of a run's answers, and its numbers as a table. `reason`: why there is none."""
 
     reason: Shown
     title: Shown
     chart: dict[str, Any] | None
     table: WordTable | None
+
+
+class RunConfusion(ChartedAnswers):
+    """`pairs` are the rows of `table`, in the same order."""
+
     pairs: list[ClassPair]
 
 
-class RunCalibration(Answer):
-    """`reason`: why there is no chart. `table` has a row for each bin; its place is the number of the bin. `ece`: the
-    expected calibration error with its interval."""
+class RunCalibration(ChartedAnswers):
+    """`table` has a row for each bin; its place is the number of the bin. `ece`: the expected calibration error with
+    its interval."""
 
-    reason: Shown
-    title: Shown
     ece: Shown
-    chart: dict[str, Any] | None
-    table: WordTable | None
 
 
 def confusion(context: Context, query: AnsweringRunQuery) -> RunConfusion:
     def describe(answers: Signature) -> RunConfusion:
         confused = confusion_of(answers)
-        chart = confusion_chart(confused)
-        return RunConfusion(
-            reason="",
-            title=chart.title,
-            chart=themed(chart),
-            table=word_table(pairs_table(confused)),
-            pairs=[ClassPair(label=pair.label, answer=pair.answer) for pair in confused.pairs],
-        )
+        pairs = [ClassPair(label=pair.label, answer=pair.answer) for pair in confused.pairs]
+        return RunConfusion(**_charted(confusion_chart(confused), pairs_table(confused)), pairs=pairs)
 
-    return _described(
-        context, query, describe, lambda reason: RunConfusion(reason=reason, title="", chart=None, table=None, pairs=[])
-    )
+    return _described(context, query, describe, lambda reason: RunConfusion(**_uncharted(reason), pairs=[]))
 
 
 def calibration(context: Context, query: AnsweringRunQuery) -> RunCalibration:
     def describe(answers: Signature) -> RunCalibration:
         reliability = reliability_of(answers)
-        chart = reliability_chart(reliability)
-        return RunCalibration(
-            reason="",
-            title=chart.title,
-            ece=with_interval(reliability.ece),
-            chart=themed(chart),
-            table=word_table(bins_table(reliability)),
-        )
+        charted = _charted(reliability_chart(reliability), bins_table(reliability))
+        return RunCalibration(**charted, ece=with_interval(reliability.ece))
 
-    return _described(
-        context, query, describe, lambda reason: RunCalibration(reason=reason, title="", ece="", chart=None, table=None)
-    )
+    return _described(context, query, describe, lambda reason: RunCalibration(**_uncharted(reason), ece=""))
+
+
+def _charted(chart: Chart, table: Table) -> dict[str, Any]:
+    """The fields of `ChartedAnswers`."""
+    return {"reason": "", "title": chart.title, "chart": themed(chart), "table": word_table(table)}
+
+
+def _uncharted(reason: str) -> dict[str, Any]:
+    return {"reason": reason, "title": "", "chart": None, "table": None}
 
 
 def _described(

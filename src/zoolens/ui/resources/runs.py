@@ -10,7 +10,8 @@ from pydantic import Field
 
 from zoolens.measure.classorder import JUDGED_WRONGLY, judged_right
 from zoolens.present.figures import stack_label
-from zoolens.store.browsing import FigureOrder, RunsWanted, TimeOrder, count_facets, figures_stored, page_of_runs
+from zoolens.store.browsing import Facets as RunFacets
+from zoolens.store.browsing import FigureOrder, RunsWanted, TimeOrder, figures_stored, page_with_facets
 from zoolens.store.records import Observation, Run, RunKind
 from zoolens.store.run_columns import RunState
 from zoolens.ui.context import Context
@@ -100,7 +101,7 @@ class RunList(Answer):
 
 def runs(context: Context, query: RunsQuery) -> RunList:
     wanted, order = _wanted(query), _order(query.sort)
-    page = page_of_runs(context.runs, wanted, order, limit=query.limit, offset=query.offset)
+    page, counts = page_with_facets(context.runs, wanted, order, limit=query.limit, offset=query.offset)
     by_id = {run.id: run for run in context.store.runs_of(page.ids)}
     listed = [by_id[run_id] for run_id in page.ids if run_id in by_id]
     metrics = (*LISTED, order.metric) if isinstance(order, FigureOrder) else LISTED
@@ -110,7 +111,7 @@ def runs(context: Context, query: RunsQuery) -> RunList:
         offset=query.offset,
         lacking=page.lacking,
         rows=[run_item(run, stored.get(run.id, ()), order) for run in listed],
-        facets=_facets(context, wanted),
+        facets=_facets(counts, wanted),
     )
 
 
@@ -137,8 +138,7 @@ def _order(sort: str) -> TimeOrder | FigureOrder:
     return FigureOrder(metric, scope, descending)
 
 
-def _facets(context: Context, wanted: RunsWanted) -> list[Facet]:
-    counts = count_facets(context.runs, wanted)
+def _facets(counts: RunFacets, wanted: RunsWanted) -> list[Facet]:
     chosen_kinds = wanted.kinds if wanted.kinds != (RunKind.EVALUATION,) else ()
     return [
         facet_of("dataset", counts.datasets, wanted.datasets),
