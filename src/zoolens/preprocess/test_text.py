@@ -83,6 +83,7 @@ def test_padding_goes_where_it_is_declared_and_no_further_than_the_longest(prepa
         text.many(texts("good", ""))
 
 
+@pytest.mark.slow
 def test_a_cut_text_keeps_its_special_tokens_or_is_refused(prepare):
     long = "good " * 50 + "bad"
     assert prepare(truncation="left").many(texts(long))["ids"][0].tolist() == [CLS, *[GOOD] * 5, BAD, SEP]
