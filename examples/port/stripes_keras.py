@@ -13,5 +13,5 @@ def net() -> keras.Model:
             layers.Dense(2),
         ]
     )
-    model.compile(keras.optimizers.SGD(0.01), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    model.compile(keras.optimizers.SGD(0.004), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
     return model

@@ -60,7 +60,7 @@ def _constant(name: str) -> Switch:
 
 def _rule(training: JaxTraining, value: Any) -> None:
     """Another rule for all tensors, without any constants yet; learning rate, weight decay and clipping stay."""
-    name = "adam" if value == "adamw" else value
+    name: Any = "adam" if value == "adamw" else value
     if name not in CONSTANTS:
         raise NotSwitchable(f"A rule {value} is not done for JAX.")
 
