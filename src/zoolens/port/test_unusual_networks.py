@@ -161,6 +161,22 @@ def test_a_layer_that_leaves_torch_is_unknown_and_compared_at_its_borders():
     assert both.agreement.behind.op == "leaky_relu"
 
 
+def test_a_module_that_checks_its_numbers_is_still_read_layer_by_layer():
+    class Checked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.inner = base()
+
+        def forward(self, x):
+            answer = self.inner(x)
+            assert torch.isfinite(answer).all()
+            return answer
+
+    found = check(nn.Sequential(Checked()), nn.Sequential(base()), ["4"])
+    assert found.same
+    assert not found.diff.a.unknown
+
+
 def test_a_network_that_leaves_torch_in_its_own_forward_is_told_what_to_do():
     class Outside(nn.Module):
         def __init__(self):

@@ -39,7 +39,9 @@ class TorchDepartures:
         class Watching(TorchFunctionMode):  # type: ignore[misc]
             def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
                 if function in methods and trace.stack and trace.depends_on_input(args[0]):
-                    places.add(trace.stack[-1][0])
+                    path, has_children = trace.stack[-1]
+                    if function is not torch.Tensor.__bool__ or not has_children:  # a check of numbers hides no layers
+                        places.add(path)
                 return function(*args, **(kwargs or {}))
 
         with Watching():
