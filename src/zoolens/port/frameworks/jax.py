@@ -169,6 +169,7 @@ def _is_floating(leaf: Any) -> bool:
 
 
 def _readable(path: Sequence[Any]) -> str:
-    """The keys, fields and places that lead to a leaf: "conv1/kernel"."""
+    """The keys, fields and places that lead to a leaf: "conv1/kernel". Variables of flax.nnx hold it as their value."""
+    path = path[:-1] if len(path) > 1 and getattr(path[-1], "name", None) == "value" else path
     parts = (getattr(step, "key", getattr(step, "name", getattr(step, "idx", step))) for step in path)
     return "/".join(str(part) for part in parts) or "parameters"

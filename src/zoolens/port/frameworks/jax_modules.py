@@ -30,13 +30,14 @@ def function_and_parameters(made: Any) -> Pair | None:
     return (network, state) if callable(network) else None
 
 
-def is_module(made: tuple[Any, ...]) -> bool:
-    """Whether the first alone is the network: a module that holds its own arrays, without a state beside it."""
+def objects_of_network(made: tuple[Any, ...]) -> int:
+    """How many of the first objects make the network: a module that holds its own arrays is one by itself."""
     nnx, equinox = sys.modules.get("flax.nnx"), sys.modules.get("equinox")
     if nnx is not None and isinstance(made[0], nnx.Module):
-        return True
+        return 1
     stateful = len(made) > 1 and equinox is not None and isinstance(made[1], equinox.nn.State)
-    return equinox is not None and isinstance(made[0], equinox.Module) and callable(made[0]) and not stateful
+    alone = equinox is not None and isinstance(made[0], equinox.Module) and callable(made[0]) and not stateful
+    return 1 if alone else 2
 
 
 def _of_nnx(nnx: Any, module: Any) -> Pair:

@@ -12,6 +12,7 @@ import numpy as np
 from zoolens.errors import ModelError
 from zoolens.port.frameworks.base import Array, LiveNetwork, plain
 from zoolens.port.frameworks.jax import JaxNetwork
+from zoolens.port.frameworks.jax_training_modes import training_mode
 from zoolens.port.training.base import Capture, Losses, Setting, Switch, TrainableNetwork
 from zoolens.port.training.batch import Batch
 from zoolens.port.training.capture_jax import layer_answers
@@ -46,9 +47,12 @@ class JaxTraining(TrainableNetwork):
         super().__init__(network, objects)
         self.live, self._jax = network, jax
         self._check()
-        self._takes_key = _takes(objects.train_apply, "key")
+        self.mode = training_mode(objects.network) if objects.train_apply is None else None
+        self._takes_key = _takes(objects.train_apply, "key") if self.mode is None else self.mode.draws
         self._places = self._trained_places()
         self._key, self._count, self._state = jax.random.key(0), 0, None
+        named = set(network.names.values())  # others are counters and keys, which nobody assigns
+        self._counters = {place: leaf for place, leaf in self._arrays().items() if place not in named}
         self._layer_names: list[str] = []
         self._measured: tuple[Any, MeasuredOptimizer] | None = None
         self._measured_loss: tuple[Any, FittedLoss | None] | None = None
@@ -79,24 +83,29 @@ class JaxTraining(TrainableNetwork):
         return [place for place in tree.tree_leaves(self._trained_part(numbers)) if place in floating]
 
     def _trained_part(self, parameters: Any) -> Any:
-        """Of Flax' variables the collection "params"; of other parameters all."""
+        """Of Flax' variables the collection "params", of a module what its library trains; of other parameters all."""
+        if self.mode is not None:
+            return self.mode.trained(parameters)
         collections = isinstance(parameters, Mapping) and "params" in parameters and len(parameters) > 1
         return parameters["params"] if collections else parameters
 
     @property
     def statistics(self) -> str:
         """How statistics of norms change: "own updates", "kept" or, like any number, "as parameters"."""
-        if self.objects.train_apply is not None:
+        if self.objects.train_apply is not None or self.mode is not None:
             return "own updates"
         return "as parameters" if len(self._places) == len(self.live.names) else "kept"
 
     def remember(self) -> None:
-        """Functions have no constants that a step changes."""
-        self._step = self._jax.jit(self._train)
-        self._gradients = self._jax.jit(self._value_and_grad)
-        self._answer = self._jax.jit(self._applied)
-        self._layers = self._jax.jit(self._layer_answers)
+        """Functions have no constants that a step changes; what was compiled may have changed."""
+        self._step, self._gradients, self._answer, self._layers = map(
+            self._compiled, (self._train, self._value_and_grad, self._applied, self._layer_answers)
+        )
         self._state = None
+
+    def _compiled(self, method: Callable[..., Any]) -> Any:
+        """JAX takes a method that it compiled before for the same one, also where a switch changed what it calls."""
+        return self._jax.jit(lambda *given: method(*given))
 
     def restore(self) -> None:
         self._state, self._count = None, 0
@@ -105,6 +114,8 @@ class JaxTraining(TrainableNetwork):
         self.restore()
         seed_generators(seed)
         self._key = self._jax.random.key(seed)
+        for place, leaf in self._counters.items():
+            self.live.leaves[place] = leaf
 
     # --- values
 
@@ -143,6 +154,11 @@ class JaxTraining(TrainableNetwork):
         return self._jax.value_and_grad(loss, has_aux=True)(self._trained(arrays))
 
     def _in_training(self, parameters: Any, inputs: Sequence[Any], key: Any) -> tuple[Any, Any]:
+        if self.mode is not None:
+            answer, after = self.mode.apply(parameters, inputs, key)
+            changed = enumerate(self._jax.tree_util.tree_leaves(after))
+            arrays = {place: leaf for place, leaf in changed if hasattr(leaf, "dtype") and place not in self._places}
+            return self._jax.tree_util.tree_leaves(answer)[0], arrays
         apply = self.objects.train_apply
         if apply is None:
             return self._jax.tree_util.tree_leaves(self.live.function(parameters, *inputs))[0], {}
@@ -173,9 +189,10 @@ class JaxTraining(TrainableNetwork):
         trained = self._jax.tree_util.tree_map(lambda value, move: (value + move).astype(value.dtype), trained, moves)
         return self._with_updates(self._with_trained(arrays, trained), updates), state
 
-    def _with_updates(self, arrays: dict[int, Any], updates: Mapping[str, Any]) -> dict[int, Any]:
-        if not updates:
-            return arrays
+    def _with_updates(self, arrays: dict[int, Any], updates: Any) -> dict[int, Any]:
+        """`updates`: new collections, or of a module its arrays that are not trained, by their places."""
+        if self.mode is not None or not updates:
+            return {**arrays, **updates}
         tree = self._jax.tree_util
         parameters = self._parameters(arrays)
         unknown = [name for name in updates if name not in parameters]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 from typing import Any, Final, Literal
 
 from zoolens.errors import ModelError
-from zoolens.port.frameworks.jax_modules import function_and_parameters, is_module
+from zoolens.port.frameworks.jax_modules import function_and_parameters, objects_of_network
 
 Framework = Literal["torch", "keras", "jax"]
 PRECISIONS: Final = ("float32", "bfloat16")
@@ -66,22 +66,10 @@ def sorted_objects(made: Any) -> TrainingObjects:
         return TrainingObjects(network)
     if network is not made:
         return _with_others(network, made[1:])
-    pair = function_and_parameters(made)
-    if pair is None:
+    if function_and_parameters(made) is None:
         return TrainingObjects(made)
-    _refuse_modules(made)
-    return _with_others(pair, made[2:])
-
-
-def _refuse_modules(made: tuple[Any, ...]) -> None:
-    """A module that holds its own arrays is read in evaluation mode: training that would leave out its dropout, and
-    would take the statistics of its norms for parameters."""
-    if is_module(made):
-        raise ModelError(
-            "A module of flax.nnx or Equinox that stands alone is read in evaluation mode, and cannot be trained here.",
-            hint="Return (function, parameters, optimizer, loss) with a function of the parameters and the inputs that "
-            "computes as in training, or a dictionary with train_apply.",
-        )
+    count = objects_of_network(made)
+    return _with_others(made[:count] if count > 1 else made[0], made[count:])
 
 
 def _from_names(made: Mapping[str, Any]) -> TrainingObjects:
@@ -94,8 +82,7 @@ def _from_names(made: Mapping[str, Any]) -> TrainingObjects:
     if "network" not in made:
         raise ModelError("The function returned a dictionary without a network.", hint='Add the key "network".')
     given = TrainingObjects(**made)
-    if framework_of(given.network) is None:
-        _refuse_modules(given.network if isinstance(given.network, tuple) and given.network else (given.network,))
+    given.optimizer = _transformation(given.optimizer)
     _check(given)
     return given
 
@@ -121,7 +108,7 @@ def _check(given: TrainingObjects) -> None:
 
 def _with_others(network: Any, others: tuple[Any, ...]) -> TrainingObjects:
     found: dict[str, Any] = {}
-    for value in others:
+    for value in map(_transformation, others):
         role = _role(value)
         if role in found:
             raise ModelError(
@@ -130,6 +117,12 @@ def _with_others(network: Any, others: tuple[Any, ...]) -> TrainingObjects:
             )
         found[role] = value
     return TrainingObjects(network, **found)
+
+
+def _transformation(optimizer: Any) -> Any:
+    """The transformation of gradients within an optimizer of flax.nnx, and other optimizers as they are."""
+    nnx = sys.modules.get("flax.nnx")
+    return optimizer.tx if nnx is not None and isinstance(optimizer, nnx.Optimizer) else optimizer
 
 
 def _role(value: Any) -> str:

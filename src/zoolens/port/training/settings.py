@@ -60,8 +60,8 @@ def layer_settings(facts: SideFacts) -> dict[str, Setting]:
     found: dict[str, Setting] = {}
     if facts.norms:
         cumulative = all(norm.cumulative for norm in facts.norms)
-        found["norm.kept"] = CUMULATIVE if cumulative else _together([norm.kept for norm in facts.norms])
-        found["norm.epsilon"] = _together([norm.epsilon for norm in facts.norms])
+        found["norm.kept"] = CUMULATIVE if cumulative else together([norm.kept for norm in facts.norms])
+        found["norm.epsilon"] = together([norm.epsilon for norm in facts.norms])
         found["norm.divisor"] = ", ".join(dict.fromkeys(norm.divisor for norm in facts.norms))
     rates = [layer.rate for layer in facts.layers if layer.op == "dropout" and layer.rate is not None]
     if rates:
@@ -69,6 +69,7 @@ def layer_settings(facts: SideFacts) -> dict[str, Setting]:
     return found
 
 
-def _together(values: Sequence[Any]) -> Setting:
+def together(values: Sequence[Any]) -> Setting:
+    """One value where all layers have the same, else one for each."""
     found = tuple(value if isinstance(value, str) else float(value) for value in values)
     return found[0] if len(set(found)) == 1 else found

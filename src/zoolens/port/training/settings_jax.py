@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from zoolens.crosstrain.training.live.rule_fit import FittedOptimizer
 from zoolens.crosstrain.training.live.update_rules import CONSTANTS
 from zoolens.port.training.base import SETTINGS, Setting
-from zoolens.port.training.settings import layer_settings
+from zoolens.port.training.settings import together
 
 if TYPE_CHECKING:
     from zoolens.port.training.jax_training import JaxTraining
@@ -24,9 +24,19 @@ def settings(training: JaxTraining) -> dict[str, Setting]:
         **_loss(training),
         "regularisation": "none" if regularisation is None else function_name(regularisation),
         "precision": training.live.dtype(),
-        **layer_settings(training.live.facts()),
+        **_layers(training),
         "jax.statistics": training.statistics,
     }
+
+
+def _layers(training: JaxTraining) -> dict[str, Setting]:
+    """Of a module of flax.nnx or Equinox, whose norms divide by n; the layers of a function show nothing."""
+    found: dict[str, Setting] = {}
+    norms = training.mode.norms() if training.mode is not None else []
+    if norms:
+        found["norm.kept"], found["norm.epsilon"] = (together(several) for several in zip(*norms, strict=True))
+    rates = training.mode.dropout() if training.mode is not None else []
+    return found | ({"dropout.rate": tuple(rates)} if rates else {})
 
 
 def _optimizer(training: JaxTraining) -> dict[str, Setting]:

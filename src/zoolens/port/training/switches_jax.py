@@ -170,6 +170,17 @@ def _regularisation(training: JaxTraining, value: Any) -> None:
     training.objects.regularisation = None if value == "none" else kept[0]
 
 
+def _dropout(training: JaxTraining, value: Any) -> None:
+    mode = training.mode
+    count = 0 if mode is None else len(mode.dropout())
+    if mode is None or not count:
+        raise NotSwitchable("The layers of a JAX function, of which dropout is one, cannot be changed.")
+    rates = list(value) if isinstance(value, tuple) else [value] * count
+    if len(rates) != count:
+        raise NotSwitchable(f"There are {count} such layers, and values for {len(rates)}.")
+    mode.set_dropout(rates)
+
+
 _CONSTANTS: Final = (
     "momentum", "nesterov", "beta1", "beta2", "epsilon", "rho", "initial_accumulator", "weight_decay",
 )  # fmt: skip
@@ -187,6 +198,7 @@ SWITCHES: Final[Mapping[str, Switch]] = {
     "loss.smoothing": _smoothing,
     "loss.from_logits": _from_logits,
     "regularisation": _regularisation,
+    "dropout.rate": _dropout,
     "clip.norm": _clip("norm"),
     "clip.tensor_norm": _clip("tensor_norm"),
     "clip.value": _clip("value"),
