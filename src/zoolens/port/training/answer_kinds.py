@@ -14,7 +14,7 @@ import numpy as np
 from zoolens.port.frameworks.base import Array
 
 AnswerKind = Literal["scores", "probabilities", "logarithms"]
-_TWO_CLASSES: Final = frozenset({"BCELoss", "BCEWithLogitsLoss", "BinaryCrossentropy"})
+_TWO_CLASSES: Final = frozenset({"BCELoss", "BCEWithLogitsLoss", "BinaryCrossentropy", "binary cross-entropy"})
 _TINY: Final = 1e-7  # as Keras cuts probabilities off, so that their logarithms stay finite
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from zoolens.errors import ModelError, ZoolensError
+from zoolens.errors import ModelError, StoreError, ZoolensError
 from zoolens.port.check import OpenPair, opened
 from zoolens.port.frameworks.base import Array
 from zoolens.port.sides import TIMEOUT, Device, InputShape, WorkerSide
@@ -158,6 +158,7 @@ class _Training:
     def __init__(self, pair: OpenPair, source: BatchSource, length: Length, shared: bool, progress: Progress) -> None:
         self.pair, self.source, self.length, self.shared = pair, source, length, shared
         self.sides = as_trainable(pair.a), as_trainable(pair.b)
+        self.not_kept: str | None = None  # why a seed could not be written to the store
         self.equal_starts: dict[str, bool] = {}  # whether a side's first weights are the same for every seed
         self.settings: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {})
         self._progress, self._lock = progress, Lock()
@@ -185,8 +186,15 @@ class _Training:
             self._progress.begin(title, "training", 2 * self.length.steps(self.source, seed), "steps")
             found = self._compared(seed, self._both(seed))
             if kept is not None:
-                kept.write(found, start)
+                self._keep(kept, found, start)
         return found
+
+    def _keep(self, kept: KeptSeeds, found: SeedPair, start: str) -> None:
+        """A training that took hours is told even where the disk is full or the store is read-only."""
+        try:
+            kept.write(found, start)
+        except StoreError as error:
+            self.not_kept = error.message
 
     def _look_at_start(self, letter: str, weights: Mapping[str, Array]) -> None:
         """Notice that the user's function draws the same weights for every seed."""
@@ -281,6 +289,7 @@ def _result(pair: OpenPair, training: _Training, pairs: Sequence[SeedPair], sour
                 pairs,
                 shared=training.shared,
                 repeated=repeated,
+                not_kept=training.not_kept,
                 equal_starts=[letter for letter, same in training.equal_starts.items() if same],
             )
         ),

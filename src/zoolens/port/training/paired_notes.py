@@ -24,9 +24,10 @@ def notes_of(
     equal_starts: Sequence[str],
     shared: bool,
     repeated: bool,
+    not_kept: str | None,
 ) -> Iterator[str]:
     """In the order of importance. `equal_starts`: the sides whose first weights are the same for every seed.
-    `repeated`: all seeds are one training."""
+    `repeated`: all seeds are one training. `not_kept`: why a seed could not be written to the store."""
     yield from _not_finite(seeds)
     if repeated:
         yield (
@@ -55,6 +56,8 @@ def notes_of(
             yield f"The rule of {letter}'s optimizer is not known: {why}."
         if (told_of := _STATISTICS.get(told.get("jax.statistics", ""))) and _has_statistics(pair, "AB".index(letter)):
             yield f"{letter} has statistics of norms, and {told_of}; return train_apply for one that updates them."
+    if not_kept is not None:
+        yield f"Seeds could not be kept, so that the same command trains them again: {not_kept}"
     if not source.held_out_samples:
         yield "There are no held-out samples, so that the losses of training are compared."
     yield from getattr(source, "notes", ())

@@ -1,6 +1,7 @@
 """Paired training of small torch networks, in this process and in two."""
 
 import json
+import sqlite3
 
 import numpy as np
 import pytest
@@ -290,12 +291,13 @@ def test_sources_open_again_and_resize(source):
 
 
 NETS = """
+import os
 import torch
 from torch import nn
 
 def net():
-    made = nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
-    return made, torch.optim.SGD(made.parameters(), lr=0.1), nn.CrossEntropyLoss()
+    made, rate = nn.Sequential(nn.Flatten(), nn.Linear(784, 10)), float(os.environ.get("RATE", 0.1))
+    return made, torch.optim.SGD(made.parameters(), lr=rate), nn.CrossEntropyLoss()
 
 def raising():
     made, optimizer, _ = net()
@@ -321,8 +323,16 @@ def test_seeds_that_are_done_are_kept_until_something_changes(tmp_path, monkeypa
     assert kept("--seeds", "3") == [True, True, False]
     assert kept("--seeds", "1", "--batch", "20") == [False]
     assert kept("--seeds", "1", "--no-keep") == [False]
-    (tmp_path / "nets.py").write_text(NETS.replace("lr=0.1", "lr=0.2"))
+    monkeypatch.setenv("RATE", "0.3")  # the text of the code is the same
     assert kept("--seeds", "1") == [False]
+    monkeypatch.delenv("RATE")
+    (tmp_path / "nets.py").write_text(NETS.replace("0.1", "0.2"))
+    assert kept("--seeds", "1") == [False]
+    with sqlite3.connect(tmp_path / "store.sqlite") as full:
+        full.execute("CREATE TRIGGER full BEFORE INSERT ON trials BEGIN SELECT RAISE(ABORT, 'no room'); END")
+    done = CliRunner().invoke(cli, [*words, "--seeds", "1", "--batch", "10"])
+    assert done.exit_code == 0, done.output
+    assert any("could not be kept" in note for note in json.loads(done.stdout)["notes"])
     with open_store() as store:
         (name, *_) = study_names(store)
         study = read_study(store, name)
@@ -338,7 +348,7 @@ def test_the_command_in_two_processes(tmp_path):
     )
     done = CliRunner().invoke(cli, ["port", "train", str(tmp_path / "port.yaml"), "--no-keep"])
     assert done.exception.exit_code == 2
-    assert done.exception.message == "nets.py:12 raises RuntimeError: no loss today"
+    assert done.exception.message == "nets.py:13 raises RuntimeError: no loss today"
 
 
 def test_what_is_wrong_in_a_command_or_a_recipe_is_said(tmp_path):
