@@ -98,9 +98,8 @@ class JaxTraining(TrainableNetwork):
 
     def remember(self) -> None:
         """Functions have no constants that a step changes; what was compiled may have changed."""
-        self._step, self._gradients, self._answer, self._layers = map(
-            self._compiled, (self._train, self._value_and_grad, self._applied, self._layer_answers)
-        )
+        self._step, self._gradients = self._compiled(self._train), self._compiled(self._value_and_grad)
+        self._answer, self._layers = self._compiled(self._applied), self._compiled(self._layer_answers)
         self._state = None
 
     def _compiled(self, method: Callable[..., Any]) -> Any:
