@@ -81,6 +81,7 @@ FRAMEWORKS = {
         "crosstrain/training/live/keras*.py",
         "port/frameworks/jax.py",
         "port/frameworks/jax_modules.py",
+        "port/frameworks/jax_training_modes.py",
         "port/training/*jax*.py",
         "port/training/keras_steps.py",
     ],
