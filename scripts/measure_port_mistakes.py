@@ -3,7 +3,7 @@
     python -m scripts.measure_port_mistakes          # prints the table; takes minutes
     python -m scripts.measure_port_mistakes --write  # puts it into docs/port.md
 
-The pairs are those of the slow tests `test_mistakes.py` and `test_training_mistakes.py`.
+The pairs are those of the slow tests `test_mistakes.py`, `test_training_mistakes.py` and `test_jax_mistakes.py`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ from typing import Any
 
 from zoolens.port import test_mistakes as of_networks
 from zoolens.port.check import check
+from zoolens.port.training import test_jax_mistakes as of_jax
 from zoolens.port.training import test_training_mistakes as of_training
 from zoolens.port.training.lockstep import Lockstep, lockstep
 from zoolens.port.training.lockstep_words import departure_words, difference_words, lockstep_lines
 from zoolens.port.words import check_lines
 
 PAGE = Path(__file__).parent.parent / "docs" / "port.md"
+TRAININGS = {**of_training.MISTAKES, **{f"{name}, in JAX": pair for name, pair in of_jax.MISTAKES.items()}}
+FAITHFUL_TRAININGS = {**of_training.FAITHFUL, **{f"{name}, in JAX": pair for name, pair in of_jax.FAITHFUL.items()}}
 BEGIN, END = "<!-- measured: mistakes -->", "<!-- end -->"
 
 
@@ -28,7 +31,7 @@ def main() -> None:
     rows = [*_network_rows(), *_training_rows()]
     named = sum(said != "" for _, _, said in rows)
     accused = [name for name, quiet in (*_faithful_networks(), *_faithful_trainings()) if not quiet]
-    count = len(of_networks.FAITHFUL) + len(of_training.FAITHFUL)
+    count = len(of_networks.FAITHFUL) + len(FAITHFUL_TRAININGS)
     lines = [
         f"{named} of {len(rows)} mistakes are named. Of {count} faithful ports and trainings, {len(accused)} are "
         f"accused{': ' + ', '.join(accused) if accused else ''}.",
@@ -53,7 +56,7 @@ def _network_rows() -> Iterator[tuple[str, str, str]]:
 
 
 def _training_rows() -> Iterator[tuple[str, str, str]]:
-    for name, pair in of_training.MISTAKES.items():
+    for name, pair in TRAININGS.items():
         yield name, "lockstep", _cell(_said(_followed(pair), pair))
 
 
@@ -80,7 +83,7 @@ def _faithful_networks() -> Iterator[tuple[str, bool]]:
 
 
 def _faithful_trainings() -> Iterator[tuple[str, bool]]:
-    for name, pair in of_training.FAITHFUL.items():
+    for name, pair in FAITHFUL_TRAININGS.items():
         found = _followed(pair)
         quiet = of_training.proved(found) <= of_training.FRAMEWORKS_OWN and all(one.proved for one in found.causes)
         yield name, quiet
