@@ -94,7 +94,10 @@ def _given_config(wanted: _Wanted) -> dict[str, Any]:
 def _kind(wanted: _Wanted) -> Any:
     import keras
 
-    return type(wanted.original) if wanted.rule is None else getattr(keras.optimizers, _CLASSES[wanted.rule])
+    if wanted.rule is not None:
+        return getattr(keras.optimizers, _CLASSES[wanted.rule])
+    kind = type(wanted.original)  # on the torch backend a class of that backend, which the public one makes
+    return next((public for public in kind.__mro__ if getattr(keras.optimizers, kind.__name__, None) is public), kind)
 
 
 def _rule(training: KerasTraining, value: Any) -> None:
@@ -131,15 +134,18 @@ def _couple(optimizer: Any) -> None:
     """Add the decay to the gradient, behind the clipping, instead of taking it from the value."""
     import keras
 
-    decay, update, uses = optimizer.weight_decay, optimizer.update_step, optimizer._use_weight_decay
+    decay, update, uses = optimizer.weight_decay, optimizer._backend_update_step, optimizer._use_weight_decay
     optimizer.weight_decay = None
 
-    def update_step(gradient: Any, variable: Any, learning_rate: Any) -> None:
-        if uses(variable):
-            gradient = gradient + keras.ops.cast(decay, variable.dtype) * keras.ops.convert_to_tensor(variable)
-        update(gradient, variable, learning_rate)
+    def decayed(gradient: Any, variable: Any) -> Any:
+        if not uses(variable):
+            return gradient
+        return gradient + keras.ops.cast(decay, variable.dtype) * keras.ops.convert_to_tensor(variable)
 
-    object.__setattr__(optimizer, "update_step", update_step)
+    def update_all(gradients: Any, variables: Any, learning_rate: Any) -> None:
+        update([decayed(*pair) for pair in zip(gradients, variables, strict=True)], variables, learning_rate)
+
+    object.__setattr__(optimizer, "_backend_update_step", update_all)
 
 
 def _constant(name: str) -> Switch:
@@ -149,7 +155,7 @@ def _constant(name: str) -> Switch:
             raise NotSwitchable(f"{_kind(wanted).__name__} of Keras has no {name}.")
         if name == "learning_rate" and isinstance(wanted.original.get_config()["learning_rate"], Mapping):
             raise NotSwitchable("The learning rate of Keras is a schedule, whose rates can be switched, not its scale.")
-        wanted.config[_CONFIGURED[name]] = value
+        wanted.config[_CONFIGURED[name]] = value if isinstance(value, bool) else float(value)  # Keras takes no integers
         _rebuild(training)
 
     return change

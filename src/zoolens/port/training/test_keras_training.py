@@ -70,11 +70,24 @@ def test_steps_are_those_of_keras():
     steps_are_those_of_keras()
 
 
+def alike_in_lockstep():
+    """What is read of the optimizer is the same on every backend, and so is what a lockstep with torch says."""
+    from zoolens.port.training.lockstep import lockstep
+    from zoolens.port.training.test_training_mistakes import batches, keras_side, proved, sgd, torch_side
+
+    assert open_trainable_side(made(), [SHAPE], "A").settings()["optimizer.rule"] == "adam"
+    momentum = keras_side(optimizer=lambda: keras.optimizers.SGD(0.1, momentum=0.9))
+    alike = lockstep(torch_side(optimizer=sgd(momentum=0.9)), momentum, ["6"], batches((6,)), steps=(1, 2))
+    assert not alike.causes
+    forgotten = lockstep(torch_side(), momentum, ["6"], batches((6,)), steps=(1, 2))
+    assert proved(forgotten) == {"optimizer.momentum"}
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["jax", "torch"])
 def test_steps_on_other_backends(backend):
     """Keras has one backend in a process."""
-    code = "from zoolens.port.training.test_keras_training import *; steps_are_those_of_keras()"
+    code = "from zoolens.port.training.test_keras_training import *; steps_are_those_of_keras(); alike_in_lockstep()"
     here = {**os.environ, "KERAS_BACKEND": backend, "TF_CPP_MIN_LOG_LEVEL": "3"}
     done = subprocess.run(
         [sys.executable, "-c", code], env=here, capture_output=True, text=True, check=False, cwd=Path.cwd()

@@ -29,6 +29,8 @@ _KERAS: Final = {
     "gradient_accumulation_steps": "gradient_accumulation_steps",
 }  # fmt: skip
 _OURS: Final = tuple(f"zoolens.crosstrain.training.trainers.{name}" for name in ("torch_optimizers", "keras_rules"))
+# On its torch backend Keras makes classes of that backend, with the same rules over lists of tensors.
+_KERAS_CLASSES: Final = ("keras.src.optimizers.", "keras.src.backend.torch.optimizers.")
 _NAMES: Final = ("sgd", "adam", "adamw", "rmsprop", "adagrad", "lion")
 
 
@@ -77,7 +79,7 @@ def keras_rule(optimizer: Any) -> OptimizerRule:
     declared = optimizer.rule if _is_ours(optimizer) else None
     kind = type(optimizer).__mro__[1] if declared else type(optimizer)
     name = kind.__name__.lower()
-    known = kind.__module__.startswith("keras.src.optimizers.") and name in _NAMES
+    known = kind.__module__.startswith(_KERAS_CLASSES) and name in _NAMES
     constants = {
         ours: _number(getattr(optimizer, theirs)) for ours, theirs in _KERAS.items() if hasattr(optimizer, theirs)
     }
