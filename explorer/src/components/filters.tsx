@@ -7,11 +7,14 @@ const PAUSE = 15; // milliseconds from one search to the next while letters come
 export function SearchBox(props: { label: string; value: string; onSearch: (value: string) => void; hint?: string }) {
   const { label, value, onSearch, hint } = props;
   const [text, setText] = useState(value);
-  const sent = useRef(value); // what comes back as `value`: letters typed meanwhile stay
+  const sent = useRef(value);
+  const underway = useRef<string[]>([]); // what comes back as `value`, maybe after more was typed: that stays
   const rests = useRef(0); // until when
   const timer = useRef<ReturnType<typeof setTimeout>>(undefined);
   useEffect(() => {
-    if (value === sent.current) return;
+    const place = underway.current.indexOf(value);
+    underway.current = place < 0 ? [] : underway.current.slice(place + 1);
+    if (place >= 0 || value === sent.current) return;
     clearTimeout(timer.current);
     sent.current = value;
     setText(value);
@@ -20,6 +23,7 @@ export function SearchBox(props: { label: string; value: string; onSearch: (valu
   const search = (next: string) => {
     if (next === sent.current) return;
     sent.current = next;
+    underway.current.push(next);
     rests.current = performance.now() + PAUSE;
     onSearch(next);
   };
