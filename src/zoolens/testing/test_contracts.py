@@ -22,6 +22,7 @@ from zoolens.datasets.idx import open_idx
 from zoolens.datasets.imagefolder import open_image_folder
 from zoolens.datasets.npz import open_npz
 from zoolens.datasets.parquet import open_parquet
+from zoolens.datasets.texts import open_texts
 from zoolens.errors import ZoolensError
 from zoolens.graph.importers.base import Request
 from zoolens.graph.importers.keras import KERAS
@@ -111,6 +112,12 @@ def parquet(folder: Path) -> Dataset:
     return open_parquet(str(folder / "data.parquet"))
 
 
+def texts(folder: Path) -> Dataset:
+    lines = ["text,label", *(f"text {number},{label}" for number, label in enumerate(LABELS))]
+    (folder / "texts.csv").write_text("\n".join(lines))
+    return open_texts(str(folder / "texts.csv"))
+
+
 def _png(image) -> bytes:
     stream = io.BytesIO()
     Image.fromarray(image).save(stream, "png")
@@ -124,6 +131,7 @@ DATASETS: dict[str, Callable[[Path], Dataset]] = {
     "idx": idx,
     "cifar10": cifar10,
     "parquet": parquet,
+    "text": texts,
 }
 for name, opened in DATASETS.items():
     title = f"TestDataset{name.title()}"

@@ -168,6 +168,15 @@ def test_a_project_that_does_not_use_it_pays_nothing(pytester):
         """
     )
     done = pytester.runpytest_subprocess(
-        "-p", "no:cacheprovider", "-p", "no:xdist", "-p", "no:hypothesispytest", "-p", "no:schemathesis"
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        "-p",
+        "no:hypothesispytest",
+        "-p",
+        "no:schemathesis",
+        "-p",
+        "no:jaxtyping",
     )
     done.assert_outcomes(passed=1)

@@ -80,7 +80,7 @@ def test_a_trace_has_timeline_layers_and_a_file_for_perfetto(home, client):
     assert "relu" not in names
     assert "predict" in names
     assert shown["spans"] == 3
-    assert (shown["span"]["words"], shown["span"]["kernel"]) == ("30.0 µs", "gemm")
+    assert (shown["span"]["words"], shown["span"]["kernel"]) == ("30 µs", "gemm")
     assert shown["span"]["operators"] == ["conv"]
     assert ask.get(f"{PREFIX}/traces/{run.id}/timeline?start=0.5&end=0.2").status_code == 400
     assert ask.get(f"{PREFIX}/traces/{run.id}/timeline?span=9").status_code == 404
