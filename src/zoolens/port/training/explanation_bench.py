@@ -6,8 +6,8 @@ A training that is done is kept in the store, where there is one, and is not don
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from functools import partial
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +16,7 @@ import numpy as np
 from zoolens.errors import ZoolensError
 from zoolens.port.check import OpenPair
 from zoolens.port.frameworks.base import Array
-from zoolens.port.sides import WorkerSide
+from zoolens.port.training.at_once import both_at_once
 from zoolens.port.training.base import NotSwitchable
 from zoolens.port.training.causes import give
 from zoolens.port.training.compared_settings import compared_settings, epoch_lengths
@@ -145,19 +145,8 @@ class Bench:
         if not new:
             return
         self._progress.begin(f"explain: {stage}", "training", len(new) * self.length.steps(self.source), "steps")
-        at_once = 2 if all(isinstance(side, WorkerSide) for side in self._sides) else 1
-        stop = Event()
-        with ThreadPoolExecutor(at_once) as threads:
-            turns = [[one for one in new if one[0].side == side] for side in (0, 1)]
-            futures = [threads.submit(self._turn, turn, stop) for turn in turns]
-            try:
-                wait(futures, return_when=FIRST_EXCEPTION)
-                _raise_first(futures)
-            except BaseException:  # also Ctrl-C: nobody waits for a training that may take hours
-                stop.set()
-                for side in self._sides:
-                    side.interrupt()
-                raise
+        turns = [[one for one in new if one[0].side == side] for side in (0, 1)]
+        both_at_once(self._sides, [partial(self._turn, turn) for turn in turns])
         self._progress.end()
 
     def _turn(self, turn: Sequence[tuple[Arm, int]], stop: Event) -> None:
@@ -210,10 +199,3 @@ def _lost(side: TrainableSide, arm: Arm, seed: int, run: SingleRun) -> ZoolensEr
         f"{side.text}{told} has no accuracy under seed {seed}: its loss is not finite after {run.not_finite} steps.",
         hint="Explain a training that stays finite, with a smaller learning rate for example.",
     )
-
-
-def _raise_first(futures: Sequence[Future[None]]) -> None:
-    """The error of a side that failed, before that of the other, which may only have been stopped."""
-    for future in futures:
-        if future.done() and (error := future.exception()) is not None:
-            raise error

@@ -6,10 +6,11 @@ before it. It is read from the graphs that `check` aligns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from zoolens.errors import ModelError
 from zoolens.graph.diff import settings
 from zoolens.graph.diff.alignment import Pair
 from zoolens.graph.diff.phrases import pad_words
@@ -112,3 +113,24 @@ def one_for_each(rows: Sequence[Any]) -> list[Any]:
         if found.setdefault(str(name), rest) != rest:
             raise NotSwitchable(f"{name} is called several times, and the other side pads the calls differently.")
     return [(name, *rest) for name, rest in found.items()]
+
+
+def try_paddings(
+    run_once: Callable[[], list[tuple[int, ...]]],
+    changes: Sequence[Callable[[], None]],
+    restore: Callable[[], None],
+    whose: str,
+) -> None:
+    """Make all changes, and undo them where the network does not run any more or answers with another shape.
+    `run_once` gives the shapes of its answers; `whose` is what errors call it."""
+    before = run_once()
+    for change in changes:
+        change()
+    try:
+        after = run_once()
+    except ModelError as error:
+        restore()
+        raise NotSwitchable(f"With the other's padding the {whose} does not run: {error.message}") from error
+    if after != before:
+        restore()
+        raise NotSwitchable(f"With the other's padding the {whose}'s answer has another shape.")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from zoolens.errors import ModelError
 from zoolens.graph.importers.padding_modes import explicit_pads
 from zoolens.port.training.base import NotSwitchable
-from zoolens.port.training.paddings import LEFT_OUT, LOWEST, one_for_each
+from zoolens.port.training.paddings import LEFT_OUT, LOWEST, one_for_each, try_paddings
 
 if TYPE_CHECKING:
     from zoolens.port.training.keras_training import KerasTraining
@@ -24,17 +24,7 @@ def switch_padding(training: KerasTraining, rows: Sequence[Any]) -> None:
         return
     layers = _by_name(training)
     changes = [_change(layers.get(_last(name)), str(name), padded, *rest) for name, *rest in one_for_each(rows)]
-    before = training.live.run_once()
-    for change in changes:
-        change()
-    try:
-        after = training.live.run_once()
-    except ModelError as error:
-        _restore(padded)
-        raise NotSwitchable(f"With the other's padding the Keras model does not run: {error.message}") from error
-    if after != before:
-        _restore(padded)
-        raise NotSwitchable("With the other's padding the Keras model's answer has another shape.")
+    try_paddings(training.live.run_once, changes, lambda: _restore(padded), "Keras model")
 
 
 def _by_name(training: KerasTraining) -> dict[str, Any]:

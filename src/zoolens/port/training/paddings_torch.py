@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from zoolens.errors import ModelError
 from zoolens.port.training.base import NotSwitchable
-from zoolens.port.training.paddings import LEFT_OUT, LOWEST, one_for_each
+from zoolens.port.training.paddings import LEFT_OUT, LOWEST, one_for_each, try_paddings
 
 if TYPE_CHECKING:
     from zoolens.port.training.torch_training import TorchTraining
@@ -24,17 +23,7 @@ def switch_padding(training: TorchTraining, rows: Sequence[Any]) -> None:
         _restore_all(layers)
         return
     changes = [_change(layers.get(str(name)), str(name), *rest) for name, *rest in one_for_each(rows)]
-    before = training.live.run_once()
-    for change in changes:
-        change()
-    try:
-        after = training.live.run_once()
-    except ModelError as error:
-        _restore_all(layers)
-        raise NotSwitchable(f"With the other's padding the torch network does not run: {error.message}") from error
-    if after != before:
-        _restore_all(layers)
-        raise NotSwitchable("With the other's padding the torch network's answer has another shape.")
+    try_paddings(training.live.run_once, changes, lambda: _restore_all(layers), "torch network")
 
 
 def _change(layer: Any, name: str, now: Sequence[int], wanted: Sequence[int], mode: str) -> Callable[[], None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -15,8 +14,9 @@ import numpy as np
 from zoolens.errors import ModelError, StoreError, ZoolensError
 from zoolens.port.check import OpenPair, opened
 from zoolens.port.frameworks.base import Array
-from zoolens.port.sides import TIMEOUT, Device, InputShape, WorkerSide
+from zoolens.port.sides import TIMEOUT, Device, InputShape
 from zoolens.port.training.answer_kinds import as_taken_by
+from zoolens.port.training.at_once import both_at_once
 from zoolens.port.training.data_opening import BATCH, DataChoice, opened_data
 from zoolens.port.training.differences import Difference, differences
 from zoolens.port.training.paired_notes import notes_of
@@ -204,19 +204,8 @@ class _Training:
             self.equal_starts[letter] = same and self.equal_starts.get(letter, True)
 
     def _both(self, seed: int) -> tuple[SingleRun, SingleRun]:
-        stop = Event()
-        at_once = 2 if all(isinstance(side, WorkerSide) for side in self.sides) else 1
-        with ThreadPoolExecutor(at_once) as threads:
-            futures = [threads.submit(self._one, side, seed, stop) for side in self.sides]
-            try:
-                wait(futures, return_when=FIRST_EXCEPTION)
-                _raise_first(futures)
-            except BaseException:  # also Ctrl-C: nobody waits for a step that may take minutes
-                stop.set()
-                for side in self.sides:
-                    side.interrupt()
-                raise
-        return futures[0].result(), futures[1].result()
+        a, b = both_at_once(self.sides, [partial(self._one, side, seed) for side in self.sides])
+        return a, b
 
     def _one(self, side: TrainableSide, seed: int, stop: Event) -> SingleRun:
         return train_once(side, self.source, seed, self.length, fresh=False, report=self._advance, stop=stop)
@@ -238,13 +227,6 @@ class _Training:
             return found
         targets, judge = held_out_targets(self.source), self.sides[0]
         return replace(found, held_out_losses=(judge.loss_of(ours, targets), judge.loss_of(taken, targets)))
-
-
-def _raise_first(futures: Sequence[Future[SingleRun]]) -> None:
-    """The error of a side that failed, before that of the other, which may only have been stopped."""
-    for future in futures:
-        if future.done() and (error := future.exception()) is not None:
-            raise error
 
 
 def _result(pair: OpenPair, training: _Training, pairs: Sequence[SeedPair], source: BatchSource) -> PairedTraining:
