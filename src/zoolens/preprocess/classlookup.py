@@ -19,8 +19,8 @@ from zoolens.preprocess.classes import plain_name
 
 _WORDNET_ID: Final = re.compile(r"n\d{8}")
 _HOW_TO_SAY: Final = (
-    "Say the order: a classes.txt in the folder with one class a line in the order of the model's outputs, "
-    "labels in the manifest, or a label_map."
+    "Say the order: a classes.txt in a folder of images with one class a line in the order of the model's outputs, "
+    "classes=… behind the name of other data, labels in the manifest, or a label_map."
 )
 
 

@@ -83,6 +83,8 @@ class PrepareText(Prepare):
                 f"{shape_text(places.shape)} tokens.",
                 hint="Remove the step pool from the manifest, or name another output.",
             )
+        if not places.any(axis=1).all():
+            raise DatasetError("A text has no tokens, so that there is no vector to make of them.", hint="Remove it.")
         return _pooled(answer, places, how.method)
 
     def facts(self, values: Iterator[Array]) -> TextFacts:
