@@ -77,7 +77,7 @@ def idx(draw: random.Random, folder: Path) -> None:
     for place, (name, content) in enumerate(files.items()):
         content = mutations.octets(draw, content) if spoilt in (place, 2) else content
         packed = draw.random() < 0.3
-        content = mutations.octets(draw, gzip.compress(content)) if packed else content
+        content = mutations.octets(draw, gzip.compress(content, mtime=0)) if packed else content
         (folder / f"{name}{'.gz' if packed else ''}").write_bytes(content)
     _opened(f"idx:{folder}")
 
@@ -89,7 +89,7 @@ def cifar(draw: random.Random, folder: Path) -> None:
         content = content[: len(content) // 3073 * 3073]
     packed = draw.random() < 0.3
     name = "test_batch.bin.gz" if packed else "test_batch.bin"
-    (folder / name).write_bytes(mutations.octets(draw, gzip.compress(content)) if packed else content)
+    (folder / name).write_bytes(mutations.octets(draw, gzip.compress(content, mtime=0)) if packed else content)
     _opened(f"cifar10:{folder}")
 
 

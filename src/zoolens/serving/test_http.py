@@ -157,6 +157,7 @@ def test_a_list_of_encodings_is_no_wish_for_compression(server):
         (b"{}", "gzip", 400),
         (b"{}", "br", 501),
     ],
+    ids=["too large", "cut", "doubled", "not packed", "unknown"],  # packed bytes hold the time: no name of a test
 )
 def test_compressed_bodies_that_lie(server, content, encoding, status):
     assert error(ask(server, "POST", "/v2/models/tiny/infer", content, {"Content-Encoding": encoding}))[0] == status

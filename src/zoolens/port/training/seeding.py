@@ -21,6 +21,8 @@ def seed_generators(seed: int) -> None:
 
 
 def forget_names() -> None:
-    """Let Keras count the names of layers from the beginning, so that a second network has those of the first."""
+    """Let Keras count the names of layers from the beginning, so that a second network has those of the first.
+
+    It does not search for garbage: in a process with several frameworks that takes longer than a short training."""
     if (keras := sys.modules.get("keras")) is not None:
-        keras.utils.clear_session()
+        keras.utils.clear_session(free_memory=False)
