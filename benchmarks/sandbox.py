@@ -29,7 +29,7 @@ from zoolens.measure.latency import LatencySettings, measure_latency
 from zoolens.measure.stages import ACCURACY_BATCH, answered_batches
 from zoolens.measure.subject import prepare_subject
 from zoolens.runtimes.base import Options
-from zoolens.runtimes.isolated import IsolatedSession
+from zoolens.runtimes.isolated_session import IsolatedSession
 
 MODELS = ("demo:mlp-small", "demo:lenet-wide", "demo:resnet-tiny")
 THROUGHPUT_GOAL, COLD_GOAL = 0.95, 0.150

@@ -320,7 +320,7 @@ def test_a_failing_metric_stops_nothing_else(home, fake_model, data, monkeypatch
 def test_a_model_whose_process_died_is_opened_again(home, fake_model, data, monkeypatch):
     """The next stage and the next run get a new process."""
     from zoolens.measure import job_runner as module
-    from zoolens.runtimes.isolated import IsolatedSession
+    from zoolens.runtimes.isolated_session import IsolatedSession
 
     real = module.measure_batch_latency
 

@@ -24,7 +24,8 @@ from zoolens.manifests.tokenizer import ROLE as TOKENIZER
 from zoolens.progress import Progress, Silent
 from zoolens.runtimes.base import ModelFiles, Options, Runtime, Session, TensorSpec
 from zoolens.runtimes.constraints import Clause, check, parse_requirements_text, said_once
-from zoolens.runtimes.isolated import IsolatedSession, open_isolated, open_model
+from zoolens.runtimes.isolated import open_isolated, open_model
+from zoolens.runtimes.isolated_session import IsolatedSession
 from zoolens.runtimes.naming import installed_runtimes, parse_runtime, runtime_named
 from zoolens.zoos.base import Entry, Weights
 

@@ -13,7 +13,7 @@ from zoolens.queries.wording import at_least
 
 if TYPE_CHECKING:
     from zoolens.serving.ladder import Rung
-    from zoolens.serving.services.ladder_query import ServiceLadder
+    from zoolens.serving.services.service_ladder import ServiceLadder
 
 _UNKNOWN = "–"
 

@@ -216,7 +216,7 @@ def _check(models: Sequence[str], services: Sequence[Path], store: str | None, a
     from zoolens.cli.bars import Bars
     from zoolens.cli.ladders import print_ladder
     from zoolens.serving.services.hosting import build_ladders, read_service_files
-    from zoolens.serving.services.ladder_query import ladder_data
+    from zoolens.serving.services.service_ladder import ladder_data
 
     if models:
         raise click.UsageError(f"--check explains files of services, and {models[0]} is none.")

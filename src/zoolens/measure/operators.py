@@ -24,7 +24,8 @@ from zoolens.measure.latency import LatencySamples, LatencySettings, latency_obs
 from zoolens.measure.lock import resolve_stack
 from zoolens.progress import Progress, Silent
 from zoolens.runtimes.base import ModelFiles, Options, Runtime, Session
-from zoolens.runtimes.isolated import IsolatedSession, opener
+from zoolens.runtimes.isolated import opener
+from zoolens.runtimes.isolated_session import IsolatedSession
 from zoolens.store.records import DatasetRecord, ModelRecord, RunKey, RunKind, StackRecord, Stage, fingerprint
 from zoolens.store.scopes import batch_scope
 from zoolens.store.store import Store

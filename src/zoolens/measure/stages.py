@@ -33,7 +33,7 @@ from zoolens.measure.predictions import KIND, Batch, PredictionBuffer, Predictio
 from zoolens.measure.subject import Subject
 from zoolens.preprocess.text import TextFacts
 from zoolens.progress import Progress, Silent
-from zoolens.runtimes.isolated import IsolatedSession
+from zoolens.runtimes.isolated_session import IsolatedSession
 from zoolens.runtimes.noise import MADE_UP, sums_to_one
 from zoolens.statistics.intervals import CONFIDENCE, bootstrap_mean
 from zoolens.statistics.significance import no_better_than_guessing

@@ -21,7 +21,7 @@ from zoolens.preprocess.outputs import build_scores, labels_of
 from zoolens.preprocess.pipeline import build_prepare
 from zoolens.preprocess.text import PrepareText
 from zoolens.runtimes.base import Session, TensorSpec
-from zoolens.runtimes.isolated import IsolatedSession
+from zoolens.runtimes.isolated_session import IsolatedSession
 from zoolens.runtimes.noise import made_up_feeds
 from zoolens.tasks.base import task_named
 

@@ -1,7 +1,6 @@
-"""Connections of uvicorn, with limits that it lacks and a short way for inference.
+"""Connections with a short way for inference.
 
-uvicorn itself waits for headers without end, so that a client that sends one byte a minute keeps a connection for ever.
-And a request takes it two tasks, an event and two writes to the socket, which is more than a small model takes. So an
+A request takes uvicorn two tasks, an event and two writes to the socket, which is more than a small model takes. So an
 inference whose length is declared is read here, straight into one buffer, answered without a task and written at once.
 Whatever is unusual about a request (compression, chunks, pipelining, a path with escapes) goes uvicorn's way.
 
@@ -18,27 +17,22 @@ from functools import partial
 from typing import Any, Final
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from zoolens.protocol.errors import Refusal, ServingError
 from zoolens.protocol.limits import check_body
 from zoolens.serving.bodies import Held
-from zoolens.serving.http import Application
 from zoolens.serving.http_exchange import Exchange, Usual, usual_request
 from zoolens.serving.http_inference import Answer, error_answer
+from zoolens.serving.http_limits import LimitedConnection
 from zoolens.serving.options import check_access
 
 log = logging.getLogger("zoolens.serving")
 
-_MOST_HEADER_BYTES: Final = 1 << 16
-_MOST_HEADERS: Final = 256
 _LINGER_SECONDS: Final = 5.0
 _END_OF_HEAD: Final = b"\r\n\r\n"
 _LARGE_BODY: Final = 1 << 17  # bytes that are still to come: it then pays to read them where they belong
 _KEPT: Final = 256
 _KEPT_BYTES: Final = 1024
-_CLOSING: Final = b"connection: close\r\n\r\n"
-_WRITE_TOGETHER: Final = 1 << 16  # parts of an answer that are joined before they are written
 
 
 class BodyReceiver(asyncio.BufferedProtocol):
@@ -67,41 +61,21 @@ class BodyReceiver(asyncio.BufferedProtocol):
         self._connection.resume_writing()
 
 
-class Connection(HttpToolsProtocol):
-    """One connection. `application` and `heads`, what is known of heads by their bytes, are those of the server, which
-    makes a subclass; so are `defaults`, uvicorn's headers for all answers, and the lines that they are."""
+class Connection(LimitedConnection):
+    """One connection. `heads` is what is known of heads by their bytes; the server's subclass has it for all."""
 
-    application: Application
     heads: dict[bytes, Usual]
-    defaults: tuple[list[tuple[bytes, bytes]], bytes] = [], b""
 
     def __init__(self, *arguments: Any, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self._options = self.application.options
-        self._clock: asyncio.TimerHandle | None = None
-        self._write_clock: asyncio.TimerHandle | None = None
-        self._header_bytes = 0
         self._exchange: Exchange | None = None
         self._refused = False  # whatever comes now is thrown away
         self._between = True  # the parser has seen the end of a request, and nothing of the next one
-        self._idle_since: float | None = None
         self._taken: tuple[Usual, Exchange] | None = None
 
-    # --- limits
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        if len(self.connections) > self._options.connections:
-            error = ServingError(Refusal.UNAVAILABLE, "The server has as many connections as it may.")
-            self._write(error_answer(error), keep_alive=False)
-        else:
-            self._start_clock(self._options.header_seconds)
+    # --- the connection
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._stop_clock()
-        if self.timeout_keep_alive_task is not None:
-            self.timeout_keep_alive_task.cancel()
-        self.resume_writing()
         exchange = self._exchange
         if exchange is not None:
             exchange.disconnected = True
@@ -115,88 +89,22 @@ class Connection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._header_bytes = 0
         self._between = False
-        self._idle_since = None
-        if self._clock is None:
-            self._start_clock(self._options.header_seconds)
-
-    def on_url(self, url: bytes) -> None:
-        super().on_url(url)
-        self._count(len(url))
-
-    def on_header(self, name: bytes, value: bytes) -> None:
-        super().on_header(name, value)
-        self._count(len(name) + len(value))
-
-    def _count(self, size: int) -> None:
-        self._header_bytes += size
-        if self._header_bytes > _MOST_HEADER_BYTES or len(self.headers) > _MOST_HEADERS:
-            self.transport.abort()
-
-    def pause_writing(self) -> None:
-        super().pause_writing()
-        if self._write_clock is None:
-            self._write_clock = self.loop.call_later(self._options.write_seconds, self.transport.abort)
-
-    def resume_writing(self) -> None:
-        if self._write_clock is not None:
-            self._write_clock.cancel()
-            self._write_clock = None
-        super().resume_writing()
-
-    def send_400_response(self, msg: str) -> None:
-        """An error in the form that clients of the protocol read."""
-        if not self.transport.is_closing():
-            self._write(error_answer(ServingError(Refusal.INVALID, "This is not an HTTP request.")), keep_alive=False)
-
-    def _unset_keepalive_if_required(self) -> None:
-        """uvicorn would stop a timer at each request and start another one at its end. Ours runs on over many."""
-
-    def on_response_complete(self) -> None:
-        if self.pipeline or self.transport.is_closing():
-            super().on_response_complete()
-            return
-        self.server_state.total_requests += 1
-        self.flow.resume_reading()
-        self._idle_since = self.loop.time()
-        if self.timeout_keep_alive_task is None:
-            self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self._check_idle)
-
-    def _check_idle(self) -> None:
-        """Close a connection that has waited too long for its next request."""
-        self.timeout_keep_alive_task = None
-        if self._idle_since is None:
-            return  # a request is on its way or being answered
-        left = self._idle_since + self.timeout_keep_alive - self.loop.time()
-        if left > 0:
-            self.timeout_keep_alive_task = self.loop.call_later(left, self._check_idle)
-        else:
-            self.timeout_keep_alive_handler()
-
-    def _start_clock(self, seconds: float) -> None:
-        self._clock = self.loop.call_later(seconds, self._too_slow)
-
-    def _stop_clock(self) -> None:
-        if self._clock is not None:
-            self._clock.cancel()
-            self._clock = None
 
     def _too_slow(self) -> None:
-        self._clock = None
         exchange = self._exchange
         if exchange is None:
-            self.transport.abort()
-        elif not exchange.missing:  # the headers of the next request are slow, and this one is still being answered
+            super()._too_slow()
+            return
+        if not exchange.missing:  # the headers of the next request are slow, and this one is still being answered
             self._start_clock(self._options.header_seconds)
-        else:
-            seconds = self._options.body_seconds
-            error = ServingError(
-                Refusal.TOO_SLOW, f"The body of the request did not arrive within {seconds:g} seconds."
-            )
-            self._refuse(exchange, error)
+            return
+        self._clock = None
+        seconds = self._options.body_seconds
+        error = ServingError(Refusal.TOO_SLOW, f"The body of the request did not arrive within {seconds:g} seconds.")
+        self._refuse(exchange, error)
 
-    # --- the short way
+    # --- how a request arrives
 
     def data_received(self, data: bytes) -> None:
         if self._refused:
@@ -349,6 +257,8 @@ class Connection(HttpToolsProtocol):
             return False
         return True
 
+    # --- how it is answered
+
     def _begin(self, exchange: Exchange) -> None:
         if self._clock is not None:
             self._stop_clock()
@@ -406,7 +316,7 @@ class Connection(HttpToolsProtocol):
         """
         exchange.missing = 0
         self._refused = True
-        self._write(error_answer(error), keep_alive=True)
+        self._write(error_answer(error), keep_alive=True, announce_close=True)
         exchange.held.release()
         exchange.response_complete = True
         self._exchange = None
@@ -419,20 +329,3 @@ class Connection(HttpToolsProtocol):
         self._exchange = None
         if not self.transport.is_closing():
             self.on_response_complete()
-
-    def _default_lines(self) -> bytes:
-        """The headers that every answer has: the date, which changes once a second."""
-        headers = self.server_state.default_headers
-        if self.defaults[0] is not headers:
-            type(self).defaults = headers, b"".join(b"%b: %b\r\n" % header for header in headers)
-        return self.defaults[1]
-
-    def _write(self, answer: Answer, *, keep_alive: bool) -> None:
-        closing = (not keep_alive or self._refused) and "Connection" not in answer.fields
-        head = (STATUS_LINE[answer.status], self._default_lines(), answer.lines, _CLOSING if closing else b"\r\n")
-        if len(answer) > _WRITE_TOGETHER:
-            self.transport.writelines([b"".join(head), *answer.parts])
-        else:
-            self.transport.write(b"".join((*head, *answer.parts)))
-        if not keep_alive:
-            self.transport.close()

@@ -26,7 +26,7 @@ from zoolens.measure.jobs import Job, plan_jobs
 from zoolens.measure.subject import Subject, judge_main_output, prepare_subject
 from zoolens.runtimes.base import Options, Session, TensorSpec, shape_text
 from zoolens.runtimes.calls import observed_calls
-from zoolens.runtimes.isolated import IsolatedSession
+from zoolens.runtimes.isolated_session import IsolatedSession
 from zoolens.store.store import Store, borrowed_store
 from zoolens.tracing.measuring import FEWEST, TraceSettings, judged_clean
 from zoolens.tracing.recorded import Recorded, load_recording

@@ -21,7 +21,7 @@ from zoolens.measure.subject import Subject
 from zoolens.runtimes.base import Session, Tensor
 from zoolens.runtimes.calls import ObservedCall, observed_calls
 from zoolens.runtimes.interference import Waiting, clean_samples
-from zoolens.runtimes.isolated import IsolatedSession
+from zoolens.runtimes.isolated_session import IsolatedSession
 from zoolens.runtimes.observing import Profile
 from zoolens.tracing.spans import Level, Span, SpanColumns, add_profiles
 from zoolens.tracing.tracecontext import TraceContext

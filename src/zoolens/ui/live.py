@@ -25,7 +25,7 @@ from zoolens.preprocess.outputs import build_scores, labels_of
 from zoolens.preprocess.pipeline import Prepare, build_prepare
 from zoolens.preprocess.text import PrepareText
 from zoolens.runtimes.base import Options
-from zoolens.runtimes.isolated import IsolatedSession
+from zoolens.runtimes.isolated_session import IsolatedSession
 from zoolens.tasks.base import task_named
 from zoolens.ui import image_worker
 

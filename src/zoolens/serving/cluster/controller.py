@@ -21,8 +21,9 @@ from zoolens.serving.cluster.plan import ClusterPlan
 from zoolens.serving.cluster.reports import ClusterView, ModelView, ReplicaReport, merged_repository, merged_statistics
 from zoolens.serving.services.events import Entry, EventLog
 from zoolens.serving.services.hosting import HostSettings
-from zoolens.serving.services.ladder_query import LadderBuilder, ServiceLadder
+from zoolens.serving.services.ladder_query import LadderBuilder
 from zoolens.serving.services.ladder_refresh import StoreWatch, rebuild_ladder, refresh_ladders
+from zoolens.serving.services.service_ladder import ServiceLadder
 from zoolens.store.store import open_store
 
 _LOST: Final = 10.0  # seconds after which a replica that reports nothing is taken for gone

@@ -31,7 +31,7 @@ from zoolens.serving.options import ServerOptions
 from zoolens.serving.plane.settings import EndpointSettings, ModelSpec
 from zoolens.serving.server import Server
 from zoolens.serving.services.hosting import read_service_files
-from zoolens.serving.services.ladder_query import ServiceLadder
+from zoolens.serving.services.service_ladder import ServiceLadder
 from zoolens.store.target import STORE_VARIABLE, resolve
 
 _START: Final = 300.0  # seconds for the first replicas to be ready

@@ -24,8 +24,8 @@ from zoolens.serving.cluster.reports import ModelView, ReplicaReport
 from zoolens.serving.plane.data_plane import Plane, open_plane
 from zoolens.serving.services.events import Compared, Entry
 from zoolens.serving.services.hosted import HostedService
-from zoolens.serving.services.ladder_query import ServiceLadder
 from zoolens.serving.services.memory_limit import follow_memory_limit
+from zoolens.serving.services.service_ladder import ServiceLadder
 
 _EVERY: Final = 1.0  # seconds between two reports
 _COUNTS: Final = 5.0  # seconds between two counts of answers: those since the last are lost with a replica

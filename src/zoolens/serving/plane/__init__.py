@@ -10,15 +10,20 @@
 | `pool` | which models are open, within a budget of memory |
 | `queue` | requests that wait, with deadlines |
 | `batches` | which requests run together |
-| `endpoint` | one served name: accepts requests, asks the policy which rung answers each batch, hands out answers |
+| `service_spec` | what an endpoint serves: a name, a ladder, a policy |
+| `served_ladder` | the ladder of an endpoint while it serves: which rungs may answer a request |
+| `dispatcher` | starts batches and asks the policy which rung answers each |
+| `endpoint` | one served name: accepts requests, lets them wait and run, hands out answers |
 | `counters` | statistics as Triton counts them |
 | `description` | metadata and configuration in Triton's form |
 | `admission` | whether a request is accepted |
 | `rungs`, `timing` | the rungs of a ladder while they serve, and how long each takes |
 | `flights` | batches that run |
 | `answers` | from a batch's outputs to the answers of its requests |
+| `accounting` | what became of requests, for counters, traces and observers |
 | `traces` | the trace extension |
 | `classification` | the largest values of an output with their labels |
+| `repository` | names and versions of the models that may be loaded |
 | `data_plane` | all endpoints under one roof: what REST, gRPC and Python call |
 """
 
@@ -28,7 +33,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from zoolens.serving.plane.data_plane import Plane, ServiceSpec, open_plane
+    from zoolens.serving.plane.data_plane import Plane, open_plane
+    from zoolens.serving.plane.service_spec import ServiceSpec
     from zoolens.serving.plane.settings import EndpointSettings, ModelSpec
 
 __all__ = ["EndpointSettings", "ModelSpec", "Plane", "ServiceSpec", "open_plane"]
@@ -37,7 +43,7 @@ _WHERE = {
     "EndpointSettings": "settings",
     "ModelSpec": "settings",
     "Plane": "data_plane",
-    "ServiceSpec": "data_plane",
+    "ServiceSpec": "service_spec",
     "open_plane": "data_plane",
 }
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from zoolens.errors import ZoolensError
+from zoolens.errors import ZoolensError, first_line
 from zoolens.protocol.errors import Refusal, ServingError
 from zoolens.protocol.messages import InferRequest, Tensor
 from zoolens.runtimes.base import Tensors
@@ -76,3 +76,8 @@ def failure(name: str, error: ZoolensError, worker_lost: bool) -> ServingError:
             hint="Try again.",
         )
     return ServingError(Refusal.INTERNAL, f"Model '{name}' failed on this request: {error.message}")
+
+
+def unforeseen(name: str, error: Exception) -> ServingError:
+    """What a client is told of an error that no code of ours expected."""
+    return ServingError(Refusal.INTERNAL, f"Model '{name}' failed in a way that was not foreseen: {first_line(error)}")

@@ -8,15 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-import logging
-import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import zoolens
-from zoolens.catalog.lookup import find, version_order
+from zoolens.catalog.lookup import version_order
 from zoolens.errors import ZoolensError
 from zoolens.protocol.errors import Refusal, ServingError
 from zoolens.protocol.messages import (
@@ -27,21 +24,18 @@ from zoolens.protocol.messages import (
     RepositoryEntry,
     ServerMetadata,
 )
-from zoolens.serving.adapters import Adapter
 from zoolens.serving.ladder import Ladder, Profile, Rung
 from zoolens.serving.observer import Observer
-from zoolens.serving.plane.classification import Labels
 from zoolens.serving.plane.description import model_config, model_metadata
-from zoolens.serving.plane.endpoint import Endpoint, Route
+from zoolens.serving.plane.endpoint import Endpoint
 from zoolens.serving.plane.model import ModelKey
 from zoolens.serving.plane.pool import Slot, WarmPool
 from zoolens.serving.plane.queue import Done
+from zoolens.serving.plane.repository import Served, add_versions, find_served
+from zoolens.serving.plane.service_spec import Feedback, ServiceSpec
 from zoolens.serving.plane.settings import EndpointSettings, ModelSpec
-from zoolens.serving.plane.signature import Signature
 from zoolens.serving.plane.traces import Traces
-from zoolens.serving.policies.base import Policy
 from zoolens.serving.policies.fixed import Fixed
-from zoolens.zoos.base import Entry
 
 EXTENSIONS: Final = (
     "binary_tensor_data",
@@ -52,46 +46,6 @@ EXTENSIONS: Final = (
     "statistics",
     "trace",
 )
-
-log = logging.getLogger("zoolens.serving")
-
-Feedback = Callable[[Mapping[str, Any]], Awaitable[int]]
-
-
-@dataclass(frozen=True)
-class Served:
-    """A model of the repository under the name and the version, a whole number, by which clients ask for it."""
-
-    name: str
-    version: str
-    spec: ModelSpec
-    entry: Entry
-    settings: EndpointSettings
-
-
-@dataclass(frozen=True)
-class ServiceSpec:
-    """A service as the plane serves it: a name, a ladder, a policy, and for each rung how it is opened and adapted.
-
-    `signature` is what clients send and get; None: that of the reference. `extra`: further rungs, behind those of the
-    ladder, which the policy never chooses: clients name them, or `route` sends requests there (see `Endpoint`); `specs`
-    and `adapters` have them at their end. `labels`: class names of the service's own outputs.
-    """
-
-    name: str
-    ladder: Ladder
-    policy: Policy
-    specs: Sequence[ModelSpec]
-    version: str = "1"
-    adapters: Sequence[Adapter | None] = ()
-    signature: Signature | None = None
-    settings: EndpointSettings = field(default_factory=EndpointSettings)
-    observers: Sequence[Observer] = ()
-    feedback: Feedback | None = None
-    config: Mapping[str, str] = field(default_factory=dict)  # parameters of its ModelConfig besides the usual ones
-    extra: Sequence[Rung] = ()
-    route: Route | None = None
-    labels: Mapping[str, Labels] | None = None
 
 
 class Plane:
@@ -123,12 +77,12 @@ class Plane:
         settings = settings or EndpointSettings()
         chosen: dict[str, list[Served]] = {}
         for model in models:
-            served = await loop.run_in_executor(self.pool.executor, _served, model, settings)
+            served = await loop.run_in_executor(self.pool.executor, find_served, model, settings)
             chosen.setdefault(served.name, []).append(served)
         for name, models_of_name in chosen.items():
             if name in self._services:
                 raise ZoolensError(f"There are two models or services named {name}.", hint="Rename one of them.")
-            self._repository[name] = _numbered(self._repository.get(name, {}), models_of_name)
+            self._repository[name] = add_versions(self._repository.get(name, {}), models_of_name)
         if load:
             await asyncio.gather(*(self.load(name, {}) for name in chosen))
         return list(chosen)
@@ -138,24 +92,8 @@ class Plane:
         if service.name in self._repository or service.name in self._services:
             raise ZoolensError(f"There are two models or services named {service.name}.", hint="Rename one of them.")
         slots = self.slots(service)
-        endpoint = Endpoint(
-            service.name,
-            service.version,
-            service.ladder,
-            service.policy,
-            slots,
-            self.pool,
-            service.settings,
-            signature=service.signature,
-            adapters=service.adapters,
-            observers=[*self.observers, *service.observers],
-            service=True,
-            config=service.config,
-            extra=service.extra,
-            route=service.route,
-            labels=service.labels,
-            traces=self._traces,
-        )
+        observers = [*self.observers, *service.observers]
+        endpoint = Endpoint(service, slots, self.pool, observers=observers, service=True, traces=self._traces)
         self._endpoints[service.name] = {service.version: endpoint}
         self._services.add(service.name)
         self._wanted.add(service.name)
@@ -166,7 +104,9 @@ class Plane:
 
     def slots(self, service: ServiceSpec) -> list[Slot]:
         """The places of a service's rungs in the pool; also for `Endpoint.replace_ladder`."""
-        return [self.pool.slot(_key(spec, service.settings)) for spec in service.specs]
+        chosen = service.settings
+        limits = (chosen.concurrency, chosen.max_batch, chosen.batching, chosen.call_limit)
+        return [self.pool.slot(ModelKey(spec, *limits)) for spec in service.specs]
 
     def endpoint(self, model: str, version: str = "") -> Endpoint:
         """A ServingError (404) where there is none of this name and version."""
@@ -360,20 +300,12 @@ class Plane:
         return RepositoryEntry(endpoint.name, endpoint.version, "UNAVAILABLE", str(endpoint.unavailable()))
 
     def _make(self, served: Served) -> Endpoint:
-        slot = self.pool.slot(_key(served.spec, served.settings))
-        rung = Rung(served.entry.full_ref, served.spec.runtime or "", 1.0, 1.0, Profile({}))
-        ladder = Ladder((rung,))
-        return Endpoint(
-            served.name,
-            served.version,
-            ladder,
-            Fixed(ladder, {}),
-            [slot],
-            self.pool,
-            served.settings,
-            observers=self.observers,
-            traces=self._traces,
+        """The endpoint of a plain model, whose ladder has one rung."""
+        ladder = Ladder((Rung(served.entry.full_ref, served.spec.runtime or "", 1.0, 1.0, Profile({})),))
+        spec = ServiceSpec(
+            served.name, ladder, Fixed(ladder, {}), [served.spec], served.version, settings=served.settings
         )
+        return Endpoint(spec, self.slots(spec), self.pool, observers=self.observers, traces=self._traces)
 
     async def _add(self, served: Served) -> ZoolensError | None:
         """Open a model and make its endpoint known; or why it cannot be opened."""
@@ -424,46 +356,3 @@ async def open_plane(
         yield plane
     finally:
         await plane.close()
-
-
-def _key(spec: ModelSpec, settings: EndpointSettings) -> ModelKey:
-    return ModelKey(spec, settings.concurrency, settings.max_batch, settings.batching, settings.call_limit)
-
-
-_NAMED: Final = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)=(?P<model>.+)", re.DOTALL)
-
-
-def _served(model: str | ModelSpec, settings: EndpointSettings) -> Served:
-    """Find a model and the name that it is served by: its own, with slashes as hyphens, unless another is given."""
-    text = model.model if isinstance(model, ModelSpec) else model
-    named = _NAMED.fullmatch(text)
-    reference = named["model"] if named else text
-    entry = find(reference)
-    name = named["name"] if named else entry.manifest.name.replace("/", "-")
-    spec = ModelSpec(reference) if isinstance(model, str) else replace(model, model=reference)
-    return Served(name, "", spec, entry, settings)
-
-
-def _numbered(known: Mapping[str, Served], added: Sequence[Served]) -> dict[str, Served]:
-    """The models of one name by the versions that clients see: 1, 2, … in the order of the manifests' versions.
-
-    The protocol's versions are whole numbers: clients of Triton read them so, and protobuf has no other place for them.
-    """
-    numbered = dict(known)
-    newest = max((version_order(served.entry) for served in known.values()), default=None)
-    for served in sorted(added, key=lambda served: version_order(served.entry)):
-        order = version_order(served.entry)
-        if newest is not None and order == newest:
-            raise ZoolensError(
-                f"Two models would be served as {served.name}, version {served.entry.manifest.version}.",
-                hint="Give one of them another name: NAME=MODEL.",
-            )
-        if newest is not None and order < newest:
-            raise ZoolensError(
-                f"A newer version of {served.name} than {served.entry.manifest.version} is served already.",
-                hint="Name all versions at once, or give one another name: NAME=MODEL.",
-            )
-        newest = order
-        number = str(len(numbered) + 1)
-        numbered[number] = replace(served, version=number)
-    return numbered

@@ -18,7 +18,7 @@ from typing import Final
 from zoolens.errors import UnexpectedError, WorkerError, WorkerTimeout, ZoolensError, first_line
 from zoolens.protocol.messages import Tensor
 from zoolens.runtimes.base import Tensors
-from zoolens.runtimes.isolated import IsolatedSession
+from zoolens.runtimes.isolated_session import IsolatedSession
 
 MOST_DEATHS: Final = 5  # in a row, without an answer in between, before a model counts as broken
 FIRST_PAUSE: Final = 0.25  # seconds before the second restart in a row; doubled for each further one

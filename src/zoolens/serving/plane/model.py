@@ -13,7 +13,7 @@ from zoolens.catalog.sessions import Placement, place
 from zoolens.errors import AssetError, ZoolensError
 from zoolens.manifests.locations import model_fingerprint
 from zoolens.preprocess.outputs import labels_of
-from zoolens.runtimes.isolated import IsolatedSession
+from zoolens.runtimes.isolated_session import IsolatedSession
 from zoolens.serving.plane.classification import Labels, raw_labels
 from zoolens.serving.plane.instance import Instance
 from zoolens.serving.plane.probe import Verdict, probe

@@ -144,7 +144,7 @@ def test_requests_of_a_failed_batch_keep_their_model_when_the_ladder_changes_mea
             together = [asyncio.ensure_future(plane.infer(pinned(first))) for first in (SLOW, FAIL)]
             await blocking
             turned = service([paths[0], paths[2], paths[1]])
-            endpoint.replace_ladder(turned.ladder, turned.policy, plane.slots(turned))
+            endpoint.replace_ladder(turned, plane.slots(turned))
             kept, failed = await asyncio.gather(*together, return_exceptions=True)
             assert kept.parameters["zoolens_model"] == "file:small@1.0.0"
             assert failed.refusal is Refusal.INTERNAL
@@ -160,7 +160,7 @@ def test_a_model_that_left_the_ladder_is_closed(paths):
             plane.pool.preload(endpoint.rungs[1].slot)
             await opened(endpoint.rungs[1].slot)
             alone = service(paths[:1])
-            endpoint.replace_ladder(alone.ladder, alone.policy, plane.slots(alone))
+            endpoint.replace_ladder(alone, plane.slots(alone))
             while len(workers() - before) > 1:
                 await asyncio.sleep(0.01)
             assert len(plane.pool.slots) == 1

@@ -11,7 +11,8 @@ from zoolens.errors import ZoolensError
 from zoolens.protocol.errors import ServingError
 from zoolens.protocol.messages import InferRequest
 from zoolens.serving.ladder import Ladder, Profile, Rung
-from zoolens.serving.plane.data_plane import ServiceSpec, open_plane
+from zoolens.serving.plane.data_plane import open_plane
+from zoolens.serving.plane.service_spec import ServiceSpec
 from zoolens.serving.plane.settings import ModelSpec
 from zoolens.serving.policies.base import Choice, Policy
 
@@ -150,7 +151,7 @@ def test_a_ladder_is_replaced_between_two_batches(paths):
             turned = service(paths[::-1])
             slots = plane.slots(turned)
             await plane.pool.ensure(slots[0])
-            endpoint.replace_ladder(turned.ladder, turned.policy, slots)
+            endpoint.replace_ladder(turned, slots)
             answer = await ask(plane)
             assert answer.parameters["zoolens_model"] == "file:small@1.0.0"
             assert endpoint.rungs[1].requests == 1
@@ -167,13 +168,13 @@ def test_models_that_a_new_ladder_does_not_have_are_closed(paths):
             await opened(small)
             model = small.model
             shorter = service(paths[:1])
-            endpoint.replace_ladder(shorter.ladder, shorter.policy, plane.slots(shorter))
+            endpoint.replace_ladder(shorter, plane.slots(shorter))
             assert list(plane.pool.slots.values()) == [endpoint.rungs[0].slot]
             while model.instances[0].process_id is not None:
                 await asyncio.sleep(0.01)
             assert (await ask(plane)).outputs
             longer = service(paths)
-            endpoint.replace_ladder(longer.ladder, longer.policy, plane.slots(longer))
+            endpoint.replace_ladder(longer, plane.slots(longer))
             plane.pool.preload(endpoint.rungs[1].slot)
             await opened(endpoint.rungs[1].slot)
 

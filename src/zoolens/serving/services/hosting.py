@@ -21,9 +21,10 @@ from zoolens.serving.plane.data_plane import Plane
 from zoolens.serving.services.definition import Service, ServiceError, read_services
 from zoolens.serving.services.events import EventLog
 from zoolens.serving.services.hosted import HostedService
-from zoolens.serving.services.ladder_query import LadderBuilder, ServiceLadder
+from zoolens.serving.services.ladder_query import LadderBuilder
 from zoolens.serving.services.ladder_refresh import StoreWatch, rebuild_ladder, refresh_ladders
 from zoolens.serving.services.memory_limit import follow_memory_limit, read_memory_limit
+from zoolens.serving.services.service_ladder import ServiceLadder
 from zoolens.store.store import Store, open_store
 
 REFRESH: Final = 10.0  # seconds between two looks at whether the store or a model's files have changed

@@ -8,12 +8,14 @@ whatever has the id by then.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from zoolens.protocol.errors import Refusal, ServingError
 from zoolens.serving.services.comparison import Classes
 
 MOST_REQUESTS: Final = 50_000
@@ -70,3 +72,21 @@ class AnswerMemory:
         if entry is not None:
             self._rows -= len(entry.classes)
         return entry
+
+
+def label_classes(service: str, label: Any, count: int, names: Mapping[int, str]) -> Classes:
+    """The true classes that a client states: a class's name or number, or a list of them, of `count` classes."""
+    several = label if isinstance(label, list) else [label]
+    return np.array([_label_class(service, entry, count, names) for entry in several], np.int64)
+
+
+def _label_class(service: str, label: Any, count: int, names: Mapping[int, str]) -> int:
+    if isinstance(label, int) and not isinstance(label, bool) and 0 <= label < count:
+        return label
+    place = next((index for index, name in names.items() if name == label), None)
+    if isinstance(label, str) and place is not None:
+        return place
+    raise ServingError(
+        Refusal.INVALID,
+        f"{str(label)[:60]!r} is no class of service '{service}': give a number below {count} or a class's name.",
+    )

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 from zoolens.catalog.lookup import find
 from zoolens.engine.machine import available_cores
@@ -18,12 +18,10 @@ from zoolens.errors import ZoolensError, first_line
 from zoolens.index.rows import Row
 from zoolens.measure.latency import LatencySettings
 from zoolens.progress import Progress, Silent
-from zoolens.protocol.messages import TensorMetadata
 from zoolens.queries.answers import Answer
 from zoolens.queries.api import query
 from zoolens.serving.adapters import Adapter
 from zoolens.serving.ladder import Ladder, Profile, Rung
-from zoolens.serving.plane.classification import raw_labels
 from zoolens.serving.services.candidates import (
     Candidate,
     NotConvertible,
@@ -44,6 +42,7 @@ from zoolens.serving.services.profiles import (
     with_contention,
     with_preparation,
 )
+from zoolens.serving.services.service_ladder import Excluded, ServiceLadder
 from zoolens.store.store import Store
 
 _EXAMINED: Final = 40  # models that are opened at most to look for rungs
@@ -55,71 +54,12 @@ _ENERGY: Final = "energy@batch=1"
 FileStates = tuple[tuple[str, int, int], ...]
 
 
-@dataclass(frozen=True)
-class Excluded:
-    """A model that the query finds and that is no rung. `reason` is a sentence."""
+class ServableRung(NamedTuple):
+    """A rung with the model that it stands for, and how that is fed with what clients send."""
 
-    model: str
-    runtime: str
-    reason: str
-
-
-@dataclass(frozen=True)
-class ServiceLadder:
-    """A ladder with all that is needed to serve it. `adapters` and `candidates` belong to the rungs, one by one."""
-
-    service: Service
-    ladder: Ladder
-    candidates: tuple[Candidate, ...]
-    adapters: tuple[Adapter, ...]
-    inputs: tuple[TensorMetadata, ...]
-    outputs: tuple[TensorMetadata, ...]
-    labels: tuple[str, ...] | None
-    dataset: str
-    probes: int
-    confidence: float | None
-    query: str
-    excluded: tuple[Excluded, ...] = ()
-    notes: tuple[str, ...] = ()
-    extra: tuple[Rung, ...] = ()  # for splits and the shadow: the policy never chooses them
-    extra_candidates: tuple[Candidate, ...] = ()
-    extra_adapters: tuple[Adapter, ...] = ()
-    arms: Mapping[str, int] = field(default_factory=dict)  # number of the rung, by the model that a split names
-    shadow: Rung | None = None
-
-    @property
-    def output_labels(self) -> Mapping[int, str]:
-        """Class names by their place in the service's output. A raw output also has what postprocessing would drop."""
-        names = self.labels or ()
-        if self.service.output == "raw":
-            return raw_labels(names, self.candidates[0].output.postprocess)
-        return dict(enumerate(names))
-
-    @property
-    def by_model(self) -> dict[str, tuple[Any, ...]]:
-        """Content and promise of every rung, by model."""
-        return {entry[0]: entry for entry in self.identity}
-
-    @property
-    def all_candidates(self) -> tuple[Candidate, ...]:
-        return (*self.candidates, *self.extra_candidates)
-
-    @property
-    def all_adapters(self) -> tuple[Adapter, ...]:
-        return (*self.adapters, *self.extra_adapters)
-
-    @property
-    def arm_models(self) -> frozenset[str]:
-        rungs = (*self.ladder.rungs, *self.extra)
-        return frozenset(rungs[place].model for place in self.arms.values())
-
-    @property
-    def identity(self) -> tuple[Any, ...]:
-        """What another ladder must differ in to be worth a change: the rungs, their contents and their promises."""
-        return tuple(
-            (rung.model, rung.runtime, rung.equivalence, rung.equivalence_lower, candidate.job.model.fingerprint)
-            for rung, candidate in zip((*self.ladder.rungs, *self.extra), self.all_candidates, strict=True)
-        )
+    rung: Rung
+    candidate: Candidate
+    adapter: Adapter
 
 
 @dataclass
@@ -149,9 +89,7 @@ class LadderBuilder:
         try:
             reference = self._examine(answer.reference.row)
             first = self._rung(answer.reference.row, reference, reference, 1.0, 1.0)
-            kept: list[tuple[Rung, Candidate, Adapter]] = [
-                (first, reference, adapter_between(service, reference, reference))
-            ]
+            kept = [ServableRung(first, reference, adapter_between(service, reference, reference))]
         except (ZoolensError, NotConvertible) as error:
             raise ServiceError(
                 f"The reference of the service {self.name} cannot be served: {_reason(error)}"
@@ -164,19 +102,19 @@ class LadderBuilder:
             self._consider(row, equivalence, lower, reference, kept, excluded)
         if isinstance(service.fallback, NamedFallback):
             self._add_fallback(service.fallback.model, reference, kept, excluded)
-        extra: list[tuple[Rung, Candidate, Adapter]] = []
+        extra: list[ServableRung] = []
         arms = {split.model: self._place_of(split.model, "split", reference, kept, extra) for split in service.splits}
         self._check_arms(arms)
         shadow = None
         if service.shadow is not None:
             place = self._place_of(service.shadow.model, "shadow", reference, kept, extra)
-            shadow = [*kept, *extra][place][0]
+            shadow = [*kept, *extra][place].rung
         self._built = True
         return ServiceLadder(
             service=service,
-            ladder=Ladder(tuple(rung for rung, _, _ in kept)),
-            candidates=tuple(candidate for _, candidate, _ in kept),
-            adapters=tuple(adapter for _, _, adapter in kept),
+            ladder=Ladder(tuple(servable.rung for servable in kept)),
+            candidates=tuple(servable.candidate for servable in kept),
+            adapters=tuple(servable.adapter for servable in kept),
             inputs=service_inputs(service, reference),
             outputs=service_outputs(service, reference),
             labels=class_labels(reference),
@@ -186,9 +124,9 @@ class LadderBuilder:
             query=answer.query,
             excluded=tuple(excluded),
             notes=(*answer.notes, *self._notes(kept)),
-            extra=tuple(rung for rung, _, _ in extra),
-            extra_candidates=tuple(candidate for _, candidate, _ in extra),
-            extra_adapters=tuple(adapter for _, _, adapter in extra),
+            extra=tuple(servable.rung for servable in extra),
+            extra_candidates=tuple(servable.candidate for servable in extra),
+            extra_adapters=tuple(servable.adapter for servable in extra),
             arms=arms,
             shadow=shadow,
         )
@@ -254,7 +192,7 @@ class LadderBuilder:
         equivalence: float,
         lower: float | None,
         reference: Candidate,
-        kept: list[tuple[Rung, Candidate, Adapter]],
+        kept: list[ServableRung],
         excluded: list[Excluded],
     ) -> None:
         broken = self.removed.get((row.ref, str(row.runtime)))
@@ -268,11 +206,11 @@ class LadderBuilder:
         except (ZoolensError, NotConvertible) as error:
             excluded.append(_excluded(row, _reason(error)))
             return
-        better = self._no_cheaper_than(rung, [other for other, _, _ in kept])
+        better = self._no_cheaper_than(rung, [servable.rung for servable in kept])
         if better is not None:
             excluded.append(_excluded(row, f"It is no cheaper than {better.model}, which is more equivalent."))
             return
-        kept.append((rung, candidate, adapter))
+        kept.append(ServableRung(rung, candidate, adapter))
 
     def _rung(
         self, row: Row, candidate: Candidate, reference: Candidate, equivalence: float, lower: float | None
@@ -328,16 +266,17 @@ class LadderBuilder:
         self,
         name: str,
         reference: Candidate,
-        kept: list[tuple[Rung, Candidate, Adapter]],
+        kept: list[ServableRung],
         excluded: list[Excluded],
     ) -> None:
         """The named model as the last rung, with the equivalence that was measured of it, however low."""
         full_name = find(name).full_ref
-        if any(candidate.job.entry.full_ref == full_name for _, candidate, _ in kept):
+        if any(servable.candidate.job.entry.full_ref == full_name for servable in kept):
             return
         excluded[:] = [other for other in excluded if other.model != full_name]
         added = self._named(name, "fallback", reference)
-        behind = [place for place, (rung, _, _) in enumerate(kept) if place and rung.equivalence < added[0].equivalence]
+        better = added.rung.equivalence
+        behind = [place for place, servable in enumerate(kept) if place and servable.rung.equivalence < better]
         kept.insert(behind[0] if behind else len(kept), added)
 
     def _place_of(
@@ -345,18 +284,18 @@ class LadderBuilder:
         name: str,
         role: str,
         reference: Candidate,
-        kept: Sequence[tuple[Rung, Candidate, Adapter]],
-        extra: list[tuple[Rung, Candidate, Adapter]],
+        kept: Sequence[ServableRung],
+        extra: list[ServableRung],
     ) -> int:
         """The number of a named model's rung; one behind the ladder is made for it where it has none."""
         full_name = find(name).full_ref
-        for place, (_, candidate, _) in enumerate((*kept, *extra)):
-            if candidate.job.entry.full_ref == full_name:
+        for place, servable in enumerate((*kept, *extra)):
+            if servable.candidate.job.entry.full_ref == full_name:
                 return place
         extra.append(self._named(name, role, reference))
         return len(kept) + len(extra) - 1
 
-    def _named(self, name: str, role: str, reference: Candidate) -> tuple[Rung, Candidate, Adapter]:
+    def _named(self, name: str, role: str, reference: Candidate) -> ServableRung:
         entry = find(name)
         answer = self._ask(0.0, where=f"name = '{entry.manifest.name}'")
         matches = [match for match in answer.matches if match.ref == entry.full_ref and match.equivalence is not None]
@@ -375,13 +314,13 @@ class LadderBuilder:
             ) from error
         equivalence = float(matches[0].equivalence or 0.0)
         lower = matches[0].equivalence_lower
-        return self._rung(row, candidate, reference, equivalence, lower), candidate, adapter
+        return ServableRung(self._rung(row, candidate, reference, equivalence, lower), candidate, adapter)
 
     def _was_disturbed(self, candidate: Candidate) -> bool:
         timings, sizes = stored_timings(self.store, candidate.job), profiled_sizes(self.service.batch.size)
         return any(timings[size].disturbed for size in sizes if size in timings)
 
-    def _notes(self, kept: Sequence[tuple[Rung, Candidate, Adapter]]) -> Iterator[str]:
+    def _notes(self, kept: Sequence[ServableRung]) -> Iterator[str]:
         if len(kept) == 1:
             yield "No model can stand in for the reference: the service cannot switch."
         busy = [rung.model for rung, candidate, _ in kept if self._was_disturbed(candidate)]
@@ -407,29 +346,3 @@ def _reason(error: BaseException) -> str:
     text = error.message if isinstance(error, ZoolensError) else first_line(error)
     text = f"{text[:1].upper()}{text[1:]}"
     return text if text.endswith(".") else f"{text}."
-
-
-def ladder_data(built: ServiceLadder) -> Mapping[str, Any]:
-    """Everything, ready for JSON."""
-    return {
-        "query": built.query,
-        "dataset": built.dataset,
-        "inputs": built.probes,
-        "confidence": built.confidence,
-        "rungs": [
-            {
-                "model": rung.model,
-                "runtime": rung.runtime,
-                "equivalence": rung.equivalence,
-                "equivalence_lower": rung.equivalence_lower,
-                "seconds": {str(size): seconds for size, seconds in rung.profile.seconds.items()},
-                "memory_bytes": rung.memory_bytes,
-                **rung.figures,
-            }
-            for rung in built.ladder.rungs
-        ],
-        "excluded": [
-            {"model": other.model, "runtime": other.runtime, "reason": other.reason} for other in built.excluded
-        ],
-        "notes": list(built.notes),
-    }

@@ -18,10 +18,10 @@ from zoolens.serving.plane.data_plane import open_plane
 from zoolens.serving.services.comparison import Pair
 from zoolens.serving.services.definition import Service
 from zoolens.serving.services.events import sessions
-from zoolens.serving.services.hosted import hashed_share
 from zoolens.serving.services.hosting import HostSettings, host_services
 from zoolens.serving.services.ladder_query import LadderBuilder
 from zoolens.serving.services.ladder_refresh import rebuild_ladder
+from zoolens.serving.services.splits import hashed_share
 from zoolens.store.store import open_store
 
 REFERENCE, CHEAP = "demo:lenet-wide@1.0.0", "demo:mlp-wide@1.0.0"
@@ -142,15 +142,15 @@ def test_what_was_compared_of_a_model_is_forgotten_with_its_promise(run):
 
     async def test(plane, service, tensors):
         key = (CHEAP, REFERENCE)
-        service.pairs[key] = Pair(*key)
-        service._warned.add((CHEAP, "onnxruntime"))
+        service.comparisons.pairs[key] = Pair(*key)
+        service.comparisons._warned.add((CHEAP, "onnxruntime"))
         reference, cheap = service.built.ladder.rungs
         rungs = (reference, replace(cheap, equivalence_lower=0.5))
         assert service.replace(
             replace(service.built, ladder=replace(service.built.ladder, rungs=rungs)), "It is a test."
         )
-        assert not service.pairs
-        assert not service._warned
+        assert not service.comparisons.pairs
+        assert not service.comparisons._warned
         with pytest.raises(ServingError, match="is a service and cannot be unloaded"):
             await plane.unload("fashion")
 
@@ -183,15 +183,15 @@ def test_a_split_is_sticky_by_id_and_labels_say_who_is_right(run, samples, store
         assert again.parameters["zoolens_model"] == arms[0]
         in_arm = [place for place in arms if hashed_share("fashion", f"id-{place}") < 0.5]
         assert [place for place, model in arms.items() if model == CHEAP] == in_arm
-        await service._shadow.idle()
-        pair = service.pairs[CHEAP, REFERENCE]
+        await service.comparisons.shadow.idle()
+        pair = service.comparisons.pairs[CHEAP, REFERENCE]
         assert pair.n + pair.dropped == len(in_arm) + (0 in in_arm)
         labels = {f"id-{place}": int(samples[1][place]) for place in arms}
         assert await plane.feedback("fashion", {**labels, "unknown": 3}) == COUNT
         assert pair.labelled > 0
         assert await plane.feedback("fashion", labels) == 0  # each counts once
         await plane.infer(request(tensors[0], "id-0"))
-        await service._shadow.idle()
+        await service.comparisons.shadow.idle()
         for wrong, why in (("no such class", "is no class"), ([1, 2], "had 1 inputs, but 2 labels")):
             with pytest.raises(ServingError, match=why):
                 await plane.feedback("fashion", {"id-0": 1, "x": wrong} if why == "is no class" else {"id-0": wrong})
@@ -215,8 +215,8 @@ def test_a_shadow_is_asked_after_the_answer_and_never_answers_itself(run):
         for tensor in tensors:
             answer = await plane.infer(request(tensor))
             assert answer.parameters["zoolens_model"] == REFERENCE
-        await service._shadow.idle()
-        pair = service.pairs[REFERENCE, "demo:lenet-deep@1.0.0"]
+        await service.comparisons.shadow.idle()
+        pair = service.comparisons.pairs[REFERENCE, "demo:lenet-deep@1.0.0"]
         assert pair.n + pair.dropped == COUNT
         assert pair.n > 0
         assert 0.5 < pair.agreement <= 1
@@ -236,7 +236,7 @@ def test_a_rung_that_breaks_its_promise_is_told_and_taken_off(run, store_path):
                 if CHEAP not in [rung.model for rung in service.built.ladder.rungs]:
                     return True
                 await plane.infer(request(tensor, zoolens_model=CHEAP))
-            await service._shadow.idle()
+            await service.comparisons.shadow.idle()
             return False
 
         await until(removed)

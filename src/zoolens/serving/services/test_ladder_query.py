@@ -21,8 +21,9 @@ from zoolens.serving.plane.settings import ModelSpec
 from zoolens.serving.services import profiles
 from zoolens.serving.services.candidates import NotConvertible
 from zoolens.serving.services.definition import Service, ServiceError
-from zoolens.serving.services.ladder_query import LadderBuilder, ladder_data
+from zoolens.serving.services.ladder_query import LadderBuilder
 from zoolens.serving.services.profiles import profiled_sizes, stored_timings
+from zoolens.serving.services.service_ladder import ladder_data
 from zoolens.store.store import open_store
 
 pytestmark = pytest.mark.usefixtures("trusted_models")

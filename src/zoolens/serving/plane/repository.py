@@ -1,0 +1,62 @@
+"""The models that a server may load: each under the name and the version by which clients ask for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from zoolens.catalog.lookup import find, version_order
+from zoolens.errors import ZoolensError
+from zoolens.serving.plane.settings import EndpointSettings, ModelSpec
+from zoolens.zoos.base import Entry
+
+_NAMED: Final = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)=(?P<model>.+)", re.DOTALL)
+
+
+@dataclass(frozen=True)
+class Served:
+    """A model of the repository under the name and the version, a whole number, by which clients ask for it."""
+
+    name: str
+    version: str
+    spec: ModelSpec
+    entry: Entry
+    settings: EndpointSettings
+
+
+def find_served(model: str | ModelSpec, settings: EndpointSettings) -> Served:
+    """Find a model and the name that it is served by: its own, with slashes as hyphens, unless another is given."""
+    text = model.model if isinstance(model, ModelSpec) else model
+    named = _NAMED.fullmatch(text)
+    reference = named["model"] if named else text
+    entry = find(reference)
+    name = named["name"] if named else entry.manifest.name.replace("/", "-")
+    spec = ModelSpec(reference) if isinstance(model, str) else replace(model, model=reference)
+    return Served(name, "", spec, entry, settings)
+
+
+def add_versions(known: Mapping[str, Served], added: Sequence[Served]) -> dict[str, Served]:
+    """The models of one name by the versions that clients see: 1, 2, … in the order of the manifests' versions.
+
+    The protocol's versions are whole numbers: clients of Triton read them so, and protobuf has no other place for them.
+    """
+    numbered = dict(known)
+    newest = max((version_order(served.entry) for served in known.values()), default=None)
+    for served in sorted(added, key=lambda served: version_order(served.entry)):
+        order = version_order(served.entry)
+        if newest is not None and order == newest:
+            raise ZoolensError(
+                f"Two models would be served as {served.name}, version {served.entry.manifest.version}.",
+                hint="Give one of them another name: NAME=MODEL.",
+            )
+        if newest is not None and order < newest:
+            raise ZoolensError(
+                f"A newer version of {served.name} than {served.entry.manifest.version} is served already.",
+                hint="Name all versions at once, or give one another name: NAME=MODEL.",
+            )
+        newest = order
+        number = str(len(numbered) + 1)
+        numbered[number] = replace(served, version=number)
+    return numbered

@@ -1,0 +1,107 @@
+"""The ladder of a service, ready to be served: its rungs with their models and adapters, and what was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from zoolens.protocol.messages import TensorMetadata
+from zoolens.serving.adapters import Adapter
+from zoolens.serving.ladder import Ladder, Rung
+from zoolens.serving.plane.classification import raw_labels
+from zoolens.serving.services.candidates import Candidate
+from zoolens.serving.services.definition import Service
+
+
+@dataclass(frozen=True)
+class Excluded:
+    """A model that the query finds and that is no rung. `reason` is a sentence."""
+
+    model: str
+    runtime: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class ServiceLadder:
+    """A ladder with all that is needed to serve it. `adapters` and `candidates` belong to the rungs, one by one."""
+
+    service: Service
+    ladder: Ladder
+    candidates: tuple[Candidate, ...]
+    adapters: tuple[Adapter, ...]
+    inputs: tuple[TensorMetadata, ...]
+    outputs: tuple[TensorMetadata, ...]
+    labels: tuple[str, ...] | None
+    dataset: str
+    probes: int
+    confidence: float | None
+    query: str
+    excluded: tuple[Excluded, ...] = ()
+    notes: tuple[str, ...] = ()
+    extra: tuple[Rung, ...] = ()  # for splits and the shadow: the policy never chooses them
+    extra_candidates: tuple[Candidate, ...] = ()
+    extra_adapters: tuple[Adapter, ...] = ()
+    arms: Mapping[str, int] = field(default_factory=dict)  # number of the rung, by the model that a split names
+    shadow: Rung | None = None
+
+    @property
+    def output_labels(self) -> Mapping[int, str]:
+        """Class names by their place in the service's output. A raw output also has what postprocessing would drop."""
+        names = self.labels or ()
+        if self.service.output == "raw":
+            return raw_labels(names, self.candidates[0].output.postprocess)
+        return dict(enumerate(names))
+
+    @property
+    def by_model(self) -> dict[str, tuple[Any, ...]]:
+        """Content and promise of every rung, by model."""
+        return {entry[0]: entry for entry in self.identity}
+
+    @property
+    def all_candidates(self) -> tuple[Candidate, ...]:
+        return (*self.candidates, *self.extra_candidates)
+
+    @property
+    def all_adapters(self) -> tuple[Adapter, ...]:
+        return (*self.adapters, *self.extra_adapters)
+
+    @property
+    def arm_models(self) -> frozenset[str]:
+        rungs = (*self.ladder.rungs, *self.extra)
+        return frozenset(rungs[place].model for place in self.arms.values())
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """What another ladder must differ in to be worth a change: the rungs, their contents and their promises."""
+        return tuple(
+            (rung.model, rung.runtime, rung.equivalence, rung.equivalence_lower, candidate.job.model.fingerprint)
+            for rung, candidate in zip((*self.ladder.rungs, *self.extra), self.all_candidates, strict=True)
+        )
+
+
+def ladder_data(built: ServiceLadder) -> Mapping[str, Any]:
+    """Everything, ready for JSON."""
+    return {
+        "query": built.query,
+        "dataset": built.dataset,
+        "inputs": built.probes,
+        "confidence": built.confidence,
+        "rungs": [
+            {
+                "model": rung.model,
+                "runtime": rung.runtime,
+                "equivalence": rung.equivalence,
+                "equivalence_lower": rung.equivalence_lower,
+                "seconds": {str(size): seconds for size, seconds in rung.profile.seconds.items()},
+                "memory_bytes": rung.memory_bytes,
+                **rung.figures,
+            }
+            for rung in built.ladder.rungs
+        ],
+        "excluded": [
+            {"model": other.model, "runtime": other.runtime, "reason": other.reason} for other in built.excluded
+        ],
+        "notes": list(built.notes),
+    }
