@@ -205,7 +205,7 @@ def caffe(draw: random.Random, folder: Path) -> None:
 def archive(draw: random.Random, folder: Path) -> None:
     """Zip archives as torch and Keras write them, and what is said of their format and size."""
     from zoolens.manifests.formats import detect_format
-    from zoolens.runtimes.base import check_file
+    from zoolens.runtimes.model_reading import check_file
 
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as made:

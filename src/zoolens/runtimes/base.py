@@ -16,12 +16,9 @@ documentation and the conformance tests all come from that declaration.
 from __future__ import annotations
 
 import os
-import sys
 import time
-import zipfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
@@ -31,17 +28,14 @@ from numpy.typing import NDArray
 from zoolens.errors import MissingDependency, ModelError, UnsupportedAbility, ZoolensError, first_line
 from zoolens.plugins import installed_version
 from zoolens.runtimes.devices import DeviceTimes, device_kind
+from zoolens.runtimes.model_reading import check_file
 from zoolens.runtimes.observing import Captured, CapturePoint, Profile
-from zoolens.untrusted import check_unpacked, open_archive, open_regular, read_bytes, read_text
 
 if TYPE_CHECKING:  # not in a worker: the schema needs pydantic
     from zoolens.manifests.schema import Asset, Manifest
 
 Tensor = NDArray[Any]
 Tensors = dict[str, Tensor]
-
-MAX_MODEL_BYTES: Final = (1 << 31) - 1  # of a file that is held in memory; protobuf and flatbuffers end there too
-MAX_TEXT_BYTES: Final = 1 << 26  # of a graph that is written as text
 
 ABILITIES: Final[Mapping[str, str]] = {
     "dynamic_batch": "runs any batch size, whatever the file was exported with, as long as the model allows it",
@@ -321,71 +315,6 @@ class Runtime(ABC):
     def version(self) -> str | None:
         """Version of the framework, read from package metadata without importing it; None: not installed."""
         return installed_version(self.distributions[0]) if self.distributions else "built-in"
-
-
-def check_file(path: Path) -> None:
-    """ModelError where a framework that opened this path would wait for a pipe, read a device or unpack a bomb."""
-    try:
-        with open_regular(path) as file:
-            starts_as_archive = file.read(4) == b"PK\x03\x04"
-            packed = zipfile.is_zipfile(file)  # also one that begins with something else: some readers look at the end
-        if packed:
-            with open_archive(path) as archive:
-                check_unpacked(archive)
-    except zipfile.BadZipFile as error:
-        if starts_as_archive:  # otherwise weights that happen to hold an archive's mark
-            raise ModelError(f"{path.name} is a damaged archive: {error}.", hint="Fetch it again.") from error
-    except OSError as error:
-        raise _unreadable(path, error) from error
-
-
-def model_bytes(path: Path, limit: int = MAX_MODEL_BYTES) -> bytes:
-    """All of a model file that is held in memory; ModelError where it is larger, or no regular file."""
-    try:
-        return read_bytes(path, limit)
-    except OSError as error:
-        raise _unreadable(path, error) from error
-
-
-def model_text(path: Path, limit: int = MAX_TEXT_BYTES) -> str:
-    try:
-        return read_text(path, limit)
-    except UnicodeDecodeError as error:
-        raise ModelError(f"{path.name} is not text in UTF-8.", hint="Is the format in the manifest right?") from error
-    except OSError as error:
-        raise _unreadable(path, error) from error
-
-
-def _unreadable(path: Path, error: OSError) -> ModelError:
-    return ModelError(f"{path.name} cannot be read: {error.strerror or error}.")
-
-
-@contextmanager
-def lent_threads(count: int | None, read: Callable[[], int], write: Callable[[int], object]) -> Iterator[None]:
-    """For libraries whose thread count is one number for the process: lent to one call, put back after it (0.3 µs)."""
-    if count is None:
-        yield
-        return
-    before = read()
-    write(count)
-    try:
-        yield
-    finally:
-        write(before)
-
-
-@contextmanager
-def quiet_stderr() -> Iterator[None]:
-    """For native libraries that chat on the error stream whatever one sets; what fails is raised all the same."""
-    sys.stderr.flush()
-    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nowhere, 2)
-    try:
-        yield
-    finally:
-        os.dup2(kept, 2)
-        os.close(kept)
-        os.close(nowhere)
 
 
 def _insist_on_precision(session: Session, model: ModelFiles, wanted: str) -> None:

@@ -37,9 +37,9 @@ from zoolens.runtimes.base import (
     Tensors,
     TensorSpec,
     check_feeds,
-    model_text,
 )
 from zoolens.runtimes.calls import observed_calls
+from zoolens.runtimes.model_reading import model_text
 from zoolens.runtimes.observing import Captured, CapturePoint, OperatorTime, Profile, check_points
 
 MAX_CLASSES: Final = 1_000_000

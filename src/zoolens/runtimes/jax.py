@@ -27,7 +27,6 @@ from zoolens.runtimes.base import (
     Tensors,
     TensorSpec,
     check_feeds,
-    model_bytes,
 )
 from zoolens.runtimes.devices import DeviceTimes, device_index, device_kind
 from zoolens.runtimes.jaxinside import (
@@ -37,6 +36,7 @@ from zoolens.runtimes.jaxinside import (
     read_instructions,
     recorded_profiles,
 )
+from zoolens.runtimes.model_reading import model_bytes
 from zoolens.runtimes.observing import Captured, CapturePoint, Profile, check_points
 
 _CUSTOM_CALLS: Final = re.compile(

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from zoolens.errors import ModelError
 from zoolens.runtimes.allowlists import allowed, refused
-from zoolens.runtimes.base import MAX_TEXT_BYTES
+from zoolens.runtimes.model_reading import MAX_TEXT_BYTES
 from zoolens.untrusted import open_archive, open_regular, read_entry
 
 _HINT: Final = "Ask the maker for a file of plain Keras layers, or convert it to ONNX where you trust it."

@@ -24,12 +24,12 @@ from zoolens.runtimes.base import (
     TensorSpec,
     check_batch,
     check_feeds,
-    quiet_stderr,
 )
 from zoolens.runtimes.calls import observed_calls
 from zoolens.runtimes.litertpartitions import file_operators
 from zoolens.runtimes.litertprofiler import Event, Input, ProfiledModel, check_outputs, check_version
 from zoolens.runtimes.observing import Captured, CapturePoint, OperatorTime, Profile, check_points
+from zoolens.runtimes.process_wide import quiet_stderr
 from zoolens.runtimes.tflitefile import TfliteGraph, read_graph, tensor_labels
 
 _READABLE = {"float32", "float16", "float64", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64"}

@@ -30,7 +30,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from zoolens.errors import ModelError, UnsupportedAbility
-from zoolens.runtimes.base import Tensor, quiet_stderr
+from zoolens.runtimes.base import Tensor
+from zoolens.runtimes.process_wide import quiet_stderr
 from zoolens.runtimes.tflitefile import TfliteGraph
 
 VERSIONS: Final = ("2.3.",)

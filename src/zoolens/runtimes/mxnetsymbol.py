@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from zoolens.errors import ModelError
 from zoolens.runtimes.allowlists import allowed, refused
-from zoolens.runtimes.base import model_text
+from zoolens.runtimes.model_reading import model_text
 
 _HINT: Final = "Only operators that compute on tensors are run. Convert the model to ONNX where you trust it."
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from zoolens.errors import ModelError
-from zoolens.runtimes.base import ModelFiles, TensorSpec, model_bytes
+from zoolens.runtimes.base import ModelFiles, TensorSpec
+from zoolens.runtimes.model_reading import model_bytes
 from zoolens.runtimes.protobuf import Buffer, content, fields, integers, signed, text
 
 DTYPES: Final = {

@@ -21,10 +21,10 @@ from zoolens.runtimes.base import (
     Tensors,
     TensorSpec,
     check_feeds,
-    model_bytes,
 )
 from zoolens.runtimes.calls import observed_calls
 from zoolens.runtimes.devices import device_index
+from zoolens.runtimes.model_reading import model_bytes
 from zoolens.runtimes.observing import Captured, CapturePoint, Profile, check_points
 from zoolens.runtimes.onnxediting import edited, node_label, unique_names
 from zoolens.runtimes.onnxfile import OnnxGraph, check_external, read_graph

@@ -23,13 +23,12 @@ from zoolens.runtimes.base import (
     TensorSpec,
     check_batch,
     check_feeds,
-    lent_threads,
-    model_bytes,
-    model_text,
 )
 from zoolens.runtimes.calls import observed_calls
+from zoolens.runtimes.model_reading import model_bytes, model_text
 from zoolens.runtimes.observing import Captured, CapturePoint, Profile, check_points
 from zoolens.runtimes.opencvlayers import LayerNames, as_stored, fused_layers, layer_operators
+from zoolens.runtimes.process_wide import lent_threads
 
 _ELEMENTS_LIMIT: Final = 1 << 28
 

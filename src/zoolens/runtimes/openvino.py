@@ -24,10 +24,10 @@ from zoolens.runtimes.base import (
     TensorSpec,
     check_batch,
     check_feeds,
-    model_text,
 )
 from zoolens.runtimes.calls import observed_calls
 from zoolens.runtimes.devices import device_index
+from zoolens.runtimes.model_reading import model_text
 from zoolens.runtimes.observing import Captured, CapturePoint, Profile, check_points
 from zoolens.runtimes.openvinolayers import (
     PRECISIONS,

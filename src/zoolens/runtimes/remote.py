@@ -36,9 +36,9 @@ from zoolens.runtimes.base import (
     Tensors,
     TensorSpec,
     check_feeds,
-    model_text,
     shape_text,
 )
+from zoolens.runtimes.model_reading import model_text
 
 if TYPE_CHECKING:
     from zoolens.manifests.schema import Asset, Manifest

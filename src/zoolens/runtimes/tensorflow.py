@@ -25,12 +25,12 @@ from zoolens.runtimes.base import (
     Tensors,
     TensorSpec,
     check_feeds,
-    model_bytes,
-    quiet_stderr,
 )
 from zoolens.runtimes.kerasfile import check_h5_name, check_keras, check_keras_h5
 from zoolens.runtimes.kerassizes import check_sizes
+from zoolens.runtimes.model_reading import model_bytes
 from zoolens.runtimes.observing import Captured, CapturePoint, Profile, check_points
+from zoolens.runtimes.process_wide import quiet_stderr
 from zoolens.runtimes.tensorflowgraph import check_graph, check_saved_model
 from zoolens.runtimes.tensorflowinside import InlinedGraph, ordered, recorded_profiles
 

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from zoolens.errors import ModelError
-from zoolens.runtimes.base import ModelFiles, model_bytes
+from zoolens.runtimes.base import ModelFiles
+from zoolens.runtimes.model_reading import model_bytes
 from zoolens.runtimes.protobuf import Buffer, content, fields, text
 from zoolens.runtimes.tensorflowgraph import OPERATORS, SAVER, check_links, refused_operator
 

@@ -14,9 +14,10 @@ from typing import Any, Final
 import numpy as np
 
 from zoolens.errors import ModelError
-from zoolens.runtimes.base import Tensor, quiet_stderr
+from zoolens.runtimes.base import Tensor
 from zoolens.runtimes.calls import ObservedCall, observed_calls
 from zoolens.runtimes.observing import CapturePoint, OperatorTime, Profile
+from zoolens.runtimes.process_wide import quiet_stderr
 
 _CALL: Final = "zoolens call"
 # Operators that only call others, which show their own times.

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from zoolens.errors import ModelError
-from zoolens.runtimes.base import model_bytes
+from zoolens.runtimes.model_reading import model_bytes
 
 DTYPES: Final = {
     0: "float32",

@@ -21,10 +21,10 @@ from zoolens.runtimes.base import (
     TensorSpec,
     check_batch,
     check_feeds,
-    lent_threads,
 )
 from zoolens.runtimes.devices import DeviceTimes
 from zoolens.runtimes.observing import Captured, CapturePoint, Profile, check_points
+from zoolens.runtimes.process_wide import lent_threads
 from zoolens.runtimes.torchcapture import Observer, ScriptObserver, capture_points, observer_of, to_array
 from zoolens.runtimes.torchcuda import GraphedCall, Staging, check_cuda, cuda_facts, lent_float32, timed_call, uses_tf32
 from zoolens.runtimes.torchexport import check_export

@@ -18,7 +18,7 @@ from typing import BinaryIO, Final
 
 from zoolens.errors import ModelError
 from zoolens.runtimes.allowlists import refused
-from zoolens.runtimes.base import MAX_TEXT_BYTES
+from zoolens.runtimes.model_reading import MAX_TEXT_BYTES
 from zoolens.untrusted import open_archive, open_entry, read_entry
 
 AGAIN: Final = "Save it again with torch, and do not repack the archive."

@@ -21,10 +21,10 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from zoolens.runtimes.base import quiet_stderr
 from zoolens.runtimes.calls import ObservedCall, observed_calls
 from zoolens.runtimes.observing import Level, OperatorTime, Profile
 from zoolens.runtimes.onednnlog import Log, Primitive, recorded_log
+from zoolens.runtimes.process_wide import quiet_stderr
 from zoolens.runtimes.torchmarks import MARK, Mark, Marks
 
 _ONEDNN: Final = "oneDNN "  # before the name of each of its primitives

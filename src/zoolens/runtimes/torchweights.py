@@ -10,7 +10,8 @@ from typing import Any, Final
 
 from zoolens.errors import CodeNotAllowed, MissingDependency, ModelError, first_line
 from zoolens.runtimes.arguments import plain_arguments
-from zoolens.runtimes.base import ModelFiles, check_file, model_bytes
+from zoolens.runtimes.base import ModelFiles
+from zoolens.runtimes.model_reading import check_file, model_bytes
 from zoolens.untrusted import MAX_FILE
 
 _SAFETENSORS_TYPES: Final = {

@@ -10,7 +10,6 @@ Obligations, which `zoolens.testing.store_contract` checks on both databases:
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,13 +17,13 @@ from typing import TYPE_CHECKING, Any, Final, Unpack
 
 from sqlalchemy import Connection, func, select
 
-from zoolens.errors import MissingDependency, StoreError, UnknownName, ZoolensError
+from zoolens.errors import MissingDependency, StoreError, UnknownName
 from zoolens.store import commands, queries, schema, studies
 from zoolens.store.bulk import Bulk
 from zoolens.store.database import Database
 from zoolens.store.figures import StoredFigure, load_figures
 from zoolens.store.queries import RunFilter
-from zoolens.store.recent import recent_runs, remember_run
+from zoolens.store.recent import remember_run
 from zoolens.store.records import (
     DONE,
     EVALUATED,
@@ -40,6 +39,7 @@ from zoolens.store.records import (
     StackRecord,
     StageState,
 )
+from zoolens.store.run_names import named_run, require_kind, require_run
 from zoolens.store.state import NEWEST, Newest
 from zoolens.store.studies import StudyRecord, TrialRecord
 from zoolens.store.target import Target, refuse_missing, resolve
@@ -50,16 +50,7 @@ if TYPE_CHECKING:
 
 ORPHAN_AGE: Final = 3600.0  # seconds; no writer takes that long between renaming and registering a part
 RUNS_AT_ONCE: Final = 1_000  # whose rows are in memory together
-CHANGES_AGAIN: Final = 1_000
-_HELD: Final = {
-    RunKind.CLAIM: "what is claimed of",
-    RunKind.STRUCTURE: "the structure of",
-    RunKind.TRAINING: "a training of",
-    RunKind.OPERATOR: "the time of a single layer,",
-}
-_LAST: Final = re.compile(r"last(?:~(\d{1,9}))?")
-_FULL_ID: Final = re.compile(r"[0-9a-f]{16}")  # found by its index; a prefix takes a scan
-_PREFIX: Final = re.compile(r"[0-9a-f]{1,64}")
+CHANGES_AGAIN: Final = 1_000  # changes that are told once more where they may become visible in another order
 
 
 def open_store(target: str | Path | None = None, *, must_exist: bool = False) -> Store:
@@ -215,44 +206,13 @@ class Store(Database):
     def run(self, name: str) -> Run:
         """The run of this id, of an id that begins so, or "last", "last~1" and so on: the run that a user's own
         evaluation met last, also where all of it was there already, and the ones before it."""
-        if last := _LAST.fullmatch(name):
-            matching = self.read(lambda connection: _last(connection, int(last[1] or 0)))
-        elif _FULL_ID.fullmatch(name):
-            matching = self.read(lambda connection: queries.load_runs(connection, ids=[name]))
-        elif _PREFIX.fullmatch(name):
-            matching = self.read(lambda connection: queries.load_runs(connection, prefix=name, limit=6))
-        else:
-            matching = []
-        if not matching:
-            raise UnknownName("run", name, self._some_ids(), hint=self._hint_for_missing(last is not None))
-        if len(matching) > 1:
-            raise ZoolensError(
-                f"{name!r} could be any of the runs {', '.join(run.id for run in matching[:5])}"
-                f"{', …' if len(matching) > 5 else ''}.",
-                hint="Give more of its id.",
-            )
-        return matching[0]
+        return self.read(lambda connection: named_run(connection, name, self.name))
 
     def measured_run(self, name: str, kinds: Collection[RunKind] = MEASURED_KINDS) -> Run:
         """The same, for who needs an evaluation, or a run of one of these kinds: others are refused."""
-        named = self.run(name)
-        if named.kind not in kinds:
-            raise ZoolensError(
-                f"Run {named.id[:8]} holds {_HELD.get(named.kind, 'facts about')} {named.ref}: nothing was run.",
-                hint="Name a measured run; `zoolens runs` lists them.",
-            )
-        return named
-
-    def _some_ids(self) -> list[str]:
-        query = select(schema.runs.c.id).order_by(schema.runs.c.seq.desc()).limit(1000)
-        return [str(row.id) for row in self.read(lambda connection: connection.execute(query).all())]
-
-    def _hint_for_missing(self, relative: bool) -> str | None:
-        query = select(func.count()).select_from(schema.runs).where(queries.of_kinds(*MEASURED_KINDS))
-        count = self.read(lambda connection: connection.execute(query).scalar())
-        if count == 0:
-            return f"The store {self.name} has no runs yet."
-        return f"The store {self.name} has {count} runs." if relative else None
+        run = self.run(name)
+        require_kind(run, kinds)
+        return run
 
     # --- stages and observations
 
@@ -286,7 +246,7 @@ class Store(Database):
             )
         )
         if not by_run:
-            self._require_run(run_id)
+            self.read(lambda connection: require_run(connection, run_id))
         return by_run.get(run_id, [])
 
     def observations_by_stage(self, run_id: str) -> dict[str, list[Observation]]:
@@ -351,7 +311,7 @@ class Store(Database):
         who cuts parts by time must then look at `parts` again, since the stored one may have other rows."""
         if self.read(lambda connection: queries.part_name(connection, run_id, kind, part)) is not None:
             return False
-        self._require_run(run_id)
+        self.read(lambda connection: require_run(connection, run_id))
         written = self._bulk.write(run_id, kind, part, table)
 
         def register(connection: Connection) -> str | None:
@@ -418,19 +378,3 @@ class Store(Database):
             return self._bulk.sweep(names, older_than)
 
         return self._write(clean)
-
-    def _require_run(self, run_id: str) -> None:
-        query = select(schema.runs.c.id).where(schema.runs.c.id == run_id)
-        if self.read(lambda connection: connection.execute(query).first()) is None:
-            raise UnknownName("run", run_id, self._some_ids())
-
-
-def _last(connection: Connection, place: int) -> list[Run]:
-    """Runs that evaluations met, then all others in the order in which they were begun."""
-    met = recent_runs(connection)
-    if place < len(met):
-        return queries.load_runs(connection, ids=[met[place]])
-    if not met:
-        return queries.load_runs(connection, limit=1, offset=place)
-    others = [run for run in queries.load_runs(connection, limit=place + 1) if run.id not in met]
-    return others[place - len(met) :][:1]

@@ -16,7 +16,8 @@ import numpy as np
 from zoolens.contrib.caffe.text import Message, read_message
 from zoolens.errors import ModelError
 from zoolens.graph.model import MAX_NODES, Array
-from zoolens.runtimes.base import TensorSpec, model_bytes
+from zoolens.runtimes.base import TensorSpec
+from zoolens.runtimes.model_reading import model_bytes
 from zoolens.runtimes.protobuf import Buffer, content, fields, integers, text
 
 _V1_TYPES: Final = {

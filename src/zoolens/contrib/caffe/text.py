@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from zoolens.errors import ModelError
-from zoolens.runtimes.base import model_text
+from zoolens.runtimes.model_reading import model_text
 
 Message = dict[str, list[Any]]  # every field may be repeated; a value is a text, a number or a message
 

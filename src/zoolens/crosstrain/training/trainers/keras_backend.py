@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from zoolens.errors import ConstraintError, MissingDependency
-from zoolens.runtimes.base import quiet_stderr
+from zoolens.runtimes.process_wide import quiet_stderr
 
 EXTRAS: Final[Mapping[str, str]] = {"tensorflow": "keras", "jax": "keras,jax"}  # what to install for a backend
 
