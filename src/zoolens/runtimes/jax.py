@@ -29,13 +29,9 @@ from zoolens.runtimes.base import (
     check_feeds,
 )
 from zoolens.runtimes.devices import DeviceTimes, device_index, device_kind
-from zoolens.runtimes.jaxinside import (
-    Instruction,
-    TappedProgram,
-    capture_points,
-    read_instructions,
-    recorded_profiles,
-)
+from zoolens.runtimes.jaxcapture import TappedProgram, capture_points
+from zoolens.runtimes.jaxinstructions import Instruction, read_instructions
+from zoolens.runtimes.jaxprofile import recorded_profiles
 from zoolens.runtimes.model_reading import model_bytes
 from zoolens.runtimes.observing import Captured, CapturePoint, Profile, check_points
 

@@ -10,7 +10,8 @@ import pytest
 from zoolens.errors import ModelError
 from zoolens.runtimes.base import ModelFiles, Options
 from zoolens.runtimes.jax import Jax
-from zoolens.runtimes.jaxinside import _read, read_instructions
+from zoolens.runtimes.jaxinstructions import read_instructions
+from zoolens.runtimes.jaxprofile import _read
 from zoolens.testing import models
 from zoolens.testing.runtime_contract import RuntimeContract
 from zoolens.testing.tiny import ComputesTheTinyNetwork
