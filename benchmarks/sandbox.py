@@ -26,7 +26,7 @@ from zoolens.datasets.opening import open_dataset
 from zoolens.engine.sandbox import describe, trusting
 from zoolens.measure.jobs import Job, Wanted, plan_jobs
 from zoolens.measure.latency import LatencySettings, measure_latency
-from zoolens.measure.stages import ACCURACY_BATCH, answered_batches
+from zoolens.measure.prediction_stage import ACCURACY_BATCH, answered_batches
 from zoolens.measure.subject import prepare_subject
 from zoolens.runtimes.base import Options
 from zoolens.runtimes.isolated_session import IsolatedSession

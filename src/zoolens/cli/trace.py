@@ -10,18 +10,11 @@ import click
 
 from zoolens.cli.options import OUT_FILE, json_option, trust_option, wide_option
 from zoolens.cli.stores import store_option
+from zoolens.cli.trace_output import print_comparison, rooflines, show_recording, show_traces, write_traces
 from zoolens.errors import ZoolensError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from zoolens.measure.plan import Outcome
-    from zoolens.present.tables import Table
-    from zoolens.store.store import Store
-    from zoolens.tracing.comparison import TraceComparison
-    from zoolens.tracing.recorded import Recorded
-    from zoolens.tracing.roofline.attained import Roofline
-    from zoolens.tracing.stored import Trace
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 LEVELS = ("pipeline", "model", "layer", "library", "system")
@@ -145,9 +138,9 @@ def run(model: str, **chosen: Any) -> None:
         with Bars() as bars:
             outcomes = list(carry_out(plan, store, bars))
         traces = [load_trace(outcome.run, store=store) for outcome in outcomes if outcome.run is not None]
-        roofs = _roofs(store, traces) if chosen["roofline"] else []
-        _show(traces, roofs, top=chosen["top"], as_json=chosen["as_json"])
-        _write(store, traces, roofs, chosen)
+        roofs = rooflines(store, traces) if chosen["roofline"] else []
+        show_traces(traces, roofs, top=chosen["top"], as_json=chosen["as_json"])
+        write_traces(store, traces, roofs, chosen)
     for note in (note for outcome in outcomes for note in _notes(outcome)):
         click.echo(f"note: {note}", err=True)
     _fail(outcomes)
@@ -218,7 +211,7 @@ def chain(models: Sequence[str], **chosen: Any) -> None:
         chosen["traceparent"],
     )
     with open_store(chosen["store"]) as store:
-        _show_recording(trace_chain(plan, store=store), chosen, as_json=chosen["as_json"])
+        show_recording(trace_chain(plan, store=store), chosen, as_json=chosen["as_json"])
 
 
 @command.command()
@@ -240,32 +233,12 @@ def show(name: str, top: int, store: str | None, as_json: bool, **chosen: Any) -
     with open_store(store, must_exist=True) as opened:
         named = find_trace(opened, name)
         if is_recording(named):
-            _show_recording(load_recording(named, store=opened), chosen, as_json=as_json)
+            show_recording(load_recording(named, store=opened), chosen, as_json=as_json)
             return
         traces = [load_trace(named, store=opened)]
-        roofs = _roofs(opened, traces) if chosen["roofline"] else []
-        _show(traces, roofs, top=top, as_json=as_json)
-        _write(opened, traces, roofs, chosen)
-
-
-def _show_recording(recorded: Recorded, chosen: dict[str, Any], *, as_json: bool) -> None:
-    from zoolens.present.terminal import echo_json, echo_prose, make_console, plain
-    from zoolens.tracing.recorded import recording_as_data, sentences, steps_table
-
-    if as_json:
-        echo_json(recording_as_data(recorded))
-    else:
-        when = f"run {recorded.run.id[:8]} of {recorded.run.created:%Y-%m-%d %H:%M} UTC"
-        make_console().print(f"[bold]{plain(recorded.title)}[/] ({when})")
-        _print_table(steps_table(recorded))
-        for sentence in sentences(recorded):
-            echo_prose(sentence)
-    if chosen["html"]:
-        from zoolens.tracing.page import recording_page
-
-        chosen["html"].write_text(recording_page(recorded), encoding="utf-8", errors="replace")
-        click.echo(f"Wrote {chosen['html']}.", err=True)
-    _export([(recorded.step.name, recorded.spans)], chosen)
+        roofs = rooflines(opened, traces) if chosen["roofline"] else []
+        show_traces(traces, roofs, top=top, as_json=as_json)
+        write_traces(opened, traces, roofs, chosen)
 
 
 @command.command()
@@ -299,134 +272,4 @@ def compare(a: str, b: str, top: int, html: Path | None, store: str | None, as_j
     if as_json:
         echo_json(comparison_as_data(comparison))
     else:
-        _print_comparison(comparison, top)
-
-
-def _print_comparison(comparison: TraceComparison, top: int) -> None:
-    from zoolens.present.terminal import echo_prose
-    from zoolens.tracing.comparison import comparison_table, sentences
-
-    first, *rest = sentences(comparison)
-    echo_prose(first)
-    click.echo()
-    _print_table(comparison_table(comparison, top))
-    click.echo()
-    for sentence in rest:
-        echo_prose(sentence)
-
-
-def _roofs(store: Store, traces: Sequence[Trace]) -> list[Roofline]:
-    from zoolens.tracing.roofline.attained import roofline
-
-    roofs = []
-    for trace in traces:
-        try:
-            roofs.append(roofline(trace, store=store))
-        except ZoolensError as error:
-            click.echo(f"No roofline of {trace.title}: {error}", err=True)
-    return roofs
-
-
-def _write(store: Store, traces: Sequence[Trace], roofs: Sequence[Roofline], chosen: dict[str, Any]) -> None:
-    """Write what the options ask for; what was written is said on the error stream, since JSON may be on the other."""
-    from zoolens.tracing.stored import spans_of
-
-    if not any(chosen[name] for name in ("html", "chrome", "otlp")):
-        return
-    spans = [(trace, spans_of(store, trace.run)) for trace in traces]
-    tables = [(trace.title, table) for trace, by_level in spans for table in by_level.values()]
-    if chosen["html"]:
-        from zoolens.tracing.page import traces_page
-
-        chosen["html"].write_text(traces_page(spans, roofs=roofs), encoding="utf-8", errors="replace")
-        click.echo(f"Wrote {chosen['html']}.", err=True)
-    _export(tables, chosen)
-
-
-def _export(tables: Sequence[tuple[str, pa.Table]], chosen: dict[str, Any]) -> None:
-    if chosen["chrome"]:
-        from zoolens.tracing.chrome import write_chrome
-
-        write_chrome(chosen["chrome"], tables)
-        click.echo(f"Wrote {chosen['chrome']}: open it at https://ui.perfetto.dev.", err=True)
-    if chosen["otlp"]:
-        from zoolens.tracing.otlp import send_otlp
-
-        sent = send_otlp(chosen["otlp"], tables, _headers(chosen["headers"]))
-        click.echo(f"Sent {sent:,} spans to {chosen['otlp']}.", err=True)
-
-
-def _headers(given: Sequence[str]) -> dict[str, str]:
-    pairs = [text.partition(":") for text in given]
-    wrong = next((text for text, (name, colon, _) in zip(given, pairs, strict=True) if not name or not colon), None)
-    if wrong is not None:
-        raise click.BadParameter(f"{wrong!r} is not written as NAME:VALUE.", param_hint="--header")
-    return {name.strip(): value.strip() for name, _, value in pairs}
-
-
-def _show(traces: Sequence[Trace], roofs: Sequence[Roofline], *, top: int, as_json: bool) -> None:
-    from zoolens.present.terminal import echo_json
-    from zoolens.tracing.report import trace_as_data
-    from zoolens.tracing.roofline.chart import roofline_as_data
-
-    if as_json:
-        found = {roof.trace.run.id: {"roofline": roofline_as_data(roof)} for roof in roofs}
-        echo_json([{**trace_as_data(trace), **found.get(trace.run.id, {})} for trace in traces])
-        return
-    for place, trace in enumerate(traces):
-        if place:
-            click.echo()
-        _print(trace, top)
-    for roof in roofs:
-        _print_roof(roof, top)
-    _say_why(traces)
-
-
-def _print_roof(roof: Roofline, top: int) -> None:
-    from zoolens.present.terminal import echo_prose
-    from zoolens.tracing.roofline.attained import sentences
-    from zoolens.tracing.roofline.chart import roofline_table
-
-    click.echo(f"\nRoofline of {roof.trace.title}, batch {roof.trace.batch}")
-    _print_table(roofline_table(roof, top))
-    for sentence in sentences(roof):
-        echo_prose(sentence)
-
-
-def _say_why(traces: Sequence[Trace]) -> None:
-    """Of several traces of one model that have layers: why the slowest takes longer than the quickest."""
-    from zoolens.tracing.comparison import compare_traces
-
-    comparable = [trace for trace in traces if trace.layers and trace.unlayered is not None]
-    if len(comparable) < 2 or len({trace.run.ref for trace in comparable}) > 1:
-        return
-    ordered = sorted(comparable, key=lambda trace: trace.unlayered.median if trace.unlayered else 0.0)
-    click.echo()
-    _print_comparison(compare_traces(ordered[0], ordered[-1]), 10)
-
-
-def _print(trace: Trace, top: int) -> None:
-    from zoolens.present.terminal import echo_prose, make_console, plain
-    from zoolens.tracing.report import counters_table, layers_table, levels_table, sentences
-
-    console = make_console()
-    when = f"run {trace.run.id[:8]} of {trace.run.created:%Y-%m-%d %H:%M} UTC"
-    console.print(f"[bold]{plain(trace.title)}[/], batch {trace.batch}, {plain(trace.inputs)} ({when})")
-    if (levels := levels_table(trace)).rows:
-        _print_table(levels)
-    if trace.layers:
-        click.echo()
-        _print_table(layers_table(trace, top))
-    if trace.counters:
-        click.echo()
-        _print_table(counters_table(trace))
-    for sentence in sentences(trace):
-        echo_prose(sentence)
-
-
-def _print_table(table: Table) -> None:
-    from zoolens.present.tables import cell_words
-    from zoolens.present.terminal import print_table
-
-    rows = [[cell_words(column, cell) for column, cell in zip(table.columns, row, strict=True)] for row in table.rows]
-    print_table(table.columns, rows)
+        print_comparison(comparison, top)

@@ -10,6 +10,7 @@ from typing import Final
 
 from zoolens.catalog.names import is_run
 from zoolens.comparisons.origins import DataOrigin
+from zoolens.comparisons.reproduce import job_of_run
 from zoolens.datasets.base import Dataset
 from zoolens.datasets.opening import absolute_spec, open_dataset
 from zoolens.divergence.alignment import Aligned, Pair, aligned
@@ -22,16 +23,9 @@ from zoolens.divergence.inspection import Layer, inspect, worst_layer
 from zoolens.divergence.points import alike
 from zoolens.divergence.result import Divergence, LayerFacts, SideFacts, is_beyond
 from zoolens.divergence.runtime_causes import causes_of_runtime
-from zoolens.divergence.sides import (
-    Side,
-    job_named,
-    job_stored,
-    open_side,
-    parse_side,
-    with_borrowed_graph,
-    with_graph,
-    with_points,
-)
+from zoolens.divergence.side_graphs import with_borrowed_graph, with_graph, with_points
+from zoolens.divergence.side_names import job_named, parse_side
+from zoolens.divergence.sides import Side, open_side
 from zoolens.errors import ZoolensError
 from zoolens.measure.jobs import Job
 from zoolens.numerics.deviation import deviation_of_finite, first_beyond
@@ -115,7 +109,7 @@ def _jobs(
                 if is_run(name) and not Path(name).exists()
             }
     jobs = [
-        job_stored(runs[place], allow_code=allow_code)
+        job_of_run(runs[place], allow_code=allow_code)
         if place in runs
         else job_named(parse_side(name), allow_code=allow_code, progress=progress)
         for place, name in enumerate(names)

@@ -13,7 +13,9 @@ from zoolens.divergence.conftest import PlainRuntime, PlainSession
 from zoolens.divergence.diverging import diverge, diverge_jobs
 from zoolens.divergence.gates import parse_divergence_gate
 from zoolens.divergence.page import html
-from zoolens.divergence.sides import SideName, captured_within, open_side, parse_side
+from zoolens.divergence.side_graphs import captured_within
+from zoolens.divergence.side_names import SideName, parse_side
+from zoolens.divergence.sides import open_side
 from zoolens.divergence.words import as_data, headline, lines, table
 from zoolens.errors import ZoolensError
 from zoolens.measure.jobs import Job

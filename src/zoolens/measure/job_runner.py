@@ -21,22 +21,19 @@ from zoolens.measure.carryover import metric_settings, with_current_metrics
 from zoolens.measure.classorder import CLASSES, class_order, matched_by_name, with_class_order
 from zoolens.measure.jobs import Job, Skipped, plan_jobs
 from zoolens.measure.plan import EvaluationPlan, Outcome
+from zoolens.measure.prediction_stage import TEXTS, predict_all
 from zoolens.measure.stages import (
-    TEXTS,
     TIMED_WITH,
     Context,
     compute_metric,
-    doubled_softmax,
     measure_batch_latency,
     measure_cold_start,
     measure_score,
     measure_size,
-    predict_all,
-    remarks,
     stored_predictions,
-    suspicions,
 )
 from zoolens.measure.subject import Subject, prepare_subject
+from zoolens.measure.suspicions import doubled_softmax, remarks, suspicions
 from zoolens.progress import Progress, count_bytes
 from zoolens.runtimes.base import Effective
 from zoolens.store.records import DatasetRecord, Provenance, Run, Stage

@@ -9,7 +9,7 @@ from zoolens.measure.metrics.calibration import calibration, expected_calibratio
 from zoolens.measure.metrics.per_class import per_class
 from zoolens.measure.metrics.topk import topk
 from zoolens.measure.predictions import Batch, PredictionBuffer, bit_digest, read_predictions
-from zoolens.measure.stages import remarks
+from zoolens.measure.suspicions import remarks
 from zoolens.tasks.classification import best_classes
 
 VALUES = [-2.0, -1e-7, 0.0, -0.0, 0.125, 0.25, 0.5, 1.0]

@@ -16,7 +16,7 @@ from zoolens.measure.classorder import judged_right
 from zoolens.measure.latency_chart import latency_distribution_chart, latency_distributions, latency_table
 from zoolens.measure.page import run_tiles
 from zoolens.measure.run_data import run_data
-from zoolens.measure.stages import remarks, suspicions
+from zoolens.measure.suspicions import remarks, suspicions
 from zoolens.present.charts import themed
 from zoolens.store.jsontext import as_plain
 from zoolens.store.records import MEASURED_KINDS, WITH_NETWORK, Observation, Run, RunKey, is_disturbed

@@ -1,0 +1,162 @@
+"""The first stage of a run: the model answers every input, and its answers are kept in parts."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+import numpy as np
+
+from zoolens.datasets.loader import Batch as Inputs
+from zoolens.datasets.loader import batches
+from zoolens.measure.classorder import AS_NAMED
+from zoolens.measure.predictions import KIND, Batch, PredictionBuffer
+from zoolens.measure.stages import Context
+from zoolens.measure.subject import Subject
+from zoolens.measure.suspicions import SUMS_TO_ONE
+from zoolens.preprocess.text import TextFacts
+from zoolens.runtimes.noise import sums_to_one
+from zoolens.store.records import Observation
+
+SECONDS_BETWEEN_PARTS = float(os.environ.get("ZOOLENS_PART_SECONDS", "2"))  # the most work a kill -9 can cost
+ACCURACY_BATCH = 32
+TEXTS: Final = "texts"  # in run.resolved: how many texts were cut, and how many tokens were unknown
+JUDGED_TOGETHER = 512  # inputs
+BATCHES_HANDED_OVER = 16  # to a worker at once, at the most; fewer of those that have
+BYTES_HANDED_OVER = 1 << 20  # or take
+SECONDS_HANDED_OVER = 0.05
+
+
+def predict_all(context: Context) -> list[Observation]:
+    """Run the model over the data, writing a part every few seconds, starting where the last run was stopped.
+
+    Part number i always starts where the parts before it end. Should another process be at work on the same run and
+    have written a part first, ours is dropped and we go on behind its parts: nothing is doubled, nothing left out.
+    """
+    size = len(context.dataset)
+    context.progress.begin(context.job.title, "predictions", size)
+    while True:
+        parts = context.store.parts(context.run.id, KIND)
+        done = sum(part.rows for part in parts)
+        context.progress.advance(done)
+        if done >= size or _predict_from(context, done, len(parts)):
+            break
+        context.progress.begin(context.job.title, "predictions", size)
+    context.progress.end()
+    if context.facts.get(SUMS_TO_ONE):
+        context.store.set_resolved(context.run.id, {SUMS_TO_ONE: True})
+    if context.job.manifest.takes_text:
+        context.store.set_resolved(context.run.id, {TEXTS: asdict(_text_facts(context))})
+    return []  # the answers are facts in bulk; figures come from the metrics
+
+
+def _text_facts(context: Context) -> TextFacts:
+    """Of all texts, also of those that a run which was stopped had answered before."""
+    text, dataset = context.subject().text, context.dataset
+    assert text is not None  # a model that takes text has been asked
+    starts = range(0, len(dataset), JUDGED_TOGETHER)
+    together = (range(start, min(start + JUDGED_TOGETHER, len(dataset))) for start in starts)
+    return text.facts(np.stack([dataset.read(index).value for index in indices]) for indices in together)
+
+
+def _predict_from(context: Context, start: int, part: int) -> bool:
+    """Predict all inputs from `start` on. False: another process wrote the same part before us."""
+    subject, store = context.subject(), context.store
+    subject.check_answers()
+    size = subject.fixed_batch or min(ACCURACY_BATCH, subject.session.largest_batch or ACCURACY_BATCH)
+    waiting: list[_Answered] = []
+    buffer, written = PredictionBuffer(start, [output.task for output in subject.outputs]), time.monotonic()
+    inputs = batches(
+        context.dataset,
+        subject.prepare,
+        size,
+        start=start,
+        workers=context.decode_threads if subject.text is None else 1,  # tokens are made elsewhere, many texts at once
+        prepare_many=subject.prepare_many,
+    )
+    for batch, answers in answered_batches(subject, inputs):
+        waiting.append((batch, answers))
+        context.progress.advance(len(batch.labels))
+        due = time.monotonic() - written > SECONDS_BETWEEN_PARTS
+        if due or len(waiting) * size >= JUDGED_TOGETHER:
+            _judge(context, buffer, waiting)
+        if due:
+            if not store.add_part(context.run.id, KIND, part, buffer.take()):
+                return False
+            part, written = part + 1, time.monotonic()
+    _judge(context, buffer, waiting)
+    return not buffer.rows or store.add_part(context.run.id, KIND, part, buffer.take())
+
+
+_Answered = tuple[Inputs, tuple[Any, ...]]
+
+
+def _judge(context: Context, buffer: PredictionBuffer, waiting: list[_Answered]) -> None:
+    """Raw answers become rows of the table, several batches at once: small models answer faster than numpy starts."""
+    if not waiting:
+        return
+    outputs = context.subject().outputs
+    raw = [np.concatenate([answers[place] for _, answers in waiting]) for place in range(len(outputs))]
+    answers = [Batch(output.read(values), values) for output, values in zip(outputs, raw, strict=True)]
+    ids = [input_id for batch, _ in waiting for input_id in batch.ids]
+    labels = np.concatenate([batch.labels for batch, _ in waiting])
+    waiting.clear()
+    buffer.add(ids, labels, answers)
+    seen = context.facts.get(SUMS_TO_ONE, context.run.resolved.get(SUMS_TO_ONE, True))
+    told = context.subject().session.postprocessed  # then rows that add up to one are no news
+    context.facts[SUMS_TO_ONE] = seen and not told and sums_to_one(raw[0], outputs[0].tensor)
+    if "outputs" not in context.facts:
+        context.facts["outputs"] = [
+            {"name": output.tensor.name, "task": output.task, "width": answer.values.shape[1]}
+            for output, answer in zip(outputs, answers, strict=True)
+        ]
+        context.store.set_resolved(context.run.id, {"outputs": context.facts["outputs"], AS_NAMED: True})
+
+
+def answered_batches(subject: Subject, inputs: Iterable[Inputs]) -> Iterator[_Answered]:
+    """Batches and their answers. While a worker runs some batches, the next are prepared and the last ones are judged.
+
+    Small batches are handed over several at a time, since waking a worker takes as long as a small model does.
+    """
+    ahead: tuple[list[Inputs], Callable[[], list[tuple[Any, ...]]]] | None = None
+    for group in _handed_over(subject, inputs):
+        before = (ahead[0], ahead[1]()) if ahead else None
+        ahead = group, subject.begin_predict([_padded(batch.array, subject.fixed_batch) for batch in group])
+        if before:
+            yield from _cut(*before)
+    if ahead:
+        yield from _cut(ahead[0], ahead[1]())
+
+
+def _handed_over(subject: Subject, inputs: Iterable[Inputs]) -> Iterator[list[Inputs]]:
+    """One batch at a time in our own process; for a worker more of them as long as they are small and done at once."""
+    if not subject.session.elsewhere:
+        yield from ([batch] for batch in inputs)
+        return
+    group: list[Inputs] = []
+    most = 1
+    for batch in inputs:
+        group.append(batch)
+        if len(group) >= most or sum(waiting.array.nbytes for waiting in group) >= BYTES_HANDED_OVER:
+            yield group
+            quick = (subject.session.last_predict_seconds or math.inf) < SECONDS_HANDED_OVER
+            most = min(2 * most, BATCHES_HANDED_OVER) if quick else max(1, most // 2)
+            group = []
+    if group:
+        yield group
+
+
+def _padded(array: Any, fixed: int | None) -> Any:
+    """The last batch of a model with a fixed batch size is filled up with its last input."""
+    missing = (fixed or len(array)) - len(array)
+    return array if missing <= 0 else np.concatenate([array, np.repeat(array[-1:], missing, axis=0)])
+
+
+def _cut(group: Sequence[Inputs], answers: Sequence[tuple[Any, ...]]) -> Iterator[_Answered]:
+    """Each batch with its answers; answers to inputs that only fill up a batch are cut off."""
+    for batch, answered in zip(group, answers, strict=True):
+        yield batch, tuple(answer[: len(batch.array)] for answer in answered)
