@@ -13,7 +13,8 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from zoolens.crosstrain.training.live.rule_fit import FittedOptimizer, NotFitted, fitted
+from zoolens.crosstrain.training.live.rule_fit import FittedOptimizer, fitted
+from zoolens.crosstrain.training.live.rule_probe import NotFitted
 from zoolens.crosstrain.training.live.update_rules import UpdateRule, clipped, empty_slots, updated
 
 _WIDEST: Final = 2

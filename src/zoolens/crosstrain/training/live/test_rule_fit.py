@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from zoolens.crosstrain.training.live.rule_fit import NotFitted, fitted
+from zoolens.crosstrain.training.live.rule_fit import fitted
+from zoolens.crosstrain.training.live.rule_probe import NotFitted
 from zoolens.crosstrain.training.live.update_rules import Clipping, UpdateRule
 
 SHAPES = [(2, 2), (2,), ()]
