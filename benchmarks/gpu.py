@@ -13,22 +13,23 @@ JSON.
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from gpu_networks import jax_network, torch_network
+from gpu_tables import measured_rows, show_differences, show_layers
+from wheels import unpacked
+
 ROOT = Path(__file__).parent.parent
 LIMITS = {"facts": 40, "torch": 150, "trace": 70, "roofline": 90, "diverge": 150, "eval": 80, "jax": 150}  # seconds
 BATCHES = (1, 8, 32, 128, 256)
-STAGES = ((3, 64), (4, 128), (6, 256), (3, 512))  # blocks and width of each stage of ResNet-50
 
 
 def main() -> None:
@@ -77,17 +78,6 @@ def run_sections(chosen: argparse.Namespace, folder: Path) -> None:
         print(f"--- {section}: {state} after {time.monotonic() - began:.0f} s", flush=True)
 
 
-def unpacked(wheels: Path, folder: Path) -> Path:
-    """Wheels need not be installed: they are unpacked in front of what is, and metadata beside them are linked."""
-    folder.mkdir(parents=True)
-    for wheel in wheels.glob("*.whl"):
-        with zipfile.ZipFile(wheel) as archive:
-            archive.extractall(folder)
-    for metadata in wheels.glob("*.dist-info"):
-        (folder / metadata.name).symlink_to(metadata.absolute())
-    return folder
-
-
 def keep(chosen: argparse.Namespace, name: str, content: Any) -> None:
     if chosen.out:
         chosen.out.mkdir(parents=True, exist_ok=True)
@@ -124,100 +114,18 @@ def facts(chosen: argparse.Namespace) -> None:
 # --- times, memory and energy by batch size
 
 
-def torch_network(chosen: argparse.Namespace, name: str = "resnet50", extent: int | None = None) -> tuple[Any, Path]:
-    """Files of a torchvision network with weights from a seed, and its manifest."""
-    import torch
-
-    from zoolens.runtimes.base import ModelFiles, TensorSpec
-    from zoolens.torchvision_shim import import_torchvision
-
-    extent = extent or side(chosen)
-    folder = Path(tempfile.mkdtemp(prefix=f"{name}-"))
-    torch.manual_seed(0)
-    network = import_torchvision().models.get_model(name, weights=None).eval()
-    for module in network.modules():  # running statistics as after training, so that answers keep their size
-        if isinstance(module, torch.nn.BatchNorm2d):
-            module.running_mean.uniform_(-0.1, 0.1)
-            module.running_var.uniform_(0.5, 1.5)
-    weights = folder / f"{name}.pth"
-    torch.save(network.state_dict(), str(weights))
-    architecture = {"library": "torchvision", "name": name}
-    shape = (None, 3, extent, extent)
-    files = ModelFiles("torch-state-dict", {"model": weights}, architecture, (TensorSpec("input", shape, "float32"),))
-    manifest = folder / f"{name}.yaml"
-    content = weights.read_bytes()
-    manifest.write_text(
-        f"zoolens: 1\nname: seeded/{name}\nversion: 1.0.0\ninputs:\n- shape: [null, 3, {extent}, {extent}]\n"
-        "  preprocess:\n  - {op: normalize, mean: [127, 127, 127], std: [60, 60, 60]}\n"
-        f"outputs:\n- {{}}\nassets:\n- format: torch-state-dict\n  files:\n  - location: {weights.as_uri()}\n"
-        f"    sha256: {hashlib.sha256(content).hexdigest()}\n    bytes: {len(content)}\n"
-        f"  architecture: {{library: torchvision, name: {name}}}\n"
-    )
-    return files, manifest
-
-
 def torch_times(chosen: argparse.Namespace) -> None:
     from zoolens.runtimes.torch import Torch
 
-    files, _ = torch_network(chosen)
+    files, _ = torch_network(side(chosen))
     some = [size for size in sizes(chosen) if size in (1, 32, 256)]
     ways = {"eager": sizes(chosen)}
     if chosen.device != "cpu":  # one batch size of what is compiled: each is compiled anew
         ways |= {"cuda-graphs": some, "autocast-bfloat16": some, "compiled": some[-1:]}
     rows = []
     for mode, batches in ways.items():
-        rows += measured_rows(chosen, Torch(), files, mode, batches)
+        rows += measured_rows(chosen.device, chosen.seconds, Torch(), files, mode, batches)
         keep(chosen, "torch", rows)
-
-
-def jax_network(chosen: argparse.Namespace) -> Any:
-    """A ResNet-50 in plain JAX, exported for both devices with weights from a seed as constants."""
-    import jax
-    import numpy as np
-    from jax import export, lax
-    from jax import numpy as jnp
-
-    from zoolens.runtimes.base import ModelFiles
-
-    random, divisor = np.random.default_rng(0), 8 if chosen.small else 1
-
-    def conv(x: Any, filters: int, kernel: int, stride: int, name: str, active: bool = True) -> Any:
-        fan = kernel * kernel * x.shape[-1]
-        weights = (random.standard_normal((kernel, kernel, x.shape[-1], filters)) * (2 / fan) ** 0.5).astype(np.float32)
-        scale, shift = random.uniform(0.8, 1.2, (2, filters)).astype(np.float32)
-        with jax.named_scope(name):
-            x = lax.conv_general_dilated(
-                x, weights, (stride, stride), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
-            )
-            x = x * scale + (shift - 1)
-            return jnp.maximum(x, 0) if active else x
-
-    def network(x: Any) -> Any:
-        x = conv(x, 64 // divisor, 7, 2, "stem")
-        x = lax.reduce_window(x, -np.inf, lax.max, (1, 3, 3, 1), (1, 2, 2, 1), "SAME")
-        for stage, (blocks, width) in enumerate(STAGES):
-            for block in range(blocks):
-                name, width_here = f"stage{stage}.{block}", width // divisor
-                stride = 2 if stage and not block else 1
-                inner = conv(x, width_here, 1, 1, f"{name}.conv1")
-                inner = conv(inner, width_here, 3, stride, f"{name}.conv2")
-                inner = conv(inner, 4 * width_here, 1, 1, f"{name}.conv3", active=False)
-                if not block:
-                    x = conv(x, 4 * width_here, 1, stride, f"{name}.shortcut", active=False)
-                with jax.named_scope(f"{name}.join"):
-                    x = jnp.maximum(0.5 * (x + inner), 0)
-        with jax.named_scope("head"):
-            x = x.mean((1, 2))
-            weights = (random.standard_normal((x.shape[-1], 1000)) * 0.02).astype(np.float32)
-            return x @ weights
-
-    extent = side(chosen)
-    shape = export.symbolic_shape(f"batch, {extent}, {extent}, 3")
-    exported = export.export(jax.jit(network), platforms=["cpu", "cuda"])(jax.ShapeDtypeStruct(shape, np.float32))
-    path = Path(tempfile.mkdtemp(prefix="jax-")) / "resnet50.jax"
-    path.write_bytes(exported.serialize())
-    print(f"exported {path.stat().st_size / 1e6:.0f} MB", flush=True)
-    return ModelFiles("jax-export", {"model": path})
 
 
 def jax_times(chosen: argparse.Namespace) -> None:
@@ -226,9 +134,9 @@ def jax_times(chosen: argparse.Namespace) -> None:
     from zoolens.runtimes.base import Options
     from zoolens.runtimes.jax import Jax
 
-    files = jax_network(chosen)
+    files = jax_network(side(chosen), 8 if chosen.small else 1)
     batches = [size for size in sizes(chosen) if size in (1, 32, 256)]
-    keep(chosen, "jax", measured_rows(chosen, Jax(), files, "default", batches))
+    keep(chosen, "jax", measured_rows(chosen.device, chosen.seconds, Jax(), files, "default", batches))
     images = np.random.default_rng(1).normal(size=(32, side(chosen), side(chosen), 3)).astype(np.float32)
     answers: dict[str, Any] = {}
 
@@ -255,101 +163,6 @@ def attempt(part: Callable[[], None]) -> None:
         print(f"{getattr(part, '__name__', 'part')} FAILED: {type(error).__name__}: {str(error)[:500]}", flush=True)
 
 
-def measured_rows(
-    chosen: argparse.Namespace, runtime: Any, files: Any, mode: str, batches: list[int]
-) -> list[dict[str, Any]]:
-    """Open the model once and print a line for each batch size."""
-    import numpy as np
-
-    from zoolens.measure.device_time import device_observations
-    from zoolens.measure.energy import energy_observations
-    from zoolens.measure.latency import LatencySettings, latency_observations, measure_latency
-    from zoolens.runtimes.base import Options
-
-    rows = []
-    try:
-        session = runtime.open(files, Options(device=chosen.device, mode=mode))
-    except Exception as error:  # the other modes are still worth their time
-        print(f"{runtime.name} {mode}: {error}", flush=True)
-        return []
-    print(f"{runtime.name} {mode}: {session.effective()}", flush=True)
-    print(f"{'batch':>6}{'latency':>10}{'compute':>10}{'inputs':>9}{'outputs':>9}{'launch':>9}{'images/s':>10}", end="")
-    print(f"{'memory':>10}{'J/image':>10}{'watts':>8}   times in ms, medians", flush=True)
-    settings = LatencySettings(max_seconds=chosen.seconds, min_samples=20, max_samples=1000, warmup_seconds=0.1)
-    with session:
-        (spec,) = session.inputs
-        for batch in batches:
-            shape = (batch, *spec.shape[1:])
-            feeds = {spec.name: np.random.default_rng(0).normal(size=shape).astype(np.float32)}
-            found = list(latency_observations(measure_latency(lambda: session.predict(feeds), settings), batch))  # noqa: B023
-            found += device_observations(session, feeds, batch, 20) if chosen.device != "cpu" else []
-            found += energy_observations(
-                lambda: session.predict(feeds),  # noqa: B023
-                batch,
-                seconds=max(chosen.seconds, 1.0),
-                device=chosen.device,
-            )
-            row = {"runtime": runtime.name, "mode": mode, "batch": batch}
-            row |= {one.metric: one.value for one in found if one.scope == f"batch={batch}"}
-            details = next(one.details for one in found if one.metric == "energy")
-            row |= {"joules_per_input": details.get("joules_per_input"), "watts": details.get("watts")}
-            row["energy"] = details
-            rows.append(row)
-            print_row(row, batch)
-    return rows
-
-
-def print_row(row: dict[str, Any], batch: int) -> None:
-    def ms(name: str) -> str:
-        return "–" if row.get(name) is None else f"{row[name] * 1e3:.3f}"
-
-    memory = row.get("peak_device_memory")
-    joules, watts = row["joules_per_input"], row["watts"]
-    print(
-        f"{batch:>6}{ms('latency_p50'):>10}{ms('device_compute_p50'):>10}{ms('device_inputs_p50'):>9}"
-        f"{ms('device_outputs_p50'):>9}{ms('device_launch_p50'):>9}{batch / row['latency_p50']:>10,.0f}"
-        f"{'–' if memory is None else f'{memory / 1e6:,.0f} MB':>10}"
-        f"{'–' if joules is None else f'{joules:.4f}':>10}{'–' if watts is None else f'{watts:.0f}':>8}",
-        flush=True,
-    )
-
-
-def show_layers(title: str, profiles: list[Any]) -> None:
-    """The hottest layers of the median call, with their kernels."""
-    ordered = sorted(profiles, key=lambda profile: profile.duration)
-    profile = ordered[len(ordered) // 2]
-    layers = [operator for operator in profile.operators if operator.level == "layer" and operator.parent is None]
-    total = sum(layer.duration for layer in layers)
-    kernels = sum(operator.level == "library" for operator in profile.operators)
-    print(
-        f"{title}: call {profile.duration / 1e6:.3f} ms, {len(layers)} layers {total / 1e6:.3f} ms, "
-        f"{kernels} kernels or primitives"
-    )
-    for layer in sorted(layers, key=lambda layer: -layer.duration)[:12]:
-        share, name = 100 * layer.duration / max(1, total), (layer.nodes or (layer.name,))[0]
-        print(
-            f"  {layer.duration / 1e3:>9.1f} µs {share:>5.1f} %  {name[:44]:44} {layer.kind[:14]:14} "
-            f"{layer.precision or '':9} {layer.device:7} {(layer.kernel or '')[:90]}"
-        )
-    sys.stdout.flush()
-
-
-def show_differences(title: str, answers: dict[str, Any], reference: str) -> None:
-    import numpy as np
-
-    wanted = answers[reference]
-    for name, given in answers.items():
-        if name != reference:
-            apart = float(np.abs(given - wanted).max())
-            relative = apart / float(np.abs(wanted).max())
-            flips = int((given.argmax(1) != wanted.argmax(1)).sum())
-            print(
-                f"{title}: {name} against {reference}: outputs differ by up to {apart:.3g} ({relative:.1e} of the "
-                f"largest), {flips} of {len(wanted)} answers differ",
-                flush=True,
-            )
-
-
 # --- the product's own commands
 
 
@@ -372,7 +185,7 @@ def evaluation(chosen: argparse.Namespace) -> None:
     model = ROOT / "tests" / "reference_zoo" / "cifar10" / "samplenet_torch.yaml"
     if not data.exists():
         print(f"There are no assets under {assets}: the accuracy is not measured.")
-        _, model = torch_network(chosen, "resnet18", 64)
+        _, model = torch_network(64, "resnet18")
     shared = ["-r", "torch", "--allow-code", "--no-cold", "--wide", "--batch", "1,256", "--latency-seconds", "1"]
     shared += ["--data", f"cifar10:{data}"] if data.exists() else ["--no-accuracy"]
     for _, options in variants(chosen):
@@ -381,7 +194,7 @@ def evaluation(chosen: argparse.Namespace) -> None:
 
 
 def trace(chosen: argparse.Namespace) -> None:
-    _, manifest = torch_network(chosen)
+    _, manifest = torch_network(side(chosen))
     out = ["--chrome", str(chosen.out / "trace.chrome.json")] if chosen.out else []
     if chosen.out:
         chosen.out.mkdir(parents=True, exist_ok=True)
@@ -394,7 +207,7 @@ def roofline(chosen: argparse.Namespace) -> None:
     """The peaks of the device beside a plain loop of products and copies, and ResNet-50 against them."""
     attempt(lambda: zoolens("machine", "peaks", "--device", chosen.device))
     attempt(lambda: plain_loops(chosen))
-    _, manifest = torch_network(chosen)
+    _, manifest = torch_network(side(chosen))
     out = ["--html", str(chosen.out / "roofline.html")] if chosen.out else []
     if chosen.out:
         chosen.out.mkdir(parents=True, exist_ok=True)
@@ -433,7 +246,7 @@ def own_profiles(chosen: argparse.Namespace) -> None:
     from zoolens.runtimes.base import Options
     from zoolens.runtimes.torch import Torch
 
-    files, _ = torch_network(chosen)
+    files, _ = torch_network(side(chosen))
     feeds = {"input": np.random.default_rng(0).normal(size=(32, 3, side(chosen), side(chosen))).astype(np.float32)}
     for mode in ("eager", "cuda-graphs") if chosen.device != "cpu" else ("eager",):
         with Torch().open(files, Options(device=chosen.device, mode=mode)) as session:
@@ -446,7 +259,7 @@ def divergence(chosen: argparse.Namespace) -> None:
     from zoolens.runtimes.base import Options
     from zoolens.runtimes.torch import Torch
 
-    files, manifest = torch_network(chosen, "resnet18", 64)
+    files, manifest = torch_network(64, "resnet18")
     images = np.random.default_rng(1).normal(size=(64, 3, 64, 64)).astype(np.float32)
     answers = {}
     ways = {"cpu": Options()}

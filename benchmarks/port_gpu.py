@@ -21,8 +21,9 @@ from functools import partial
 from itertools import islice
 from pathlib import Path
 
-from gpu import ROOT, unpacked
+from wheels import unpacked
 
+ROOT = Path(__file__).parent.parent
 EXAMPLES = ROOT / "examples" / "port"
 SIDES = f"{EXAMPLES / 'residual_torch.py'}:net", f"{EXAMPLES / 'residual_jax.py'}:net"
 SHAPE, DATA = "3x32x32", f"{EXAMPLES / 'my_data.py'}:arrays"
