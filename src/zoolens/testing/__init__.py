@@ -11,5 +11,8 @@ with contextlib.suppress(ImportError):  # pytest is only needed by those who run
         *("runtime", "store", "task", "executor", "zoo", "dataset", "metric", "importer", "counter", "trainer"),
         *("resource", "function", "bound"),
         *("run", "observation", "bulk"),  # parts of "store"
+        "observing",  # part of "runtime"
     )
-    pytest.register_assert_rewrite(*(f"zoolens.testing.{kind}_contract" for kind in _KINDS))
+    pytest.register_assert_rewrite(
+        "zoolens.testing.runtime_case", *(f"zoolens.testing.{kind}_contract" for kind in _KINDS)
+    )

@@ -11,24 +11,21 @@ class TestMine(RuntimeContract):
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 import pytest
 
-from zoolens.errors import ModelError, UnsupportedAbility, ZoolensError
-from zoolens.runtimes.base import ABILITIES, ModelFiles, Options, Runtime, Session, Tensor, Tensors
-from zoolens.runtimes.fake import Fake
-from zoolens.runtimes.observing import CapturePoint, Profile
+from zoolens.errors import ModelError, UnsupportedAbility
+from zoolens.runtimes.base import ABILITIES, ModelFiles, Options, Runtime, Session
 from zoolens.testing import models
+from zoolens.testing.observing_contract import ObservingContract
 
 
 @cache
@@ -50,84 +47,8 @@ def _loaded_by(module: str, distributions: tuple[str, ...]) -> list[str]:
     return done.stdout.split()
 
 
-class RuntimeContract:
-    runtime_class: ClassVar[type[Runtime]]
-    tolerance: ClassVar[float] = 1e-4  # between batch sizes and modes, which may use other kernels
-    quantised: ClassVar[bool] = False  # the model computes in integers, so float32 cannot be forced on it
-
-    def model(self, tmp_path: Path) -> ModelFiles:
-        """A small intact model of this runtime, written below `tmp_path`."""
-        raise NotImplementedError
-
-    def companion(self, tmp_path: Path) -> Session:
-        """A session of another runtime, to be open at the same time."""
-        return Fake().open(models.fake(tmp_path))
-
-    # --- fixtures and helpers
-
-    @pytest.fixture
-    def files(self, tmp_path: Path) -> ModelFiles:
-        return self.model(tmp_path)
-
-    @pytest.fixture
-    def runtime(self) -> Runtime:
-        return self.runtime_class()
-
-    @pytest.fixture(scope="class")
-    def kept_sessions(self) -> Iterator[list[Session]]:
-        """The session of `session`, once it is open; closed after the last test of the class."""
-        kept: list[Session] = []
-        yield kept
-        for session in kept:
-            session.close()
-
-    @pytest.fixture
-    def session(
-        self, runtime: Runtime, kept_sessions: list[Session], tmp_path_factory: pytest.TempPathFactory
-    ) -> Session:
-        """One for all tests of the class that do not close it: whatever it has run before, it keeps the contract."""
-        if not kept_sessions:
-            kept_sessions.append(runtime.open(self.model(tmp_path_factory.mktemp("model"))))
-        return kept_sessions[0]
-
-    @staticmethod
-    def feeds(session: Session, batch: int | None = None, seed: int = 0) -> Tensors:
-        """Random feeds; `batch` None is the batch the model declares."""
-        random = np.random.default_rng(seed)
-        feeds: Tensors = {}
-        for spec in session.inputs:
-            shape = [extent or 1 for extent in spec.shape]
-            shape[:1] = [batch or shape[0]] if shape else []
-            if np.issubdtype(np.dtype(spec.dtype), np.integer):
-                limits = np.iinfo(spec.dtype)
-                feeds[spec.name] = random.integers(limits.min, limits.max, shape, dtype=spec.dtype, endpoint=True)
-            else:
-                feeds[spec.name] = random.random(shape).astype(spec.dtype)
-        return feeds
-
-    @staticmethod
-    def other_shape(array: Tensor) -> Tensor:
-        return np.zeros((*array.shape[:-1], array.shape[-1] + 1), array.dtype)
-
-    @staticmethod
-    def same(found: Tensors, wanted: Tensors) -> None:
-        assert found.keys() == wanted.keys()
-        for name, array in wanted.items():
-            np.testing.assert_array_equal(found[name], array)
-
-    def close_to(self, found: Tensors, wanted: Tensors) -> None:
-        for name, array in wanted.items():
-            step = 1 if np.issubdtype(array.dtype, np.integer) else 0  # one quantisation step
-            np.testing.assert_allclose(
-                found[name].astype(float), array.astype(float), rtol=self.tolerance, atol=self.tolerance + step
-            )
-
-    @staticmethod
-    def reads_as_one_sentence(error: ZoolensError) -> None:
-        text = str(error)
-        assert "\n" not in text
-        assert "Traceback" not in text
-        assert 20 < len(text) < 700
+class RuntimeContract(ObservingContract):
+    """Opening, running and observing a model."""
 
     # --- opening
 
@@ -325,109 +246,3 @@ class RuntimeContract:
         for mode in runtime.modes:
             with runtime.open(files, Options(mode=mode)) as other:
                 self.close_to(other.predict(feeds), wanted)
-
-    # --- observing: operators and tensors inside the model
-
-    def test_profile(self, runtime: Runtime, session: Session) -> None:
-        feeds = self.feeds(session)
-        if not runtime.can("profile"):
-            with pytest.raises(NotImplementedError):
-                session.profile(feeds)
-            return
-        wanted = session.predict(feeds)
-        profiles = session.profile(feeds, 3)
-        assert len(profiles) == 3
-        for profile in profiles:
-            self.check_profile(profile, session.effective().threads or os.cpu_count() or 1)
-        names = [sorted((operator.name, operator.kind) for operator in profile.operators) for profile in profiles]
-        assert names[1] == names[2], "the same prediction has the same operators"
-        self.same(session.predict(feeds), wanted)
-
-    @staticmethod
-    def check_profile(profile: Profile, threads: int, slack: int = 20_000) -> None:
-        """`slack`, in nanoseconds: frameworks round to microseconds and read their clock outside the call."""
-        assert profile.duration > 0
-        assert profile.operators
-        end = profile.start + profile.duration
-        for place, operator in enumerate(profile.operators):
-            assert operator.name, "an operator has a name"
-            assert operator.kind, "an operator has a kind"
-            assert operator.duration >= 0, "no operator takes less than no time"
-            assert operator.parent is None or operator.parent < place, "an operator comes after the one that called it"
-            if operator.start is not None:
-                assert profile.start - slack <= operator.start, "an operator begins within the call"
-                assert operator.start + operator.duration <= end + slack, "an operator ends within the call"
-        layers = [operator for operator in profile.operators if operator.level == "layer" and operator.parent is None]
-        assert layers
-        total = sum(operator.duration for operator in layers)
-        assert total <= profile.duration * threads + slack, "operators take no longer than the call"
-
-    def test_kernels(self, runtime: Runtime, session: Session) -> None:
-        if not (runtime.can("profile") and runtime.can("kernels")):
-            return
-        (profile,) = session.profile(self.feeds(session), kernels=True)
-        self.check_profile(profile, session.effective().threads or os.cpu_count() or 1)
-        assert any(operator.kernel or operator.level == "library" for operator in profile.operators)
-
-    def test_capture(self, runtime: Runtime, session: Session) -> None:
-        feeds = self.feeds(session)
-        if not runtime.can("capture"):
-            with pytest.raises(NotImplementedError):
-                session.capture_points()
-            return
-        wanted = session.predict(feeds)
-        points = session.capture_points()
-        assert points == session.capture_points(), "asking changes nothing"
-        assert len({point.name for point in points}) == len(points)
-        captured = session.capture(feeds, [point.name for point in points])
-        values = captured.tensors
-        self.close_to(captured.outputs, wanted)
-        assert set(values) == {point.name for point in points}
-        for point in points:
-            self.check_captured(point, values[point.name])
-        alone = session.capture(feeds, [points[0].name])
-        self.close_to(alone.tensors, {points[0].name: values[points[0].name]})
-        self.close_to(alone.outputs, wanted)
-        for name, answer in wanted.items():
-            assert any(self._agrees(array, answer) for array in values.values()), f"output {name!r} is among the points"
-        self.same(session.predict(feeds), wanted)
-
-    @staticmethod
-    def check_captured(point: CapturePoint, array: Tensor) -> None:
-        assert not point.dtype or str(array.dtype) == point.dtype
-        if point.shape:
-            assert array.ndim == len(point.shape)
-            assert all(want in (None, have) for want, have in zip(point.shape, array.shape, strict=True))
-
-    def _agrees(self, array: Tensor, answer: Tensor) -> bool:
-        return array.shape == answer.shape and np.allclose(array, answer, rtol=self.tolerance, atol=self.tolerance)
-
-    def test_captures_together_and_again(self, runtime: Runtime, session: Session) -> None:
-        if not runtime.can("capture"):
-            return
-        names = [point.name for point in session.capture_points()][-2:]
-        first = session.capture(self.feeds(session), names)
-        kept = {name: array.copy() for name, array in first.tensors.items()}
-        other = session.capture(self.feeds(session, seed=1), names)
-        assert list(first.tensors) == names
-        self.same(first.tensors, kept)
-        self.same(session.capture(self.feeds(session), names).tensors, kept)
-        assert any(not np.array_equal(other.tensors[name], kept[name]) for name in names)
-
-    def test_a_tensor_that_cannot_be_captured_is_explained(self, runtime: Runtime, session: Session) -> None:
-        if not runtime.can("capture"):
-            return
-        with pytest.raises(ModelError, match="no-such-tensor") as caught:
-            session.capture(self.feeds(session), ["no-such-tensor"])
-        self.reads_as_one_sentence(caught.value)
-
-    def test_bad_feeds_are_explained_when_observed_too(self, runtime: Runtime, session: Session) -> None:
-        bad = {name: self.other_shape(array) for name, array in self.feeds(session).items()}
-        if runtime.can("profile"):
-            with pytest.raises(ModelError) as caught:
-                session.profile(bad)
-            self.reads_as_one_sentence(caught.value)
-        if runtime.can("capture"):
-            with pytest.raises(ModelError) as caught:
-                session.capture(bad, [session.capture_points()[-1].name])
-            self.reads_as_one_sentence(caught.value)
