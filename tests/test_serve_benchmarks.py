@@ -85,7 +85,7 @@ def test_overhead(tmp_path):
     done = run("serve_overhead.py", "--rounds", "1", "--calls", "20", home=tmp_path)
     assert done.returncode in (0, 1), done.stderr
     assert "REST adds" in done.stdout
-    assert done.stdout.count("gRPC") == 3
+    assert done.stdout.count("bare gRPC") == 3
 
 
 @pytest.mark.slow
