@@ -87,9 +87,12 @@ def read_bytes(path: str | os.PathLike[str], limit: int) -> bytes:
         return read_limited(file, limit)
 
 
-def read_text(path: str | os.PathLike[str], limit: int, encoding: str = "utf-8") -> str:
-    """All of a regular text file, line ends as \\n; UnicodeDecodeError where it is not text."""
-    return read_bytes(path, limit).decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
+def read_text(path: str | os.PathLike[str], limit: int) -> str:
+    """All of a regular UTF-8 file, line ends as \\n; UnicodeDecodeError where it is not text.
+
+    The byte-order mark that spreadsheets and Windows editors write is dropped: it is no part of the first word.
+    """
+    return read_bytes(path, limit).decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n")
 
 
 def read_limited(stream: IO[bytes], limit: int, what: str = "it has") -> bytes:

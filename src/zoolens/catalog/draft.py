@@ -170,9 +170,14 @@ class _Guesses(Guesses):
         if _detects(specs, ends):
             self.said.append("the task is unknown, boxes among the outputs suggest a detector")
             return [Output(name=spec.name, task="other") for spec in specs]
-        return [self._output(spec, end, spec.name in sums_to_one) for spec, end in zip(specs, ends, strict=True)]
+        drafted = [self._output(spec, end, spec.name in sums_to_one) for spec, end in zip(specs, ends, strict=True)]
+        if specs[0].dtype in _COUNTED and not specs[0].quantised:  # scikit-learn gives the class first, then its scores
+            return sorted(drafted, key=lambda output: output.task != "classification")
+        return drafted
 
     def _output(self, spec: TensorSpec, end: Ending, sums_to_one: bool) -> Output:
+        if _one_number(spec.shape) and (spec.dtype not in _COUNTED or spec.quantised):
+            return self._one_score(spec, end)
         classes = _classes(spec.shape)
         if classes is None or (spec.dtype in _COUNTED and not spec.quantised):
             self.said.append(f"the task of {spec.name} is unknown")
@@ -199,6 +204,21 @@ class _Guesses(Guesses):
             steps = (DropLeading(op="drop_leading"),)
             self.said.append("class 0 is background and is dropped")
         return Output(name=spec.name, scores="probabilities" if probable else "logits", postprocess=steps)
+
+    def _one_score(self, spec: TensorSpec, end: Ending) -> Output:
+        """One number for each input: a sigmoid tells two classes apart, anything else may be a quantity."""
+        if end is Ending.SIGMOID or any(word in spec.name.lower() for word in _PROBABILITY_WORDS):
+            self.said.append(f"{spec.name} is the probability of the second of two classes")
+            return Output(name=spec.name, scores="probabilities")
+        self.said.append(
+            f"the task of {spec.name} is unknown, one number: a quantity (task: regression), or the score of the "
+            "second of two classes (task: classification)"
+        )
+        return Output(name=spec.name, task="other")
+
+
+def _one_number(shape: tuple[int | None, ...]) -> bool:
+    return len(shape) > 1 and all(extent == 1 for extent in shape[1:])
 
 
 def _detects(specs: Sequence[TensorSpec], ends: Sequence[Ending]) -> bool:

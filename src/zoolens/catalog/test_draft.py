@@ -61,6 +61,22 @@ def test_outputs():
     assert output((1, 100, 4)).task == "other"
 
 
+def test_the_scores_come_before_the_class_that_scikit_learn_gives_first():
+    given = [spec((None,), "int64", "label"), spec((None, 3), name="probabilities")]
+    drafted = _Guesses("onnx").outputs(given, [Ending.UNKNOWN] * 2, frozenset(["probabilities"]))
+    assert [(output.name, output.task) for output in drafted] == [
+        ("probabilities", "classification"),
+        ("label", "other"),
+    ]
+
+
+def test_one_number_is_a_probability_behind_a_sigmoid_only():
+    drafted = output((None, 1), end=Ending.SIGMOID)
+    assert (drafted.task, drafted.scores) == ("classification", "probabilities")
+    assert output((None, 1), end=Ending.SCORES).task == "other"
+    assert output((None, 1), "int64", end=Ending.UNKNOWN).task == "other"
+
+
 @pytest.mark.parametrize(
     ("ending", "classes", "task", "scores"),
     [

@@ -41,12 +41,14 @@ class Rows:
 
 class Dataset(ABC):
     """`encoded`: images are decoded as they are read, so that `decoded_with` makes a difference. `alphabetical`:
-    nothing says in which order the classes are numbered, so that their numbers are only places in the alphabet."""
+    nothing says in which order the classes are numbered, so that their numbers are only places in the alphabet.
+    `notes`: what whoever evaluates on it should know, such as files that are left out."""
 
     name: str
     classes: tuple[str, ...] | None = None
     encoded: bool = False
     alphabetical: bool = False
+    notes: tuple[str, ...] = ()
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -95,7 +97,7 @@ class DatasetView(Dataset):
     def __init__(self, parent: Dataset) -> None:
         self.parent = parent
         self.name, self.classes = parent.name, parent.classes
-        self.encoded, self.alphabetical = parent.encoded, parent.alphabetical
+        self.encoded, self.alphabetical, self.notes = parent.encoded, parent.alphabetical, parent.notes
 
     def __len__(self) -> int:
         return len(self.parent)

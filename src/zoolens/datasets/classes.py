@@ -53,8 +53,8 @@ def class_indices(
     words: list[str], names: tuple[str, ...] | None, where: str
 ) -> tuple[dict[str, int], tuple[str, ...] | None]:
     """Index of every class word found: the number it is, its line in the class file, or its place in the alphabet."""
-    if names is not None and all(word in names for word in words):  # also where names are numbers, such as of stars
-        return {word: names.index(word) for word in words}, names
+    if names is not None and set(words) <= set(names):  # also where names are numbers, such as of stars
+        return _lines(words, names, where), names
     whole = {word: word.partition(".")[0] if WHOLE.fullmatch(word) else word for word in words}
     if all(word.isdecimal() for word in whole.values()):
         if longest := next((word for word in whole.values() if len(word) > _MOST_DIGITS), None):
@@ -65,15 +65,30 @@ def class_indices(
         return {word: int(number) for word, number in whole.items()}, names
     if names is None:
         return {word: index for index, word in enumerate(sorted(words))}, tuple(sorted(words))
-    by_word = {name.split(maxsplit=1)[0]: index for index, name in enumerate(names) if name}
-    by_word.update({name: index for index, name in enumerate(names)})
-    unknown = [word for word in words if word not in by_word]
-    if unknown:
-        raise DatasetError(
-            f"{where} has the class {unknown[0]!r}, which the class file does not list.",
-            hint="A line of the class file is the class's name, or starts with it as in 'n01440764 tench'.",
-        )
-    return {word: by_word[word] for word in words}, names
+    return _lines(words, names, where), names
+
+
+def _lines(words: Sequence[str], names: Sequence[str], where: str) -> dict[str, int]:
+    """The line of the class file that each word names: by the whole line, or else by the first word of it."""
+    whole: dict[str, list[int]] = {}
+    first: dict[str, list[int]] = {}
+    for index, name in enumerate(names):
+        whole.setdefault(name, []).append(index)
+        first.setdefault(name.split()[0] if name else "", []).append(index)
+    found = {word: whole.get(word) or first.get(word, []) for word in words}
+    for word, lines in found.items():
+        if not lines:
+            raise DatasetError(
+                f"{where} has the class {word!r}, which the class file does not list.",
+                hint="A line of the class file is the class's name, or starts with it as in 'n01440764 tench'.",
+            )
+        if len(lines) > 1:
+            raise DatasetError(
+                f"{where} has the class {word!r}, which the class file lists {len(lines)} times (as the classes "
+                f"{lines[0]} and {lines[1]}).",
+                hint="Give each class a name of its own, or use the numbers of the classes as labels.",
+            )
+    return {word: lines[0] for word, lines in found.items()}
 
 
 def check_labels(name: str, labels: Sequence[int], classes: tuple[str, ...] | None) -> None:

@@ -6,6 +6,7 @@ import csv
 import hashlib
 import io
 import os
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from zoolens.datasets.base import UNLABELLED, Dataset, Sample
 from zoolens.datasets.classes import NAMES, check_labels, class_indices, class_names
 from zoolens.datasets.decoders.base import load_decoder
-from zoolens.datasets.images import SUFFIXES, Decode, decode_image
+from zoolens.datasets.images import OTHER_SUFFIXES, SUFFIXES, Decode, decode_image
 from zoolens.errors import DatasetError
 from zoolens.manifests.digests import sha256_file
 from zoolens.manifests.schema import DEFAULT_DECODER
@@ -31,11 +32,12 @@ MAX_ENCODED: Final = 1 << 28  # bytes of an image file
 MAX_FOLDERS: Final = 1 << 16  # ImageNet-21k has 21,842
 MAX_DEPTH: Final = 64
 _SMALL: Final = 1 << 20
+_LOOSE: Final = ""  # among counts by suffix: pictures in no class folder
 _SPLITS: Final = frozenset(
     ("train", "training", "val", "valid", "validation", "test", "testing", "dev", "eval", "holdout")
 )
 _FILE_COLUMNS: Final = ("file", "filename", "file_name", "image", "path")
-_LABEL_COLUMNS: Final = ("label", "class_index", "label_index", "class", "class_id", "target")
+_LABEL_COLUMNS: Final = ("label", "class_index", "label_index", "class", "class_id", "target", "category")
 
 
 @dataclass(frozen=True)
@@ -58,8 +60,9 @@ class ImageFolder(Dataset):
         classes: tuple[str, ...] | None,
         alphabetical: bool = False,
         keep_gray: bool = False,
+        notes: tuple[str, ...] = (),
     ) -> None:
-        self.name = name
+        self.name, self.notes = name, notes
         self.classes = classes
         self.alphabetical = alphabetical
         self._entries = tuple(entries)
@@ -121,19 +124,30 @@ def open_image_folder(
         raise DatasetError(f"The option gray is 'rgb' or 'keep', not {gray!r}.")
     names = class_names(classes, folder, NAMES)
     table = folder / (labels or LABELS)
+    left_out: Counter[str] = Counter()
     if table.is_file():
         entries, class_words = _from_table(folder, table, names)
     elif labels:
         raise DatasetError(f"There is no labels file {table}.", hint="Its columns are file and label.")
     else:
-        entries, class_words = _from_subfolders(folder, names)
+        entries, class_words = _from_subfolders(folder, names, left_out)
     return ImageFolder(
         entries,
         name=_readable(folder.resolve().name),
         classes=class_words,
         alphabetical=names is None and class_words is not None,
         keep_gray=gray == "keep",
+        notes=tuple(_said_of(left_out)),
     )
+
+
+def _said_of(left_out: Counter[str]) -> Iterator[str]:
+    if loose := left_out.pop(_LOOSE, 0):
+        lie, are = ("pictures that lie", "are") if loose > 1 else ("picture that lies", "is")
+        yield f"{loose:,} {lie} beside the folders of classes {are} left out"
+    if left_out:
+        kinds = ", ".join(f"{count:,} {suffix}" for suffix, count in sorted(left_out.items()))
+        yield f"pictures of kinds that are not read are left out: {kinds}"
 
 
 def _readable(name: str) -> str:
@@ -151,11 +165,13 @@ def _file_digest(path: Path) -> str:
     return sha256_file(path)
 
 
-def images_under(folder: Path, numbers: Iterator[int] | None = None) -> Iterator[Path]:
+def images_under(
+    folder: Path, numbers: Iterator[int] | None = None, left_out: Counter[str] | None = None
+) -> Iterator[Path]:
     """Image files at any depth, in the order of their names; hidden ones are left out.
 
     Links are followed. Two of them in each of thirty folders lead to a billion places, so folders are counted.
-    `numbers`: the count goes on from there.
+    `numbers`: the count goes on from there. `left_out`: counts pictures of kinds that are not read, by suffix.
     """
     numbers = numbers or count(1)
     here = folder.stat()
@@ -171,11 +187,11 @@ def images_under(folder: Path, numbers: Iterator[int] | None = None) -> Iterator
                 f"{folder} has more than {MAX_FOLDERS:,} folders, or folders more than {MAX_DEPTH} deep.",
                 hint="Do links in it lead back and forth? Name a smaller folder.",
             )
-        waiting.extend(reversed(list(_inside(place, above))))
+        waiting.extend(reversed(list(_inside(place, above, left_out))))
 
 
 def _inside(
-    folder: Path, above: frozenset[tuple[int, int]]
+    folder: Path, above: frozenset[tuple[int, int]], left_out: Counter[str] | None
 ) -> Iterator[tuple[Path, frozenset[tuple[int, int]] | None]]:
     """Folders and images of a folder. `above`: it and those that it lies in; a link to one of them is passed over."""
     with os.scandir(folder) as listing:  # tells files from folders without asking for each
@@ -187,13 +203,17 @@ def _inside(
             target = entry.stat()
             if (target.st_dev, target.st_ino) not in above:
                 yield folder / entry.name, above | {(target.st_dev, target.st_ino)}
-        elif os.path.splitext(entry.name)[1].lower() in SUFFIXES:  # noqa: PTH122 - a Path per stray file is slow
+        elif (suffix := os.path.splitext(entry.name)[1].lower()) in SUFFIXES:  # noqa: PTH122 - Path is slow
             yield folder / entry.name, None
+        elif left_out is not None and suffix in OTHER_SUFFIXES:
+            left_out[suffix] += 1
 
 
-def _from_subfolders(folder: Path, names: tuple[str, ...] | None) -> tuple[list[Entry], tuple[str, ...] | None]:
+def _from_subfolders(
+    folder: Path, names: tuple[str, ...] | None, left_out: Counter[str]
+) -> tuple[list[Entry], tuple[str, ...] | None]:
     subfolders = sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
-    flat = [path for path in images_under(folder) if path.parent == folder] if not subfolders else []
+    flat = list(images_under(folder, left_out=left_out)) if not subfolders else []
     if flat:  # no labels: enough to compare models with each other
         return [Entry(_readable(path.name), path, UNLABELLED) for path in flat], None
     if not subfolders:
@@ -202,12 +222,13 @@ def _from_subfolders(folder: Path, names: tuple[str, ...] | None) -> tuple[list[
             hint=f"Sort the images into one folder per class, or add {LABELS} with the columns file and label.",
         )
     _refuse_splits(folder, subfolders)
+    left_out[_LOOSE] = sum(path.suffix.lower() in SUFFIXES for path in folder.iterdir() if path.name[:1] != ".")
     indices, names = class_indices([_readable(path.name) for path in subfolders], names, str(folder))
     numbers = count(1)
     entries = [
         Entry(_readable(path.relative_to(folder).as_posix()), path, indices[_readable(subfolder.name)])
         for subfolder in subfolders
-        for path in images_under(subfolder, numbers)
+        for path in images_under(subfolder, numbers, left_out)
     ]
     if not entries:
         raise DatasetError(
@@ -238,14 +259,14 @@ def _rows(folder: Path, table: Path) -> Iterator[tuple[str, Path, str]]:
     root = folder.resolve()
     file_column, label_column = 0, 1
     try:
-        with io.StringIO(read_text(table, MAX_TABLE, "utf-8-sig"), newline="") as stream:
+        with io.StringIO(read_text(table, MAX_TABLE), newline="") as stream:
             for number, row in enumerate(csv.reader(stream), 1):
                 if not row:
                     continue
                 if len(row) < 2:
                     raise DatasetError(f"{table} line {number} has one column.", hint="Its columns are file and label.")
                 if number == 1 and _is_header(folder, row):
-                    file_column, label_column = _columns(row)
+                    file_column, label_column = _columns(row, table)
                     continue
                 if len(row) <= max(file_column, label_column):
                     raise DatasetError(f"{table} line {number} is shorter than the header.", hint="Complete the line.")
@@ -268,11 +289,17 @@ def _is_header(folder: Path, row: list[str]) -> bool:
     return Path(cells[0]).suffix not in SUFFIXES and not is_file(folder / row[0].strip())
 
 
-def _columns(header: list[str]) -> tuple[int, int]:
+def _columns(header: list[str], table: Path) -> tuple[int, int]:
+    """Which columns have the file and the label. Of more than two, none is taken for the label by its place alone."""
     cells = [cell.strip().lower() for cell in header]
     file_column = next((cells.index(name) for name in _FILE_COLUMNS if name in cells), 0)
-    fallback = 1 if file_column == 0 else 0
-    return file_column, next((cells.index(name) for name in _LABEL_COLUMNS if name in cells), fallback)
+    label_column = next((cells.index(name) for name in _LABEL_COLUMNS if name in cells), None)
+    if label_column is None and len(cells) > 2:
+        raise DatasetError(
+            f"{table} has the columns {', '.join(cells)[:200]}, and none is called {', '.join(_LABEL_COLUMNS)}.",
+            hint="Call the column of labels label.",
+        )
+    return file_column, (1 - min(file_column, 1)) if label_column is None else label_column
 
 
 def _locate(root: Path, file: str, where: str) -> Path:

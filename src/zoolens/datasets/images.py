@@ -14,9 +14,18 @@ from PIL import Image, UnidentifiedImageError
 from zoolens.errors import DatasetError
 from zoolens.untrusted import open_regular, read_limited
 
-SUFFIXES: Final = frozenset({".jpg", ".jpeg", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm"})
+SUFFIXES: Final = frozenset(
+    {".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".bmp", ".gif", ".webp", ".tif", ".tiff", ".ppm", ".pgm", ".pbm"}
+)
+# Pictures that are not decoded here: whoever leaves them out of a dataset has to say so.
+OTHER_SUFFIXES: Final = frozenset(
+    {".heic", ".heif", ".avif", ".jp2", ".j2k", ".jxl", ".tga", ".dng", ".cr2", ".nef", ".arw", ".exr", ".psd", ".dcm"}
+)
 MAX_PIXELS: Final = 1 << 26  # 8192 × 8192: a file of a few kilobytes may claim far more and fill the memory
 MAX_ENCODED: Final = 1 << 28  # bytes that are read at once for a library that cannot read from the file itself
+_BRIGHTEST: Final = 255
+_WIDE: Final = frozenset({"I", "I;16", "I;16B", "I;16L", "I;16N", "F"})  # modes of one channel with more than 8 bits
+_GREY: Final = frozenset({"1", "L", "LA", "La"}) | _WIDE
 FORMATS: Final = ("JPEG", "PNG", "BMP", "GIF", "WEBP", "TIFF", "PPM")
 
 
@@ -36,9 +45,11 @@ def decode_image(
         with _stream(source) as stream, _open(stream) as image:
             if image.width * image.height > MAX_PIXELS:
                 raise _too_large(name, f"{image.width}×{image.height}")
-            gray = keep_gray and image.mode in ("1", "L")
+            gray = keep_gray and image.mode in _GREY
             if decode is not None:
                 return decode(_content(stream), str(image.format), 1 if gray else 3)
+            if image.mode in _WIDE:
+                _refuse_brighter(image, name)
             if gray:
                 return np.asarray(image.convert("L"))[:, :, np.newaxis]
             return np.asarray(image if image.mode == "RGB" else image.convert("RGB"))
@@ -55,6 +66,18 @@ def decode_image(
         raise DatasetError(
             f"{name} cannot be decoded: {error}.", hint="It is truncated or damaged: fetch it again or remove it."
         ) from error
+
+
+def _refuse_brighter(image: Image.Image, name: str) -> None:
+    """Pillow does not scale grey pixels of more than 8 bits: it cuts them off at 255, so that such pictures are white,
+    and those of fractions black."""
+    pixels = np.asarray(image)
+    if pixels.min(initial=0) >= 0 and pixels.max(initial=0) <= _BRIGHTEST and not np.any(pixels % 1):
+        return
+    raise DatasetError(
+        f"{name} has grey pixels from {pixels.min():g} to {pixels.max():g}, and Pillow would cut them to 0 to 255.",
+        hint="Convert it to 8 bits, or declare decoder: opencv in the manifest, which scales 16 bits down.",
+    )
 
 
 def _stream(source: str | bytes) -> BinaryIO:

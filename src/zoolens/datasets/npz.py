@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.datasets.arrays import MAX_UNPACKED, ArrayDataset
-from zoolens.datasets.base import UNLABELLED, Dataset
-from zoolens.datasets.classes import check_labels, choose_part, class_names
+from zoolens.datasets.base import NO_LABELS, UNLABELLED, Dataset
+from zoolens.datasets.classes import check_labels, choose_part, class_indices, class_names
 from zoolens.errors import DatasetError
+from zoolens.runtimes.base import shape_text
 from zoolens.untrusted import data_offset, open_archive, open_entry
 
 _INPUTS: Final = ("x", "images", "data", "x_test", "test_images", "arr_0")
@@ -31,8 +32,8 @@ def open_npz(
     location: str, *, x: str | None = None, y: str | None = None, layout: str = "auto", classes: str | None = None
 ) -> Dataset:
     """x, y: names of the arrays (else the usual ones: x/images/data and y/labels, or x_test and y_test). Without labels
-    the data are unlabelled. Several names for x, with commas between them, are for a model with several inputs of these
-    names.
+    the data are unlabelled, and so are data opened with y=none. Several names for x, with commas between them, are
+    for a model with several inputs of these names.
 
     layout: NCHW, NHWC, or auto: uint8 arrays whose second axis is 1 or 3 and whose last is not are NCHW.
     classes: a file with class names, or the names with commas between them.
@@ -50,7 +51,8 @@ def open_npz(
                 values = read("x", x, _INPUTS)
             else:
                 values = _records({name: read("x", name, _INPUTS) for name in several}, path)
-            labelled = y is not None or any(name in members for name in _LABELS)
+            unlabelled = y == NO_LABELS and NO_LABELS not in members
+            labelled = not unlabelled and (y is not None or any(name in members for name in _LABELS))
             truth = read("y", y, _LABELS) if labelled else np.full(len(values), UNLABELLED)
     # RuntimeError and NotImplementedError: zipfile's for encryption and for what it does not know
     except (OSError, zipfile.BadZipFile, zlib.error, EOFError, ValueError, OverflowError, RuntimeError) as error:
@@ -60,7 +62,10 @@ def open_npz(
         ) from error
     if several is None:
         values = _channels_last(values, layout)
-    dataset = ArrayDataset(values, _as_labels(truth, path), name=path.stem, classes=class_names(classes, path.parent))
+    names = class_names(classes, path.parent)
+    labels, known = _as_labels(truth, names, path)
+    dataset = ArrayDataset(values, labels, name=path.stem, classes=known)
+    dataset.alphabetical = names is None and known is not None
     check_labels(dataset.name, dataset.labels().tolist(), dataset.classes)
     return dataset
 
@@ -167,12 +172,22 @@ def _channels_last(values: NDArray[Any], layout: str) -> NDArray[Any]:
     return values
 
 
-def _as_labels(truth: NDArray[Any], path: Path) -> NDArray[Any]:
+def _as_labels(
+    truth: NDArray[Any], names: tuple[str, ...] | None, path: Path
+) -> tuple[NDArray[Any], tuple[str, ...] | None]:
+    """The number of each sample's class, and the names of the classes where they are known."""
     if truth.ndim == 2 and truth.shape[1] == 1:
         truth = truth[:, 0]
-    if truth.ndim != 1 or truth.dtype.kind not in "iu":
+    if truth.ndim == 1 and truth.dtype.kind == "U":
+        indices, known = class_indices(sorted(set(truth.tolist())), names, str(path))
+        return np.array([indices[word] for word in truth.tolist()], np.int64), known
+    whole = truth.dtype.kind in "biu" or (truth.dtype.kind == "f" and bool(np.all((truth % 1 == 0) & (truth < 1e9))))
+    if truth.ndim != 1 or not whole:
         raise DatasetError(
-            f"The labels in {path} are {truth.dtype} with {truth.ndim} axes.",
-            hint="Labels are whole numbers, one per sample.",
+            f"The labels in {path} are {truth.dtype}, {shape_text(truth.shape)}: not one whole number or word for each "
+            "sample.",
+            hint="One-hot labels become numbers with argmax(axis=1)."
+            if truth.ndim == 2
+            else f"Where they are quantities and no classes, leave them out: --data 'npz:FILE?y={NO_LABELS}'.",
         )
-    return truth
+    return truth.astype(np.int64), names

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from zoolens.datasets.arrays import check_samples
 from zoolens.datasets.base import NO_LABELS, UNLABELLED, Dataset, Sample
-from zoolens.datasets.classes import NAMES, check_labels, choose_part, class_names
+from zoolens.datasets.classes import NAMES, check_labels, choose_part, class_indices, class_names
 from zoolens.datasets.decoders.base import load_decoder
 from zoolens.datasets.images import Decode, decode_image
 from zoolens.datasets.parquetpages import check_footer, column_extent
@@ -163,13 +163,8 @@ class Parquet(Dataset):
         words = [chunk.dictionary.to_pylist() for chunk in column.chunks]  # each once, however many rows have it
         used = [np.asarray(chunk.indices.to_numpy(zero_copy_only=False), np.int64) for chunk in column.chunks]
         labels = {all_[number] for all_, places in zip(words, used, strict=True) for number in np.unique(places)}
-        names = classes or tuple(sorted(labels))
-        self.alphabetical = classes is None
-        index = {word: number for number, word in enumerate(names)}
-        if unknown := sorted(labels - index.keys()):
-            raise DatasetError(
-                f"The label {unknown[0][:80]!r} is not among the class names.", hint="Check the option classes."
-            )
+        index, names = class_indices(sorted(labels), classes, self.name)
+        self.alphabetical = classes is None and names is not None
         parts = [
             np.array([index.get(word, -1) for word in all_], np.int64)[places] if len(places) else places
             for all_, places in zip(words, used, strict=True)

@@ -77,6 +77,39 @@ def test_class_file_gives_the_indices_of_folders(class_folders):
         open_dataset(folder)
 
 
+def test_a_class_file_of_windows_has_no_mark_in_its_first_name(class_folders):
+    folder, _ = class_folders
+    (folder / "classes.txt").write_bytes("dog\r\ncat\r\n".encode("utf-8-sig"))
+    assert open_dataset(folder).classes == ("dog", "cat")
+    assert open_dataset(folder).labels().tolist() == [1, 1, 0]
+
+
+def test_a_class_that_the_class_file_lists_twice_is_refused(class_folders):
+    folder, _ = class_folders
+    (folder / "classes.txt").write_text("cat\ndog\ncat\n")
+    with pytest.raises(DatasetError, match=r"'cat', which the class file lists 2 times \(as the classes 0 and 2\)"):
+        open_dataset(folder)
+
+
+def test_pictures_that_are_left_out_are_counted(class_folders):
+    folder, _ = class_folders
+    assert open_dataset(folder).notes == ()
+    (folder / "cat" / "d.HEIC").write_bytes(b"x")
+    (folder / "cat" / "Thumbs.db").write_bytes(b"x")
+    (folder / "dog" / "e.jfif").write_bytes(png(picture()))
+    (folder / "preview.png").write_bytes(png(picture()))
+    dataset = open_dataset(folder)
+    assert len(dataset) == 4
+    assert (
+        open_dataset(folder, limit=2).notes
+        == dataset.notes
+        == (
+            "1 picture that lies beside the folders of classes is left out",
+            "pictures of kinds that are not read are left out: 1 .heic",
+        )
+    )
+
+
 def test_numbered_folders_are_indices_not_words(tmp_path):
     for name in ("2", "10"):
         (tmp_path / name).mkdir()
@@ -94,6 +127,15 @@ def test_labels_csv_with_and_without_header(tmp_path, header):
     dataset = open_dataset(tmp_path)
     assert [dataset.read(i).id for i in range(2)] == ["images/b.png", "a.png"]
     assert dataset.labels().tolist() == [3, 1]
+
+
+def test_a_label_is_not_taken_from_whichever_column_comes_second(tmp_path):
+    (tmp_path / "a.png").write_bytes(png(picture()))
+    (tmp_path / "labels.csv").write_text("file,width,height,breed\na.png,5,6,pug\n")
+    with pytest.raises(DatasetError, match="columns file, width, height, breed, and none is called label"):
+        open_dataset(tmp_path)
+    (tmp_path / "labels.csv").write_text("file,width,height,category\na.png,5,6,pug\n")
+    assert open_dataset(tmp_path).classes == ("pug",)
 
 
 @pytest.mark.parametrize(
@@ -331,8 +373,8 @@ def test_npz_refusals(tmp_path):
     with pytest.raises(DatasetError, match="pictures, y"):
         open_dataset(path)
     assert len(open_dataset(path, x="pictures")) == 2
-    np.savez(path, x=np.zeros((2, 4, 4), np.uint8), y=np.zeros(2))
-    with pytest.raises(DatasetError, match="whole numbers"):
+    np.savez(path, x=np.zeros((2, 4, 4), np.uint8), y=np.full(2, 0.5))
+    with pytest.raises(DatasetError, match="whole number"):
         open_dataset(path)
     np.savez(path, x=np.zeros((2, 4, 4), np.uint8), y=np.array([0, -1]))
     with pytest.raises(DatasetError, match="negative label -1"):
@@ -370,6 +412,39 @@ def test_parquet_of_arrays_and_words(tmp_path):
     assert dataset.labels().tolist() == [1, 0, 1, 2]
     assert dataset.read(2).value.dtype == np.float32
     np.testing.assert_array_equal(dataset.read(2).value, values[2])
+
+
+@pytest.mark.parametrize(
+    ("y", "labels", "classes"),
+    [
+        ([True, False], [1, 0], None),
+        ([2.0, 0.0], [2, 0], None),
+        (["dog", "cat"], [1, 0], ("cat", "dog")),
+        (["10", "2"], [10, 2], None),
+    ],
+)
+def test_labels_of_npz_may_be_words_and_whole_numbers_of_any_type(tmp_path, y, labels, classes):
+    np.savez(tmp_path / "d.npz", x=np.zeros((2, 3)), y=np.array(y))
+    dataset = open_dataset(tmp_path / "d.npz")
+    assert (dataset.labels().tolist(), dataset.classes, dataset.alphabetical) == (labels, classes, bool(classes))
+
+
+def test_quantities_are_no_labels_and_can_be_left_out(tmp_path):
+    np.savez(tmp_path / "d.npz", x=np.zeros((2, 3)), y=np.array([0.5, 1.0]))
+    with pytest.raises(DatasetError, match=r"not one whole number or word for each sample\. .*y=none"):
+        open_dataset(tmp_path / "d.npz")
+    assert not open_dataset(tmp_path / "d.npz", y="none").labelled
+    np.savez(tmp_path / "d.npz", x=np.zeros((2, 3)), y=np.eye(2))
+    with pytest.raises(DatasetError, match="argmax"):
+        open_dataset(tmp_path / "d.npz")
+
+
+def test_numbers_written_as_text_are_class_numbers_in_parquet_too(tmp_path):
+    """By the alphabet class 10 would be the third."""
+    numbers = [str(number) for number in range(11)]
+    pq.write_table(pa.table({"x": [[0.0]] * 11, "label": numbers}), tmp_path / "d.parquet")
+    dataset = open_dataset(tmp_path / "d.parquet")
+    assert (dataset.labels().tolist(), dataset.classes, dataset.alphabetical) == (list(range(11)), None, False)
 
 
 def test_parquet_refusals(tmp_path, monkeypatch):

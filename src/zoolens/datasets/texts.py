@@ -108,7 +108,7 @@ def open_texts(
 def _table(path: Path) -> tuple[list[str], list[tuple[int, Row]]]:
     """Names of the columns, and the rows with their numbers of lines."""
     try:
-        content = read_text(path, MAX_FILE, "utf-8-sig")
+        content = read_text(path, MAX_FILE)
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise DatasetError(f"{path} cannot be read: {reason}.", hint="Save it in UTF-8.") from error

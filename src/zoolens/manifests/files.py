@@ -39,7 +39,7 @@ def read_manifest(path: Path) -> Manifest:
 
 def read_text(path: Path) -> str:
     try:
-        return untrusted.read_text(path, MAX_BYTES, "utf-8-sig")
+        return untrusted.read_text(path, MAX_BYTES)
     except OSError as error:
         raise ManifestError(f"{path} cannot be read as a manifest: {error.strerror}.") from error
     except UnicodeDecodeError as error:

@@ -19,9 +19,10 @@ from zoolens.errors import StoreError, WorkerError, ZoolensError
 from zoolens.manifests.locations import resolve_asset
 from zoolens.measure.carryover import metric_settings, with_current_metrics
 from zoolens.measure.classorder import CLASSES, class_order, matched_by_name, with_class_order
+from zoolens.measure.input_checks import pixel_doubt, turned_pictures
 from zoolens.measure.jobs import Job, Skipped, plan_jobs
 from zoolens.measure.plan import EvaluationPlan, Outcome
-from zoolens.measure.prediction_stage import TEXTS, predict_all
+from zoolens.measure.prediction_stage import GIVEN, TEXTS, predict_all
 from zoolens.measure.stages import (
     TIMED_WITH,
     Context,
@@ -34,6 +35,7 @@ from zoolens.measure.stages import (
 )
 from zoolens.measure.subject import Subject, prepare_subject
 from zoolens.measure.suspicions import doubled_softmax, remarks, suspicions
+from zoolens.preprocess.outputs import remaining_columns
 from zoolens.progress import Progress, count_bytes
 from zoolens.runtimes.base import Effective
 from zoolens.store.records import DatasetRecord, Provenance, Run, Stage
@@ -236,6 +238,8 @@ class _Stages:
     def carry_out(self, plan: EvaluationPlan) -> Outcome:
         context = self._context
         answers = not plan.accuracy or self._stage(Stage.PREDICTIONS, lambda: predict_all(context))
+        if plan.accuracy and answers:
+            self._look_at_inputs()
         task = task_named(context.job.manifest.task)
         if plan.accuracy and answers and context.dataset.labelled and task.discrete:
             self._judge_predictions()
@@ -262,6 +266,16 @@ class _Stages:
             notes=(*self._notes, *self._said_of_run(run, plan)),
         )
 
+    def _look_at_inputs(self) -> None:
+        """What the samples themselves tell, unless code of the manifest prepares them in a way of its own."""
+        manifest, dataset = self._context.job.manifest, self._context.dataset
+        if len(manifest.inputs) > 1 or (manifest.code is not None and manifest.code.preprocess is not None):
+            return
+        if doubt := pixel_doubt(manifest.inputs[0], dataset):
+            self._warnings.append(doubt)
+        if turned := turned_pictures(manifest.inputs[0], dataset):
+            self._notes.append(turned)
+
     def _said_of_run(self, run: Run, plan: EvaluationPlan) -> Iterator[str]:
         """Why figures are absent that one would look for."""
         task = self._context.job.manifest.task
@@ -274,6 +288,7 @@ class _Stages:
             yield from said_of_classes(self._context.dataset)
         if plan.accuracy and not self._errors:
             yield from said_of_texts(run)
+            yield from self._context.dataset.notes
         if not self._context.job.runtime.can("run_here"):
             yield self._context.job.runtime.cannot["run_here"]
         made_up = run.resolved.get(TIMED_WITH)
@@ -288,6 +303,16 @@ class _Stages:
         classes = self._context.dataset.classes
         outputs = run.resolved.get("outputs") or [{}]
         width = int(outputs[0].get("width") or 0)
+        given, declared = int(outputs[0].get(GIVEN) or 0), self._context.job.manifest.outputs[0]
+        left_out = remaining_columns(declared, given) - len(declared.label_map) if declared.label_map else 0
+        if given and left_out > 0:
+            yield (
+                f"its label_map leaves out {left_out:,} of its outputs: the answer is the best of the others, which is "
+                "right more often than the best of all"
+            )
+        if given == 1:
+            second = f" ({classes[1]})" if classes and len(classes) > 1 else ""
+            yield f"its only score is taken for that of class 1{second}: a label_map of {{0: 1, 1: 0}} turns it round"
         if classes and width > len(classes) and not matched_by_name(run):
             yield (
                 f"the data have {len(classes):,} classes, taken for the model's first outputs; answers among its other "

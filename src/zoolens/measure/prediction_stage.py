@@ -13,7 +13,9 @@ import numpy as np
 
 from zoolens.datasets.loader import Batch as Inputs
 from zoolens.datasets.loader import batches
+from zoolens.errors import ModelError
 from zoolens.measure.classorder import AS_NAMED
+from zoolens.measure.input_checks import refuse_not_finite
 from zoolens.measure.predictions import KIND, Batch, PredictionBuffer
 from zoolens.measure.stages import Context
 from zoolens.measure.subject import Subject
@@ -25,6 +27,7 @@ from zoolens.store.records import Observation
 SECONDS_BETWEEN_PARTS = float(os.environ.get("ZOOLENS_PART_SECONDS", "2"))  # the most work a kill -9 can cost
 ACCURACY_BATCH = 32
 TEXTS: Final = "texts"  # in run.resolved: how many texts were cut, and how many tokens were unknown
+GIVEN: Final = "given"  # of an output in run.resolved: how many numbers the network gives for each input
 JUDGED_TOGETHER = 512  # inputs
 BATCHES_HANDED_OVER = 16  # to a worker at once, at the most; fewer of those that have
 BYTES_HANDED_OVER = 1 << 20  # or take
@@ -104,14 +107,23 @@ def _judge(context: Context, buffer: PredictionBuffer, waiting: list[_Answered])
     answers = [Batch(output.read(values), values) for output, values in zip(outputs, raw, strict=True)]
     ids = [input_id for batch, _ in waiting for input_id in batch.ids]
     labels = np.concatenate([batch.labels for batch, _ in waiting])
+    try:
+        buffer.add(ids, labels, answers)
+    except ModelError:
+        refuse_not_finite([(batch.ids, batch.array) for batch, _ in waiting])
+        raise
     waiting.clear()
-    buffer.add(ids, labels, answers)
     seen = context.facts.get(SUMS_TO_ONE, context.run.resolved.get(SUMS_TO_ONE, True))
     told = context.subject().session.postprocessed  # then rows that add up to one are no news
     context.facts[SUMS_TO_ONE] = seen and not told and sums_to_one(raw[0], outputs[0].tensor)
     if "outputs" not in context.facts:
         context.facts["outputs"] = [
-            {"name": output.tensor.name, "task": output.task, "width": answer.values.shape[1]}
+            {
+                "name": output.tensor.name,
+                "task": output.task,
+                "width": answer.values.shape[1],
+                GIVEN: int(answer.raw[:1].size),
+            }
             for output, answer in zip(outputs, answers, strict=True)
         ]
         context.store.set_resolved(context.run.id, {"outputs": context.facts["outputs"], AS_NAMED: True})

@@ -40,12 +40,12 @@ def build_scores(
 ) -> Callable[[Array], Scores]:
     """Raw answers of one batch → float32 scores, batch × the dataset's classes; plain vectors of any other task.
 
-    Logits become probabilities. Declared probabilities are checked before
-    anything else, and brought back to a sum of 1 where steps dropped some of them. With a label_map the columns are
-    the dataset's `classes` (at least); those no output maps to are 0. NaN and infinity stay: counting them is the
-    caller's work. `order` gives, for a number of outputs, a label_map that puts them in the data's order and keeps all;
-    it is asked only where the manifest has none. `discrete`: whether the answers of the task are classes; None:
-    only those of the task "classification" are.
+    Logits become probabilities. A single score is that of the second of two classes. Declared probabilities are
+    checked before anything else, and brought back to a sum of 1 where steps dropped some of them. With a label_map the
+    columns are the dataset's `classes` (at least); those no output maps to are 0. NaN and infinity stay: counting them
+    is the caller's work. `order` gives, for a number of outputs, a label_map that puts them in the data's order and
+    keeps all; it is asked only where the manifest has none. `discrete`: whether the answers of the task are classes;
+    None: only those of the task "classification" are.
     """
     if not (output.task == "classification" if discrete is None else discrete):
         normalised = any(isinstance(step, L2Normalize) for step in output.postprocess)
@@ -66,6 +66,8 @@ def build_scores(
 
     def scores(raw: Array) -> Scores:
         values = _flat(_dequantised(raw, tensor))
+        if values.shape[1] == 1:
+            values = _of_two_classes(values, raw, output, tensor)
         if output.scores == "probabilities":
             _check_probabilities(values, tensor)
         for step in steps:
@@ -75,6 +77,17 @@ def build_scores(
         return _renormalised(values) if drops else values
 
     return scores
+
+
+def remaining_columns(output: Output, given: int) -> int:
+    """How many classes the declared steps leave of the numbers that a network gives for each input."""
+    columns = max(given, 2)  # a single score is that of the second of two classes
+    for step in output.postprocess:
+        if isinstance(step, DropLeading):
+            columns -= step.count
+        elif isinstance(step, Select):
+            columns = len(step.indices)
+    return columns
 
 
 def labels_of(output: Output, folder: Path | None) -> tuple[str, ...] | None:
@@ -152,15 +165,33 @@ def _dequantised(raw: Array, tensor: TensorSpec) -> Scores:
 
 
 def _flat(values: Scores) -> Scores:
-    """(N, C), from (N, C, 1, 1), (N, 1, 1, C) and the like."""
+    """(N, C), from (N, C, 1, 1), (N, 1, 1, C) and the like; (N, 1) from (N,)."""
     if values.ndim == 2:
         return values
-    if values.ndim < 2 or sum(extent > 1 for extent in values.shape[1:]) > 1:
+    if not values.ndim or sum(extent > 1 for extent in values.shape[1:]) > 1:
         raise ModelError(
             f"The output has shape {shape_text(values.shape)}, which is not one score per class.",
             hint="Name the output that has the class scores under outputs in the manifest.",
         )
     return values.reshape(len(values), -1)
+
+
+def _of_two_classes(values: Scores, raw: Array, output: Output, tensor: TensorSpec) -> Scores:
+    """The scores of two classes from the only one that such a network gives, which is that of the second class."""
+    if raw.dtype.kind != "f" and not tensor.quantised:
+        raise ModelError(
+            f"The output {tensor.name} is one whole number for each input ({raw.dtype}), not a score for each class.",
+            hint="Name the output that has the class scores under outputs in the manifest.",
+        )
+    if output.scores == "logits":
+        return np.concatenate([np.zeros_like(values), values], axis=1)
+    outside = values[(values < -0.001) | (values > 1.001)]
+    if len(outside):
+        raise ModelError(
+            f"The manifest declares a probability, but the model answered {outside[0]:.4g}.",
+            hint="Declare scores: logits for this output, or task: regression.",
+        )
+    return np.concatenate([1 - values, values], axis=1)
 
 
 def _vectors(values: Scores, *, normalised: bool) -> Scores:

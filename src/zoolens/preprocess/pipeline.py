@@ -323,9 +323,11 @@ def _to_color(image: Array, color: str) -> Array:
     if image.ndim == 2:
         image = image[:, :, np.newaxis]
     if image.ndim != 3 or image.shape[2] not in (1, 3):
+        planar = image.ndim == 3 and image.shape[0] in (1, 3)
         raise DatasetError(
             f"The sample is {shape_text(image.shape)}, but an image is height × width × 1 or 3.",
-            hint="For other data, declare the input with modality: array.",
+            hint=("Where channels come first, say so: --data 'npz:FILE?layout=NCHW'. " if planar else "")
+            + "For other data, declare the input with modality: array.",
         )
     channels = image.shape[2]
     if color == "gray":

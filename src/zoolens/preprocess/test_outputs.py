@@ -46,6 +46,24 @@ def test_a_feature_map_is_no_score():
         score(np.zeros((2, 3, 4, 4), np.float32))
 
 
+@pytest.mark.parametrize("shape", [(3, 1), (3,), (3, 1, 1, 1)])
+def test_a_single_score_is_that_of_the_second_of_two_classes(shape):
+    logits = np.array([-2.0, 0.5, 3.0], np.float32)
+    sigmoid = 1 / (1 + np.exp(-logits))
+    both = np.stack([1 - sigmoid, sigmoid], axis=1)
+    np.testing.assert_allclose(score(logits.reshape(shape)), both, rtol=1e-6)
+    np.testing.assert_allclose(score(sigmoid.reshape(shape), scores="probabilities"), both, rtol=1e-6)
+    turned = score(logits.reshape(shape), label_map={0: 1, 1: 0})
+    np.testing.assert_allclose(turned, both[:, ::-1], rtol=1e-6)
+
+
+def test_a_single_number_that_is_no_score_is_refused():
+    with pytest.raises(ModelError, match=r"one whole number for each input \(int64\)"):
+        score(np.array([0, 2, 1]))
+    with pytest.raises(ModelError, match="declares a probability, but the model answered 7"):
+        score(np.array([[7.0]], np.float32), scores="probabilities")
+
+
 def test_explicit_temperature_replaces_the_implied_softmax():
     found = score(LOGITS, postprocess=[{"op": "softmax", "temperature": 2.0}])
     np.testing.assert_allclose(found, reference(LOGITS / 2), rtol=1e-6)

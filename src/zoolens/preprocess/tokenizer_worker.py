@@ -6,6 +6,7 @@ as a message: the process opens no file after it has started.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -56,7 +57,7 @@ class _Tokenizer:
                 hint="It must be a tokenizer.json of the library `tokenizers`, in a version that can read it.",
             ) from error
         self._tokenizer, self._special = tokenizer, request["special"]
-        self._unknown = _unknown(tokenizer)
+        self._unknown = _unknown(tokenizer, content)
         pad = own.get("pad_id")
         if pad is None:
             pad = next((known for token in _PADS if (known := tokenizer.token_to_id(token)) is not None), None)
@@ -98,8 +99,12 @@ class _Tokenizer:
             raise ManifestError(f"The tokenizer cannot split a text into tokens: {first_line(error)}.") from error
 
 
-def _unknown(tokenizer: Any) -> int | None:
-    """The id of words that the vocabulary does not have; None: there is none."""
+def _unknown(tokenizer: Any, content: bytes) -> int | None:
+    """The id of words that the vocabulary does not have; None: there is none. Unigram models have its number only."""
     token = getattr(tokenizer.model, "unk_token", None)
-    known: int | None = tokenizer.token_to_id(token) if isinstance(token, str) else None
-    return known
+    if isinstance(token, str):
+        known: int | None = tokenizer.token_to_id(token)
+        return known
+    model = json.loads(content).get("model")
+    number = model.get("unk_id") if isinstance(model, dict) else None
+    return number if isinstance(number, int) else None

@@ -17,7 +17,7 @@ import numpy as np
 from zoolens.audit.doctor.bench import Bench, Level
 from zoolens.audit.doctor.decoder_axes import decoder_axis
 from zoolens.audit.doctor.label_order import doubt, needs_other_orders, order_choices, with_orders
-from zoolens.audit.doctor.output_axes import label_axis, remaining_columns, scores_axis
+from zoolens.audit.doctor.output_axes import label_axis, scores_axis
 from zoolens.audit.doctor.pixel_axes import colour_axis, normalisation_axis
 from zoolens.audit.doctor.search import search
 from zoolens.audit.doctor.shape_axes import layout_axis, shape_axes
@@ -31,7 +31,7 @@ from zoolens.errors import ConstraintError, DatasetError, ManifestError, ModelEr
 from zoolens.measure.jobs import Job, Wanted, plan_jobs
 from zoolens.measure.plan import EvaluationPlan
 from zoolens.preprocess.classlookup import find_outputs
-from zoolens.preprocess.outputs import labels_of
+from zoolens.preprocess.outputs import labels_of, remaining_columns
 from zoolens.progress import Progress, Silent
 from zoolens.runtimes.base import Options, Session, TensorSpec
 from zoolens.store.records import RunKind
@@ -136,6 +136,11 @@ def _job(entry: Entry, runtime: str | None, threads: int | None, allow_code: boo
 
 def _check_labels(dataset: Dataset) -> None:
     labels = dataset.labels()
+    if not dataset.labelled:
+        raise DatasetError(
+            f"{dataset.name} has no labels, so that nothing tells which variant is right.",
+            hint="The doctor needs labelled data of several classes.",
+        )
     if len(np.unique(labels)) < 2:
         raise DatasetError(
             f"All {len(dataset):,} inputs of {dataset.name} have the label {int(labels[0])}, which proves nothing.",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from zoolens.audit.doctor.variants import Axis, Choice, with_output
-from zoolens.manifests.schema import DropLeading, Manifest, Output, OutputStep, Select, Softmax
+from zoolens.manifests.schema import DropLeading, Manifest, Output, OutputStep, Softmax
+from zoolens.preprocess.outputs import remaining_columns
 
 
 def label_axis(manifest: Manifest, outputs: int | None, classes: int, labels: tuple[str, ...] | None) -> Axis:
@@ -34,15 +35,6 @@ def scores_axis(manifest: Manifest) -> Axis:
 
 def _dropped(output: Output) -> int:
     return sum(step.count for step in output.postprocess if isinstance(step, DropLeading))
-
-
-def remaining_columns(output: Output, raw: int) -> int:
-    for step in output.postprocess:
-        if isinstance(step, DropLeading):
-            raw -= step.count
-        elif isinstance(step, Select):
-            raw = len(step.indices)
-    return raw
 
 
 def _dropping(count: int) -> str:

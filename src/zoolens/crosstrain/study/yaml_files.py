@@ -145,7 +145,7 @@ def _other_kind(value: Mapping[Any, Any], model: type[BaseModel]) -> tuple[str, 
 
 def _text(path: Path) -> str:
     try:
-        return read_text(path, _MAX_BYTES, "utf-8-sig")
+        return read_text(path, _MAX_BYTES)
     except OSError as error:
         raise PlanError(f"{path} cannot be read: {error.strerror}.", hint="Is it a recipe or a plan?") from error
     except UnicodeDecodeError as error:

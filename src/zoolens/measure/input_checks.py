@@ -1,0 +1,94 @@
+"""What may be wrong with the inputs themselves: looked up in a few samples, spread over the data.
+
+Image files are decoded to whole numbers from 0 to 255. Arrays may hold anything: pixels between 0 and 1 that a manifest
+scales by 1/255 once more are nearly black, and the model answers all the same. A photograph may say in its EXIF data
+how it is to be turned, which not every decoder does.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from zoolens.datasets.base import Dataset
+from zoolens.datasets.images import FORMATS
+from zoolens.errors import DatasetError
+from zoolens.manifests.schema import Input, Normalize
+
+_LOOKED_AT: Final = 16  # samples, spread over the data
+_ORIENTATION: Final = 0x0112  # the EXIF tag; 1 means that nothing is to be done
+_TURNS: Final = ("opencv",)  # decoders that do as it says
+_BRIGHTEST: Final = 255
+_MADE_FOR_BYTES: Final = 1 / 32  # scales below this are 1/255, 1/127.5 and the like
+
+
+def pixel_doubt(spec: Input, dataset: Dataset) -> str | None:
+    """What is wrong with the pixels of these data for this input; None: nothing, or they are no pixels."""
+    if spec.modality != "image" or dataset.encoded or not len(dataset):
+        return None
+    if dataset.read(0).value.dtype.kind not in "fiu" or dataset.read(0).value.dtype == np.uint8:
+        return None
+    values = [dataset.read(place).value for place in _places(dataset)]
+    low, high = min(float(value.min()) for value in values), max(float(value.max()) for value in values)
+    scale = float(np.prod([step.scale for step in spec.preprocess if isinstance(step, Normalize)]))
+    kind = values[0].dtype.name
+    if high > _BRIGHTEST:
+        return (
+            f"pixels of the data are {kind} numbers up to {high:,.5g}, but images are prepared as numbers from 0 to "
+            "255: its accuracy is wrong. Write them as uint8, or declare the input with modality: array"
+        )
+    if abs(low) <= 1 and 0 < high <= 1 and scale < _MADE_FOR_BYTES:
+        return (
+            f"pixels of the data are {kind} numbers between {low:.3g} and {high:.3g}, but the manifest prepares "
+            f"numbers from 0 to 255 (scale {scale:.3g}), so that the model sees next to nothing: its accuracy is "
+            "wrong. Write them as uint8, or leave the scale out of the manifest"
+        )
+    return None
+
+
+def turned_pictures(spec: Input, dataset: Dataset) -> str | None:
+    """What to say where pictures are to be turned by their EXIF data and the declared decoder does not turn them."""
+    if spec.modality != "image" or spec.decoder in _TURNS or not dataset.encoded or not len(dataset):
+        return None
+    places = _places(dataset)
+    turned = sum(_is_turned(dataset.read_encoded(place)) for place in places)
+    if not turned:
+        return None
+    return (
+        f"{turned} of {len(places)} pictures looked at are to be turned by their EXIF data, which decoder: "
+        f"{spec.decoder} does not do; decoder: opencv does"
+    )
+
+
+def refuse_not_finite(inputs: Sequence[tuple[Sequence[str], NDArray[Any]]]) -> None:
+    """Name the first input that holds NaN: then the data are to blame for what the model answers, not the model.
+    `inputs`: batches as they are fed, each with the names of its samples."""
+    for names, batch in inputs:
+        if batch.dtype.kind != "f":
+            continue
+        finite = np.isfinite(batch.reshape(len(batch), -1)).all(axis=1)
+        if not finite.all():
+            raise DatasetError(
+                f"Input {names[int(finite.argmin())]} holds NaN or infinity, so that no answer to it means anything.",
+                hint="Remove it from the data, or write a number in its place.",
+            )
+
+
+def _is_turned(encoded: bytes | None) -> bool:
+    if encoded is None:
+        return False
+    try:
+        with Image.open(io.BytesIO(encoded), formats=FORMATS) as image:
+            return image.getexif().get(_ORIENTATION, 1) != 1
+    except (OSError, SyntaxError, ValueError, EOFError, IndexError, TypeError):  # who decodes it says what is wrong
+        return False
+
+
+def _places(dataset: Dataset) -> Sequence[int]:
+    places: list[int] = np.unique(np.linspace(0, len(dataset) - 1, _LOOKED_AT).astype(int)).tolist()
+    return places

@@ -1,0 +1,50 @@
+import numpy as np
+import pytest
+from PIL import Image
+
+from zoolens.datasets.arrays import ArrayDataset
+from zoolens.datasets.opening import open_dataset
+from zoolens.errors import DatasetError
+from zoolens.manifests.schema import Input
+from zoolens.measure.input_checks import pixel_doubt, refuse_not_finite, turned_pictures
+
+BYTES = Input(shape=(None, 3, 4, 4), preprocess=[{"op": "normalize", "scale": 1 / 255}])
+UNSCALED = Input(shape=(None, 3, 4, 4), preprocess=[{"op": "normalize", "mean": [0.5], "std": [0.2]}])
+
+
+def data(values):
+    return ArrayDataset(values, np.zeros(len(values), np.int64), name="some")
+
+
+def test_pixels_between_0_and_1_are_not_scaled_down_once_more():
+    pixels = np.random.default_rng(0).random((40, 4, 4, 3), np.float32)
+    assert "float32 numbers between" in pixel_doubt(BYTES, data(pixels))
+    assert pixel_doubt(UNSCALED, data(pixels)) is None
+    assert pixel_doubt(BYTES, data(pixels * 255)) is None
+    assert pixel_doubt(BYTES, data((pixels * 255).astype(np.uint8))) is None
+    assert pixel_doubt(BYTES.model_copy(update={"modality": "array"}), data(pixels)) is None
+
+
+def test_pixels_of_16_bits_are_too_bright():
+    pixels = np.full((3, 4, 4, 3), 60_000, np.uint16)
+    assert "uint16 numbers up to 60,000" in pixel_doubt(BYTES, data(pixels))
+
+
+def test_photographs_that_should_be_turned_are_told_where_the_decoder_does_not(tmp_path):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    for label in ("0", "1"):
+        (tmp_path / label).mkdir()
+        Image.new("RGB", (4, 4)).save(tmp_path / label / "a.jpg", **({"exif": exif} if label == "1" else {}))
+    dataset = open_dataset(tmp_path)
+    said = turned_pictures(BYTES, dataset)
+    assert said.startswith("1 of 2 pictures looked at are to be turned by their EXIF data, which decoder: pillow")
+    assert turned_pictures(BYTES.model_copy(update={"decoder": "opencv"}), dataset) is None
+    assert turned_pictures(BYTES, open_dataset(tmp_path / "0")) is None
+
+
+def test_an_input_with_nan_is_named():
+    good, bad = np.zeros((2, 3), np.float32), np.array([[0, 1, 2], [0, np.nan, 2]], np.float32)
+    refuse_not_finite([(["a", "b"], good), (["c", "d"], good.astype(np.int64))])
+    with pytest.raises(DatasetError, match="Input d holds NaN"):
+        refuse_not_finite([(["a", "b"], good), (["c", "d"], bad)])
