@@ -99,7 +99,7 @@ def _from_memory(
         rows = dataset.read_rows(indices)
         assert rows is not None  # `batches` has asked
         array = _prepare_rows(rows, prepare_many) if prepare_many else None
-        if array is None:
+        if array is None:  # or one of them cannot be prepared, which is then named
             array = _one_by_one(rows, prepare, low, dataset.name)
         for begin in range(0, len(indices), batch):
             cut = slice(begin, begin + batch)
@@ -107,10 +107,11 @@ def _from_memory(
 
 
 def _prepare_rows(rows: Rows, prepare_many: PrepareMany) -> Array | None:
+    """All rows at once; None where they have to be prepared one by one."""
     try:
         array = prepare_many(rows.values)
-    except ZoolensError as error:
-        raise DatasetError(f"Samples {rows.ids[0]} to {rows.ids[-1]}: {error.message}", hint=error.hint) from error
+    except ZoolensError:
+        return None
     if array is None:
         return None
     return np.ascontiguousarray(array) if array.flags.writeable else np.array(array, order="C")

@@ -47,6 +47,19 @@ def loader_threads():
     return [thread for thread in threading.enumerate() if thread.name.startswith("zoolens-loader")]
 
 
+def test_of_many_samples_the_one_that_cannot_be_prepared_is_named():
+    def prepare(sample):
+        if sample.value[0, 0] == 13:
+            raise ManifestError("It has no words.")
+        return plain(sample)
+
+    def prepare_many(values):
+        raise ManifestError("One of them has no words.")
+
+    with pytest.raises(DatasetError, match=r"^Sample 13: It has no words\.$"):
+        list(batches(in_memory(), prepare, 20, prepare_many=prepare_many))
+
+
 @pytest.mark.parametrize("make", [OnDisk, in_memory])
 @pytest.mark.parametrize("workers", [0, 1, 3])
 @pytest.mark.parametrize(("batch", "start"), [(1, 0), (6, 0), (7, 3), (50, 0), (4, 19), (4, 20)])

@@ -69,6 +69,7 @@ def test_labels_that_are_words_are_classes_whose_order_nothing_says(tmp_path):
         ("a.jsonl", '{"text": "x"\n', "", "line 1 is not JSON"),
         ("a.jsonl", "[" * 5000, "", "line 1 is not JSON"),
         ("a.csv", "text,label\n", "", "is empty"),
+        ("a.csv", "text;label\nx;1\n", "", "has one column, 'text;label': its columns seem to be separated by ';'"),
         ("a.csv", "text,other\nx,y\n", "?text=text,other", "pairs of texts are not read"),
     ],
 )  # fmt: skip

@@ -166,6 +166,11 @@ def _separated(content: str, path: Path, *, tabs: bool) -> tuple[list[str], list
 
 def _header(cells: list[str], path: Path) -> list[str]:
     names = [cell.strip() for cell in cells]
+    if len(names) == 1 and (sign := next((sign for sign in ";\t|" if sign in names[0]), None)):
+        raise DatasetError(
+            f"{path} has one column, {names[0][:80]!r}: its columns seem to be separated by {sign!r}.",
+            hint="Write it with commas between the columns, or as a .tsv file with tabs.",
+        )
     if len(set(names)) < len(names):
         raise DatasetError(f"{path} has two columns of one name.", hint="Its first line names the columns.")
     return names

@@ -84,7 +84,7 @@ def _is_turned(encoded: bytes | None) -> bool:
         return False
     try:
         with Image.open(io.BytesIO(encoded), formats=FORMATS) as image:
-            return image.getexif().get(_ORIENTATION, 1) != 1
+            return bool(image.getexif().get(_ORIENTATION, 1) != 1)
     except (OSError, SyntaxError, ValueError, EOFError, IndexError, TypeError):  # who decodes it says what is wrong
         return False
 

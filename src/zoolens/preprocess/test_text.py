@@ -83,6 +83,14 @@ def test_padding_goes_where_it_is_declared_and_no_further_than_the_longest(prepa
         text.many(texts("good", ""))
 
 
+def test_unigram_models_have_unknown_tokens_too(prepare, tmp_path):
+    model = {"type": "Unigram", "unk_id": 1, "vocab": [["<pad>", 0.0], ["<unk>", 0.0], ["good", -1.0]]}
+    content = {"version": "1.0", "added_tokens": [], "pre_tokenizer": {"type": "Whitespace"}, "model": model}
+    (tmp_path / "unigram.json").write_text(json.dumps(content))
+    text = prepare(file=tmp_path / "unigram.json", vocabulary=3)
+    assert text.facts(iter([texts("good zebra good")])).unknown == 1
+
+
 @pytest.mark.slow
 def test_a_cut_text_keeps_its_special_tokens_or_is_refused(prepare):
     long = "good " * 50 + "bad"

@@ -103,7 +103,13 @@ class OnnxGraph:
                 types.add("int8")
             elif _ARITHMETIC.fullmatch(node.op):
                 types.add("int8" if quantised.issuperset(node.inputs[:2]) else self._weight_type(node))
-        return "+".join(sorted(types)) or (self.inputs[0].dtype if self.inputs else "float32")
+        return "+".join(sorted(types)) or self._type_without_layers()
+
+    def _type_without_layers(self) -> str:
+        """Of a graph without heavy layers: real numbers go in or come out, unless all of it is whole numbers. A model
+        that takes numbers of tokens and looks their vectors up does not compute in int64."""
+        types = [spec.dtype for spec in (*self.inputs, *self.outputs)]
+        return next((name for name in types if "float" in name), types[0] if types else "float32")
 
     def _weight_type(self, node: OnnxNode) -> str:
         types = [self.constants[name].dtype for name in node.inputs if name in self.constants]

@@ -39,6 +39,18 @@ def test_reads_shapes_parameters_and_precision(tmp_path):
     assert graph.precision() == "float32"
 
 
+def test_looking_vectors_up_by_number_is_no_integer_arithmetic(tmp_path):
+    value, proto = onnx.helper.make_tensor_value_info, onnx.TensorProto
+    path = _saved(
+        tmp_path,
+        [onnx.helper.make_node("Gather", ["table", "ids"], ["vectors"])],
+        [_tensor("table", proto.FLOAT, [7, 2])],
+        [value("ids", proto.INT64, ["N", "L"])],
+        [value("vectors", proto.FLOAT, ["N", "L", 2])],
+    )
+    assert read_graph(path).precision() == "float32"
+
+
 def test_scales_zero_points_and_statistics_are_no_parameters(tmp_path):
     value, node, proto = onnx.helper.make_tensor_value_info, onnx.helper.make_node, onnx.TensorProto
     path = _saved(

@@ -85,7 +85,7 @@ def test_only_opencv_turns_a_picture_as_its_exif_data_say():
 def test_grey_pixels_of_16_bits_are_not_cut_to_white():
     bright = (landscape()[:, :, 0].astype(np.uint16) * 257)[:, :, np.newaxis]
     for data in (encoded(bright, "PNG"), encoded(bright, "TIFF"), encoded(bright.astype(np.float32) / 65535, "TIFF")):
-        with pytest.raises(DatasetError, match="grey pixels from 0 to .*, and Pillow would cut them to 0 to 255"):
+        with pytest.raises(DatasetError, match=r"grey pixels from 0 to .*, and Pillow would cut them to 0 to 255"):
             decoded(data, "pillow")
     dark = landscape()[:, :, :1].astype(np.uint16)  # 8 bits in a wider type: nothing is lost
     np.testing.assert_array_equal(decoded(encoded(dark, "PNG"), "pillow", keep_gray=True), dark)
