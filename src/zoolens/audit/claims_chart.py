@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 
@@ -98,30 +99,7 @@ def claims_chart(claims: list[ClaimBeside]) -> Chart | None:
     accuracies = [claim for claim in claims if claim.metric in ACCURACIES]
     if not any(claim.measured for claim in accuracies):
         return None
-    rows: list[dict[str, Any]] = []
-    for claim in accuracies:
-        about = f" on {claim.dataset}" if claim.dataset else ""
-        rows.append(
-            {
-                "name": f"{claim.metric} claimed{about}",
-                "x": 100 * claim.value,
-                "of": _CLAIMED,
-                "words": percent(claim.value),
-                "hint": f"{percent(claim.value)}, says {claim.source}",
-            }
-        )
-        rows += [
-            {
-                "name": f"{run.stack} on {run.dataset}",
-                "x": 100 * run.value,
-                "low": None if run.low is None else 100 * run.low,
-                "high": None if run.high is None else 100 * run.high,
-                "of": run.judgement or str(Judgement.NOT_COMPARABLE),
-                "words": percent(run.value),
-                "hint": run.sentence,
-            }
-            for run in claim.measured
-        ]
+    rows = [row for claim in accuracies for row in _rows(claim)]
     ends = [end for row in rows for end in (row["x"], row.get("low"), row.get("high")) if end is not None]
     room = 0.08 * (max(ends) - min(ends)) or 1.0
     x = quantity("x", max(0.0, min(ends) - room), min(100.0 + room, max(ends) + room), axis("%", tickCount=6))
@@ -158,3 +136,25 @@ def claims_chart(claims: list[ClaimBeside]) -> Chart | None:
     subtitle = "Runs on other inputs than the claim's say nothing about it, unless those are a random part of them."
     spec = {"title": heading(title, subtitle), "width": WIDTH, "height": STEP * len(rows), "data": values(drawn)}
     return Chart("claims", title, {**spec, "layer": layers})
+
+
+def _rows(claim: ClaimBeside) -> Iterator[dict[str, Any]]:
+    """The claim, and below it every run that measured the same."""
+    about = f" on {claim.dataset}" if claim.dataset else ""
+    yield {
+        "name": f"{claim.metric} claimed{about}",
+        "x": 100 * claim.value,
+        "of": _CLAIMED,
+        "words": percent(claim.value),
+        "hint": f"{percent(claim.value)}, says {claim.source}",
+    }
+    for run in claim.measured:
+        yield {
+            "name": f"{run.stack} on {run.dataset}",
+            "x": 100 * run.value,
+            "low": None if run.low is None else 100 * run.low,
+            "high": None if run.high is None else 100 * run.high,
+            "of": run.judgement or str(Judgement.NOT_COMPARABLE),
+            "words": percent(run.value),
+            "hint": run.sentence,
+        }

@@ -160,7 +160,6 @@ def placements(entry: Entry, wanted: Wanted, progress: Progress | None = None) -
         _check_weights(entry)
     _check_code(entry, wanted)
     clauses = parse_requirements_text(", ".join(text for text in (wanted.require, entry.manifest.requires) if text))
-    say = (progress or Silent()).say
     ways: list[Placement] = []
     other_formats: list[str] = []  # news only where no runtime is for the formats of this model
     telling: list[str] = []
@@ -177,27 +176,36 @@ def placements(entry: Entry, wanted: Wanted, progress: Progress | None = None) -
             formats = ", ".join(dict.fromkeys(candidate.format for candidate in entry.manifest.assets))
             other_formats.append(f"{name} does not run {formats}")
             continue
-        if not runtime.can("run_here"):
-            obstacles = list(_not_elsewhere(entry, wanted, runtime))
-            telling += obstacles
-            ways += [] if obstacles else [Placement(entry, asset, runtime, wanted.options)]
-            continue
-        for text in wanted.environments or ("",):
-            if not text and runtime.version() is None:
-                telling.append(f"{name} is not installed{_how_to_get(runtime)}")
-                continue
-            environment = ensure_environment(parse_env(text), runtime.requirements, say) if text else None
-            unmet = _unmet(clauses, entry.manifest, runtime, environment)
-            if unmet:
-                telling += unmet
-                continue
-            needs_own_process = runtime.fragile is not None or entry.manifest.code is not None
-            isolate = wanted.isolate or environment is not None or needs_own_process
-            ways.append(Placement(entry, asset, runtime, wanted.options, environment, isolate))
+        if runtime.can("run_here"):
+            here, obstacles = _placements_here(entry, asset, runtime, wanted, clauses, progress or Silent())
+            ways += here
+        elif not (obstacles := list(_not_elsewhere(entry, wanted, runtime))):
+            ways.append(Placement(entry, asset, runtime, wanted.options))
+        telling += obstacles
     if not ways:
         raise ConstraintError(f"No runtime here can run {entry.ref}: {'; '.join(said_once(telling or other_formats))}.")
     asked_for = [*telling, *other_formats] if wanted.runtimes else []
     return ways, [Skipped(entry.ref, reason) for reason in asked_for]
+
+
+def _placements_here(
+    entry: Entry, asset: Asset, runtime: Runtime, wanted: Wanted, clauses: Sequence[Clause], progress: Progress
+) -> tuple[list[Placement], list[str]]:
+    """The ways to run a model in a runtime on this machine, one for each environment, and what is in the way."""
+    ways: list[Placement] = []
+    obstacles: list[str] = []
+    for text in wanted.environments or ("",):
+        if not text and runtime.version() is None:
+            obstacles.append(f"{runtime.full_name} is not installed{_how_to_get(runtime)}")
+            continue
+        environment = ensure_environment(parse_env(text), runtime.requirements, progress.say) if text else None
+        unmet = _unmet(clauses, entry.manifest, runtime, environment)
+        obstacles += unmet
+        if not unmet:
+            needs_own_process = runtime.fragile is not None or entry.manifest.code is not None
+            isolate = wanted.isolate or environment is not None or needs_own_process
+            ways.append(Placement(entry, asset, runtime, wanted.options, environment, isolate))
+    return ways, obstacles
 
 
 def _is_elsewhere(name: str) -> bool:

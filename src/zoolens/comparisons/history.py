@@ -113,23 +113,11 @@ def history_chart(history: History) -> Chart:
     """Points with their intervals over time; a colour for each stack, and a square where the name meant another content
     than it does now. The selection "picked" gives the runs that are chosen."""
     factor, unit = _FACTORS.get(history.unit, (1.0, history.unit))
-    counted = Counter(point.stack for point in history.points)
-    stacks = _without_common_end([name for name, _ in counted.most_common()])
-    names = dict(zip([name for name, _ in counted.most_common()], stacks, strict=True))
+    stacks = [name for name, _ in Counter(point.stack for point in history.points).most_common()]
+    names = dict(zip(stacks, _without_common_end(stacks), strict=True))
     legend = list(names.values())[:MOST_STACKS] + ([_OTHERS] if len(names) > MOST_STACKS else [])
-    rows: list[dict[str, Any]] = [
-        {
-            "when": point.created.timestamp() * 1000,
-            "value": point.value / factor,
-            "low": None if point.low is None else point.low / factor,
-            "high": None if point.high is None else point.high / factor,
-            "of": names[point.stack] if names[point.stack] in legend else _OTHERS,
-            "run": point.run,
-            "content": _CONTENTS[0] if point.current else _CONTENTS[1],
-            "words": _words(history, point),
-        }
-        for point in history.points
-    ]
+    series_names = {stack: name if name in legend else _OTHERS for stack, name in names.items()}
+    rows = [_row(history, point, factor, series_names[point.stack]) for point in history.points]
     what = _WORDS.get(history.metric, history.metric.replace("_", " ")) + (
         f" at {history.scope.replace('=', ' ')}" if history.scope else ""
     )
@@ -167,6 +155,19 @@ def history_chart(history: History) -> Chart:
     ]
     spec = {"title": heading(title, _subtitle(history)), "width": WIDTH, "height": 260, "data": values(rows)}
     return Chart("history", f"{title} of {history.model}", {**spec, "layer": layers})
+
+
+def _row(history: History, point: HistoryPoint, factor: float, name: str) -> dict[str, Any]:
+    return {
+        "when": point.created.timestamp() * 1000,
+        "value": point.value / factor,
+        "low": None if point.low is None else point.low / factor,
+        "high": None if point.high is None else point.high / factor,
+        "of": name,
+        "run": point.run,
+        "content": _CONTENTS[0] if point.current else _CONTENTS[1],
+        "words": _words(history, point),
+    }
 
 
 def _time_format(points: Sequence[HistoryPoint]) -> str:

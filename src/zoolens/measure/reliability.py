@@ -20,6 +20,7 @@ from zoolens.statistics.intervals import CONFIDENCE, wilson
 from zoolens.store.records import Observation
 
 SIDE: Final = 360
+_BIN_HINT: Final = {"field": "words", "type": "nominal", "title": "bin"}
 FEW: Final = 10  # inputs of a bin, below which it is drawn pale
 
 
@@ -116,12 +117,16 @@ def reliability_chart(reliability: Reliability) -> Chart:
     ]
     title = "Confidence and accuracy"
     subtitle = f"Expected calibration error {with_interval(reliability.ece)}; {_tendency(reliability)}"
+    panels = [_accuracy_panel(rows), _inputs_panel(rows, max(part.n for part in reliability.bins))]
+    return Chart("reliability", title, {"title": heading(title, subtitle), "vconcat": panels})
+
+
+def _accuracy_panel(rows: list[dict[str, Any]]) -> Spec:
     x = quantity("x", 0, 100, axis(tickCount=5, labels=False))
     y = quantity("y", 0, 100, axis("right in %", tickCount=5))
-    hint = {"field": "words", "type": "nominal", "title": "bin"}
     pale = {"condition": {"test": "datum.few", "value": 0.35}, "value": 1}
     span = {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}, "opacity": pale}
-    upper: Spec = {
+    return {
         "width": SIDE,
         "height": SIDE,
         "data": values(rows),
@@ -134,26 +139,26 @@ def reliability_chart(reliability: Reliability) -> Chart:
             {"mark": {"type": "rule", "color": SERIES[0], "strokeWidth": 1.5}, "encoding": span},
             {
                 "mark": {"type": "circle", "size": 70, "color": SERIES[0]},
-                "encoding": {"x": x, "y": y, "tooltip": hint, "opacity": pale},
+                "encoding": {"x": x, "y": y, "tooltip": _BIN_HINT, "opacity": pale},
             },
         ],
     }
-    most = max(part.n for part in reliability.bins)
-    across = quantity("left", 0, 100, axis("confidence in %", tickCount=5))
-    lower: Spec = {
+
+
+def _inputs_panel(rows: list[dict[str, Any]], most: int) -> Spec:
+    return {
         "width": SIDE,
         "height": 80,
         "data": values(rows),
         "mark": {"type": "rect", "color": INK, "opacity": 0.45, "stroke": SOFT},
         "encoding": {
-            "x": across,
+            "x": quantity("left", 0, 100, axis("confidence in %", tickCount=5)),
             "x2": {"field": "right"},
             "y": quantity("n", 0, most * 1.08, axis("inputs", tickCount=3)),
             "y2": {"datum": 0},
-            "tooltip": hint,
+            "tooltip": _BIN_HINT,
         },
     }
-    return Chart("reliability", title, {"title": heading(title, subtitle), "vconcat": [upper, lower]})
 
 
 def bins_table(reliability: Reliability) -> Table:

@@ -84,16 +84,8 @@ class LadderBuilder:
     def build(self) -> ServiceLadder:
         service = self.service
         answer = self._ask(service.within)
-        if answer.reference is None:
-            raise ServiceError(f"The service {self.name} has no reference that was measured.")
-        try:
-            reference = self._examine(answer.reference.row)
-            first = self._rung(answer.reference.row, reference, reference, 1.0, 1.0)
-            kept = [ServableRung(first, reference, adapter_between(service, reference, reference))]
-        except (ZoolensError, NotConvertible) as error:
-            raise ServiceError(
-                f"The reference of the service {self.name} cannot be served: {_reason(error)}"
-            ) from error
+        kept = [self._reference(answer)]
+        reference = kept[0].candidate
         excluded: list[Excluded] = []
         for row, equivalence, lower in self._stand_ins(answer):
             if len(kept) >= service.rungs:
@@ -130,6 +122,18 @@ class LadderBuilder:
             arms=arms,
             shadow=shadow,
         )
+
+    def _reference(self, answer: Answer) -> ServableRung:
+        if answer.reference is None:
+            raise ServiceError(f"The service {self.name} has no reference that was measured.")
+        try:
+            reference = self._examine(answer.reference.row)
+            rung = self._rung(answer.reference.row, reference, reference, 1.0, 1.0)
+            return ServableRung(rung, reference, adapter_between(self.service, reference, reference))
+        except (ZoolensError, NotConvertible) as error:
+            raise ServiceError(
+                f"The reference of the service {self.name} cannot be served: {_reason(error)}"
+            ) from error
 
     def _check_arms(self, arms: Mapping[str, int]) -> None:
         """A model may be written in several ways: only its place on the ladder shows that two splits mean the same."""

@@ -34,17 +34,7 @@ def chart_of_shares(all_shares: Sequence[Share], gap: float) -> Chart | None:
     shares = all_shares[:MOST_SHARES]
     if not shares:
         return None
-    rows: list[dict[str, Any]] = [
-        {
-            "name": shareable(share.name, _NAME),
-            "points": 100 * share.points.value,
-            "low": None if share.points.interval is None else 100 * share.points.interval[0],
-            "high": None if share.points.interval is None else 100 * share.points.interval[1],
-            "sure": share.points.excludes_zero,
-            "words": f"{100 * share.share.value:.0f} %".replace("-", "−"),
-        }
-        for share in shares
-    ]
+    rows = [_row(share) for share in shares]
     ends = [end for row in rows for end in (row["points"], row["low"], row["high"]) if end is not None]
     low, high = min(0.0, *ends), max(0.0, *ends)
     room = 0.08 * (high - low) or 1.0
@@ -87,3 +77,15 @@ def chart_of_shares(all_shares: Sequence[Share], gap: float) -> Chart | None:
         "config": {"view": {"fill": None}, "axisY": {"grid": False}},
     }
     return Chart("shares", title, spec)
+
+
+def _row(share: Share) -> dict[str, Any]:
+    interval = share.points.interval
+    return {
+        "name": shareable(share.name, _NAME),
+        "points": 100 * share.points.value,
+        "low": None if interval is None else 100 * interval[0],
+        "high": None if interval is None else 100 * interval[1],
+        "sure": share.points.excludes_zero,
+        "words": f"{100 * share.share.value:.0f} %".replace("-", "−"),
+    }
