@@ -116,22 +116,29 @@ def served(some):
     server.server_close()
 
 
-def test_a_bundle_reads_as_the_explorer_does(opened, visitor, some, runs):
+# By what each view is made of; what is not quick differs from those that are in a filter, a tab or an order only.
+VIEWS = {
+    "#/runs?model={ref}&sort=latency_p50%40batch%3D1": "2 evaluations",
+    "#/run/{a}?tab=inputs&order=surest&bin=9&answer=3": "of 200 inputs",
+    "#/compare?a={b}&b={a}&shown=all&order=least+sure&offset=48": "Stack difference",
+    "#/model/{ref}?tab=history&metric=latency_p50": "parameters, as its source says",
+}
+MORE_VIEWS = {
+    "#/runs?model={ref}&sort=-ece&runtime=litert": "1 evaluation.",
+    "#/runs?model={ref}&q=ONNX&until=2101-01-01": "1 evaluation.",
+    "#/runs?model={ref}&until=2001-01-01": "No run fits.",
+    "#/run/{a}": "Value [95 %]",
+    "#/run/{a}?tab=inputs&shown=wrong&label=6": "of 200 inputs",
+    "#/run/{b}?tab=observations&metric=recall&offset=5": "recall",
+}
+
+
+@pytest.mark.parametrize("views", [VIEWS, pytest.param(MORE_VIEWS, marks=pytest.mark.slow)], ids=["some", "more"])
+def test_a_bundle_reads_as_the_explorer_does(opened, visitor, some, runs, views):
     bundle = opened(on_disk(some))
     a, b = (runs["demo:lenet-torch", runtime] for runtime in ("onnxruntime", "litert"))
-    ref = a.ref
-    for view, text in (
-        (f"#/runs?model={ref}&sort=latency_p50%40batch%3D1", "2 evaluations"),
-        (f"#/runs?model={ref}&sort=-ece&runtime=litert", "1 evaluation."),
-        (f"#/runs?model={ref}&q=ONNX&until=2101-01-01", "1 evaluation."),
-        (f"#/runs?model={ref}&until=2001-01-01", "No run fits."),
-        (f"#/run/{a.id}", "Value [95 %]"),
-        (f"#/run/{a.id}?tab=inputs&order=surest&bin=9&answer=3", "of 200 inputs"),
-        (f"#/run/{a.id}?tab=inputs&shown=wrong&label=6", "of 200 inputs"),
-        (f"#/run/{b.id}?tab=observations&metric=recall&offset=5", "recall"),
-        (f"#/compare?a={b.id}&b={a.id}&shown=all&order=least+sure&offset=48", "Stack difference"),
-        (f"#/model/{ref}?tab=history&metric=latency_p50", "parameters, as its source says"),
-    ):
+    for pattern, text in views.items():
+        view = pattern.format(ref=a.ref, a=a.id, b=b.id)
         checking = visitor.visit(view, expect=text).get_by_text("is being checked, which takes a while")
         bundle.visit(view, expect=text)
         expect(checking).to_have_count(0)  # a busy machine needs seconds to open the data
@@ -158,6 +165,7 @@ def test_queries_are_answered_from_the_chosen_runs_alone(opened, some, runs, exp
     assert page.get_by_role("combobox", name="Query").count() == 0  # nobody could answer it
 
 
+@pytest.mark.slow
 def test_a_rectangle_and_an_order_are_found_without_a_server(opened, visitor, some):
     bundle = opened(on_disk(some))
     rows = bundle.visit("#/choose?sort=-x", expect="2 rows.").locator("tbody tr")
@@ -339,6 +347,7 @@ def found(tmp_path_factory):
     return folder, study, audit, traces
 
 
+@pytest.mark.slow
 def test_a_study_can_be_looked_at(opened, found):
     folder, study, *_ = found
     window = opened(on_disk(folder))

@@ -76,6 +76,7 @@ def whole_keys(chromium, whole):
     window.close()
 
 
+@pytest.mark.slow
 def test_the_navigation_can_be_skipped(keys):
     page = keys.open("#/models", "demo:lenet-torch").page
     keys.press("Tab")
@@ -117,6 +118,7 @@ def test_models_are_searched_chosen_and_opened(keys):
     expect(page.get_by_role("heading", name="demo:lenet-torch")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_tabs_of_a_model_are_gone_through_by_arrows(keys):
     page = keys.open(f"#/model/{MODEL}", "counted from the network").page
     first = page.get_by_role("tab", selected=True)

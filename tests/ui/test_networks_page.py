@@ -103,6 +103,7 @@ def test_colours_are_those_of_the_cost_that_is_chosen(window):
     expect(page.get_by_role("list", name="Share of the network's parameters")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_model_that_was_added_is_listed_when_asked_for(window, workshop):
     page = window.visit("#/models?q=added", expect="No model fits.")
     (workshop[1] / "added.yaml").write_text(

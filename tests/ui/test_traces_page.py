@@ -118,6 +118,7 @@ def test_a_roofline_needs_peaks_and_says_so(reader, traced):
     expect(page.get_by_role("button", name="Measure the peaks")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_roofline_holds_layers_against_stored_peaks(reader, traced):
     home, _, traces = traced
     subject = peaks._processor(available_cores())

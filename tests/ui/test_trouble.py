@@ -80,6 +80,7 @@ def test_a_store_that_was_deleted_or_replaced(window, home):
         expect(page.get_by_role("alert")).to_have_count(0)
 
 
+@pytest.mark.slow
 def test_a_server_that_is_restarted_under_an_open_page(window, home):
     with ExitStack() as stack:
         with serving(Settings()) as url:
