@@ -12,7 +12,6 @@ import json
 import mmap
 import os
 import struct
-import tempfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from zoolens.errors import ZoolensError
+from zoolens.paths import replaced_file
 
 MAGIC: Final = b"ZLINDEX\n"
 VERSION: Final = 1
@@ -155,13 +155,7 @@ class Journal:
 
     def rewrite(self, records: Iterable[tuple[int, bytes]]) -> None:
         """Put a new file with these records in the place of the old one, at once. Look again with `catch_up`."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=self.path.parent, suffix=".new", delete=False) as file:
-            try:
-                file.write(MAGIC + framed(ABOUT, self._about))
-                for kind, payload in records:
-                    file.write(framed(kind, payload))
-            except BaseException:
-                Path(file.name).unlink(missing_ok=True)
-                raise
-        Path(file.name).replace(self.path)
+        with replaced_file(self.path) as file:
+            file.write(MAGIC + framed(ABOUT, self._about))
+            for kind, payload in records:
+                file.write(framed(kind, payload))

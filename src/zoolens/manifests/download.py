@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import http.client
-import os
-import tempfile
 import urllib.error
 import urllib.parse
 import urllib.request
@@ -15,6 +13,7 @@ from typing import Any, NoReturn
 
 from zoolens.errors import AssetError
 from zoolens.manifests.addresses import is_loopback, opener_for
+from zoolens.paths import replaced_file
 
 Downloaded = Callable[[int, int | None], None]  # bytes so far, bytes in all where known
 
@@ -30,20 +29,13 @@ def download(
 ) -> None:
     """Put the content of `url` at `target`, or raise AssetError and leave nothing behind."""
     check_url(url)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=".partial-")
-    partial = Path(name)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            digest = _stream(url, stream, size, progress)
+    with replaced_file(target) as stream:
+        digest = _stream(url, stream, size, progress)
         if not digest.startswith(sha256):
             raise AssetError(
                 f"{url} was fetched but its SHA-256 is {digest}, not {sha256} as the manifest says.",
                 hint="The file was altered or replaced at its source: do not use it, or correct the manifest.",
             )
-        partial.replace(target)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def check_url(url: str) -> None:

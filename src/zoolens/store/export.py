@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from zoolens.errors import ZoolensError
+from zoolens.paths import replaced_file
 from zoolens.store.jsontext import json_value
 from zoolens.store.records import Part
 from zoolens.store.spreadsheets import spreadsheet_cell
@@ -95,38 +96,26 @@ def _with_run(store: Store, parts: Sequence[Part], kind: str) -> Iterator[pa.Tab
 
 
 def _write_file(path: Path, format: str, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:  # noqa: A002
-    with _complete_or_absent(path) as temporary:
-        if format == "parquet":
-            _write_parquet(temporary, schema, tables)
-        else:
-            with temporary.open("w", encoding="utf-8", newline="") as stream:
-                _TEXT_WRITERS[format](stream, schema.names, _rows(tables))
-
-
-@contextmanager
-def _complete_or_absent(path: Path) -> Iterator[Path]:
-    path = path.resolve()  # a link stays a link: what it points to is written
     if path.exists() and not path.is_file():
         raise ZoolensError(f"{path} is not a file, and is not replaced.", hint="Name another file with -o.")
-    temporary = path.with_name(f".{path.name}.part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        yield temporary
-        temporary.replace(path)
+        with replaced_file(path) as file:
+            if format == "parquet":
+                _write_parquet(file, schema, tables)
+            else:
+                with io.TextIOWrapper(file, encoding="utf-8", newline="") as stream:
+                    _TEXT_WRITERS[format](stream, schema.names, _rows(tables))
     except OSError as error:
         raise ZoolensError(
             f"{path} cannot be written: {error.strerror or error}.", hint="Name another file with -o."
         ) from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
 
 
-def _write_parquet(path: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
+def _write_parquet(file: IO[bytes], schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+    with pq.ParquetWriter(file, schema, compression="zstd") as writer:
         for table in tables:
             fitted = pa.concat_tables([schema.empty_table(), table], promote_options="permissive")
             writer.write_table(fitted.select(schema.names))

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import tempfile
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -42,6 +40,7 @@ from zoolens.crosstrain.training.trials import Side, Trial
 from zoolens.crosstrain.training.weights import write_weights
 from zoolens.errors import ZoolensError
 from zoolens.measure.answers import TRAINED, kept_labels, trained_answers
+from zoolens.paths import exported_folder
 from zoolens.store.records import Provenance
 from zoolens.store.scopes import epoch_scope
 from zoolens.store.store import Store
@@ -51,20 +50,9 @@ def export_study(store: Store, name: str, folder: Path | str) -> Path:
     """Write the study to this folder, which must not exist or be empty, and return it. It appears whole. Replicates are
     a study of their own (`seeds.replicates_of`)."""
     target = Path(folder).absolute()
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise ZoolensError(f"{target} is there already and not empty.", hint="Name a new folder.")
     contents, runs, made = gathered(store, name)
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        building = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}-"))
-        try:
-            _write(store, contents, runs, made, building)
-            building.chmod(0o755)
-            building.replace(target)
-        finally:
-            shutil.rmtree(building, ignore_errors=True)
-    except OSError as error:
-        raise ZoolensError(f"{target} cannot be written: {error.strerror or error}.", hint="Name another.") from error
+    with exported_folder(target) as building:
+        _write(store, contents, runs, made, building)
     return target
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -22,7 +21,7 @@ from zoolens.datasets.demo import open_demo
 from zoolens.datasets.opening import open_dataset, parse_spec
 from zoolens.datasets.subset import Subset
 from zoolens.errors import DatasetError
-from zoolens.paths import cache_dir
+from zoolens.paths import cache_dir, new_folder
 from zoolens.store.records import DatasetRecord, fingerprint
 
 MAX_BYTES: Final = 1 << 33
@@ -205,20 +204,16 @@ def _stacked(dataset: Dataset, values: Iterable[NDArray[Any]]) -> NDArray[Any]:
 
 def _write(folder: Path, arrays: dict[str, NDArray[Any]], about: dict[str, Any]) -> None:
     """A folder appears whole; who comes second keeps the first one's."""
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    building = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
     try:
-        for name, array in arrays.items():
-            np.save(building / f"{name}.npy", array, allow_pickle=False)
-        (building / _ABOUT).write_text(json.dumps(about), encoding="utf-8")
-        if folder.is_dir() and _read_about(folder) is None:
-            shutil.rmtree(folder)
-        building.rename(folder)
+        with new_folder(folder) as building:
+            for name, array in arrays.items():
+                np.save(building / f"{name}.npy", array, allow_pickle=False)
+            (building / _ABOUT).write_text(json.dumps(about), encoding="utf-8")
+            if folder.is_dir() and _read_about(folder) is None:
+                shutil.rmtree(folder)
     except OSError as error:
         if _read_about(folder) is None:
             raise _not_written(folder, arrays, error) from error
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
 
 
 def _not_written(folder: Path, arrays: dict[str, NDArray[Any]], error: OSError) -> DatasetError:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
-from uuid import uuid4
 
 from zoolens.errors import MissingDependency, ModelError
 from zoolens.graph.model import Graph, Node, pruned
@@ -18,6 +17,7 @@ from zoolens.graph.onnx_writer.arrangement import ARRANGEMENT
 from zoolens.graph.onnx_writer.layers import LAYERS
 from zoolens.graph.onnx_writer.onnx_graph import Kind, NodeWriter, OnnxDraft
 from zoolens.graph.onnx_writer.pools import POOLS
+from zoolens.paths import replaced_file
 
 OPSET: Final = 17  # the first with LayerNormalization; runtimes of the last years all read it
 IR_VERSION: Final = 8  # what opset 17 came with
@@ -35,15 +35,10 @@ def write_onnx(graph: Graph, path: str | Path) -> Path:
 
 
 def write_whole(target: Path, content: bytes) -> None:
-    """Whole or not at all, whoever else writes the same file, and whenever this process ends."""
-    part = target.with_name(f".{target.name}.{uuid4().hex[:8]}.part")
+    """Write a file whole or not at all, whoever else writes it; ModelError where it cannot be written."""
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            part.write_bytes(content)
-            part.replace(target)
-        finally:
-            part.unlink(missing_ok=True)
+        with replaced_file(target) as file:
+            file.write(content)
     except OSError as error:
         why = error.strerror or type(error).__name__
         raise ModelError(f"{target} cannot be written: {why}.", hint="Name another folder.") from error

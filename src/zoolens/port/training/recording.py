@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -20,6 +18,7 @@ from zoolens import plugins
 from zoolens.engine.process import WorkerKind, WorkerProcess
 from zoolens.engine.scratch import make_scratch, remove_scratch
 from zoolens.errors import DatasetError, ZoolensError
+from zoolens.paths import new_folder
 from zoolens.port.sides import TIMEOUT, InputShape, SideName
 from zoolens.port.training.data_source import DataSource, sorted_data
 from zoolens.port.training.recorder import LIMIT, Recorder
@@ -85,15 +84,11 @@ def kept_recording(request: StreamRequest, folder: Path, progress: Progress) -> 
     """The recording in `folder`, which is made where there is none; it appears there whole."""
     if folder.exists() and any(folder.iterdir()):
         return _replayed(request, RecordedStream.open(folder))
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    building = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{folder.name}-"))
     try:
-        _recorded(request, building, progress)
-        building.rename(folder)
+        with new_folder(folder) as building:
+            _recorded(request, building, progress)
     except OSError as error:
         raise DatasetError(f"The recording cannot be written to {folder}: {error.strerror or error}.") from error
-    finally:
-        shutil.rmtree(building, ignore_errors=True)
     return RecordedStream.open(folder)
 
 

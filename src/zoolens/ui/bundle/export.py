@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 from zoolens import __version__
 from zoolens.errors import ZoolensError
+from zoolens.paths import exported_folder
 from zoolens.progress import Progress, Silent
 from zoolens.store.store import Store, borrowed_store
 from zoolens.ui.assets import assets
@@ -93,7 +91,7 @@ def export_bundle(
         tuple(divergences),
         tuple(queries),
     )
-    with borrowed_store(store, must_exist=True) as opened, _new_folder(Path(folder)) as building:
+    with borrowed_store(store, must_exist=True) as opened, exported_folder(Path(folder)) as building:
         chosen = choose(opened, wanted)
         _write(opened, chosen, building, with_inputs=with_inputs, progress=progress or Silent())
         sizes = [path.stat().st_size for path in building.rglob("*") if path.is_file()]
@@ -109,25 +107,6 @@ def export_bundle(
         bytes=sum(sizes),
         notes=chosen.notes,
     )
-
-
-@contextmanager
-def _new_folder(folder: Path) -> Iterator[Path]:
-    """A folder under another name, which takes this name at the end. Where anything fails, nothing is left."""
-    target = folder.absolute()
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise ZoolensError(f"{folder} is there already and not empty.", hint="Name a new folder.")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        building = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}-"))
-        try:
-            yield building
-            building.chmod(0o755)
-            building.replace(target)
-        finally:
-            shutil.rmtree(building, ignore_errors=True)
-    except OSError as error:
-        raise ZoolensError(f"{folder} cannot be written: {error.strerror or error}.", hint="Name another.") from error
 
 
 def _write(store: Store, chosen: Chosen, folder: Path, *, with_inputs: bool, progress: Progress) -> None:
