@@ -7,19 +7,24 @@ own does that and keeps what it found; here only the kept listings are read.
 from __future__ import annotations
 
 import logging
-import subprocess
-import sys
 import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
 from zoolens import plugins
+from zoolens.engine.executors.base import task
+from zoolens.engine.function_process import COMPUTING
+from zoolens.engine.pool import WorkerPool
+from zoolens.errors import ZoolensError
+from zoolens.zoos import listing
 from zoolens.zoos.base import Entry
 from zoolens.zoos.listing import is_kept, list_zoo
 
 log = logging.getLogger("zoolens.ui")
 
+_KEEP_LISTING: Final = f"{listing.__name__}:keep_listing"
 _LONGEST: Final = 600.0  # seconds for one zoo
 
 
@@ -40,7 +45,7 @@ class ZooListing:
     zoos: Sequence[str] = ()  # none named: all
     listed: Listed = field(default_factory=Listed)
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _process: subprocess.Popen[bytes] | None = None
+    _pool: WorkerPool = field(default_factory=lambda: WorkerPool(recycled=1))
     _stopped: bool = False
 
     def __enter__(self) -> ZooListing:
@@ -50,8 +55,7 @@ class ZooListing:
     def __exit__(self, *_: object) -> None:
         with self._lock:
             self._stopped = True
-        if self._process is not None:
-            self._process.kill()
+        self._pool.close()
         self._thread.join()
 
     def wait(self, seconds: float) -> bool:
@@ -83,13 +87,13 @@ class ZooListing:
             if self._stopped:
                 return
             try:
-                listing = list_zoo(name, None, named=False)
+                listed = list_zoo(name, None, named=False)
             except Exception as error:  # a plug-in of somebody else
                 log.warning("The zoo %s cannot be listed: %s", name, error)
                 notes.append(f"{name}: cannot be listed: {error}")
             else:
-                entries += listing.entries
-                notes += listing.notes
+                entries += listed.entries
+                notes += listed.notes
             if first:  # so that pages have something to show
                 self._tell(entries, notes, complete=False)
         self._tell(entries, notes, complete=True)
@@ -98,12 +102,5 @@ class ZooListing:
         self.listed = Listed(self.listed.version + 1, tuple(entries), tuple(notes), complete)
 
     def _keep(self, name: str) -> None:
-        command = [sys.executable, "-m", "zoolens", "models", "--zoo", name, "--json"]
-        quiet = subprocess.DEVNULL
-        self._process = subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet)
-        try:
-            self._process.wait(_LONGEST)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        self._process = None
+        with suppress(ZoolensError):  # why it cannot be listed is said when it is listed here
+            self._pool.ask(COMPUTING, task(_KEEP_LISTING, {"zoo": name}), f"listing {name}", timeout=_LONGEST)

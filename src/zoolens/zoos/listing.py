@@ -127,6 +127,11 @@ def list_zoo(name: str, search: str | None, *, named: bool) -> Listing:
         return Listing([], [f"{name}: cannot be listed: {type(error).__name__}: {error}"])
 
 
+def keep_listing(job: Mapping[str, Any]) -> None:
+    """In a process of its own: list a zoo, so that its listing is kept and nobody else has to import its framework."""
+    list_zoo(job["zoo"], None, named=False)
+
+
 def kept_names() -> Iterator[str]:
     """References of the models whose listings are kept from an earlier time: no framework is imported for them."""
     for zoo in map(_open_zoo, plugins.names(plugins.ZOOS)):

@@ -155,7 +155,7 @@ def task(function: str, job: Job) -> dict[str, Any]:
 
 def perform(asked: Mapping[str, Any]) -> dict[str, Any]:
     """On the other side: run the function of a `task`, and describe what came of it as plain data."""
-    return response(dict(asked), _performed, lambda request: f"{request['function']} on {platform.node()}")
+    return response(dict(asked), performed, lambda request: f"{request['function']} on {platform.node()}")
 
 
 def outcome_of(answer: Mapping[str, Any]) -> Any:
@@ -165,7 +165,8 @@ def outcome_of(answer: Mapping[str, Any]) -> Any:
     return answer["ok"]
 
 
-def _performed(asked: Mapping[str, Any]) -> Any:
+def performed(asked: Mapping[str, Any]) -> Any:
+    """What the function of a `task` returns."""
     if asked["version"] != zoolens.__version__:
         raise ConstraintError(
             f"The node {platform.node()} has zoolens {zoolens.__version__}, and {asked['version']} asks it.",

@@ -1,22 +1,21 @@
-"""Measures the peaks of this machine; run as a program of its own, since libraries fix their threads when they load.
+"""Measures the peaks of this machine: operations per second of matrix products by precision and library, and bytes per
+second of copies by the size of what is copied.
 
-It prints JSON: operations per second of matrix products by precision and library, and bytes per second of copies by the
-size of what is copied. The best of several repetitions counts: a peak is what the machine can do undisturbed. Its
-argument is the number of threads, or the name of a CUDA device.
+The best of several repetitions counts: a peak is what the machine can do undisturbed. It runs in a process of its own,
+since libraries fix their threads when they load.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import multiprocessing
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from zoolens.engine.executors.base import Job
 from zoolens.runtimes.interference import clean_samples
 from zoolens.runtimes.repeating import Repeater, Repeating
 
@@ -29,6 +28,11 @@ COPY_SIZES: Final = tuple(1 << power for power in (16, 18, 20, 22, 24, 26, 28)) 
 ROUND_BYTES: Final = 1 << 26  # that one call copies at least
 ROWS: Final = 64  # copies that one call of numpy makes, of data that fit a cache
 LINE: Final = 8  # numbers in a line of a cache
+
+
+def measured_peaks(job: Job) -> dict[str, Any]:
+    """`threads`: how many are used of the processor; None: the peaks are those of the CUDA device `device`."""
+    return measure_device(job["device"]) if job["threads"] is None else measure(job["threads"])
 
 
 def measure(threads: int) -> dict[str, Any]:
@@ -153,8 +157,3 @@ def shortest(repeated: Repeating) -> tuple[float, bool]:
             return float(elapsed[clean].min()) / 1e9, True
         best = min(best, float(elapsed.min()) / 1e9)
     return best, False
-
-
-if __name__ == "__main__":
-    wanted = sys.argv[1]
-    sys.stdout.write(f"{json.dumps(measure(int(wanted)) if wanted.isdigit() else measure_device(wanted))}\n")

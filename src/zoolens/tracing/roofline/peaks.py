@@ -5,18 +5,14 @@ Peaks are measured once for a machine, the libraries that multiply and a number 
 
 from __future__ import annotations
 
-import json
 import logging
-import os
-import re
-import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
+from zoolens.engine.function_process import call_in_process
 from zoolens.engine.machine import available_cores, describe_machine
 from zoolens.errors import ZoolensError
 from zoolens.measure.lock import accelerator_identity
@@ -37,7 +33,7 @@ from zoolens.store.records import (
     unavailable,
 )
 from zoolens.store.store import Store, borrowed_store
-from zoolens.tracing.roofline.peak_process import shortest
+from zoolens.tracing.roofline import peak_process
 
 STAGE: Final = "peaks"
 TIMEOUT: Final = 300.0
@@ -107,7 +103,7 @@ def machine_peaks(
         if not fresh:
             run = _newest(opened, run.id, stack.fingerprint)
         if STAGE not in opened.stages(run.id):
-            measured = _measured(device if count is None else str(count), count)
+            measured = _measured(device, count)
             measured["gemm"] += _products_in_runtimes(count) if count is not None else []
             opened.finish_stage(run.id, STAGE, list(_observations(measured)))
         return replace(_read(opened.observations(run.id), subject.name, count, run.id), device=device)
@@ -170,18 +166,17 @@ def _newest(store: Store, run_id: str, stack: str) -> Any:
     return done[0] if done else store.run(run_id)
 
 
-def _measured(wanted: str, threads: int | None) -> dict[str, Any]:
-    environment = {**os.environ, **({} if threads is None else dict.fromkeys(_VARIABLES, str(threads)))}
-    command = [sys.executable, "-m", "zoolens.tracing.roofline.peak_process", wanted]
+def _measured(device: str, threads: int | None) -> dict[str, Any]:
+    """In a process of its own, since libraries fix their threads when they load."""
+    job = {"device": device, "threads": threads}
+    variables = {} if threads is None else dict.fromkeys(_VARIABLES, str(threads))
     try:
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=TIMEOUT, check=True)
-        measured: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    except (OSError, subprocess.SubprocessError, ValueError, IndexError) as error:
-        words = (getattr(error, "stderr", None) or str(error)).strip().splitlines()[-1]
-        reason = re.sub(r"^[\w.]+(Error|Exception|Ability): ", "", words)  # what Python puts before the sentence
-        raise ZoolensError(
-            f"The peaks of {wanted if threads is None else 'this machine'} could not be measured: {reason}"
-        ) from error
+        measured: dict[str, Any] = call_in_process(
+            f"{peak_process.__name__}:measured_peaks", job, "measuring peaks", timeout=TIMEOUT, variables=variables
+        )
+    except ZoolensError as error:
+        subject = device if threads is None else "this machine"
+        raise ZoolensError(f"The peaks of {subject} could not be measured: {error.message}", hint=error.hint) from error
     return measured
 
 
@@ -204,7 +199,7 @@ def _product_in(runtime: Runtime, threads: int, *, integers: bool) -> dict[str, 
         with open_isolated(runtime, files, Options(threads=threads)) as session:
             feeds = made_up_feeds(session.inputs, PRODUCT)
             repeated = session.repeat(feeds, 2, 0.1)
-            seconds, clean = shortest(repeated)
+            seconds, clean = peak_process.shortest(repeated)
             repeated.close()
             precision = "int8" if integers else session.effective().precision or "float32"
     about = {"library": runtime.name, "version": runtime.version(), "precision": precision}
