@@ -5,17 +5,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import signal
-import socket
 import ssl
-from collections.abc import Coroutine, Iterator
-from contextlib import contextmanager, suppress
-from importlib import import_module
+from collections.abc import Coroutine
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from zoolens.errors import MissingDependency, ZoolensError
+from zoolens.errors import ZoolensError
 from zoolens.serving.bodies import BodyReader
 from zoolens.serving.contract import DataPlane
 from zoolens.serving.options import ServerOptions
+from zoolens.serving.web_server import WebServer, address, cannot_listen, check_packages, listen
 
 if TYPE_CHECKING:
     from zoolens.serving.http import Metrics
@@ -32,8 +31,7 @@ class Server:
     def __init__(self, plane: DataPlane, options: ServerOptions, metrics: Metrics | None = None) -> None:
         self._plane, self._options, self._metrics = plane, options, metrics
         self._bodies = BodyReader(options)  # one budget for both transports
-        self._rest: Any = None
-        self._rest_task: asyncio.Task[None] | None = None
+        self._rest: WebServer | None = None
         self._grpc: Any = None
         self.urls: dict[str, str] = {}
 
@@ -63,38 +61,22 @@ class Server:
         await asyncio.gather(self._stop_rest(), self._stop_grpc(seconds))
 
     async def _start_rest(self) -> None:
-        import uvicorn
-
         from zoolens.serving.http import Application
         from zoolens.serving.http_protocol import Connection
 
         options = self._options
         application = Application(self._plane, options, self._bodies, self._metrics)
-        config = uvicorn.Config(
+        rest = WebServer(
             application,
+            None if options.tls is None else _tls_context(options),
             http=type("ServedConnection", (Connection,), {"application": application, "heads": {}}),
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            proxy_headers=False,
             timeout_keep_alive=max(1, int(options.idle_seconds)),
             timeout_graceful_shutdown=max(1, int(options.drain_seconds)),
         )
-        config.load()
-        if options.tls is not None:
-            config.ssl = _tls_context(options)
         listening = listen(options.host, options.http_port or 0)
-        self._rest = quiet_server(uvicorn)(config)
-        self._rest_task = asyncio.ensure_future(self._rest.serve(sockets=[listening]))
-        while not self._rest.started and not self._rest_task.done():
-            await asyncio.sleep(0.01)
-        if self._rest_task.done():
-            self._rest_task.result()
-        self.urls["http"] = (
-            f"{'https' if options.tls else 'http'}://{address(options.host, listening.getsockname()[1])}"
-        )
+        self._rest = rest
+        port = await rest.start(listening)
+        self.urls["http"] = f"{'https' if options.tls else 'http'}://{address(options.host, port)}"
 
     async def _start_grpc(self) -> None:
         from zoolens.serving.grpc import start
@@ -102,15 +84,14 @@ class Server:
         try:
             self._grpc = await start(self._plane, self._options, self._bodies)
         except OSError as error:
-            raise _cannot_listen(self._options.host, self._options.grpc_port or 0, error) from error
+            raise cannot_listen(self._options.host, self._options.grpc_port or 0, error) from error
         self.urls["grpc"] = (
             f"{'grpcs' if self._options.tls else 'grpc'}://{address(self._options.host, self._grpc.port)}"
         )
 
     async def _stop_rest(self) -> None:
-        if self._rest is not None and self._rest_task is not None:
-            self._rest.should_exit = True
-            await self._rest_task
+        if self._rest is not None:
+            await self._rest.stop()
             self._rest = None
 
     async def _stop_grpc(self, seconds: float) -> None:
@@ -127,11 +108,7 @@ def check_installed(options: ServerOptions) -> None:
     if options.grpc_port is not None:
         needed["zoolens serve --grpc"] = ("grpc", "google.protobuf")
     for who, packages in needed.items():
-        for package in packages:
-            try:
-                import_module(package)
-            except ImportError as error:
-                raise MissingDependency(who, package, "serve") from error
+        check_packages(packages, who, "serve")
 
 
 async def stop_signal() -> None:
@@ -160,45 +137,6 @@ def run(main: Coroutine[Any, Any, None]) -> None:
         factory = uvloop.new_event_loop
     with asyncio.Runner(loop_factory=factory) as runner:
         runner.run(main)
-
-
-def quiet_server(uvicorn: Any) -> Any:
-    """The class of a uvicorn server that leaves signals to us."""
-
-    class Quiet(uvicorn.Server):  # type: ignore[misc]
-        """Signals are ours: uvicorn would end the process before the data plane has drained."""
-
-        @contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            yield
-
-    return Quiet
-
-
-def listen(host: str, port: int) -> socket.socket:
-    """A socket that is bound to this address; a sentence says why it cannot be."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((host, port))
-    except (OSError, OverflowError) as error:
-        listening.close()
-        raise _cannot_listen(host, port, error) from error
-    return listening
-
-
-def _cannot_listen(host: str, port: int, error: Exception) -> ZoolensError:
-    reason = getattr(error, "strerror", None) or str(error)
-    return ZoolensError(
-        f"The server cannot listen on {address(host, port)}: {reason}.",
-        hint="Choose another port; 0 takes a free one.",
-    )
-
-
-def address(host: str, port: int) -> str:
-    """Host and port as they are written in a URL."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _tls_context(options: ServerOptions) -> ssl.SSLContext:
