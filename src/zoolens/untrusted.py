@@ -111,15 +111,16 @@ def _too_long(what: str, limit: int) -> Refused:
     return Refused(f"{what} more than the {limit:,} bytes that are read")
 
 
-def parse_json(text: bytes, most_values: int = 1 << 23) -> Any:
+def parse_json(text: bytes | str, most_values: int = 1 << 23) -> Any:
     """JSON of a stranger. ValueError also where it is nested too deeply, or has more values than `most_values`.
 
     A value may take thirty times as much memory as it has characters, so the length of the text is no limit.
     """
-    if sum(map(text.count, (b",", b"[", b"{"))) > most_values:
+    content = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+    if sum(map(content.count, (b",", b"[", b"{"))) > most_values:
         raise ValueError(f"it has more than {most_values:,} values")
     try:
-        return json.loads(text)
+        return json.loads(content)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
 

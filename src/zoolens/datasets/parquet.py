@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import mmap
 import threading
 from collections import OrderedDict
@@ -25,7 +24,7 @@ from zoolens.datasets.parquetpages import check_footer, column_extent
 from zoolens.errors import DatasetError, first_line
 from zoolens.manifests.digests import sha256_file
 from zoolens.manifests.schema import DEFAULT_DECODER
-from zoolens.untrusted import open_regular, size_of
+from zoolens.untrusted import open_regular, parse_json, size_of
 
 _INPUTS: Final = ("image", "img", "images", "x", "data")
 _LABELS: Final = ("label", "labels", "y", "class", "target", "fine_label")
@@ -299,7 +298,7 @@ def _holds_bytes(kind: Any) -> bool:
 def _hugging_face_names(reader: Any, column: str) -> tuple[str, ...] | None:
     """Class names as the `datasets` library leaves them in the file's metadata."""
     try:
-        metadata = json.loads((reader.schema_arrow.metadata or {})[b"huggingface"])
+        metadata = parse_json((reader.schema_arrow.metadata or {})[b"huggingface"])
         names = metadata["info"]["features"][column]["names"]
     except (KeyError, ValueError, TypeError):
         return None

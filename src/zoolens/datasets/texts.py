@@ -126,7 +126,7 @@ def _objects(content: str, path: Path) -> Iterator[tuple[int, Row]]:
         if not line.strip():
             continue
         try:
-            row = parse_json(line.encode("utf-8", "surrogatepass"), _MOST_COLUMNS)
+            row = parse_json(line, _MOST_COLUMNS)
         except ValueError as error:
             reason = error.msg if isinstance(error, json.JSONDecodeError) else error
             raise DatasetError(f"{path} line {number} is not JSON: {reason}.") from error

@@ -17,7 +17,6 @@ Whole evaluations run on it in milliseconds, in tests, in tutorials and on a pla
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -41,6 +40,7 @@ from zoolens.runtimes.base import (
 from zoolens.runtimes.calls import observed_calls
 from zoolens.runtimes.model_reading import model_text
 from zoolens.runtimes.observing import Captured, CapturePoint, OperatorTime, Profile, check_points
+from zoolens.untrusted import parse_json
 
 MAX_CLASSES: Final = 1_000_000
 
@@ -73,9 +73,9 @@ class Fake(Runtime):
 
     def load(self, model: ModelFiles, options: Options) -> Settings:
         try:
-            content = json.loads(model_text(model.path()))
+            content = parse_json(model_text(model.path()))
             settings = Settings(**{**content, "input": tuple(content.get("input", Settings.input))})
-        except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        except (ValueError, TypeError, AttributeError) as error:
             raise ModelError(f"{model.path().name} is not a fake model: {error}.") from error
         _check(settings)
         return settings

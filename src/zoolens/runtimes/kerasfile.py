@@ -6,7 +6,6 @@ beside the configuration may do is judged in `kerassizes`.
 
 from __future__ import annotations
 
-import json
 import re
 import zipfile
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ from typing import Any, Final
 from zoolens.errors import ModelError
 from zoolens.runtimes.allowlists import allowed, refused
 from zoolens.runtimes.model_reading import MAX_TEXT_BYTES
-from zoolens.untrusted import open_archive, open_regular, read_entry
+from zoolens.untrusted import open_archive, open_regular, parse_json, read_entry
 
 _HINT: Final = "Ask the maker for a file of plain Keras layers, or convert it to ONNX where you trust it."
 _ALLOWED: Final = allowed("keras")
@@ -53,8 +52,8 @@ def check_keras(path: Path) -> None:
             strange = next((name for name in archive.namelist() if name not in _ENTRIES), None)
             if strange is not None:
                 raise _refused(path.name, f"the entry {strange[:80]!r}")
-            config = json.loads(read_entry(archive, "config.json", MAX_TEXT_BYTES))
-    except (zipfile.BadZipFile, KeyError, ValueError, OSError, EOFError, RecursionError) as error:
+            config = parse_json(read_entry(archive, "config.json", MAX_TEXT_BYTES))
+    except (zipfile.BadZipFile, KeyError, ValueError, OSError, EOFError) as error:
         raise ModelError(f"{path.name} is not a complete .keras file: {error}.", hint="Fetch it again.") from error
     check_configuration(path.name, config)
 
@@ -67,7 +66,7 @@ def check_keras_h5(path: Path) -> None:
     try:
         with h5py.File(path, "r") as file:
             text = file.attrs.get("model_config")
-        config = None if text is None else json.loads(text)
+        config = None if text is None else parse_json(text if isinstance(text, bytes) else str(text))
     except (OSError, ValueError, TypeError, KeyError, RuntimeError, ArithmeticError) as error:
         raise ModelError(f"{path.name} is not a complete HDF5 file: {error}.", hint="Fetch it again.") from error
     if config is None:

@@ -6,13 +6,13 @@ Python. So every operator has to be a listed one, and graphs inside nodes are re
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Final
 
 from zoolens.errors import ModelError
 from zoolens.runtimes.allowlists import allowed, refused
 from zoolens.runtimes.model_reading import model_text
+from zoolens.untrusted import parse_json
 
 _HINT: Final = "Only operators that compute on tensors are run. Convert the model to ONNX where you trust it."
 
@@ -20,10 +20,10 @@ _HINT: Final = "Only operators that compute on tensors are run. Convert the mode
 def check_symbol(path: Path) -> None:
     """Refuse a symbol file with an operator that is not listed, or with graphs inside its nodes."""
     try:
-        symbol: Any = json.loads(model_text(path))
+        symbol: Any = parse_json(model_text(path))
         nodes = symbol["nodes"]
         operators = [(node["op"], bool(node.get("subgraphs"))) for node in nodes]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ModelError(f"{path.name} is not a complete MXNet symbol file.", hint="Fetch it again.") from error
     for operator, nested in operators:
         if not isinstance(operator, str) or operator not in allowed("mxnet")["operators"] or nested:

@@ -39,6 +39,7 @@ from zoolens.runtimes.base import (
     shape_text,
 )
 from zoolens.runtimes.model_reading import model_text
+from zoolens.untrusted import parse_json
 
 if TYPE_CHECKING:
     from zoolens.manifests.schema import Asset, Manifest
@@ -117,7 +118,7 @@ class Remote(Runtime):
     def load(self, model: ModelFiles, options: Options) -> Any:
         """Check that the server has what it had when the file was written."""
         try:
-            document = json.loads(model_text(model.path()))
+            document = parse_json(model_text(model.path()))
         except ValueError as error:
             raise ModelError(f"{model.path().name} does not describe a model behind a server: {error}.") from error
         if document != Remote(self.address)._document():  # asked anew: ours may be old

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import ast
 import io
-import json
 import re
 from pathlib import Path
 from typing import Any, Final
 
 from zoolens.runtimes.allowlists import allowed, refused
 from zoolens.runtimes.torcharchive import opened, text_of
-from zoolens.untrusted import UNPACKED_AT_LEAST, read_entry
+from zoolens.untrusted import UNPACKED_AT_LEAST, parse_json, read_entry
 
 _HINT: Final = "Export the network alone with torch.export.save, or convert it to ONNX where you trust it."
 _ENTRIES: Final = re.compile(
@@ -78,7 +77,7 @@ def check_export(path: Path) -> None:
 
 def _check_json(path: Path, content: bytes) -> None:
     try:
-        _check_value(path, json.loads(content), "")
+        _check_value(path, parse_json(content), "")
     except (ValueError, RecursionError) as error:
         raise refused(path.name, "a description that is not plain JSON", _HINT) from error
 
@@ -125,7 +124,7 @@ def _check_text(path: Path, text: str, field: str) -> None:
         if not harmless_guard(text):
             raise refused(path.name, f"the guard {text[:60]!r}", "It is not a plain comparison of shapes.")
     elif field in ("in_spec", "out_spec"):
-        _check_tree(path, json.loads(text) if text else None)
+        _check_tree(path, parse_json(text) if text else None)
     elif field not in _FREE_TEXT and not _NAME.fullmatch(text):
         raise refused(path.name, f"the name {text[:60]!r}", "torch would write it into code.")
 
@@ -144,7 +143,8 @@ def _check_tree(path: Path, tree: Any) -> None:
             raise refused(
                 path.name, f"the container {str(tree.get('type'))[:60]!r}", "Only tuples, lists and dicts are built."
             )
-        context = json.loads(tree["context"]) if isinstance(tree.get("context"), str) else tree.get("context")
+        context = tree.get("context")
+        context = parse_json(context) if isinstance(context, str) else context
         for key in context if isinstance(context, list) else [context]:
             if not (key is None or isinstance(key, int) or (isinstance(key, str) and _NAME.fullmatch(key))):
                 raise refused(path.name, f"the name {str(key)[:60]!r}", "torch would write it into code.")

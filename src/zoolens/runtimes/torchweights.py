@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import struct
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +11,7 @@ from zoolens.errors import CodeNotAllowed, MissingDependency, ModelError, first_
 from zoolens.runtimes.arguments import plain_arguments
 from zoolens.runtimes.base import ModelFiles
 from zoolens.runtimes.model_reading import check_file, model_bytes
-from zoolens.untrusted import MAX_FILE
+from zoolens.untrusted import MAX_FILE, parse_json
 
 _SAFETENSORS_TYPES: Final = {
     "F64": "float64",
@@ -82,7 +81,7 @@ def _read_safetensors(path: Path) -> dict[str, Any]:
     data = bytearray(model_bytes(path, MAX_FILE))
     try:
         (size,) = struct.unpack_from("<Q", data)
-        header = json.loads(data[8 : 8 + size].decode())
+        header = parse_json(bytes(data[8 : 8 + size]))
         header.pop("__metadata__", None)
         body = memoryview(data)[8 + size :]
         weights = {}

@@ -32,6 +32,7 @@ from zoolens.ui.openapi import document
 from zoolens.ui.resources import endpoints
 from zoolens.ui.security import COOKIE, HEADERS, TOKEN_PARAMETER, check_request, is_token
 from zoolens.ui.settings import Settings
+from zoolens.untrusted import parse_json
 
 log = logging.getLogger("zoolens.ui")
 
@@ -167,8 +168,8 @@ def _json_object(request: Request, content: bytes) -> dict[str, Any]:
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise RequestError("The body must be JSON: send Content-Type: application/json.", status=415)
     try:
-        data = json.loads(content)
-    except (ValueError, RecursionError) as error:
+        data = parse_json(content)
+    except ValueError as error:
         raise RequestError(f"The body is no JSON: {first_line(error)}.") from error
     if not isinstance(data, dict):
         raise RequestError("The body must be a JSON object.")
