@@ -9,8 +9,6 @@ Answers to 50,000 inputs are read and sorted as arrays; only the rows of the pag
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
@@ -24,6 +22,7 @@ from zoolens.errors import ZoolensError
 from zoolens.measure.classorder import data_classes, other_class_names, stored_translation
 from zoolens.measure.metrics.calibration import BINS, confidence_bins
 from zoolens.measure.predictions import renumbered
+from zoolens.recent import RecentValues
 from zoolens.store.records import Run
 from zoolens.store.store import Store
 from zoolens.tasks.base import task_named
@@ -122,24 +121,18 @@ class AnswerReader:
     """Reads the answers of a store's runs and keeps the last few. Several threads may use one."""
 
     def __init__(self, store: Store) -> None:
-        self._store, self._lock = store, threading.Lock()
-        self._kept: OrderedDict[str, Signature] = OrderedDict()
+        self._store = store
+        self._recent: RecentValues[str, Signature] = RecentValues(SIGNATURES_KEPT)
 
     def answers(self, run: Run) -> Signature:
         """What a run answered, in the data's order of classes. Refused where it has not answered every input; what a
         finished run answered never changes."""
-        with self._lock:
-            kept = self._kept.get(run.id)
-            if kept is not None:
-                self._kept.move_to_end(run.id)
-                return kept
-        named = replace(signature_of(self._store, run), classes=data_classes(run))
-        signature = renumbered(named, stored_translation(run))
-        with self._lock:
-            self._kept[run.id] = signature
-            while len(self._kept) > SIGNATURES_KEPT:
-                self._kept.popitem(last=False)
-        return signature
+
+        def read() -> Signature:
+            named = replace(signature_of(self._store, run), classes=data_classes(run))
+            return renumbered(named, stored_translation(run))
+
+        return self._recent.kept(run.id, read)
 
 
 def page_of_answers(

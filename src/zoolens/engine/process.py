@@ -240,6 +240,14 @@ class WorkerProcess:
         return WorkerError(f"The {self.kind.name} answered nonsense{while_doing}: {error}.")
 
     @contextmanager
+    def sensible(self, doing: str = "") -> Iterator[None]:
+        """Inside, an answer is taken apart: what is not as it should be ends the worker as `nonsense` does."""
+        try:
+            yield
+        except (LookupError, ValueError, TypeError, AttributeError, OverflowError, MemoryError) as error:
+            raise self.nonsense(error, doing) from error
+
+    @contextmanager
     def _explained(self, doing: str, timeout: float | None) -> Iterator[None]:
         try:
             yield

@@ -144,12 +144,11 @@ def _from_weights(entry: Entry, asset: Asset) -> Graph:
     worker = WorkerProcess(reader(state_dict.__name__, None, files.values()))
     try:
         answer = worker.ask(message, f"reading {entry.manifest.name}", timeout=TIMEOUT)
-        values = {name: view.copy() for name, view in worker.outputs.read(answer["weights"], limit).items()}
-        packed = base64.b64decode(answer["graph"])
+        with worker.sensible():
+            values = {name: view.copy() for name, view in worker.outputs.read(answer["weights"], limit).items()}
+            packed = base64.b64decode(answer["graph"])
     except UnexpectedError as error:
         raise ModelError(error.message, hint=error.hint) from error
-    except (KeyError, ValueError, TypeError, OverflowError, MemoryError) as error:
-        raise worker.nonsense(error) from error
     finally:
         worker.stop()
     return _with_values(unpack(packed), values)

@@ -7,7 +7,6 @@ index.rows[index.find("lenet-wide")], index.semantic.nearest(...)
 from __future__ import annotations
 
 import logging
-from collections import OrderedDict
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +16,7 @@ from zoolens.index.indexpaths import removed_models
 from zoolens.index.memory import memory_budget
 from zoolens.index.snapshot import read_snapshot, write_snapshot
 from zoolens.progress import Progress, Silent
+from zoolens.recent import RecentValues
 from zoolens.store.state import StoreState, state_of_file
 from zoolens.store.target import resolve
 from zoolens.tasks.base import DEFAULT_TASK
@@ -34,7 +34,7 @@ class _Kept:
     index: Index
 
 
-_recent: OrderedDict[tuple[Any, ...], _Kept] = OrderedDict()
+_recent: RecentValues[tuple[Any, ...], _Kept] = RecentValues(_RECENT)
 
 
 def build_index(
@@ -69,7 +69,7 @@ def build_index(
         removed = removed_models(opened)
         index = build(opened, state, data, task, removed, budget, watcher)
         if state is not None and not index.rows.columns["fleeting"].values:
-            _remember((state.name, data, task, budget), _Kept((state, removed), index))
+            _recent.put((state.name, data, task, budget), _Kept((state, removed), index))
             if index.lasts:
                 write_snapshot(index, state, data, task)
         return index
@@ -100,7 +100,7 @@ def _as_it_was(
         return recent.index
     index = read_snapshot(state, data, task, budget, store=lambda: _opened(store, state), say=watcher.say)
     if index is not None:
-        _remember(key, _Kept(known, index))
+        _recent.put(key, _Kept(known, index))
     return index
 
 
@@ -109,12 +109,6 @@ def _opened(store: Store | str | Path | None, state: StoreState) -> Store:
     from zoolens.store.store import Store, open_store
 
     return store if isinstance(store, Store) else open_store(Path(state.name), must_exist=True)
-
-
-def _remember(key: tuple[Any, ...], kept: _Kept) -> None:
-    _recent[key] = kept
-    while len(_recent) > _RECENT:
-        _recent.popitem(last=False)
 
 
 class _Logged(Silent):

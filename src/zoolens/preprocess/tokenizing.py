@@ -71,23 +71,24 @@ class OpenTokenizer:
         tensors = {"content": np.frombuffer(self._content, np.uint8)}
         try:
             about = worker.ask(asked, doing, tensors, timeout=_OPENING)
-            self.size, pad = int(about["size"]), about["pad"]
-            self._pad_type = int(about["pad_type"])
-            special = int(about["special"])
-        except (TypeError, ValueError, LookupError) as error:
-            raise worker.nonsense(error, doing) from error
+            with worker.sensible(doing):
+                self.size, self._pad_type = int(about["size"]), int(about["pad_type"])
+                pad, special = None if about["pad"] is None else int(about["pad"]), int(about["special"])
+            self._pad = self._pad_id(pad)
+            self._check_room(special)
         except BaseException:
             worker.stop()
             raise
-        self._pad = self._pad_id(None if pad is None else int(pad))
-        if special >= declared.max_length:
-            worker.stop()
+        return worker
+
+    def _check_room(self, special: int) -> None:
+        longest = self._declared.max_length
+        if special >= longest:
             raise ManifestError(
                 f"The tokenizer adds {special} special tokens to each text, which leaves no room for words among the "
-                f"{declared.max_length} of max_length.",
+                f"{longest} of max_length.",
                 hint="Raise max_length.",
             )
-        return worker
 
     def _pad_id(self, own: int | None) -> int:
         declared = self._declared
@@ -107,9 +108,8 @@ class OpenTokenizer:
             worker = self._ready()
             try:
                 answer = worker.ask({"do": "encode"}, doing, tensors, timeout=_ENCODING)
-                sent = _received(worker.outputs.read(answer["tensors"], _MOST_BYTES), len(texts))
-            except (TypeError, ValueError, LookupError) as error:
-                raise worker.nonsense(error, doing) from error
+                with worker.sensible(doing):
+                    sent = _received(worker.outputs.read(answer["tensors"], _MOST_BYTES), len(texts))
             except WorkerTimeout as error:
                 raise DatasetError(
                     f"The tokenizer {self._path.name} takes longer than {_ENCODING:g} s for a text.",

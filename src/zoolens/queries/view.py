@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from functools import cached_property
 from typing import Final
 
@@ -13,6 +12,7 @@ from zoolens.index.index import Index
 from zoolens.queries.conditionevaluator import COMMON, Attributes, rows_where
 from zoolens.queries.metrics import ResolvedMetric, resolved_metric
 from zoolens.queries.syntax import Condition
+from zoolens.recent import RecentValues
 
 Values = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -27,11 +27,11 @@ class View:
     def __init__(self, index: Index) -> None:
         self.index = index
         self.attributes = Attributes(index.rows)
-        self._found: dict[tuple[str, tuple[tuple[str, str], ...]], int] = {}
-        self._metrics: dict[tuple[str, int], ResolvedMetric] = {}
-        self._where: dict[tuple[Condition, int], Mask] = {}
+        self._rows: RecentValues[tuple[str, tuple[tuple[str, str], ...]], int] = RecentValues(_REMEMBERED)
+        self._metrics: RecentValues[tuple[str, int], ResolvedMetric] = RecentValues(_REMEMBERED)
+        self._where: RecentValues[tuple[Condition, int], Mask] = RecentValues(_REMEMBERED)
         self._measured: dict[str, Mask] = {}
-        self._agreements: OrderedDict[int, Values] = OrderedDict()
+        self._agreements: RecentValues[int, Values] = RecentValues(_KEPT)
 
     def __len__(self) -> int:
         return len(self.index.rows)
@@ -80,28 +80,17 @@ class View:
 
     def find(self, name: str, settings: tuple[tuple[str, str], ...]) -> int:
         """The row that a name means, of those that run so."""
-        if (name, settings) not in self._found:
-            if len(self._found) >= _REMEMBERED:
-                self._found.clear()
-            self._found[name, settings] = self.index.find(name, dict(settings))
-        return self._found[name, settings]
+        return self._rows.kept((name, settings), lambda: self.index.find(name, dict(settings)))
 
     def metric(self, name: str, batch: int) -> ResolvedMetric:
         """What a metric's name stands for here."""
-        metric = self._metrics.get((name, batch))
-        if metric is None:
-            if len(self._metrics) >= _REMEMBERED:
-                self._metrics.clear()
-            metric = self._metrics[name, batch] = resolved_metric(name, self.units, batch)
-        return metric
+        return self._metrics.kept((name, batch), lambda: resolved_metric(name, self.units, batch))
 
     def where(self, condition: Condition, batch: int = 1) -> Mask:
-        key = (condition, batch)
-        if key not in self._where:
-            if len(self._where) >= _REMEMBERED:
-                self._where.clear()
-            self._where[key] = rows_where(condition, self.attributes, lambda name: self._figures(name, batch))
-        return self._where[key]
+        return self._where.kept(
+            (condition, batch),
+            lambda: rows_where(condition, self.attributes, lambda name: self._figures(name, batch)),
+        )
 
     def is_attribute(self, name: str) -> bool:
         """Whether a name is an attribute. A name of both an attribute and a metric counts as an attribute."""
@@ -121,8 +110,4 @@ class View:
 
     def agreement(self, row: int) -> Values:
         """Agreement of a row with every row; NaN where unknown. The last few results are kept."""
-        if row not in self._agreements:
-            self._agreements[row] = self.index.agreement(row)
-            if len(self._agreements) > _KEPT:
-                self._agreements.popitem(last=False)
-        return self._agreements[row]
+        return self._agreements.kept(row, lambda: self.index.agreement(row))

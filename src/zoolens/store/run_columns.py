@@ -12,7 +12,6 @@ what was stored when it was called.
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -23,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, Select, select
 
+from zoolens.recent import RecentValues
 from zoolens.store.queries import full_name
 from zoolens.store.records import FAILED, DatasetRecord, RunKind
 from zoolens.store.schema import aliases, datasets, models, observations, runs, stacks, stages
@@ -110,9 +110,9 @@ class RunIndex:
         self._lock = threading.Lock()
         self._columns: RunColumns | None = None
         self._readings = 0
-        self._figures: OrderedDict[Figure, tuple[RunColumns, Floats]] = OrderedDict()
-        self._orders: dict[tuple[str, str, bool], tuple[Floats, Places]] = {}  # of the figures beside each
-        self._derived: dict[Any, tuple[RunColumns, Any]] = {}
+        self._figures: RecentValues[Figure, tuple[RunColumns, Floats]] = RecentValues(METRICS_KEPT)
+        self._orders: RecentValues[tuple[str, str, bool], tuple[Floats, Places]] = RecentValues(ORDERS_KEPT)
+        self._derived: RecentValues[Hashable, tuple[RunColumns, Any]] = RecentValues(DERIVED_KEPT)
 
     @property
     def newest(self) -> Newest:
@@ -129,11 +129,9 @@ class RunIndex:
     def figures(self, columns: RunColumns, metric: str, scope: str) -> Floats:
         """The value that each run has of a metric in a scope; NaN where it has none, or none that is a number."""
         key = (metric, scope)
-        with self._lock:
-            kept = self._figures.get(key)
-            if kept is not None and kept[0] is columns:
-                self._figures.move_to_end(key)
-                return kept[1]
+        kept = self._figures.get(key)
+        if kept is not None and kept[0] is columns:
+            return kept[1]
         if kept is not None and kept[0].reading == columns.reading and len(kept[0]) <= len(columns):
             since = kept[0].newest.observation - (0 if self.store.orders_changes else _LATE)
             values = np.concatenate([kept[1], np.full(len(columns) - len(kept[1]), np.nan)])
@@ -141,11 +139,7 @@ class RunIndex:
             since, values = 0, np.full(len(columns), np.nan)
         rows = self.store.read(lambda connection: _figures_since(connection, metric, scope, since))
         read = _with_figures(columns, values, rows)
-        with self._lock:
-            self._figures[key] = (columns, read)
-            self._figures.move_to_end(key)
-            while len(self._figures) > METRICS_KEPT:
-                self._figures.popitem(last=False)
+        self._figures.put(key, (columns, read))
         return read
 
     def ordered(self, columns: RunColumns, metric: str, scope: str, *, descending: bool) -> Places:
@@ -156,10 +150,7 @@ class RunIndex:
             return kept[1]
         by_time = values[columns.by_time]
         order = columns.by_time[np.argsort(-by_time if descending else by_time, kind="stable")]  # NaN comes last
-        with self._lock:
-            while len(self._orders) >= ORDERS_KEPT:
-                self._orders.pop(next(iter(self._orders)))
-            self._orders[key] = (values, order)
+        self._orders.put(key, (values, order))
         return order
 
     def derived(self, key: Hashable, compute: Callable[[RunColumns], T]) -> T:
@@ -167,9 +158,8 @@ class RunIndex:
         columns = self.columns()
         kept = self._derived.get(key)
         if kept is None or kept[0] is not columns:
-            while len(self._derived) >= DERIVED_KEPT:
-                self._derived.pop(next(iter(self._derived)), None)
-            kept = self._derived[key] = (columns, compute(columns))
+            kept = columns, compute(columns)
+            self._derived.put(key, kept)
         value: T = kept[1]
         return value
 

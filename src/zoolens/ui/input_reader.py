@@ -22,6 +22,7 @@ from typing import Any, Final
 from zoolens.comparisons.origins import DataOrigin, data_changed, data_origin
 from zoolens.engine.process import Rights, WorkerKind, WorkerProcess
 from zoolens.errors import ZoolensError
+from zoolens.recent import RecentValues
 from zoolens.store.records import Run
 from zoolens.ui import input_worker
 from zoolens.ui.endpoint import NotFound, RequestError
@@ -82,7 +83,7 @@ class InputReader:
         self._allowed = tuple(allowed)
         self._lock = threading.Lock()
         self._open: OrderedDict[DataOrigin, _OpenData] = OrderedDict()
-        self._kept: OrderedDict[tuple[str, int], ShownInput] = OrderedDict()  # by fingerprint of the data, and index
+        self._recent: RecentValues[tuple[str, int], ShownInput] = RecentValues(KEPT)  # by fingerprint of the data
 
     def __enter__(self) -> InputReader:
         return self
@@ -140,7 +141,8 @@ class InputReader:
             if read is not None:
                 if not known:
                     raise data_changed(source.whose, origin.data)
-                self._keep(fingerprint, read)
+                for shown in read:
+                    self._recent.put((fingerprint, shown.index), shown)
                 return InputsSeen(InputState.READY, inputs=read)
         raise RequestError("The files of the data change while they are read.", hint="Try again later.")
 
@@ -174,19 +176,9 @@ class InputReader:
 
     def _all_kept(self, fingerprint: str, indices: Sequence[int]) -> tuple[ShownInput, ...]:
         """All of these inputs, or none: what was seen of data with this fingerprint is true for ever."""
-        with self._lock:
-            keys = [(fingerprint, index) for index in indices]
-            if any(key not in self._kept for key in keys):
-                return ()
-            for key in keys:
-                self._kept.move_to_end(key)
-            return tuple(self._kept[key] for key in keys)
-
-    def _keep(self, fingerprint: str, inputs: Sequence[ShownInput]) -> None:
-        with self._lock:
-            self._kept.update({(fingerprint, shown.index): shown for shown in inputs})
-            while len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
+        known = [self._recent.get((fingerprint, index)) for index in indices]
+        shown = tuple(given for given in known if given is not None)
+        return shown if len(shown) == len(known) else ()
 
 
 def _check_places(whose: str, count: int, indices: Sequence[int]) -> None:
@@ -231,14 +223,12 @@ class _OpenData:
             if worker is None:
                 raise RequestError("The data were closed meanwhile.", status=503, hint="Try again.")
             answer = worker.ask({"do": "read", "indices": list(indices)}, doing, timeout=_READING)
-            try:
+            with worker.sensible(doing):
                 if answer["changed"]:
                     return None
                 layout = answer["tensors"]
                 pictures = worker.outputs.read(layout, _LARGEST * len(indices)) if layout else {}
                 return tuple(_shown(about, pictures) for about in answer["shown"])
-            except (TypeError, ValueError, LookupError) as error:
-                raise worker.nonsense(error, doing) from error
         finally:
             self._reading.release()
 

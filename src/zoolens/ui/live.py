@@ -141,10 +141,8 @@ class LiveModels:
                 self._decoder = WorkerProcess(_DECODER)
             doing = "decoding an image"
             answer = self._decoder.ask({"do": "decode"}, doing, tensors, timeout=_DECODING)
-            try:
+            with self._decoder.sensible(doing):
                 return _pixels(self._decoder.outputs.read(answer["tensors"], _MOST_PIXEL_BYTES)["pixels"])
-            except (TypeError, ValueError, LookupError) as error:
-                raise self._decoder.nonsense(error, doing) from error
 
     def answer(self, model: str, runtime: str | None, pixels: Pixels, most: int) -> LiveAnswer:
         """What a classifier says of an image: its `most` most probable classes."""

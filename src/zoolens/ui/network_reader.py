@@ -5,12 +5,11 @@ Only structures that are in the store are shown. To read one imports a framework
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import groupby, pairwise
 from typing import Any, Final
 
+from zoolens.engine.executors.base import Job
 from zoolens.graph.cost import cost
 from zoolens.graph.cost_chart import cost_chart, layer_costs
 from zoolens.graph.diff.phrases import amount
@@ -22,6 +21,7 @@ from zoolens.graph.serialisation import unpack
 from zoolens.graph.structure import KIND, Structure, known_structure
 from zoolens.present.charts import themed
 from zoolens.present.figures import count, figure
+from zoolens.recent import RecentValues
 from zoolens.store.store import Store, open_store
 from zoolens.ui.side_process import computed
 from zoolens.zoos.base import Entry
@@ -39,8 +39,7 @@ class NetworkReader:
     def __init__(self, store: Store, target: str | None = None) -> None:
         """`target`: how the store is named, for processes that open it themselves."""
         self._store, self._target = store, target
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[str, ...], Data] = OrderedDict()
+        self._recent: RecentValues[tuple[str, ...], Data] = RecentValues(KEPT)
 
     def structure(self, entry: Entry) -> Structure:
         """What is known of the network of a model; nothing is read for it."""
@@ -50,34 +49,24 @@ class NetworkReader:
         """What `layout_data` says of a network that is known."""
         run = _run(structure)
         if _nodes(structure) <= QUICK:
-            return self._keep(("layout", run, name), lambda: layout_data(structure.graph, name))
-        return self._keep(
-            ("layout", run, name), lambda: dict(computed(f"{__name__}:stored_layout", self._target, run, name))
+            return self._recent.kept(("layout", run, name), lambda: layout_data(structure.graph, name))
+        job = {"store": self._target, "run": run, "name": name}
+        return self._recent.kept(
+            ("layout", run, name), lambda: dict(computed(f"{__name__}:stored_layout", job, "laying out a network"))
         )
 
     def comparison(self, a: Structure, b: Structure, names: tuple[str, str]) -> Data:
         """What `comparison_data` says of two networks that are known."""
         runs = _run(a), _run(b)
         if _nodes(a) + _nodes(b) <= QUICK:
-            return self._keep(
+            return self._recent.kept(
                 ("comparison", *runs, *names), lambda: comparison_data(diff(a.graph, b.graph, names=names))
             )
-        return self._keep(
+        job = {"store": self._target, "runs": runs, "names": names}
+        return self._recent.kept(
             ("comparison", *runs, *names),
-            lambda: dict(computed(f"{__name__}:stored_comparison", self._target, *runs, *names)),
+            lambda: dict(computed(f"{__name__}:stored_comparison", job, "comparing two networks")),
         )
-
-    def _keep(self, key: tuple[str, ...], make: Callable[[], Data]) -> Data:
-        with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]
-        made = make()
-        with self._lock:
-            self._kept[key] = made
-            while len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
-        return made
 
 
 def _run(structure: Structure) -> str:
@@ -92,15 +81,16 @@ def _nodes(structure: Structure) -> float:
 # --- in a process of their own
 
 
-def stored_layout(store: str | None, run: str, name: str) -> Data:
-    with open_store(store, must_exist=True) as opened:
-        return layout_data(_stored(opened, run), name)
+def stored_layout(job: Job) -> Data:
+    with open_store(job["store"], must_exist=True) as opened:
+        return layout_data(_stored(opened, job["run"]), job["name"])
 
 
-def stored_comparison(store: str | None, run_a: str, run_b: str, name_a: str, name_b: str) -> Data:
-    with open_store(store, must_exist=True) as opened:
-        graphs = _stored(opened, run_a), _stored(opened, run_b)
-    return comparison_data(diff(*graphs, names=(name_a, name_b)))
+def stored_comparison(job: Job) -> Data:
+    with open_store(job["store"], must_exist=True) as opened:
+        a, b = (_stored(opened, run) for run in job["runs"])
+    name_a, name_b = job["names"]
+    return comparison_data(diff(a, b, names=(name_a, name_b)))
 
 
 def _stored(store: Store, run: str) -> Graph:

@@ -1,4 +1,3 @@
-import pytest
 
 from zoolens.graph.diff.conftest import resnet
 from zoolens.graph.diff.report import diff
@@ -61,19 +60,3 @@ def test_a_model_without_an_importer_says_why(tmp_path, monkeypatch):
         structure = NetworkReader(store).structure(Entry("folder", manifest, Weights.ABSENT))
     assert structure.packed is None
     assert "cannot be read" in (structure.error or "")
-
-
-@pytest.mark.parametrize("name", ["layout", "comparison"])
-def test_what_was_read_is_kept(name, monkeypatch):
-    made = []
-    monkeypatch.setattr(network_reader, "KEPT", 1)
-    reader = NetworkReader(None)
-
-    def make():
-        made.append(name)
-        return {"name": name}
-
-    assert reader._keep((name,), make) == reader._keep((name,), make)
-    reader._keep(("other",), dict)
-    reader._keep((name,), make)
-    assert made == [name, name]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Final, TypeVar
 
+from zoolens.engine.executors.base import Job
 from zoolens.present.charts import Spec, themed
+from zoolens.recent import RecentValues
 from zoolens.store.records import Run
 from zoolens.store.series import read_series, series_names
 from zoolens.store.store import Store, open_store
@@ -36,8 +36,7 @@ class TraceReader:
     def __init__(self, store: Store, target: str | None = None) -> None:
         """`target`: how the store is named, for processes that open it themselves."""
         self._store, self._target = store, target
-        self._lock = threading.Lock()
-        self._kept: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
+        self._recent: RecentValues[tuple[Any, ...], Any] = RecentValues(KEPT)
 
     def call(self, run: Run) -> Timing | None:
         """The time of one prediction; None where the model was not timed."""
@@ -76,7 +75,8 @@ class TraceReader:
             left, right = self.trace(a), self.trace(b)
             if not (left.layers and right.layers and needs_graphs(left, right)):
                 return compare_traces(left, right, store=self._store)
-            data = computed(f"{__name__}:alignment_data", self._target, a.id, b.id)
+            job = {"store": self._target, "runs": [a.id, b.id]}
+            data = computed(f"{__name__}:alignment_data", job, "aligning two traces")
             return compare_traces(left, right, store=self._store, aligned=alignment_from_data(left, right, data))
 
         return self._keep(("comparison", *self._stamp(a), *self._stamp(b)), read)
@@ -88,9 +88,10 @@ class TraceReader:
         peaks = stored_peaks(self._store, threads=peak_threads(trace), device=trace.device)
         if peaks is None:
             return None
+        job = {"store": self._target, "run": run.id}
         return self._keep(
             ("roofline", *self._stamp(run), peaks.run),
-            lambda: dict(computed(f"{__name__}:roofline_data", self._target, run.id)),
+            lambda: dict(computed(f"{__name__}:roofline_data", job, "reading a roofline")),
         )
 
     def _stamp(self, run: Run) -> tuple[Any, ...]:
@@ -98,30 +99,23 @@ class TraceReader:
         return run.id, *sorted((name, state.updated) for name, state in stages.items())
 
     def _keep(self, key: tuple[Any, ...], make: Callable[[], Made]) -> Made:
-        with self._lock:
-            if key in self._kept:
-                self._kept.move_to_end(key)
-                return self._kept[key]  # type: ignore[no-any-return]
-        made = make()
-        with self._lock:
-            self._kept[key] = made
-            while len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
+        made: Made = self._recent.kept(key, make)
         return made
 
 
 # --- in a process of their own
 
 
-def alignment_data(store: str | None, a: str, b: str) -> dict[str, Any]:
-    with open_store(store, must_exist=True) as opened:
-        return alignment_as_data(load_trace(a, store=opened), load_trace(b, store=opened))
+def alignment_data(job: Job) -> dict[str, Any]:
+    with open_store(job["store"], must_exist=True) as opened:
+        a, b = (load_trace(run, store=opened) for run in job["runs"])
+        return alignment_as_data(a, b)
 
 
-def roofline_data(store: str | None, run: str) -> dict[str, Any]:
+def roofline_data(job: Job) -> dict[str, Any]:
     """A trace against the peaks that are stored: as data, as a chart, in sentences and as a table."""
-    with open_store(store, must_exist=True) as opened:
-        trace = load_trace(run, store=opened)
+    with open_store(job["store"], must_exist=True) as opened:
+        trace = load_trace(job["run"], store=opened)
         peaks = stored_peaks(opened, threads=peak_threads(trace), device=trace.device)
         held = roofline(trace, store=opened, peaks=peaks)
     chart: Spec = themed(roofline_chart(held))

@@ -126,19 +126,19 @@ class _TableReader:
     def _asked(self, name: str, request: Mapping[str, Any], content: NDArray[np.uint8]) -> _Unpacked:
         if self._process is None or not self._process.alive:
             self._process = _started()
-        process = self._process
+        process, doing = self._process, f"reading {name}.parquet"
         try:
-            answer = process.ask(request, f"reading {name}.parquet", {"content": content}, timeout=SECONDS)
-            if answer["problems"]:
-                raise Refused(map(str, answer["problems"]))
-            return _unpacked(name, _settings(answer["settings"]), process.outputs.read(answer["tensors"], _limit(name)))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise process.nonsense(error, f"reading {name}.parquet") from error
+            answer = process.ask(request, doing, {"content": content}, timeout=SECONDS)
         except Circumstance:
             raise
         except WorkerError as error:
             hint = f" {error.hint}" if error.hint else ""
             raise Refused([f"{name}.parquet cannot be read: {error.message}{hint}"]) from error
+        with process.sensible(doing):
+            if answer["problems"]:
+                raise Refused(map(str, answer["problems"]))
+            tensors = process.outputs.read(answer["tensors"], _limit(name))
+            return _unpacked(name, _settings(answer["settings"]), tensors)
 
 
 def _started() -> WorkerProcess:

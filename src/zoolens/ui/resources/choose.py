@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Final, Literal
@@ -27,6 +26,7 @@ from zoolens.queries.reference import task_category
 from zoolens.queries.syntax import Query as ParsedQuery
 from zoolens.queries.tokens import LONGEST
 from zoolens.queries.wording import amount, at_least
+from zoolens.recent import RecentValues
 from zoolens.ui.context import Context
 from zoolens.ui.endpoint import Answer, Endpoint, Paged, Query, Shown
 
@@ -152,7 +152,7 @@ class _Asked:
     problem: Problem | None
 
 
-_answered: OrderedDict[tuple[int, str], _Asked] = OrderedDict()
+_answered: RecentValues[tuple[int, str], _Asked] = RecentValues(KEPT)
 
 
 def _asked(context: Context, text: str) -> _Asked:
@@ -176,9 +176,7 @@ def _asked(context: Context, text: str) -> _Asked:
             known = _Asked(index, ask(text, store=index), None)
         except ZoolensError as error:
             known = _Asked(index, None, _problem(error, text))
-        _answered[key] = known
-        while len(_answered) > KEPT:
-            _answered.popitem(last=False)
+        _answered.put(key, known)
     return known
 
 
