@@ -1,4 +1,3 @@
-
 from zoolens.graph.diff.conftest import resnet
 from zoolens.graph.diff.report import diff
 from zoolens.ui import network_reader
