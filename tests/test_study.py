@@ -18,16 +18,8 @@ for package in ("torchvision", "timm", "keras", "onnx"):  # not importorskip: im
         pytest.skip(f"the study's networks come from {package}, which is not installed", allow_module_level=True)
 
 INSTALLED = ("torchvision", "timm", "keras", "onnx")  # the zoos that need no environment of their own
-ARCHITECTURES = (
-    "alexnet",
-    "squeezenet1_0",
-    "squeezenet1_1",
-    "vgg19",
-    "resnet50",
-    "resnet50_v2",
-    "resnet101",
-    "densenet121",
-)
+SMALL = ("alexnet", "squeezenet1_0", "squeezenet1_1")
+LARGE = ("vgg19", "resnet50", "resnet50_v2", "resnet101", "densenet121")
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +29,12 @@ def store(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def audit(store):
-    return audit_models(zoos=INSTALLED, archs=ARCHITECTURES, store=store)
+    return audit_models(zoos=INSTALLED, archs=SMALL, store=store)
+
+
+@pytest.fixture(scope="module")
+def large_audit(store):
+    return audit_models(zoos=INSTALLED, archs=LARGE, store=store)
 
 
 def network(audit, architecture, zoo, name=None):
@@ -68,11 +65,12 @@ def test_the_hub_file_of_squeezenet_1_0_is_too_small_to_be_one(audit):
     assert all("squeezenet1_1" in " ".join(one.evidence) for one in small)
 
 
-def test_keras_resnet50_v2_pools_its_shortcuts_and_strides_elsewhere(audit):
-    keras = network(audit, "resnet50_v2", "keras")
+@pytest.mark.slow
+def test_keras_resnet50_v2_pools_its_shortcuts_and_strides_elsewhere(large_audit):
+    keras = network(large_audit, "resnet50_v2", "keras")
     assert keras.macs == 3_482_255_360
     assert keras.as_studied == pytest.approx(3.49e9, rel=2e-3)
-    told = finding(audit, "structure/stride placement", "resnet50_v2", "keras:ResNet50V2")
+    told = finding(large_audit, "structure/stride placement", "resnet50_v2", "keras:ResNet50V2")
     assert any("max-pool on the shortcut" in line for line in told.evidence)
     assert any("stride 2 is on the 3×3" in line and "last blocks of stages 1–3" in line for line in told.evidence)
 
@@ -85,21 +83,23 @@ def test_torchvision_alexnet_has_64_kernels_and_no_lrn(audit):
     assert network(audit, "alexnet", "onnx").macs == 654_560_384
 
 
-def test_resnet50_is_several_networks_and_resnet101_differs_in_strides_not_in_shortcuts(audit):
-    assert network(audit, "resnet50", "torchvision").macs == 4_089_184_256
-    assert network(audit, "resnet50", "keras").macs == 3_857_973_248
-    told = next(one for one in audit.findings if (one.rule, one.architecture) == ("shortcuts/equal", "resnet101"))
+@pytest.mark.slow
+def test_resnet50_is_several_networks_and_resnet101_differs_in_strides_not_in_shortcuts(large_audit):
+    assert network(large_audit, "resnet50", "torchvision").macs == 4_089_184_256
+    assert network(large_audit, "resnet50", "keras").macs == 3_857_973_248
+    told = next(one for one in large_audit.findings if (one.rule, one.architecture) == ("shortcuts/equal", "resnet101"))
     assert "exactly 4 convolutions on shortcuts" in told.title
     assert "stride placement" in told.title
 
 
-def test_vgg19_and_densenet121_cost_the_same_everywhere_but_not_in_the_studys_counters(audit):
-    rows = {row.id: row for row in audit.architectures}
+@pytest.mark.slow
+def test_vgg19_and_densenet121_cost_the_same_everywhere_but_not_in_the_studys_counters(large_audit):
+    rows = {row.id: row for row in large_audit.architectures}
     assert rows["vgg19"].real_ratio == rows["densenet121"].real_ratio == 1
-    assert network(audit, "vgg19", "keras").macs == 19_632_062_464
-    assert network(audit, "densenet121", "onnx").macs == 2_834_161_664
+    assert network(large_audit, "vgg19", "keras").macs == 19_632_062_464
+    assert network(large_audit, "densenet121", "onnx").macs == 2_834_161_664
     assert rows["densenet121"].studied_ratio > 1.001
-    noise = {one.architecture for one in audit.findings if one.rule == "counting/noise"}
+    noise = {one.architecture for one in large_audit.findings if one.rule == "counting/noise"}
     assert "densenet121" in noise
 
 
@@ -107,12 +107,16 @@ def test_claimed_spreads_are_those_of_the_study(audit):
     spreads = {row.id: row.spread_first for row in audit.architectures}
     assert spreads["alexnet"] == pytest.approx(1.72, abs=0.01)
     assert spreads["squeezenet1_1"] == pytest.approx(1.84, abs=0.01)
-    outlier = next(one for one in audit.findings if one.rule == "claims/outlier")
+
+
+@pytest.mark.slow
+def test_a_claim_that_is_unlike_all_others_is_named(large_audit):
+    outlier = next(one for one in large_audit.findings if one.rule == "claims/outlier")
     assert (outlier.architecture, outlier.severity) == ("densenet121", Severity.HIGH)
 
 
 def test_a_second_audit_reads_nothing_again(audit, store):
-    again = audit_models(zoos=INSTALLED, archs=ARCHITECTURES, store=store)
+    again = audit_models(zoos=INSTALLED, archs=SMALL, store=store)
     assert again.facts["structures_read_now"] == 0
     assert again.findings == audit.findings
 

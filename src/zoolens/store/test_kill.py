@@ -109,6 +109,7 @@ def test_a_killed_writer_on_sqlite(tmp_path):
     check_survives(tmp_path / "killed.sqlite", tmp_path / "undisturbed.sqlite", kills=4)
 
 
+@pytest.mark.slow  # with a server of its own; test_postgres.py stops one in the middle
 @pytest.mark.postgres
 def test_a_killed_writer_on_postgresql(tmp_path, monkeypatch):
     monkeypatch.setenv("ZOOLENS_BULK", str(tmp_path / "bulk"))

@@ -74,15 +74,16 @@ def examine(name, damage, data, runtime, store, folder, limit=LIMIT):
     return found, [top1(path, data, runtime, store, limit) for path in (original, damaged, corrected)]
 
 
+@pytest.mark.slow  # the usual suite has two faults at once in test_doctor.py, and a real classifier below
 @pytest.mark.parametrize(
     ("faults", "factors"),
     [
-        pytest.param(["wrong mean"], {"mean and deviation"}, marks=pytest.mark.slow),
-        pytest.param(["RGB for BGR"], {"colour order"}, marks=pytest.mark.slow),
-        pytest.param(["wrong scale"], {"mean and deviation"}, marks=pytest.mark.slow),
-        pytest.param(["label offset"], {"label offset"}, marks=pytest.mark.slow),
+        (["wrong mean"], {"mean and deviation"}),
+        (["RGB for BGR"], {"colour order"}),
+        (["wrong scale"], {"mean and deviation"}),
+        (["label offset"], {"label offset"}),
         (["RGB for BGR", "wrong scale"], {"colour order", "mean and deviation"}),
-        pytest.param(["label offset", "wrong scale"], {"label offset", "mean and deviation"}, marks=pytest.mark.slow),
+        (["label offset", "wrong scale"], {"label offset", "mean and deviation"}),
     ],
     ids=lambda value: " + ".join(value) if isinstance(value, list) else "",
 )

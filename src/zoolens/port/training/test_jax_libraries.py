@@ -97,6 +97,7 @@ def trained(side, seed=0):
     return captured
 
 
+@pytest.mark.slow
 def test_nnx_is_trained_in_its_training_mode():
     """Beside the library's own loop: parameters by the optimizer, statistics by the module itself."""
     side = open_trainable_side(nnx_side(), [SHAPE], "A")

@@ -192,6 +192,7 @@ def test_all_runs_are_filed_and_nothing_is_trained_twice(explanation, asked):
     assert again.verification == explanation.verification
 
 
+@pytest.mark.slow
 def test_an_interrupted_explanation_goes_on_where_it_was(asked):
     class Enough(Exception):
         pass
