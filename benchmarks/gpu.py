@@ -99,16 +99,16 @@ def facts(chosen: argparse.Namespace) -> None:
     from zoolens.engine.machine import describe_machine
     from zoolens.measure.lock import accelerator_identity
 
-    found: dict[str, Any] = {"machine": describe_machine().cpu, "cores": describe_machine().cores}
+    known: dict[str, Any] = {"machine": describe_machine().cpu, "cores": describe_machine().cores}
     if chosen.device != "cpu":
-        found["accelerator"] = accelerator_identity(chosen.device)
+        known["accelerator"] = accelerator_identity(chosen.device)
     for package in ("torch", "jax"):
         try:
-            found[package] = __import__(package).__version__
+            known[package] = __import__(package).__version__
         except ImportError as error:
-            found[package] = str(error)
-    print(json.dumps(found, indent=1))
-    keep(chosen, "facts", found)
+            known[package] = str(error)
+    print(json.dumps(known, indent=1))
+    keep(chosen, "facts", known)
 
 
 # --- times, memory and energy by batch size
@@ -281,9 +281,9 @@ def divergence(chosen: argparse.Namespace) -> None:
     data = Path(tempfile.mkdtemp()) / "noise.npz"
     pixels = np.random.default_rng(2).integers(0, 256, (16, 64, 64, 3), np.uint8)
     np.savez(data, images=pixels, labels=np.arange(16) % 10)
-    one = f"{manifest}@torch"
-    for other in (f"{one}:device={chosen.device}", f"{one}:device={chosen.device},mode=autocast-bfloat16"):
-        zoolens("diverge", one, other, "--data", f"npz:{data}", "--examine", "2")
+    on_cpu = f"{manifest}@torch"
+    for other in (f"{on_cpu}:device={chosen.device}", f"{on_cpu}:device={chosen.device},mode=autocast-bfloat16"):
+        zoolens("diverge", on_cpu, other, "--data", f"npz:{data}", "--examine", "2")
 
 
 SECTIONS = {

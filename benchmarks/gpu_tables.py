@@ -32,17 +32,17 @@ def measured_rows(
         for batch in batches:
             shape = (batch, *spec.shape[1:])
             feeds = {spec.name: np.random.default_rng(0).normal(size=shape).astype(np.float32)}
-            found = list(latency_observations(measure_latency(lambda: session.predict(feeds), settings), batch))  # noqa: B023
-            found += device_observations(session, feeds, batch, 20) if device != "cpu" else []
-            found += energy_observations(
+            observations = list(latency_observations(measure_latency(lambda: session.predict(feeds), settings), batch))  # noqa: B023
+            observations += device_observations(session, feeds, batch, 20) if device != "cpu" else []
+            observations += energy_observations(
                 lambda: session.predict(feeds),  # noqa: B023
                 batch,
                 seconds=max(seconds, 1.0),
                 device=device,
             )
             row = {"runtime": runtime.name, "mode": mode, "batch": batch}
-            row |= {one.metric: one.value for one in found if one.scope == f"batch={batch}"}
-            details = next(one.details for one in found if one.metric == "energy")
+            row |= {fact.metric: fact.value for fact in observations if fact.scope == f"batch={batch}"}
+            details = next(fact.details for fact in observations if fact.metric == "energy")
             row |= {"joules_per_input": details.get("joules_per_input"), "watts": details.get("watts")}
             row["energy"] = details
             rows.append(row)

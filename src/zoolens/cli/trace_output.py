@@ -38,8 +38,8 @@ def show_traces(traces: Sequence[Trace], roofs: Sequence[Roofline], *, top: int,
     from zoolens.tracing.roofline.chart import roofline_as_data
 
     if as_json:
-        found = {roof.trace.run.id: {"roofline": roofline_as_data(roof)} for roof in roofs}
-        echo_json([{**trace_as_data(trace), **found.get(trace.run.id, {})} for trace in traces])
+        roofline_data = {roof.trace.run.id: {"roofline": roofline_as_data(roof)} for roof in roofs}
+        echo_json([{**trace_as_data(trace), **roofline_data.get(trace.run.id, {})} for trace in traces])
         return
     for place, trace in enumerate(traces):
         if place:

@@ -62,8 +62,8 @@ def with_points(side: Side, index: int, known: Alike | None = None) -> Side:
     tensors = quantised_tensors(side.job.asset.format, side.job.paths)
     if not points and not tensors:
         return replace(side, notes=notes)
-    found = observable(side.raw, side.graph, points, side.real_inputs(side.feeds(index)), tensors, known)
-    readable = replace(side, points=found.points, graph=with_grids(side.graph, found.grids), notes=notes)
+    observed = observable(side.raw, side.graph, points, side.real_inputs(side.feeds(index)), tensors, known)
+    readable = replace(side, points=observed.points, graph=with_grids(side.graph, observed.grids), notes=notes)
     return _without_integers(readable, index) if tensors else readable
 
 
@@ -75,7 +75,7 @@ def with_borrowed_graph(side: Side, other: Side, index: int, memory: int) -> Sid
     try:
         points = side.subject.session.capture_points()
         shown, left_out = captured_within(side, side.feeds(index), points, memory)
-        found = in_order(other.graph, points, shown, other.real_inputs(other.feeds(index)))
+        fitting = in_order(other.graph, points, shown, other.real_inputs(other.feeds(index)))
     except (UnsupportedAbility, NotImplementedError):
         return replace(side, notes=(*side.notes, _cannot_capture(side)))
     except ZoolensError as error:
@@ -87,9 +87,9 @@ def with_borrowed_graph(side: Side, other: Side, index: int, memory: int) -> Sid
         )
         side = replace(side, notes=(*side.notes, note))
     learned = [node for node in other.graph.nodes if node.parameters]
-    if len(found) < _FITTING * len(learned):
+    if len(fitting) < _FITTING * len(learned):
         note = (
-            f"{side.label}: only {len(found)} of its tensors have the shape of a layer of {other.label}, which has "
+            f"{side.label}: only {len(fitting)} of its tensors have the shape of a layer of {other.label}, which has "
             f"{len(learned)} layers with weights: the two are networks of different structure."
         )
         return replace(side, notes=(*side.notes, note), foreign=True)
@@ -97,7 +97,7 @@ def with_borrowed_graph(side: Side, other: Side, index: int, memory: int) -> Sid
         f"{side.label}: its graph cannot be read, so that it is held against the graph of {other.label}, tensor by "
         "tensor in order, shape and value."
     )
-    return replace(side, graph=other.graph, raw=other.raw, borrowed=True, points=found, notes=(*side.notes, note))
+    return replace(side, graph=other.graph, raw=other.raw, borrowed=True, points=fitting, notes=(*side.notes, note))
 
 
 def captured_within(

@@ -114,8 +114,8 @@ def _judge(context: Context, buffer: PredictionBuffer, waiting: list[_Answered])
         raise
     waiting.clear()
     seen = context.facts.get(SUMS_TO_ONE, context.run.resolved.get(SUMS_TO_ONE, True))
-    told = context.subject().session.postprocessed  # then rows that add up to one are no news
-    context.facts[SUMS_TO_ONE] = seen and not told and sums_to_one(raw[0], outputs[0].tensor)
+    declared = context.subject().session.postprocessed  # then rows that add up to one are no news
+    context.facts[SUMS_TO_ONE] = seen and not declared and sums_to_one(raw[0], outputs[0].tensor)
     if "outputs" not in context.facts:
         context.facts["outputs"] = [
             {

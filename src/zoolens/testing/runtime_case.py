@@ -77,16 +77,16 @@ class RuntimeCase:
         return np.zeros((*array.shape[:-1], array.shape[-1] + 1), array.dtype)
 
     @staticmethod
-    def same(found: Tensors, wanted: Tensors) -> None:
-        assert found.keys() == wanted.keys()
+    def same(answers: Tensors, wanted: Tensors) -> None:
+        assert answers.keys() == wanted.keys()
         for name, array in wanted.items():
-            np.testing.assert_array_equal(found[name], array)
+            np.testing.assert_array_equal(answers[name], array)
 
-    def close_to(self, found: Tensors, wanted: Tensors) -> None:
+    def close_to(self, answers: Tensors, wanted: Tensors) -> None:
         for name, array in wanted.items():
             step = 1 if np.issubdtype(array.dtype, np.integer) else 0  # one quantisation step
             np.testing.assert_allclose(
-                found[name].astype(float), array.astype(float), rtol=self.tolerance, atol=self.tolerance + step
+                answers[name].astype(float), array.astype(float), rtol=self.tolerance, atol=self.tolerance + step
             )
 
     @staticmethod

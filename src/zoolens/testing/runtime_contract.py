@@ -39,9 +39,8 @@ def _loaded_by(module: str, distributions: tuple[str, ...]) -> list[str]:
     """Which modules of these distributions a fresh Python has loaded once it has imported the module. Kept, since a
     runtime has one class of tests for each of its formats."""
     wanted = {name.lower().replace("_", "-") for name in distributions}
-    frameworks = sorted(
-        name for name, owned_by in _owners().items() if any(one.lower().replace("_", "-") in wanted for one in owned_by)
-    )
+    owners = {name: {owner.lower().replace("_", "-") for owner in owned_by} for name, owned_by in _owners().items()}
+    frameworks = sorted(name for name, normalised in owners.items() if normalised & wanted)
     check = f"import sys, {module}; print(*(name for name in {frameworks!r} if name in sys.modules))"
     done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
     return done.stdout.split()
@@ -212,10 +211,10 @@ class RuntimeContract(ObservingContract):
             with pytest.raises(UnsupportedAbility, match=runtime.cannot["set_threads"][:20]):
                 runtime.open(files, Options(threads=1))
             return
-        with runtime.open(files, Options(threads=1)) as one, runtime.open(files) as default:
-            assert one.effective().threads == 1
-            feeds = self.feeds(one)
-            self.close_to(one.predict(feeds), default.predict(feeds))
+        with runtime.open(files, Options(threads=1)) as single, runtime.open(files) as default:
+            assert single.effective().threads == 1
+            feeds = self.feeds(single)
+            self.close_to(single.predict(feeds), default.predict(feeds))
 
     def test_forced_precision(self, runtime: Runtime, files: ModelFiles) -> None:
         if not runtime.can("force_precision"):

@@ -295,9 +295,9 @@ class Endpoint:
             start += rows
             if pending.settled:
                 continue
-            told = parameters
+            described = parameters
             if nans and (own_nans := count_nans(own)):
-                told = {**parameters, "zoolens_nan_outputs": own_nans}
+                described = {**parameters, "zoolens_nan_outputs": own_nans}
             try:
                 outputs = selected(request, own, labels, self.signature.batched) if request.outputs else own
             except Exception as error:  # of this request alone
@@ -305,7 +305,7 @@ class Endpoint:
                 self._fail(pending, unforeseen(self.name, error))
                 continue
             answered.append(pending)
-            pending.settle(InferResponse(request.model, self.version, outputs, request.id, told))
+            pending.settle(InferResponse(request.model, self.version, outputs, request.id, described))
         # The answers are on their way.
         if not others_wait:
             self._ladder.served(state, flight.rows, outcome.seconds)

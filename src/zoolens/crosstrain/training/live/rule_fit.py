@@ -58,28 +58,28 @@ def _fitted(probe: RuleProbe, size: float) -> FittedOptimizer:
         rules.append(next(known, None) or _rule(probe, leaf, size))
     clipping = _clipping(probe, rules, size)
     rates = [[_seven_digits(rate) for rate in probe.rates(leaf, rule, RATES)] for leaf, rule in enumerate(rules)]
-    told = [_rounded(replace(rule, learning_rate=first)) for rule, (first, *_) in zip(rules, rates, strict=True)]
-    if probe.error(told, clipping, size) > 10 * PREDICTED:
+    rounded = [_rounded(replace(rule, learning_rate=first)) for rule, (first, *_) in zip(rules, rates, strict=True)]
+    if probe.error(rounded, clipping, size) > 10 * PREDICTED:
         raise NotFitted("its constants cannot be told apart from one another")
     shares = [float(f"{several[-1] / rates[0][-1]:.6g}") if rates[0][-1] else 1.0 for several in rates]
-    return FittedOptimizer(tuple(told), clipping, probe.accumulation, tuple(rates[0]), tuple(shares))
+    return FittedOptimizer(tuple(rounded), clipping, probe.accumulation, tuple(rates[0]), tuple(shares))
 
 
 def _rule(probe: RuleProbe, leaf: int, size: float) -> UpdateRule:
     """The rule that predicts the tensor's steps. Of several that do, one without a schedule: some rules are another one
     with a learning rate that changes."""
     best: tuple[float, str] = (inf, "none")
-    found: list[UpdateRule] = []
+    scheduled: list[UpdateRule] = []  # their learning rate would have to change
     for rule in _candidates(probe, leaf, size):
-        error = max(probe.error_alone(leaf, rule, one) for one in {size, _SIZES[0]})
+        error = max(probe.error_alone(leaf, rule, tried) for tried in {size, _SIZES[0]})
         best = min(best, (error, rule.name))
         if error <= PREDICTED:
             rates = probe.rates(leaf, rule, RATES)
             if max(rates) - min(rates) <= PREDICTED * max(map(abs, rates)):
                 return rule
-            found.append(rule)
-    if found:
-        return found[0]
+            scheduled.append(rule)
+    if scheduled:
+        return scheduled[0]
     far = f"; the nearest, {best[1]}, is off by {best[0]:.1g} of a move" if best[0] < inf else ""
     raise NotFitted(f"no known rule predicts its steps{far}")
 
@@ -91,7 +91,7 @@ def _candidates(probe: RuleProbe, leaf: int, size: float) -> Iterator[UpdateRule
             bare = formula(lambda gradients, value=0.0: probe.moves(leaf, gradients, value), size)
         except (NoSuchRule, ZeroDivisionError):
             continue
-        if not all(np.isfinite(one) for one in vars(bare).values() if isinstance(one, float)):
+        if not all(np.isfinite(constant) for constant in vars(bare).values() if isinstance(constant, float)):
             continue
         yield from _decayed(probe, leaf, bare, size)
 
@@ -136,24 +136,25 @@ def _clipping(probe: RuleProbe, rules: Sequence[UpdateRule], smallest: float) ->
     if unclipped(_LARGEST) and unclipped(1.0):
         return none
     size = boundary(smallest, _LARGEST, unclipped)
-    step = max(probe.random(1.0)[0], key=lambda one: sum(float((leaf**2).sum()) for leaf in one))
-    largest = [leaf for one in probe.random(1.0)[0] for leaf in one]
+    step = max(probe.random(1.0)[0], key=lambda leaves: sum(float((leaf**2).sum()) for leaf in leaves))
+    largest = [leaf for leaves in probe.random(1.0)[0] for leaf in leaves]
     ways = (
         Clipping(norm=size * sqrt(sum(float((leaf**2).sum()) for leaf in step))),
         Clipping(tensor_norm=size * max(sqrt(float((leaf**2).sum())) for leaf in largest)),
         Clipping(value=size * max(float(np.abs(leaf).max(initial=0.0)) for leaf in largest)),
     )
     for way, digits in product(ways, (2, 4, 6)):
-        told = Clipping(**{name: one and float(f"{one:.{digits}g}") for name, one in vars(way).items()})
-        if all(probe.error(rules, told, one) <= 10 * PREDICTED for one in (1.01 * size, 3 * size, 30 * size)):
-            return told
+        rounded = Clipping(**{name: limit and float(f"{limit:.{digits}g}") for name, limit in vars(way).items()})
+        sizes = (1.01 * size, 3 * size, 30 * size)
+        if all(probe.error(rules, rounded, tried) <= 10 * PREDICTED for tried in sizes):
+            return rounded
     raise NotFitted(f"large gradients (from {size:.2g} on) are changed in a way that is no clipping known here")
 
 
 def _rounded(rule: UpdateRule) -> UpdateRule:
     """With seven digits: a constant of 0.1 is measured as 0.1000000000003."""
-    told = {name: _seven_digits(one) for name, one in vars(rule).items() if isinstance(one, float)}
-    return replace(rule, **told)  # type: ignore[arg-type]
+    rounded = {name: _seven_digits(value) for name, value in vars(rule).items() if isinstance(value, float)}
+    return replace(rule, **rounded)  # type: ignore[arg-type]
 
 
 def _seven_digits(value: float) -> float:

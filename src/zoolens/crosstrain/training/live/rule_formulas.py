@@ -50,8 +50,8 @@ def _adam(moves: Moves, size: float) -> UpdateRule:
     same = moves((size, size))[1]
     turned = moves((size, -size))[1] / same
     beta1 = (1 + turned) / (1 - turned)
-    under, e2 = _epsilon(lambda one: moves((one,) * 2)[1], size)
-    _, e3 = _epsilon(lambda one: moves((one,) * 3)[2], size)
+    under, e2 = _epsilon(lambda gradient: moves((gradient,) * 2)[1], size)
+    _, e3 = _epsilon(lambda gradient: moves((gradient,) * 3)[2], size)
     root = sqrt(size**2 + e2) if under else size + e2
     doubled = (beta1 + 2) / (1 + beta1) * root / (moves((size, 2 * size))[1] / same)  # the root after g and 2·g
     square = (doubled**2 - e2 if under else (doubled - e2) ** 2) / size**2
@@ -72,8 +72,8 @@ def _epsilon(move: Callable[[float], float], size: float) -> tuple[bool, float]:
     sizes = (size, 4 * size, 16 * size)
     ways: list[tuple[float, bool, float]] = []
     for under in (False, True):
-        x = [one**2 if under else one for one in sizes]
-        y = [(one / -move(one)) ** (2 if under else 1) for one in sizes]
+        x = [gradient**2 if under else gradient for gradient in sizes]
+        y = [(gradient / -move(gradient)) ** (2 if under else 1) for gradient in sizes]
         slope = (y[2] - y[0]) / (x[2] - x[0])
         if not slope:
             raise NoSuchRule
@@ -92,8 +92,10 @@ def _whole(epsilon: float, size: float) -> float:
 
 def _rmsprop(moves: Moves, size: float) -> UpdateRule:
     """A gradient after none shows the root alone; one after another shows what the mean square keeps."""
-    after_none = {one: -moves((0.0, one))[1] for one in (size, 4 * size, 16 * size)}
-    under, ratio = _epsilon(lambda one: -after_none[one], size)  # epsilon in units of √(1 − rho), or of 1 − rho
+    sizes = (size, 4 * size, 16 * size)
+    after_none = {gradient: -moves((0.0, gradient))[1] for gradient in sizes}
+    # The ratio is epsilon in units of √(1 − rho), or of 1 − rho.
+    under, ratio = _epsilon(lambda gradient: -after_none[gradient], size)
     power = 2 if under else 1
     slope = (size / after_none[size]) ** power / (size**power + ratio)
     plus, minus = moves((size, size)), moves((size, -size))
@@ -112,7 +114,7 @@ def _rmsprop(moves: Moves, size: float) -> UpdateRule:
 
 def _adagrad(moves: Moves, size: float) -> UpdateRule:
     """The sum of squares begins with something, to which an epsilon under the root is the same as more of it."""
-    under, start = _epsilon(lambda one: moves((0.0, one))[1], size)
+    under, start = _epsilon(lambda gradient: moves((0.0, gradient))[1], size)
     if not under:
         return UpdateRule("adagrad", 1.0, epsilon=_whole(start, size), epsilon_place="outside")
     begins = float(f"{start:.3g}")

@@ -45,10 +45,10 @@ class RuleProbe:
 
     def _accumulation(self) -> int:
         """The number of steps from one that moves something to the next."""
-        moving = [step for step, one in enumerate(self.moves(0, (SMALLEST,) * 6)) if one]
+        moving = [step for step, move in enumerate(self.moves(0, (SMALLEST,) * 6)) if move]
         if len(moving) > 2 and moving[1] == moving[0] + 1:
             return 1
-        moving = [step for step, one in enumerate(self.moves(0, (SMALLEST,) * 2 * _MOST_ACCUMULATED)) if one]
+        moving = [step for step, move in enumerate(self.moves(0, (SMALLEST,) * 2 * _MOST_ACCUMULATED)) if move]
         if len(moving) < 2:
             raise NotFitted("nothing moves in its first steps")
         return moving[1] - moving[0]
@@ -58,7 +58,7 @@ class RuleProbe:
         key = gradients, value
         if key not in self._kept:
             shapes = self.prober.shapes
-            given = [[np.full(shape, one) for shape in shapes] for one in gradients]
+            given = [[np.full(shape, gradient) for shape in shapes] for gradient in gradients]
             self._kept[key] = self.run(given, [[np.full(shape, value) for shape in shapes]] * len(gradients))
         return np.array([step[leaf].reshape(-1)[0] for step in self._kept[key]])
 
@@ -66,31 +66,32 @@ class RuleProbe:
         """One step for each update: what is accumulated is the same gradient each time."""
         count = self.accumulation
         repeated = self.prober.run(
-            [one for one in gradients for _ in range(count)], [one for one in values for _ in range(count)]
+            [step for step in gradients for _ in range(count)], [step for step in values for _ in range(count)]
         )
         return repeated[count - 1 :: count]
 
     def rates(self, leaf: int, rule: UpdateRule, count: int) -> list[float]:
         """The learning rate of the first steps: the moves beside those at a rate of 1."""
         gradients = (SMALLEST,) * count
-        at_one = predicted(rule, [np.full(1, one) for one in gradients], [np.zeros(1)] * count, rates=[1.0] * count)
+        full = [np.full(1, gradient) for gradient in gradients]
+        at_one = predicted(rule, full, [np.zeros(1)] * count, rates=[1.0] * count)
         moved = self.moves(leaf, gradients)
-        return [float(move / one[0]) for move, one in zip(moved, at_one, strict=True)]
+        return [float(move / unit[0]) for move, unit in zip(moved, at_one, strict=True)]
 
     def random(self, size: float) -> tuple[list[list[Array]], list[list[Array]]]:
         """Gradients of this size, and values around 1."""
         half = len(self._noise) // 2
-        return [[size * one for one in step] for step in self._noise[:half]], self._noise[half:]
+        return [[size * leaf for leaf in step] for step in self._noise[:half]], self._noise[half:]
 
     def error_alone(self, leaf: int, rule: UpdateRule, size: float) -> float:
         """How far the rule is from the moves of one tensor with gradients of this size, if nothing clips them."""
         gradients, values = self.random(size)
         moved = self._random_run(size)
         expected = predicted(
-            rule, [one[leaf] for one in gradients], [one[leaf] for one in values],
+            rule, [step[leaf] for step in gradients], [step[leaf] for step in values],
             rates=self.rates(leaf, rule, len(gradients)),
         )  # fmt: skip
-        return max(_apart(one, other[leaf]) for one, other in zip(expected, moved, strict=True))
+        return max(_apart(move, step[leaf]) for move, step in zip(expected, moved, strict=True))
 
     def _random_run(self, size: float) -> list[list[Array]]:
         key = ((size,), inf)
@@ -106,8 +107,8 @@ class RuleProbe:
         worst = 0.0
         for leaf, rule in enumerate(rules):
             rates = self.rates(leaf, rule, len(cut))
-            expected = predicted(rule, [one[leaf] for one in cut], [one[leaf] for one in values], rates=rates)
-            worst = max(worst, *(_apart(one, other[leaf]) for one, other in zip(expected, moved, strict=True)))
+            expected = predicted(rule, [step[leaf] for step in cut], [step[leaf] for step in values], rates=rates)
+            worst = max(worst, *(_apart(move, step[leaf]) for move, step in zip(expected, moved, strict=True)))
         return worst
 
 
@@ -115,11 +116,11 @@ def predicted(
     rule: UpdateRule, gradients: Sequence[Array], values: Sequence[Array], *, rates: Sequence[float]
 ) -> list[Array]:
     """What the rule moves one tensor by at each step."""
-    slots, found = empty_slots(rule, values[0], np), []
+    slots, moves = empty_slots(rule, values[0], np), []
     for step, (gradient, value, rate) in enumerate(zip(gradients, values, rates, strict=True), 1):
         moved, slots = updated(rule, gradient, slots, value, step=step, rate=rate, xp=np)
-        found.append(moved)
-    return found
+        moves.append(moved)
+    return moves
 
 
 def _apart(expected: Array, moved: Array) -> float:
