@@ -39,10 +39,7 @@ def top1(store, run):
     [
         ("imagenet/coral_mobilenet_v1_0.25_128_quant", "litert"),
         ("cifar10/samplenet_onnx", "onnxruntime"),
-        ("cifar10/samplenet_onnx", "openvino"),
-        ("cifar10/samplenet_openvino", "openvino"),
         ("cifar10/samplenet_caffe", "opencv"),
-        ("cifar10/samplenet_torch", "torch"),
         pytest.param(
             "cifar10/samplenet_frozen",
             "tensorflow",

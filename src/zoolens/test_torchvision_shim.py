@@ -7,6 +7,7 @@ from importlib.util import find_spec
 import pytest
 
 
+@pytest.mark.slow  # every test of torchvision imports it so; this one imports it in a process of its own
 @pytest.mark.skipif(find_spec("torchvision") is None, reason="torchvision is not installed")
 def test_torchvision_imports_beside_any_build_of_torch():
     code = (
