@@ -77,6 +77,8 @@ def _with_aside(groups: list[Block], aside: Sequence[Node], graph: Graph) -> lis
     """Each node that comes in from aside joins the block that first uses it."""
     if not aside:
         return groups
+    if not groups:  # the output does not depend on the input
+        return [Block("region", tuple(Layer(node) for node in aside))]
     home = {layer.node.name: number for number, block in enumerate(groups) for layer in block.layers}
     joined: dict[int, list[Layer]] = {}
     for node in reversed(aside):

@@ -16,8 +16,10 @@ from zoolens.graph.diff.report import Diff
 from zoolens.graph.model import Graph
 from zoolens.numerics.deviation import Deviation, deviation
 from zoolens.numerics.rounding import FACTOR, ONE_ROUNDING, disturbed
+from zoolens.port.batch_answers import BatchAnswers, batch_answers, worst_of
 from zoolens.port.frameworks.base import Array
-from zoolens.port.layer_values import EXACT, Border, LayerValues, Parting, facing, layer_values
+from zoolens.port.layer_values import EXACT, Border, LayerValues, Parting, layer_values
+from zoolens.port.output_forms import form_differences
 from zoolens.port.sides import InputShape, Side
 
 RUNS: Final = 4  # with disturbed weights, of which the farthest counts
@@ -25,18 +27,21 @@ SAMPLES: Final = 2  # inputs
 REPEATS: Final = 3  # of each input; a few dropped numbers may be the same ones by chance
 DRAWN_REPEATS: Final = 40  # of a network that draws random numbers, of which few may reach its answers
 _LARGE: Final = 16.0
+_PADDED: Final = 3  # one part in so many of a row of whole numbers
 _TOKENS: Final = 10  # values of whole-number inputs, where no embedding says how many it has
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """`error`: how far the outputs are apart, relative to the larger; `floor`: how far rounding alone moves them.
+    """`error`: how far an output is apart, relative to the larger; `floor`: how far rounding alone moves it. Of all inputs
+    and outputs these are the figures of the one that is farthest beyond its floor.
 
     `first`: where they part at all; `beyond`: where by more than the floor of the outputs; `behind`: where they part
     next, given equal answers of the unknown layer that is the first; `layers`: why the layers could not be compared,
     where they could not; `borders`: unknown layers, by what they are given and what they answer. `random`: the sides
     that answer the same input with other numbers each time; `drawing`: those that draw random numbers, of which nothing
-    was seen in their answers.
+    was seen in their answers. `batch`: the answers to all inputs at once; None where they were not asked for. `forms`:
+    what outputs have other axes in B than in A, which their numbers do not show.
     """
 
     error: float
@@ -51,25 +56,41 @@ class Agreement:
     drawing: tuple[str, ...] = ()
     compared: int = 0
     inputs: int = 0
+    batch: BatchAnswers | None = None
+    forms: tuple[str, ...] = ()
 
     @property
     def agree(self) -> bool | None:
         """None where it cannot be told: the floor is as large as the answers, a side is random, or not finite."""
         if self.random or self.why == "not finite":
             return None
-        verdict = Deviation(self.error, self.why).verdict(self.floor)  # type: ignore[arg-type]
-        return None if verdict == "blind" else verdict == "within"
+        if Deviation(self.error, self.why).verdict(self.floor) == "blind":  # type: ignore[arg-type]
+            return None
+        return self.alike_alone and not (self.batch and self.batch.differ)
+
+    @property
+    def alike_alone(self) -> bool:
+        """Whether each input alone is answered alike, whatever happens in a batch."""
+        return Deviation(self.error, self.why).verdict(self.floor) == "within"  # type: ignore[arg-type]
+
 
 
 def random_inputs(inputs: Sequence[InputShape], graphs: Sequence[Graph], seed: int) -> list[Array]:
-    """One batch of one: numbers around zero, those of odd seeds large, or whole numbers that every embedding has.
+    """One batch of one: numbers around zero, or whole numbers that every embedding has.
 
-    Large ones reach the bends of activations that small ones do not, such as the 6 of ReLU6.
+    Of odd seeds, numbers are large and whole numbers end in zeros. Large ones reach the bends of activations that small
+    ones do not, such as the 6 of ReLU6; zeros are what networks that mask their padding leave out.
     """
     generator = np.random.default_rng(seed)
-    size = _LARGE if seed % 2 else 1.0
-    drawn = (_drawn(given, place, graphs, generator) for place, given in enumerate(inputs))
-    return [array * np.float32(size) if array.dtype.kind == "f" else array for array in drawn]
+    drawn = [_drawn(given, place, graphs, generator) for place, given in enumerate(inputs)]
+    return [_unusual(array) for array in drawn] if seed % 2 else drawn
+
+
+def _unusual(array: Array) -> Array:
+    if array.dtype.kind == "f":
+        return array * np.float32(_LARGE)
+    array[..., array.shape[-1] - array.shape[-1] // _PADDED :] = 0
+    return array
 
 
 def _drawn(given: InputShape, place: int, graphs: Sequence[Graph], generator: np.random.Generator) -> Array:
@@ -96,20 +117,24 @@ def agreement(
         if _changes(side, fed, given, DRAWN_REPEATS if draws else REPEATS)
     )
     steady = tuple(side.text for side, draws in zip((a, b), drawing, strict=True) if draws and side.text not in random)
-    apart = [_apart(x, y) for x, y in zip(*answers, strict=True)]
-    number = max(range(len(fed)), key=lambda place: apart[place].error)
-    worst = apart[number]
-    floor = _floor(a, fed, answers[0], weights, _coarsest(a, b))
-    if worst.why == "not finite":
+    floors = _floors(a, fed, answers[0], weights, _coarsest(a, b))
+    worst = [worst_of(x, y, floor) for x, y, floor in zip(*answers, floors, strict=True)]
+    number = max(range(len(fed)), key=lambda place: worst[place].rank)
+    found = Agreement(
+        worst[number].apart.error, worst[number].floor, worst[number].apart.why, random=random, inputs=len(fed)
+    )
+    if found.why == "not finite":
         finite = [all(np.isfinite(array).all() for array in given[number]) for given in answers]
-        why = worst.why if not any(finite) else f"not finite in {'AB'[finite.index(False)]} alone"
-        return Agreement(worst.error, floor, why, layers=_not_finite(a, weights), random=random, inputs=len(fed))
-    found = Agreement(worst.error, floor, worst.why, random=random, drawing=steady, inputs=len(fed))
-    agree = worst.verdict(floor) == "within"
+        why = found.why if not any(finite) else f"not finite in {'AB'[finite.index(False)]} alone"
+        return replace(found, why=why, layers=_not_finite(a, weights))
+    found = replace(found, drawing=steady, forms=form_differences((a, b), (answers[0][0], answers[1][0])))
+    if not random:
+        found = replace(found, batch=batch_answers((a, b), fed, answers, floors))
+    agree = worst[number].verdict == "within"
     if not layers or random or (agree and not (diff.a.unknown and diff.b.unknown)):
         return found
     both = (answers[0][number], answers[1][number])
-    values = layer_values((a, b), diff, fed[number], both, weights, floor=floor, precision=_coarsest(a, b))
+    values = layer_values((a, b), diff, fed[number], both, weights, floor=found.floor, precision=_coarsest(a, b))
     return replace(found, borders=values.borders) if agree else _with_layers(found, values)
 
 
@@ -153,27 +178,22 @@ def _equal(one: Sequence[Array], other: Sequence[Array]) -> bool:
     return len(one) == len(other) and all(np.array_equal(x, y, equal_nan=True) for x, y in zip(one, other, strict=True))
 
 
-def _apart(a: Sequence[Array], b: Sequence[Array]) -> Deviation:
-    """The farthest of the outputs, in order."""
-    if len(a) != len(b):
-        return Deviation(float("inf"), "shape")
-    return max((deviation(facing(y, x.shape), x) for x, y in zip(a, b, strict=True)), key=lambda moved: moved.error)
-
-
-def _floor(
+def _floors(
     side: Side,
     fed: Sequence[Sequence[Array]],
     answers: Sequence[Sequence[Array]],
     weights: Mapping[str, Array],
     precision: str,
-) -> float:
-    farthest = ONE_ROUNDING
+) -> list[list[float]]:
+    """How far rounding alone moves each output, for each input."""
+    found = [[ONE_ROUNDING] * len(exact) for exact in answers]
     try:
         for run in range(RUNS):
             generator = np.random.default_rng(run)
             side.assign({name: disturbed(values, generator, precision) for name, values in weights.items()})
-            moved = [_apart(exact, side.run(inputs)) for inputs, exact in zip(fed, answers, strict=True)]
-            farthest = max(farthest, *(each.error for each in moved))
+            for floors, inputs, exact in zip(found, fed, answers, strict=True):
+                moved = [deviation(array, given).error for array, given in zip(side.run(inputs), exact, strict=True)]
+                floors[:] = map(max, floors, moved)
     finally:
         side.assign(weights)
-    return FACTOR * farthest
+    return [[FACTOR * error for error in floors] for floors in found]

@@ -18,7 +18,7 @@ from zoolens.graph.diff.report import Diff
 from zoolens.graph.model import Graph, Node
 from zoolens.graph.reference import node_values
 from zoolens.graph.vocabulary import OPAQUE
-from zoolens.numerics.deviation import deviation
+from zoolens.numerics.deviation import Deviation, deviation
 from zoolens.numerics.rounding import FACTOR, ONE_ROUNDING, disturbed
 from zoolens.port.frameworks.base import Array
 from zoolens.port.sides import Side
@@ -132,6 +132,17 @@ def facing(array: Array, wanted: tuple[int, ...]) -> Array:
     return array.reshape(wanted) if without[0] == without[1] else array
 
 
+def _apart(computed: Array, exact: Array) -> Deviation:
+    """How far a value is from the one that stands beside it."""
+    computed, exact = _of_reals(computed), _of_reals(exact)
+    return deviation(facing(computed, exact.shape), exact)
+
+
+def _of_reals(array: Array) -> Array:
+    """Complex numbers as pairs of their parts, along a last axis; others as they are."""
+    return np.stack([array.real, array.imag], -1) if array.dtype.kind == "c" else array
+
+
 def _computed(side: Side, fed: Sequence[Array], answer: Sequence[Array], floor: float) -> _Computed:
     """ModelError where the graph cannot be had, or is not what the network computes."""
     try:
@@ -148,8 +159,8 @@ def _computed(side: Side, fed: Sequence[Array], answer: Sequence[Array], floor: 
     if why:
         stopped = f"{side.text} cannot be computed in float64 behind its first unknown layer: {why}"
         return _Computed(graph, values, fitting, stopped)
-    outputs = [values[name] for name in graph.outputs]
-    moved = [deviation(facing(y, x.shape), x) for x, y in zip(answer, outputs, strict=True)]
+    outputs = [_of_reals(values[name]) for name in graph.outputs]
+    moved = [_apart(y, x) for x, y in zip(answer, outputs, strict=True)]
     if any(each.verdict(max(floor, _LEAST_FLOOR)) == "beyond" for each in moved):
         farthest = max(each.error for each in moved)
         raise ModelError(f"our reading of {side.text} computes something else than it does, by {farthest:.1e}.")
@@ -198,7 +209,7 @@ def _floors(
             side.assign({name: disturbed(values, generator, precision) for name, values in weights.items()})
             moved = side.opaque_answers(fed)
             for name, array in live.items():
-                farthest[name] = max(farthest[name], deviation(moved[name], array).error if name in moved else 0.0)
+                farthest[name] = max(farthest[name], _apart(moved[name], array).error if name in moved else 0.0)
     finally:
         side.assign(weights)
     return {name: FACTOR * error for name, error in farthest.items()}
@@ -209,12 +220,12 @@ def _border(
 ) -> Border:
     a, b = sides
     given = [
-        deviation(facing(behind[y], a.values[x].shape), a.values[x]).error
+        _apart(behind[y], a.values[x]).error
         for x, y in zip(one.inputs, other.inputs, strict=False)
     ]
     inputs = max(given, default=0.0) if len(one.inputs) == len(other.inputs) else float("inf")
     exact = a.live[one.name]
-    answers = deviation(facing(b.live[other.name], exact.shape), exact).error
+    answers = _apart(b.live[other.name], exact).error
     return Border(_name(one), _name(other), _kind(one), inputs, answers, floors[one.name])
 
 
@@ -240,7 +251,7 @@ def _compared(
             yield Parting(border.a, border.b, border.op, border.answers), border.agree is not True
             continue
         exact = a.values[one.name]
-        error = deviation(facing(behind[other.name], exact.shape), exact).error
+        error = _apart(behind[other.name], exact).error
         live = one.name in inexact_a or other.name in inexact_b
         yield (
             Parting(_name(one), _name(other), _kind(one), error),

@@ -97,13 +97,13 @@ def graph_and_origins(network: LiveNetwork) -> tuple[Graph, dict[str, Origin]]:
     return graph, origins
 
 
-def output_orders(network: LiveNetwork) -> list[tuple[int, ...] | None]:
-    """For each output, the order that puts its axes as N, C, spatial; None where nothing is known of its axes.
+def output_axes(network: LiveNetwork) -> list[str]:
+    """What the axes of each output are, in the network's own order, such as "NHWC"; empty where nothing is known.
 
     It is read from the graph. Shapes would not tell it: a map may have as many channels as rows.
     """
     graph, known = before_layout(network.graph())
-    return [canonical_order(known[name]) if name in known else None for name in graph.outputs]
+    return [known.get(name, "") for name in graph.outputs]
 
 
 def opaque_answers(network: LiveNetwork, inputs: Sequence[Array]) -> dict[str, Array]:
@@ -118,15 +118,16 @@ def opaque_answers(network: LiveNetwork, inputs: Sequence[Array]) -> dict[str, A
 
 
 def run_with_channels_first(
-    network: LiveNetwork, inputs: Sequence[Array], orders: Sequence[tuple[int, ...] | None]
+    network: LiveNetwork, inputs: Sequence[Array], axes: Sequence[str]
 ) -> list[Array]:
-    """The outputs, maps with their channels first whatever the framework's own order is."""
+    """The outputs, maps with their channels first whatever the framework's own order is. `axes`: of each output, as
+    `output_axes` has them."""
     answers = network.run(inputs)
-    if len(answers) != len(orders):
+    if len(answers) != len(axes):
         return answers
     return [
-        np.ascontiguousarray(answer.transpose(order)) if order is not None and len(order) == answer.ndim else answer
-        for answer, order in zip(answers, orders, strict=True)
+        np.ascontiguousarray(answer.transpose(canonical_order(known))) if known and len(known) == answer.ndim else answer
+        for answer, known in zip(answers, axes, strict=True)
     ]
 
 

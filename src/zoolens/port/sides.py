@@ -28,7 +28,7 @@ from zoolens.port.origins import (
     Origin,
     graph_and_origins,
     opaque_answers,
-    output_orders,
+    output_axes,
     run_with_channels_first,
     unpacked_origins,
 )
@@ -140,6 +140,10 @@ class Side(ABC):
         """The outputs for inputs that have their channels first; maps among them have so, too."""
 
     @abstractmethod
+    def output_axes(self) -> list[str]:
+        """What the axes of each output are in the network's own order, such as "NHWC"; empty where it is not known."""
+
+    @abstractmethod
     def draws(self, inputs: Sequence[Array]) -> bool:
         """Whether a run draws random numbers, as far as the states of generators show it."""
 
@@ -166,7 +170,7 @@ class LiveSide(Side):
         self.framework, self.dtype = self._network.framework, self._network.dtype()
         self.facts = self._network.facts()
         self._before = self._network.tensors()
-        self._orders: list[tuple[int, ...] | None] | None = None
+        self._axes: list[str] | None = None
 
     def close(self) -> None:
         self._network.assign(self._before)
@@ -187,9 +191,12 @@ class LiveSide(Side):
         self._network.assign(values)
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
-        if self._orders is None:
-            self._orders = output_orders(self._network)
-        return run_with_channels_first(self._network, inputs, self._orders)
+        return run_with_channels_first(self._network, inputs, self.output_axes())
+
+    def output_axes(self) -> list[str]:
+        if self._axes is None:
+            self._axes = output_axes(self._network)
+        return self._axes
 
     def draws(self, inputs: Sequence[Array]) -> bool:
         return self._network.draws(inputs)
@@ -265,6 +272,9 @@ class WorkerSide(Side):
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         return list(self._tensors(self._ask({"do": "run"}, "running it", _fed(inputs))).values())
+
+    def output_axes(self) -> list[str]:
+        return [str(axes) for axes in self._ask({"do": "axes"}, "reading its structure")["axes"]]
 
     def draws(self, inputs: Sequence[Array]) -> bool:
         return bool(self._ask({"do": "draws"}, "running it", _fed(inputs))["draws"])

@@ -232,3 +232,55 @@ def test_tensors_that_only_a_shares_are_named():
         "weights are shared in (A) between a and b, and separate in (B)"
     ]
     assert "Layers of A share a.weight; B has a tensor for each (a.weight, b.weight)" in "\n".join(check_lines(found))
+
+
+class Calls(nn.Module):
+    """A layer and what is done with its output."""
+
+    def __init__(self, after, layer=None):
+        super().__init__()
+        self.layer, self.after = layer or nn.Linear(4, 6), after
+
+    def forward(self, *given):
+        return self.after(self.layer(*given))
+
+
+def test_what_only_a_batch_shows_is_found():
+    """With one input at a time, the length of the whole batch is that of its only row."""
+    found = check(Calls(lambda x: x / x.norm(dim=1, keepdim=True)), Calls(lambda x: x / x.norm()), ["4"])
+    assert found.agreement.alike_alone
+    assert found.agreement.agree is False
+    text = "\n".join(check_lines(found))
+    assert "given one by one are answered alike" in text
+    assert "Calls (B) answers an input otherwise when others are in its batch." in text
+    alone = check(Calls(lambda x: x.reshape(6)), Calls(lambda x: x.reshape(6)), ["4"])
+    assert alone.agreement.agree is True
+    assert "was not compared: Calls (A) and Calls (B) takes none" in "\n".join(check_lines(alone))
+
+
+def test_a_mask_of_zeros_is_found_in_a_large_vocabulary():
+    class Masks(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.table = nn.Embedding(5000, 3)
+
+        def forward(self, x):
+            return (self.table(x) * (x != 0)[..., None]).mean(1)
+
+    found = check(Masks(), Calls(lambda x: x.mean(1), nn.Embedding(5000, 3)), ["int:7"])
+    assert found.agreement.agree is False
+
+
+def test_every_output_is_judged_by_its_own_floor():
+    """Rounding moves the first output by per cents, and would hide the mistake in the second."""
+
+    def net(shift):
+        return Calls(lambda x: (torch.sin(1e3 * x), x + shift))
+
+    found = check(net(0.0), net(1e-4), ["4"])
+    assert found.agreement.agree is False
+
+
+def test_the_two_parts_of_complex_answers_are_compared():
+    found = check(Calls(torch.fft.fft), Calls(lambda x: torch.fft.fft(x).conj()), ["4"])
+    assert found.agreement.agree is False

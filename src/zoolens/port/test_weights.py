@@ -157,3 +157,39 @@ def test_trees_of_arrays(tmp_path):
         (tmp_path / "bad.msgpack").write_bytes(content)
         with pytest.raises(ModelError, match="is no tree of arrays"):
             read_tree(tmp_path / "bad.msgpack")
+
+
+class Permuted(nn.Module):
+    """A network whose state_dict has whole numbers that decide about its answers."""
+
+    def __init__(self, order):
+        super().__init__()
+        self.first, self.tied = nn.Linear(4, 4), nn.Linear(4, 4)
+        self.tied.weight = self.first.weight
+        self.register_buffer("order", torch.tensor(order))
+
+    def forward(self, x):
+        return self.tied(self.first(x)[:, self.order])
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".safetensors"])
+def test_whole_numbers_of_a_checkpoint_count(tmp_path, suffix):
+    """With those that the constructor made, the two networks would answer alike."""
+    saved, path = Permuted([3, 2, 1, 0]).state_dict(), tmp_path / f"a{suffix}"
+    if suffix == ".pt":
+        torch.save(saved, path)
+    else:
+        saved.pop("first.weight")  # as safetensors has it: one name of a tensor that has two
+        write_weights(path, {name: tensor.numpy() for name, tensor in saved.items()})
+    pair = Permuted([0, 1, 2, 3]), Permuted([0, 1, 2, 3])
+    assert move_weights(*pair, ["4"], tmp_path / "b.pt", checkpoint=path).written is None
+    other = Permuted([0, 1, 2, 3]), Permuted([3, 2, 1, 0])
+    assert move_weights(*other, ["4"], tmp_path / "b.pt", checkpoint=path).written is not None
+
+
+def test_a_checkpoint_with_two_numbers_for_one_tensor_is_refused(tmp_path):
+    saved = {name: tensor.clone() for name, tensor in Permuted([0, 1, 2, 3]).state_dict().items()}
+    saved["tied.weight"] += 1
+    torch.save(saved, tmp_path / "a.pt")
+    with pytest.raises(ModelError, match="has other numbers for tied.weight than for first.weight"):
+        move_weights(*(Permuted([0, 1, 2, 3]) for _ in range(2)), ["4"], tmp_path / "b.pt", checkpoint=tmp_path / "a.pt")

@@ -94,14 +94,14 @@ def check_format(path: Path, framework: str, name: str) -> None:
 
 
 def _load(side: Side, checkpoint: Path) -> None:
-    if checkpoint.suffix == PLAIN:
+    if checkpoint.suffix == PLAIN and side.framework != "torch":
         given, known = read_weights(checkpoint), side.tensors()
         counters = [name for name, array in given.items() if name not in known and array.dtype.kind in "iu"]
         kept = {name: array for name, array in given.items() if name not in counters}
         joined(known, kept, checkpoint.name)
         side.assign({name: array.astype(known[name].dtype) for name, array in kept.items()})
         return
-    if checkpoint.suffix not in OWN[side.framework]:
+    if checkpoint.suffix not in (PLAIN, *OWN[side.framework]):
         raise ZoolensError(
             f"{checkpoint.name} is no checkpoint of {side.framework}, the framework of {side.text}.",
             hint="Name the network that it belongs to first.",

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from zoolens.graph.diff.phrases import plural
 from zoolens.port.agreement import Agreement
+from zoolens.port.batch_answers import BatchAnswers
 from zoolens.port.check import Check
 from zoolens.port.layer_values import Border, Parting
 from zoolens.port.parameter_map import ParameterMap, Unmatched
@@ -106,7 +107,7 @@ def _few(names: tuple[str, ...]) -> str:
 
 def agreement_lines(agreement: Agreement) -> list[str]:
     """Whether the outputs agree, by how much, and where the networks part."""
-    lines = [_outputs(agreement)]
+    lines = [_outputs(agreement), *agreement.forms, *_batch(agreement.batch)]
     if agreement.first is not None:
         lines.append(f"They part first at {_parting(agreement.first)}.")
         if agreement.beyond is not None and agreement.beyond != agreement.first:
@@ -137,6 +138,17 @@ def agreement_lines(agreement: Agreement) -> list[str]:
     return lines
 
 
+def _batch(batch: BatchAnswers | None) -> list[str]:
+    """What several inputs in one batch show beyond each of them alone."""
+    if batch is None:
+        return []
+    lines = [f"{name} answers an input otherwise when others are in its batch." for name in batch.mixing]
+    if batch.refusing:
+        names = " and ".join(batch.refusing)
+        lines.append(f"A batch of {batch.size} inputs was not compared: {names} takes none.")
+    return lines
+
+
 def _border(border: Border) -> str:
     """What an unknown layer does, seen from outside."""
     named = f"  {border.a} of A and {border.b} of B ({border.op})"
@@ -164,9 +176,19 @@ def _outputs(agreement: Agreement) -> str:
     if agreement.why.startswith("not finite in"):
         return f"With the same weights and input, the outputs differ: they are {agreement.why}."
     figures = f"{agreement.error:.1e} apart; rounding alone moves them by up to {agreement.floor:.1e}"
+    if agreement.alike_alone and agreement.batch is not None and agreement.batch.differ:
+        return (
+            f"With the same weights, {plural(agreement.inputs, 'input')} given one by one are answered alike ({figures}), "
+            f"but in one batch the outputs differ{_batch_figures(agreement.batch)}."
+        )
     words = {True: "the outputs agree", False: "the outputs differ", None: "nothing can be told from the outputs"}
     tried = f"on {plural(agreement.inputs, 'input')}, "
     return f"With the same weights and input, {words[agreement.agree]} ({tried}{figures})."
+
+
+def _batch_figures(batch: BatchAnswers) -> str:
+    error = batch.worst.apart.error if batch.worst is not None else float("inf")
+    return "" if error == float("inf") else f" ({error:.1e} apart)"
 
 
 def moved_lines(moved: Moved, *, everything: bool = False) -> list[str]:

@@ -18,7 +18,7 @@ from zoolens.port.frameworks.recognition import recognised
 from zoolens.port.origins import (
     graph_and_origins,
     opaque_answers,
-    output_orders,
+    output_axes,
     packed_origins,
     run_with_channels_first,
 )
@@ -49,7 +49,7 @@ class _Side:
         self._request: Message = {}
         self._made: Any = None
         self._network: LiveNetwork | None = None
-        self._orders: list[tuple[int, ...] | None] | None = None
+        self._axes: list[str] | None = None
         self._answers: dict[str, Callable[[Message], Any]] = {
             "open": self._open,
             "graph": self._graph,
@@ -57,6 +57,7 @@ class _Side:
             "assign": self._assign,
             "run": self._run,
             "opaque": self._opaque,
+            "axes": self._output_axes,
             "draws": self._draws,
             "values": self._values,
             "save": self._save,
@@ -145,10 +146,17 @@ class _Side:
     def _run(self, request: Message) -> Any:
         fed = list(self._sent(request).values())
         with user_errors(self._code):
-            if self._orders is None:
-                self._orders = output_orders(self.network)
-            answers = run_with_channels_first(self.network, fed, self._orders)
+            answers = run_with_channels_first(self.network, fed, self._known_axes())
         return {"tensors": self._written({f"output{number}": answer for number, answer in enumerate(answers)})}
+
+    def _output_axes(self, _: Message) -> Any:
+        with user_errors(self._code):
+            return {"axes": self._known_axes()}
+
+    def _known_axes(self) -> list[str]:
+        if self._axes is None:
+            self._axes = output_axes(self.network)
+        return self._axes
 
     def _draws(self, request: Message) -> Any:
         with user_errors(self._code):

@@ -18,6 +18,7 @@ CHOICES: Final[dict[str, dict[str, Any]]] = {
     "gelu": {"approximate": None},
     "hard_sigmoid": {"alpha": 1 / 6, "beta": 0.5},
     "clip": {"low": None, "high": None},
+    "l2_normalize": {"epsilon": 1e-12},
     "group_norm": {"groups": None},
     "channel_shuffle": {"groups": None},
     "attention": {"heads": None, "scale": None, "causal": False},

@@ -77,7 +77,14 @@ class KerasNetwork(LiveNetwork):
             np.ascontiguousarray(array.transpose(0, *(axis + 1 for axis in order)))
             for array, order in zip(inputs, self.orders, strict=True)
         ]
-        return found if len(found) > 1 else found[0]
+        return self._structured(found)
+
+    def _structured(self, given: list[Any]) -> Any:
+        """Inputs in the form in which the model takes them: one by itself, several as a list or by their names."""
+        wanted = getattr(self._model, "_inputs_struct", None)
+        if isinstance(wanted, dict):
+            return self._keras.tree.pack_sequence_as(wanted, given)
+        return given if len(given) > 1 else given[0]
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         answer = self._model(self.turned(inputs), training=False)

@@ -25,6 +25,7 @@ class TorchNetwork(LiveNetwork):
     def __init__(self, module: Any, shapes: Sequence[tuple[int, ...]], kinds: Sequence[str], name: str) -> None:
         # Layers in evaluation mode in a network that is not: their owner keeps them so while it is trained.
         self.evaluating = [layer for layer in module.modules() if not layer.training] if module.training else []
+        _refuse_complex(module, name)
         self.module = module.cpu().eval()
         self._shapes, self._kinds, self._name = shapes, kinds, name
 
@@ -45,13 +46,7 @@ class TorchNetwork(LiveNetwork):
         return {**dict(self.module.named_parameters()), **buffers}
 
     def tensors(self) -> dict[str, Array]:
-        import torch
-
-        wide = (torch.float64, torch.float32)
-        return {
-            name: (tensor if tensor.dtype in wide else tensor.float()).detach().cpu().numpy().copy()
-            for name, tensor in self.named().items()
-        }
+        return {name: _numpy(tensor).copy() for name, tensor in self.named().items()}
 
     def assign(self, values: Mapping[str, Array]) -> None:
         import torch
@@ -123,9 +118,7 @@ class TorchNetwork(LiveNetwork):
             answer = self.module(
                 *(tensor.to(self.floating()) if tensor.is_floating_point() else tensor for tensor in fed)
             )
-        wide = (torch.float64, torch.float32)
-        answers = [tensor if tensor.dtype in wide else tensor.float() for tensor in tensors_in([answer])]
-        return [plain(tensor.cpu().numpy()) for tensor in answers]
+        return [plain(_numpy(tensor)) for tensor in tensors_in([answer])]
 
     def facts(self) -> SideFacts:
         import torch
@@ -158,25 +151,63 @@ class TorchNetwork(LiveNetwork):
         return ", ".join(name for name, _ in types.most_common()) or "float32"
 
     def load(self, path: Path) -> None:
-        """A state_dict in a .pt or .pth file. Counters may be missing."""
+        """A state_dict in a .pt, .pth or .safetensors file. Whole numbers, such as counters, may be missing."""
         from zoolens.runtimes.torchweights import read_weights
 
-        weights = read_weights(path)
-        kept = self.module.state_dict()
-        counters = {name for name, tensor in kept.items() if not tensor.is_floating_point()}
-        joined(
-            {name: None for name in kept if name not in counters},
-            {name: None for name in weights if name not in counters},
-            path.name,
-        )
-        learned = {name: tensor.float().numpy() for name, tensor in weights.items() if name not in counters}
-        names = self.named()
-        self.assign({name: array for name, array in learned.items() if name in names})
+        kept = self.module.state_dict(keep_vars=True)
+        given = self._untied(read_weights(path), kept, path.name)
+        learned = {
+            name: tensor for name, tensor in given.items() if name not in kept or kept[name].is_floating_point()
+        }
+        named = self.named()
+        joined(named, learned, path.name)
+        others = {name: tensor for name, tensor in given.items() if name not in learned}
+        checked_assignment({name: tuple(tensor.shape) for name, tensor in kept.items()}, others)
+        self.assign({name: _numpy(tensor) for name, tensor in learned.items()})
+        for name, tensor in others.items():
+            kept[name].copy_(tensor)
+
+    def _untied(self, weights: Mapping[str, Any], kept: Mapping[str, Any], file: str) -> dict[str, Any]:
+        """The tensors of a checkpoint, those that the network shares between several names under one of them."""
+        owners = {id(tensor): name for name, tensor in self.named().items()}
+        found: dict[str, Any] = {}
+        for name, tensor in weights.items():
+            owner = owners.get(id(kept[name]), name) if name in kept else name
+            if owner in found and not found[owner].equal(tensor):
+                raise ModelError(
+                    f"The checkpoint {file} has other numbers for {name} than for {owner}, which are one tensor in the "
+                    "network.",
+                    hint="Is it of this network?",
+                )
+            found[owner] = tensor
+        return found
 
     def save(self, path: Path) -> None:
         import torch
 
         torch.save(self.module.state_dict(), path)
+
+
+def _refuse_complex(module: Any, name: str) -> None:
+    held = (*module.named_parameters(), *module.named_buffers())
+    found = next((key for key, tensor in held if tensor.is_complex()), None)
+    if found is not None:
+        raise ModelError(
+            f"{name} has complex numbers in {found}, and only real weights are compared.",
+            hint="Keep its two parts as real numbers, and make complex ones of them in forward: torch.view_as_complex.",
+        )
+
+
+def _numpy(tensor: Any) -> Array:
+    """A tensor's numbers; floating types that numpy does not have become float32, and the two parts of a complex number
+    are a last axis."""
+    import torch
+
+    tensor = tensor.detach().cpu()
+    tensor = torch.view_as_real(tensor.resolve_conj()) if tensor.is_complex() else tensor
+    known = not tensor.is_floating_point() or tensor.dtype in (torch.float64, torch.float32)
+    array: Array = (tensor if known else tensor.float()).numpy()
+    return array
 
 
 def by_name(answer: Any) -> Any:

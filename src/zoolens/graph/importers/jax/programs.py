@@ -44,6 +44,9 @@ def _run(
     visits: Iterator[tuple[str | None, ...]],
     answers: dict[str, Array],
 ) -> list[Any]:
+    import jax
+    import jax.numpy as jnp
+
     values = dict(zip(map(id, (*program.constvars, *program.invars)), (*constants, *given), strict=True))
 
     def value(variable: Any) -> Any:
@@ -57,7 +60,11 @@ def _run(
         else:
             made = computed(equation, fed)
             names = next(visits)
-            answers.update((name, np.array(each)) for name, each in zip(names, made, strict=True) if name is not None)
+            answers.update(
+                (name, np.array(each))
+                for name, each in zip(names, made, strict=True)
+                if name is not None and not jnp.issubdtype(each.dtype, jax.dtypes.prng_key)  # a key is no number
+            )
         values.update(zip(map(id, equation.outvars), made, strict=True))
     return [value(variable) for variable in program.outvars]
 
