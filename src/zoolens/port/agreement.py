@@ -33,8 +33,8 @@ _TOKENS: Final = 10  # values of whole-number inputs, where no embedding says ho
 
 @dataclass(frozen=True)
 class Agreement:
-    """`error`: how far an output is apart, relative to the larger; `floor`: how far rounding alone moves it. Of all inputs
-    and outputs these are the figures of the one that is farthest beyond its floor.
+    """`error`: how far an output is apart, relative to the larger; `floor`: how far rounding alone moves it. Of all
+    inputs and outputs these are the figures of the one that is farthest beyond its floor.
 
     `first`: where they part at all; `beyond`: where by more than the floor of the outputs; `behind`: where they part
     next, given equal answers of the unknown layer that is the first; `layers`: why the layers could not be compared,
@@ -72,7 +72,6 @@ class Agreement:
     def alike_alone(self) -> bool:
         """Whether each input alone is answered alike, whatever happens in a batch."""
         return Deviation(self.error, self.why).verdict(self.floor) == "within"  # type: ignore[arg-type]
-
 
 
 def random_inputs(inputs: Sequence[InputShape], graphs: Sequence[Graph], seed: int) -> list[Array]:

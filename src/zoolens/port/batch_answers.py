@@ -89,8 +89,8 @@ def _answered(side: Side, batch: Sequence[Array]) -> list[Array] | None:
 
 
 def _mixes(answer: Sequence[Array], alone: Sequence[Sequence[Array]], floor: float) -> bool:
-    """Whether the answers to a batch are others than those to its inputs alone, one after the other. Where shapes do not
-    fit, the first axis is not that of the batch, and nothing is known."""
+    """Whether the answers to a batch are others than those to its inputs alone, one after the other. Where shapes do
+    not fit, the first axis is not that of the batch, and nothing is known."""
     expected = [np.concatenate([np.atleast_1d(array) for array in arrays]) for arrays in zip(*alone, strict=True)]
     worst = worst_of(expected, answer, [floor] * len(expected))
     return worst.verdict == "beyond" and worst.apart.why == "value"

@@ -44,7 +44,8 @@ class Parting:
 @dataclass(frozen=True)
 class Border:
     """An unknown layer of A and one of B, live. `inputs`: how far apart in float64 what they are given is, everything
-    before them that is unknown having answered alike; `floor`: how far rounding alone moves A's answer."""
+    before them that is unknown having answered alike, or NaN where it is not known; `floor`: how far rounding alone
+    moves A's answer."""
 
     a: str
     b: str
@@ -55,10 +56,10 @@ class Border:
 
     @property
     def agree(self) -> bool | None:
-        """None where it cannot be told: they are given other numbers already."""
+        """None where it cannot be told: they are given other numbers already, or what they are given is not known."""
         if self.answers <= self.floor:
             return True
-        return None if self.inputs > EXACT else False
+        return False if self.inputs <= EXACT else None
 
 
 @dataclass(frozen=True)
@@ -220,10 +221,10 @@ def _border(
 ) -> Border:
     a, b = sides
     given = [
-        _apart(behind[y], a.values[x]).error
+        _apart(behind[y], a.values[x]).error if x in a.values and y in behind else float("nan")
         for x, y in zip(one.inputs, other.inputs, strict=False)
     ]
-    inputs = max(given, default=0.0) if len(one.inputs) == len(other.inputs) else float("inf")
+    inputs = float(np.max(given, initial=0.0)) if len(one.inputs) == len(other.inputs) else float("inf")
     exact = a.live[one.name]
     answers = _apart(b.live[other.name], exact).error
     return Border(_name(one), _name(other), _kind(one), inputs, answers, floors[one.name])

@@ -117,16 +117,16 @@ def opaque_answers(network: LiveNetwork, inputs: Sequence[Array]) -> dict[str, A
     }
 
 
-def run_with_channels_first(
-    network: LiveNetwork, inputs: Sequence[Array], axes: Sequence[str]
-) -> list[Array]:
+def run_with_channels_first(network: LiveNetwork, inputs: Sequence[Array], axes: Sequence[str]) -> list[Array]:
     """The outputs, maps with their channels first whatever the framework's own order is. `axes`: of each output, as
     `output_axes` has them."""
     answers = network.run(inputs)
     if len(answers) != len(axes):
         return answers
     return [
-        np.ascontiguousarray(answer.transpose(canonical_order(known))) if known and len(known) == answer.ndim else answer
+        np.ascontiguousarray(answer.transpose(canonical_order(known)))
+        if known and len(known) == answer.ndim
+        else answer
         for answer, known in zip(answers, axes, strict=True)
     ]
 

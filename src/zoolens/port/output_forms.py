@@ -29,7 +29,7 @@ def form_differences(sides: tuple[Side, Side], answers: tuple[Sequence[Array], S
 
 
 def _alike(axes: Sequence[str], channels: Sequence[str]) -> bool:
-    """Whether both have one order, or each has its channels where its framework has them and its places in one order."""
+    """Whether both have one order, or each has its channels where its framework has them and places in one order."""
     usual = [each == _with_channels(each, where) for each, where in zip(axes, channels, strict=True)]
     return axes[0] == axes[1] or (all(usual) and _places(axes[0]) == _places(axes[1]))
 

@@ -284,3 +284,56 @@ def test_every_output_is_judged_by_its_own_floor():
 def test_the_two_parts_of_complex_answers_are_compared():
     found = check(Calls(torch.fft.fft), Calls(lambda x: torch.fft.fft(x).conj()), ["4"])
     assert found.agreement.agree is False
+
+
+@pytest.mark.parametrize(
+    ("after", "words"),
+    [
+        (lambda x: x.permute(0, 2, 3, 1), "The output has its axes in the order NHWC in A and NCHW in B."),
+        (lambda x: x.transpose(2, 3), "The output has its axes in the order NCWH in A and NCHW in B."),
+        (lambda x: x.mean((2, 3), keepdim=True), "The output has the shape 1×6×1×1 in A and 1×6 in B, for one input."),
+    ],
+)
+def test_a_form_of_the_output_that_its_numbers_do_not_show_is_told(after, words):
+    """A map has as many channels as rows and columns: no shape tells its axes apart."""
+    plain = (lambda x: x.mean((2, 3))) if "1×6" in words else (lambda x: x)
+    found = check(Calls(after, nn.Conv2d(3, 6, 3)), Calls(plain, nn.Conv2d(3, 6, 3)), ["3x8x8"])
+    assert found.agreement.agree is True
+    assert not found.same
+    assert words in check_lines(found)
+
+
+class Drops(nn.Module):
+    """Dropout by a function, by a layer, and within attention."""
+
+    def __init__(self, kind=nn.Dropout, rate=0.3):
+        super().__init__()
+        self.layer, self.rate = kind(0.5), rate
+        self.attention = nn.MultiheadAttention(4, 2, dropout=rate, batch_first=True)
+
+    def forward(self, x):
+        x = nn.functional.dropout(self.layer(x), self.rate, self.training)
+        return self.attention(x, x, x, need_weights=False)[0]
+
+
+def test_dropout_is_compared_with_what_it_drops_and_wherever_it_is_called():
+    def told(*pair):
+        return [(item.a, item.b) for item in check(*pair, ["5x4"]).training]
+
+    assert told(Drops(), Drops()) == []
+    assert told(Drops(), Drops(nn.Dropout1d)) == [
+        (
+            "3 layers, rate 0.5 in 1, 0.3 in 1, 0.3 (weights of attention) in 1",
+            "3 layers, rate 0.5 (whole channels) in 1, 0.3 in 1, 0.3 (weights of attention) in 1",
+        )
+    ]
+    assert told(Drops(), Drops(rate=0.0))[0][1] == "1 layer, rate 0.5"
+
+
+def test_a_network_that_no_input_reaches_and_complex_weights():
+    found = check(Calls(torch.ones_like), Calls(lambda x: x), ["4"])
+    assert found.agreement.agree is False
+    turned = nn.Linear(4, 6)
+    turned.register_buffer("phase", torch.ones(3, dtype=torch.complex64))
+    with pytest.raises(ModelError, match="has complex numbers in phase"):
+        check(turned, nn.Linear(4, 6), ["4"])

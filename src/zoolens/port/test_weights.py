@@ -191,5 +191,6 @@ def test_a_checkpoint_with_two_numbers_for_one_tensor_is_refused(tmp_path):
     saved = {name: tensor.clone() for name, tensor in Permuted([0, 1, 2, 3]).state_dict().items()}
     saved["tied.weight"] += 1
     torch.save(saved, tmp_path / "a.pt")
-    with pytest.raises(ModelError, match="has other numbers for tied.weight than for first.weight"):
-        move_weights(*(Permuted([0, 1, 2, 3]) for _ in range(2)), ["4"], tmp_path / "b.pt", checkpoint=tmp_path / "a.pt")
+    pair = [Permuted([0, 1, 2, 3]) for _ in range(2)]
+    with pytest.raises(ModelError, match=r"has other numbers for tied\.weight than for first\.weight"):
+        move_weights(*pair, ["4"], tmp_path / "b.pt", checkpoint=tmp_path / "a.pt")

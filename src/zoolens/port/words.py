@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import asdict
+from math import isfinite, isnan
 from typing import Any, Final
 
 from zoolens.graph.diff.phrases import plural
@@ -41,7 +42,7 @@ def _training_lines(check: Check) -> list[str]:
         told = [f"  {item.what}: A {item.a}; B {item.b}" for item in check.training]
         return ["Dropout, statistics of norms and initial weights were not compared: a JAX function shows none.", *told]
     if not check.training:
-        return ["Beside the structure nothing differs: types, dropout, statistics of norms, initial weights."]
+        return ["Beside the structure nothing differs: types, rates of dropout, statistics of norms, initial weights."]
     items = [f"  {item.what}: A {item.a}; B {item.b}" for item in check.training]
     return ["Differences that the structure does not show:", *items]
 
@@ -157,6 +158,8 @@ def _border(border: Border) -> str:
         return f"{named} answer alike ({figures})."
     if border.agree is False:
         return f"{named} answer otherwise although they are given equal numbers ({figures})."
+    if isnan(border.inputs):
+        return f"{named} are given what could not be compared, and answer {figures}."
     return f"{named} are given other numbers already ({border.inputs:.1e} apart), and answer {figures}."
 
 
@@ -178,8 +181,8 @@ def _outputs(agreement: Agreement) -> str:
     figures = f"{agreement.error:.1e} apart; rounding alone moves them by up to {agreement.floor:.1e}"
     if agreement.alike_alone and agreement.batch is not None and agreement.batch.differ:
         return (
-            f"With the same weights, {plural(agreement.inputs, 'input')} given one by one are answered alike ({figures}), "
-            f"but in one batch the outputs differ{_batch_figures(agreement.batch)}."
+            f"With the same weights, {plural(agreement.inputs, 'input')} given one by one are answered alike "
+            f"({figures}), but in one batch the outputs differ{_batch_figures(agreement.batch)}."
         )
     words = {True: "the outputs agree", False: "the outputs differ", None: "nothing can be told from the outputs"}
     tried = f"on {plural(agreement.inputs, 'input')}, "
@@ -250,9 +253,9 @@ def agreement_data(agreement: Agreement) -> dict[str, Any]:
 
 
 def _finite(data: Any) -> Any:
-    """The same with None for what is infinite, which JSON has no number for."""
+    """The same with None for what is infinite or not known, which JSON has no number for."""
     if isinstance(data, dict):
         return {key: _finite(value) for key, value in data.items()}
     if isinstance(data, list | tuple):
         return [_finite(value) for value in data]
-    return None if data == float("inf") else data
+    return None if isinstance(data, float) and not isfinite(data) else data

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -202,8 +202,35 @@ def _check_inputs(model: Any, shapes: Sequence[tuple[int, ...]]) -> None:
         )
 
 
+# What layers of Keras drop or add in training, by their class, and where they keep how often.
+_DROPPING: Final = {
+    "Dropout": ("rate", ""), "SpatialDropout1D": ("rate", "whole channels"),
+    "SpatialDropout2D": ("rate", "whole channels"), "SpatialDropout3D": ("rate", "whole channels"),
+    "AlphaDropout": ("rate", "alpha"), "GaussianDropout": ("rate", "Gaussian"),
+    "GaussianNoise": ("stddev", "noise that is added"), "StochasticDepth": ("drop_path_rate", "whole examples"),
+    "DropBranch": ("rate", "whole examples"),
+}  # fmt: skip
+_RECURRENT: Final = {"dropout": "inputs of a recurrent layer", "recurrent_dropout": "states of a recurrent layer"}
+
+
 def _dropouts(model: Any) -> Iterator[LayerFact]:
     for layer in model._flatten_layers():
-        rate = getattr(layer, "rate", None)
-        if "Dropout" in type(layer).__name__ and rate:
-            yield LayerFact(name=layer.name, op="dropout", rate=float(rate))
+        rates = {attribute: units for attribute, units in (_dropped_by(layer),) if attribute}
+        if hasattr(layer, "recurrent_dropout") and not hasattr(layer, "cell"):
+            rates |= _RECURRENT
+        for attribute, units in rates.items():
+            rate = getattr(layer, attribute, None)
+            if rate:
+                yield LayerFact(name=layer.name, op="dropout", rate=float(rate), units=units)
+
+
+def _dropped_by(layer: Any) -> tuple[str, str]:
+    """Where a layer keeps how often it drops, and what it drops; empty where it is no such layer."""
+    kinds = [kind.__name__ for kind in type(layer).__mro__]
+    name = next((kind for kind in kinds if kind in _DROPPING), "")
+    attribute, units = _DROPPING.get(name, ("rate" if "Dropout" in kinds[0] else "", ""))
+    shape = tuple(getattr(layer, "noise_shape", None) or ())
+    if shape and name == "Dropout":
+        whole = shape[0] != 1 and all(extent == 1 for extent in shape[1:])
+        units = "whole examples" if whole else f"in the shape {'×'.join(map(str, shape))}"
+    return attribute, units

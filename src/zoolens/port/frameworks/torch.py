@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import numpy as np
 
-from zoolens.crosstrain.training.diff.facts import LayerFact, SideFacts
+from zoolens.crosstrain.training.diff.facts import SideFacts
 from zoolens.errors import ModelError, first_line
 from zoolens.graph.model import Graph
 from zoolens.port.frameworks.base import Array, LiveNetwork, checked_assignment, joined, no_gpu, plain
-
-# Layers of libraries, and of our drafts, that drop whole branches, and where they keep how often.
-_RATES: Final = {"StochasticDepth": "p", "DropPath": "drop_prob", "DropBranch": "p"}
+from zoolens.port.frameworks.torch_dropout import dropouts
 
 
 class TorchNetwork(LiveNetwork):
@@ -129,7 +127,7 @@ class TorchNetwork(LiveNetwork):
             return SideFacts(
                 versions={"torch": str(torch.__version__)},
                 network=type(self.module).__name__,
-                layers=tuple(_dropouts(self.module, self.run_once)),
+                layers=tuple(dropouts(self.module, self.run_once)),
                 drawn=tuple(drawn_tensors(self.module)),
                 norms=tuple(norm_facts(self.module)),
                 channels="first",
@@ -156,9 +154,7 @@ class TorchNetwork(LiveNetwork):
 
         kept = self.module.state_dict(keep_vars=True)
         given = self._untied(read_weights(path), kept, path.name)
-        learned = {
-            name: tensor for name, tensor in given.items() if name not in kept or kept[name].is_floating_point()
-        }
+        learned = {name: tensor for name, tensor in given.items() if name not in kept or kept[name].is_floating_point()}
         named = self.named()
         joined(named, learned, path.name)
         others = {name: tensor for name, tensor in given.items() if name not in learned}
@@ -225,29 +221,3 @@ def _outputs_by_name(module: Any) -> Iterator[None]:
         yield
     finally:
         hook.remove()
-
-
-def _dropouts(module: Any, call: Callable[[], Any]) -> Iterator[LayerFact]:
-    """The layers that drop numbers or whole branches and that a call of the network reaches."""
-    reached: set[int] = set()
-    hooks = [layer.register_forward_hook(lambda layer, *_: reached.add(id(layer))) for layer in module.modules()]
-    try:
-        call()
-    finally:
-        for hook in hooks:
-            hook.remove()
-    for path, layer in module.named_modules():
-        rate = getattr(layer, dropout_rate(layer), None)
-        if isinstance(rate, int | float) and rate and id(layer) in reached:
-            yield LayerFact(name=path, op="dropout", rate=float(rate))
-
-
-def dropout_rate(layer: Any) -> str:
-    """The attribute in which a layer keeps how often it drops; empty where it drops nothing."""
-    return _RATES.get(type(layer).__name__, "p" if _drops(layer) else "")
-
-
-def _drops(layer: Any) -> bool:
-    import torch
-
-    return isinstance(layer, torch.nn.modules.dropout._DropoutNd)

@@ -346,15 +346,16 @@ def _variance_after(layer: Any, given: Any, _answer: Any) -> None:
 
 def _dropouts(training: TorchTraining) -> Iterator[tuple[Any, str]]:
     """The layers that drop something, in the order in which `facts` names them, and where each keeps its rate."""
-    from zoolens.port.frameworks.torch import dropout_rate
+    from zoolens.port.frameworks.torch_dropout import dropout_rate
 
-    known = {layer.name for layer in training.live.facts().layers}
+    modules = dict(training.module.named_modules())
     kept: dict[str, str] = training.__dict__.setdefault("switched_dropouts", {})
-    for path, layer in training.module.named_modules():
-        attribute = kept.get(path) or (dropout_rate(layer) if path in known else None)
+    for fact in training.live.facts().layers:
+        attribute = dropout_rate(modules[fact.name])
         if attribute:
-            kept[path] = attribute  # a layer whose rate is 0 now is none of the facts
-            yield layer, attribute
+            kept.setdefault(fact.name, attribute)  # a layer whose rate is 0 later is none of the facts
+    for path, attribute in kept.items():
+        yield modules[path], attribute
 
 
 def _dropout(training: TorchTraining, value: Any) -> None:

@@ -53,7 +53,17 @@ def initial(a: SideFacts, b: SideFacts) -> Iterator[Finding]:
         known = (_evidence(side, fits) for side, fits in zip(sides, found, strict=True))
         evidence = "; ".join(f"{letter}: {text}" for letter, text in zip("AB", known, strict=True) if text)
         texts = [_initialisers(fits) for fits in found]
+        declared = [{one.declared for one in side} for side in sides]
+        if texts[0] != texts[1] and (declared[0] == declared[1] or None in declared[0] | declared[1]):
+            texts = _in_one_draw(sides) or texts
         yield compared("init", title, *texts, evidence=evidence, layers=max(map(len, sides)))
+
+
+def _in_one_draw(sides: list[list[Drawn]]) -> list[str]:
+    """What both sides are said to be where one initialiser may have drawn all of their tensors: few numbers fit several
+    formulas, of which another one may fit each side best. Empty where none may have."""
+    together = explained(tensor for side in sides for tensor in side)
+    return [_initialisers(together)] * 2 if len(together) == 1 else []
 
 
 def _initialisers(fits: tuple[Initialiser, ...]) -> str:

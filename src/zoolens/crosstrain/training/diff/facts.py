@@ -26,6 +26,7 @@ class LayerFact(Fact):
     stride: tuple[int, ...] = ()
     pads: tuple[int, ...] = ()
     rate: float | None = None
+    units: str = Field(default="", description="what a dropout layer drops, where it does not decide for each number")
     given: tuple[int, ...] = Field(default=(), description="shape of its first input")
     shape: tuple[int, ...] = ()
     learned: dict[str, int] = Field(default_factory=dict, description="numbers to learn by role: kernel, bias, …")

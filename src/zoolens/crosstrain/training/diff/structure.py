@@ -99,17 +99,22 @@ def _void(diff: Diff, op: str) -> str:
 
 def dropouts(a: SideFacts, b: SideFacts) -> Iterator[Finding]:
     sides = [[layer for layer in facts.layers if layer.op == "dropout"] for facts in (a, b)]
-    rates = [[f"{layer.rate:g}" for layer in side if layer.rate is not None] for side in sides]
+    rates = [[_rate(layer) for layer in side if layer.rate is not None] for side in sides]
     texts = [f"{plural(len(rate), 'layer')}, {_rates(rate)}" if rate else "none" for rate in rates]
     where = "; ".join(named([layer.name for layer in side]) for side in sides if side)
     yield compared("dropout", "dropout layers", *texts, evidence=where, layers=max(map(len, sides)))
+
+
+def _rate(layer: LayerFact) -> str:
+    return f"{layer.rate:g} ({layer.units})" if layer.units else f"{layer.rate:g}"
 
 
 def _rates(rates: list[str]) -> str:
     """Each rate with its count, or only the ends of many, as of branches that are dropped more often with depth."""
     if len(set(rates)) <= _FEW_RATES:
         return f"rate {tallied(rates)}"
-    return f"rates from {min(rates, key=float)} to {max(rates, key=float)}"
+    ends = sorted(rates, key=lambda text: float(text.split()[0]))
+    return f"rates from {ends[0]} to {ends[-1]}"
 
 
 def strides(diff: Diff) -> Iterator[Finding]:

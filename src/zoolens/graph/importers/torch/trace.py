@@ -288,7 +288,7 @@ class Trace:
 
 def plain_array(tensor: Any, *, exact: bool = True) -> Array:
     """A copy of a tensor's numbers in float32, or, where `exact`, whole numbers as they are."""
-    plain = tensor.detach().cpu()
+    plain = tensor.detach().cpu().resolve_conj()
     array: Array = (plain if exact and not plain.is_floating_point() else plain.float()).numpy().copy()
     return array
 
