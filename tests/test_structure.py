@@ -38,7 +38,7 @@ FRAMEWORKS = {
         "graph/counters/*.py",
         "crosstrain/training/trainers/torch*.py",
         "crosstrain/training/live/torch*.py",
-        "port/frameworks/torch.py",
+        "port/frameworks/torch*.py",
         "port/training/*torch*.py",
         "port/training/keras_steps.py",
     ],
