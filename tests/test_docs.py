@@ -129,6 +129,14 @@ def test_every_page_is_in_the_navigation():
     assert listed == {page.name for page in (REPO / "docs").glob("*.md")}
 
 
+@pytest.mark.parametrize("page", [REPO / "README.md", REPO / "docs" / "index.md"], ids=lambda page: page.name)
+def test_every_command_is_in_the_overviews(page):
+    text = page.read_text(encoding="utf-8")
+    table = text[text.index("## Commands") :].partition("\n## ")[0]
+    named = set(re.findall(r"`(?:zoolens )?(\w+)", table))
+    assert set(COMMANDS) <= named
+
+
 def test_readme_names_the_two_sacred_commands():
     text = (REPO / "README.md").read_text()
     assert "make demo" in text

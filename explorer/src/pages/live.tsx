@@ -13,6 +13,7 @@ const OFFERED = 50;
 const MOST_TEXTS = 5;
 const MOST_LETTERS = 100_000; // of each text: a browser takes minutes to lay out a line of millions
 const KEPT_LETTERS = 2000; // of each text in the address
+const MOST_BYTES = 16 << 20; // of an image: the server takes no more
 const PAUSE = 400; // milliseconds after the last key before texts are sent
 
 /** "zoo:name in runtime" of each card; without a runtime the server chooses one. */
@@ -42,18 +43,42 @@ export function LivePage() {
 }
 
 function ImageLive() {
-  const [image, setImage] = useState<Blob>();
-  const picture = useObjectUrl(image);
+  const [given, setGiven] = useState<{ image: Blob; name: string }>();
+  const [refused, setRefused] = useState("");
+  const picture = useObjectUrl(given?.image);
+  const latest = useRef(0); // what was chosen last counts, however long it takes to arrive
+  const take = (name: string, arriving: Promise<Blob>, refusal: string) => {
+    const own = ++latest.current;
+    setRefused("");
+    arriving.then(
+      (image) => own === latest.current && setGiven({ image, name }),
+      () => own === latest.current && setRefused(refusal),
+    );
+  };
+  const takeFile = (file: File) => {
+    if (file.size > MOST_BYTES) {
+      latest.current += 1;
+      setRefused(`${file.name} has ${file.size.toLocaleString("en")} bytes, more than the ${MOST_BYTES.toLocaleString("en")} that can be given here. It was not taken.`);
+      return;
+    }
+    const arriving = file.arrayBuffer().then((content) => new Blob([content], { type: file.type }));
+    take(file.name, arriving, `${file.name} cannot be read: it is a folder, or it was moved or changed meanwhile.`);
+  };
   const entry = (
     <section aria-label="Image">
-      <Drop picture={picture} onImage={setImage} />
+      <Drop picture={picture} name={given?.name ?? ""} onFile={takeFile} />
+      {refused && (
+        <p class="problem" role="alert">
+          <bdi>{refused}</bdi>
+        </p>
+      )}
       <p>Or one of these:</p>
       <div class="examples">
         {Array.from({ length: EXAMPLES }, (_, index) => (
           <button
             type="button"
             aria-label={`Example ${index + 1}`}
-            onClick={() => download("/live/examples/{index}", { index }).then(setImage, () => undefined)} // the page says why
+            onClick={() => take(`Example ${index + 1}`, download("/live/examples/{index}", { index }), "This example cannot be read.")}
           >
             <img src={exampleUrl(index)} alt="" width={44} height={44} />
           </button>
@@ -62,7 +87,7 @@ function ImageLive() {
     </section>
   );
   return <Live takes="image" parameter="with" example="demo:lenet-torch" entry={entry} card={(choice, remove) => (
-    <AnswerCard choice={choice} given={image} path="/live" waits="Waits for an image." onRemove={remove}>
+    <AnswerCard choice={choice} given={given?.image} path="/live" waits="Waits for an image." onRemove={remove}>
       {(result: LiveResult) => (
         <>
           <Classes classes={result.classes} />
@@ -175,7 +200,7 @@ function Live({ takes, parameter, example, entry, card }: LiveProps) {
     <div class="live">
       {entry}
       <section aria-label="Answers">
-        <ChoiceForm example={example} offered={offered ?? []} onAdd={(choice) => setQuery({ [parameter]: [...chosen, choice] })} />
+        <ChoiceForm example={example} offered={offered ?? []} onAdd={(choice) => setQuery({ [parameter]: [...new Set([...chosen, choice])] })} />
         {!chosen.length && <p class="dim">Name a model to begin with, such as {example}.</p>}
         {takes === "text" && offered?.length === 0 && (
           <p class="dim">
@@ -192,9 +217,10 @@ function Live({ takes, parameter, example, entry, card }: LiveProps) {
   );
 }
 
+/** Names of files may hold " in ", too: a runtime is the last word, and no path. */
 function parse(text: string): Choice {
-  const [model = "", runtime = ""] = text.split(" in ");
-  return { model: model.trim(), runtime: runtime.trim() };
+  const [, model = text, runtime = ""] = /^(.+) in ([^\s/.]+)$/s.exec(text.trim()) ?? [];
+  return { model: model.trim(), runtime };
 }
 
 function format({ model, runtime }: Choice): string {
@@ -216,9 +242,10 @@ function useObjectUrl(blob?: Blob): string | undefined {
   return url;
 }
 
-function Drop({ picture, onImage }: { picture?: string; onImage: (image: Blob) => void }) {
+/** The browser's own field would say "No file chosen" beside an example: it lies over the whole area and is not seen. */
+function Drop({ picture, name, onFile }: { picture?: string; name: string; onFile: (file: File) => void }) {
   const [over, setOver] = useState(false);
-  const take = (file?: File | null) => file && onImage(file);
+  const take = (file?: File | null) => file && onFile(file);
   return (
     <label
       class={over ? "drop over" : "drop"}
@@ -226,8 +253,17 @@ function Drop({ picture, onImage }: { picture?: string; onImage: (image: Blob) =
       onDragLeave={() => setOver(false)}
       onDrop={(event) => (event.preventDefault(), setOver(false), take(event.dataTransfer?.files[0]))}
     >
-      {picture ? <img src={picture} alt="The image that the models are given" /> : <span>Drop an image here, or choose a file</span>}
-      <input type="file" accept="image/*" aria-label="Image file" onChange={(event) => take(event.currentTarget.files?.[0])} />
+      {picture && <img src={picture} alt="The image that the models are given" />}
+      {name && <bdi>{name}</bdi>}
+      <span>{picture ? "Drop another image here, or choose a file" : "Drop an image here, or choose a file"}</span>
+      <input
+        type="file"
+        accept="image/*"
+        aria-label="Image file"
+        title={name}
+        onClick={(event) => (event.currentTarget.value = "")} // so that the same file can be chosen again
+        onChange={(event) => take(event.currentTarget.files?.[0])}
+      />
     </label>
   );
 }

@@ -6,6 +6,7 @@ import { useAnswer } from "../api";
 import { Chart } from "../components/chart";
 import { Tile } from "../components/figure";
 import { SearchBox } from "../components/filters";
+import { useFocusInView } from "../components/focus";
 import { JobButton } from "../components/jobbutton";
 import { PageLink } from "../components/link";
 import { NothingFits, Part, useOffset } from "../components/listing";
@@ -266,10 +267,7 @@ function PickedTrial({ name, onExplained }: { name: string; onExplained: () => v
     if (focused instanceof HTMLElement && !section.current?.contains(focused)) before.current = focused;
     section.current?.focus({ preventScroll: true });
   }, [trial]);
-  useEffect(() => {
-    // What arrives late is scrolled to, but never takes the focus from where the reader went meanwhile.
-    if (document.activeElement === section.current) section.current?.scrollIntoView({ block: "nearest" });
-  }, [trial, Boolean(answer)]);
+  useFocusInView(section, trial);
   const close = () => {
     pickTrial("");
     before.current?.focus();

@@ -133,6 +133,23 @@ def _terminated(*_: object) -> None:
     raise _Terminated
 
 
+def _interrupt_behind(error: BaseException) -> KeyboardInterrupt | None:
+    """The signal that led to an error. click and Python wrap it: one that arrives while a class is made, as during an
+    import, becomes a RuntimeError."""
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, KeyboardInterrupt):
+        cause = cause.__cause__
+    return cause
+
+
+def _end_interrupted(interrupt: KeyboardInterrupt | None) -> int:
+    """Say that a signal ended the command; gives the exit code. A command whose work is not kept says in the exception
+    what became of it."""
+    told = str(interrupt or "") or "What was finished is kept; the same command goes on from there."
+    click.echo(f"\nInterrupted. {told}", err=True)
+    return TERMINATED if isinstance(interrupt, _Terminated) else INTERRUPTED
+
+
 def main() -> None:
     """Entry point: errors become a sentence and an exit code."""
     debug = "--debug" in sys.argv
@@ -148,10 +165,7 @@ def main() -> None:
         error.show()
         code = error.exit_code
     except (KeyboardInterrupt, click.Abort) as error:
-        # A command from which that is not true says in the exception what became of its work; click wraps it.
-        told = str(error.__cause__ or "") or "What was finished is kept; the same command goes on from there."
-        click.echo(f"\nInterrupted. {told}", err=True)
-        code = TERMINATED if isinstance(error, _Terminated) else INTERRUPTED
+        code = _end_interrupted(_interrupt_behind(error))
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = BROKEN_PIPE
@@ -166,6 +180,8 @@ def main() -> None:
         click.echo(f"Error: {error.strerror or error}{f': {error.filename}' if error.filename else ''}.", err=True)
         code = 1
     except Exception as error:
+        if (interrupt := _interrupt_behind(error)) is not None:
+            sys.exit(_end_interrupted(interrupt))
         if debug:
             raise
         click.echo(

@@ -125,9 +125,14 @@ def command(models: tuple[str, ...], check: bool, as_json: bool, **options: Any)
         asked = (_specs(plain, options), services, _server_options(options), _settings(options))
         live = options["log_format"] == "text" and options["log_level"] != "debug"
         if options["on"] == "ray":
-            run(_serve_on_ray(*asked, options["memory"], options["store"], options["replicas"], live=live))
+            serving = _serve_on_ray(*asked, options["memory"], options["store"], options["replicas"], live=live)
         else:
-            run(_serve(*asked, options["memory"], options["store"], live=live))
+            serving = _serve(*asked, options["memory"], options["store"], live=live)
+        try:
+            run(serving)
+        except KeyboardInterrupt as interrupt:
+            words = "The server ended at once; requests that it had not answered by then got an error."
+            raise type(interrupt)(words) from None
     click.echo("Stopped.")
 
 
@@ -146,7 +151,7 @@ async def _serve(
     from zoolens.serving.metrics import PlaneMetrics
 
     metrics = PlaneMetrics()
-    click.echo("Loading the models …", err=True)
+    _note("Loading the models …")
     async with running(
         models, options, settings, services=services, memory_limit=memory, store=store, metrics=metrics
     ) as server:
@@ -170,7 +175,7 @@ async def _serve_on_ray(
 
     cluster = RaySettings(replicas=ReplicaCount.parse(replicas) if replicas else ReplicaCount())
     metrics = ClusterMetrics()
-    click.echo("Starting the replicas …", err=True)
+    _note("Starting the replicas …")
     async with running_on_ray(
         models, options, settings, services=services, memory_limit=memory, store=store, cluster=cluster, metrics=metrics
     ) as server:
@@ -197,7 +202,7 @@ async def _until_stopped(server: Server, line: Callable[[], str] | None) -> None
     if showing is not None:
         showing.cancel()
         await asyncio.wait([showing])
-    click.echo("Draining: requests that were accepted are answered.", err=True)
+    _note("Draining: requests that were accepted are answered.")
 
 
 def _show(server: Server) -> None:
@@ -208,7 +213,17 @@ def _show(server: Server) -> None:
     names = {"http": "REST", "grpc": "gRPC"}
     for transport, url in server.urls.items():
         click.echo(f"{names[transport]}: {url}{'/v2' if transport == 'http' else ''}")
-    click.echo("Stop with Ctrl-C.", err=True)
+    _note("Stop with Ctrl-C.")
+
+
+def _note(sentence: str) -> None:
+    """A sentence for whoever started the server, on the error stream: a line of the log where that is JSON."""
+    from zoolens.serving.logs import log, writes_json
+
+    if writes_json():
+        log.info(sentence)
+    else:
+        click.echo(sentence, err=True)
 
 
 def _check(models: Sequence[str], services: Sequence[Path], store: str | None, as_json: bool) -> None:

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 from click.testing import CliRunner
 
-from zoolens.cli.main import COMMANDS, SECTIONS, cli
+from zoolens.cli.main import COMMANDS, SECTIONS, TERMINATED, cli
 
 
 def test_help_lists_every_command_once_under_its_section():
@@ -25,3 +28,28 @@ def test_a_mistyped_command_is_answered_with_the_nearest(typed, meant):
     done = CliRunner().invoke(cli, [typed])
     assert done.exit_code == 2
     assert f"Did you mean {meant!r}?" in done.stderr
+
+
+ENDED_BY_A_SIGNAL = """
+import signal, sys
+import click
+from zoolens.cli import main
+
+class Field:
+    def __set_name__(self, owner, name):
+        signal.raise_signal(signal.SIGTERM)
+
+def define():
+    class Made:
+        field = Field()
+
+main.LazyGroup.get_command = lambda *_: click.Command("eval", callback=define)
+sys.argv = ["zoolens", "eval"]
+main.main()
+"""
+
+
+def test_a_signal_that_arrives_while_a_class_is_made_is_no_bug():
+    done = subprocess.run([sys.executable, "-c", ENDED_BY_A_SIGNAL], capture_output=True, text=True)
+    assert "Interrupted." in done.stderr
+    assert done.returncode == TERMINATED

@@ -58,7 +58,10 @@ def command(
 
     token = read_token(token_file, TOKEN_VARIABLE)
     settings = Settings(store=store, host=host, port=port, token=token, allowed=allowed, zoos=zoos, server=server)
-    run(_serve(settings, browser=not no_browser))
+    try:
+        run(_serve(settings, browser=not no_browser))
+    except KeyboardInterrupt as interrupt:
+        raise type(interrupt)("The explorer ended at once.") from None
     click.echo("Stopped.")
 
 

@@ -19,7 +19,7 @@ from zoolens.serving.metrics import PlaneMetrics
 from zoolens.serving.options import ServerOptions
 from zoolens.serving.plane.data_plane import open_plane
 from zoolens.serving.plane.settings import EndpointSettings, ModelSpec
-from zoolens.serving.server import Server, check_installed, run
+from zoolens.serving.server import Server, check_startable, run
 
 
 @asynccontextmanager
@@ -35,7 +35,7 @@ async def running(
 ) -> AsyncIterator[Server]:
     """A server of these models, and of the services in these files: it answers in the block, and drains at its end.
     `metrics`: counts what happens, for whoever wants to look at it besides Prometheus."""
-    check_installed(options)
+    check_startable(options)
     async with AsyncExitStack() as stack:
         metrics = metrics or PlaneMetrics()
         plane = await stack.enter_async_context(

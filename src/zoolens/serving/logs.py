@@ -45,19 +45,28 @@ class TextLines(logging.Formatter):
 
 @contextmanager
 def logging_to_stderr(log_format: Format = "text", level: str = "info") -> Iterator[None]:
-    """Write what the server logs to the error stream, as long as the block lasts."""
-    logger, handler = logging.getLogger(LOGGER), logging.StreamHandler(sys.stderr)
+    """Write what the server logs, and warnings of the libraries below it, to the error stream, as long as the block
+    lasts."""
+    logger, libraries, handler = logging.getLogger(LOGGER), logging.getLogger(), logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if log_format == "json" else TextLines())
+    handler.setLevel(level.upper())
     before = logger.level, logger.propagate
     logger.addHandler(handler)
     logger.setLevel(level.upper())
     logger.propagate = False
+    libraries.addHandler(handler)
     try:
         yield
     finally:
+        libraries.removeHandler(handler)
         logger.removeHandler(handler)
         logger.setLevel(before[0])
         logger.propagate = before[1]
+
+
+def writes_json() -> bool:
+    """Whether the error stream holds nothing but lines of JSON."""
+    return any(isinstance(handler.formatter, JsonLines) for handler in logging.getLogger(LOGGER).handlers)
 
 
 class LogObserver:

@@ -73,6 +73,10 @@ class ServerOptions:
     def __post_init__(self) -> None:
         if self.http_port is None and self.grpc_port is None:
             raise ZoolensError("The server has no port to listen on.", hint="Give a port for --http or --grpc.")
+        if self.http_port and self.http_port == self.grpc_port:
+            raise ZoolensError(
+                f"REST and gRPC cannot both listen on port {self.http_port}.", hint="Give each a port of its own."
+            )
         if not is_loopback(self.host) and self.token is None and not self.insecure:
             raise ZoolensError(
                 f"Anybody who reaches {self.host} could use this server, because no token is set.",

@@ -101,7 +101,7 @@ class Server:
 
 
 def check_installed(options: ServerOptions) -> None:
-    """Say which package is missing before models are opened for minutes."""
+    """Say which package is missing."""
     needed: dict[str, tuple[str, ...]] = {}
     if options.http_port is not None:
         needed["zoolens serve"] = ("starlette", "uvicorn", "httptools")
@@ -109,6 +109,17 @@ def check_installed(options: ServerOptions) -> None:
         needed["zoolens serve --grpc"] = ("grpc", "google.protobuf")
     for who, packages in needed.items():
         check_packages(packages, who, "serve")
+
+
+def check_startable(options: ServerOptions) -> None:
+    """Say what will keep the server from listening (a package, a port, a certificate) before models are opened for
+    minutes."""
+    check_installed(options)
+    if options.tls is not None:
+        _tls_context(options)
+    for port in (options.http_port, options.grpc_port):
+        if port:
+            listen(options.host, port).close()
 
 
 async def stop_signal() -> None:

@@ -29,7 +29,7 @@ from zoolens.serving.cluster.replica import Replica
 from zoolens.serving.cluster.reports import ClusterView, Refused, ReplicaReport
 from zoolens.serving.options import ServerOptions
 from zoolens.serving.plane.settings import EndpointSettings, ModelSpec
-from zoolens.serving.server import Server
+from zoolens.serving.server import Server, check_startable
 from zoolens.serving.services.hosting import read_service_files
 from zoolens.serving.services.service_ladder import ServiceLadder
 from zoolens.store.target import STORE_VARIABLE, resolve
@@ -146,6 +146,7 @@ async def running_on_ray(
     metrics: ClusterMetrics | None = None,
 ) -> AsyncIterator[Server]:
     """Do as `zoolens.serving.api.running` does, with replicas on a Ray cluster that answer the requests."""
+    check_startable(options)
     chosen = cluster or RaySettings()
     specs = absolute_models(models)
     for spec in specs:
