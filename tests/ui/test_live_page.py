@@ -40,9 +40,33 @@ def test_an_image_is_answered_by_several_models_side_by_side(visitor):
     expect(card).to_contain_text(best.label or f"class {best.index}")
     expect(card).to_contain_text("28 × 28, grey")
     expect(page.get_by_role("article", name="demo:lenet-int8")).to_contain_text("this call took", timeout=PATIENCE)
+    entry = page.get_by_role("region", name="Image")
+    expect(entry).to_contain_text("a.png")
+    page.get_by_role("button", name="Example 2").click()
+    expect(entry).to_contain_text("Example 2")
+    expect(entry).not_to_contain_text("a.png")
     page.get_by_role("button", name="Remove demo:lenet-int8").click()
     expect(page.get_by_role("article")).to_have_count(1)
     assert "lenet-int8" not in page.url
+
+
+def test_a_file_that_is_too_large_or_cannot_be_read_is_refused_by_the_page(visitor):
+    page = visitor.visit("#/live?with=demo:lenet-torch", expect="Waits for an image.")
+    choose = """(field, [name, bytes]) => {
+        const file = new File([new Uint8Array(bytes)], name);
+        if (!bytes) file.arrayBuffer = () => Promise.reject(new Error("a folder"));
+        const chosen = new DataTransfer();
+        chosen.items.add(file);
+        field.files = chosen.files;
+        field.dispatchEvent(new Event("change", {bubbles: true}));
+    }"""
+    for name, size, sentence in (
+        ("large.png", (16 << 20) + 1, "large.png has 16,777,217 bytes, more than the 16,777,216"),
+        ("folder", 0, "folder cannot be read"),
+    ):
+        page.get_by_label("Image file").evaluate(choose, [name, size])
+        expect(page.get_by_role("alert")).to_contain_text(sentence)
+    expect(page.get_by_role("article")).to_contain_text("Waits for an image.")
 
 
 def test_what_cannot_be_answered_is_said_on_its_card(visitor):

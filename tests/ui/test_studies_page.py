@@ -1,5 +1,7 @@
 """Studies of crosstrain as a person looks at them."""
 
+from urllib.parse import quote
+
 import pytest
 
 pytest.importorskip("playwright")
@@ -120,3 +122,26 @@ def test_everybody_can_read_it(look_everywhere, studied):
 
 def test_no_studies_yet(visitor):
     visitor.visit("#/studies", expect="No studies yet.")
+
+
+@pytest.mark.slow
+def test_what_arrives_late_does_not_push_the_focus_out_of_the_window(reader):
+    page = reader.visit(f"#/studies/{quote(NAME)}?tab=trials", expect="Hyperparameters")
+    held = []
+    page.route("**/api/v1/study/trial?*", lambda route: held.append(route))
+    page.get_by_role("region", name="Trials").get_by_role("button", name="t0", exact=True).click()
+    picked = page.get_by_label("The trial that was picked")
+    expect(picked).to_be_focused()
+    page.keyboard.press("Tab")
+    close = picked.get_by_role("button", name="Close")
+    expect(close).to_be_focused()
+    held[0].continue_()
+    picked.locator("svg").first.wait_for()
+    expect(close).to_be_focused()
+    expect(close).to_be_in_viewport()
+    page.mouse.wheel(0, -10_000)  # who scrolls away is left alone
+    expect(close).not_to_be_in_viewport()
+    page.set_viewport_size({"width": 700, "height": 500})
+    page.evaluate("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+    expect(close).not_to_be_in_viewport()
+    page.unroute_all()

@@ -66,9 +66,9 @@ def test_a_missing_package_is_named_before_anything_is_loaded(monkeypatch, packa
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)])
 def test_a_request_that_was_accepted_is_answered_although_the_server_is_told_to_stop(tmp_path, number):
     model = write_fake(tmp_path, "slow", latency_us=200_000)
+    options = ("--http", "0", "--grpc", "0", "--log-format", "json")
     process = subprocess.Popen(
-        [sys.executable, "-m", "zoolens", "serve", f"digits={model}", "--http", "0", "--grpc", "0"]
-        + ["--log-format", "json"],
+        [sys.executable, "-m", "zoolens", "serve", f"digits={model}", *options],
         env={**os.environ, "ZOOLENS_HOME": str(tmp_path / "home")},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -9,7 +9,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -86,6 +87,8 @@ class LiveTexts:
 
 @dataclass
 class _Opened:
+    """An open model. `users`: how many questions it is answering: while there are any it is not closed."""
+
     placement: Placement
     session: IsolatedSession
     prepare: Prepare
@@ -93,6 +96,7 @@ class _Opened:
     labels: tuple[str, ...] | None
     output: str
     lock: threading.Lock = field(default_factory=threading.Lock)
+    users: int = 0
 
     @property
     def manifest(self) -> Manifest:
@@ -146,21 +150,21 @@ class LiveModels:
 
     def answer(self, model: str, runtime: str | None, pixels: Pixels, most: int) -> LiveAnswer:
         """What a classifier says of an image: its `most` most probable classes."""
-        opened, is_new = self._opened(model, runtime or "", "image")
-        batch = np.ascontiguousarray(opened.prepare(pixels)[np.newaxis])
-        raw, seconds = self._predicted(opened, {opened.session.inputs[0].name: batch})
-        classes = _best(opened, opened.scores(raw)[0], most)
-        return LiveAnswer(opened.placement.entry.full_ref, opened.runtime, classes, seconds, is_new)
+        with self._used(model, runtime or "", "image") as (opened, is_new):
+            batch = np.ascontiguousarray(opened.prepare(pixels)[np.newaxis])
+            raw, seconds = self._predicted(opened, {opened.session.inputs[0].name: batch})
+            classes = _best(opened, _finite(opened.scores(raw)[0], "image"), most)
+            return LiveAnswer(opened.placement.entry.full_ref, opened.runtime, classes, seconds, is_new)
 
     def answer_texts(self, model: str, runtime: str | None, texts: Sequence[str], most: int) -> LiveTexts:
         """What a model says of each of some texts, which are given to it one at a time."""
-        opened, is_new = self._opened(model, runtime or "", "text")
-        task = task_named(opened.manifest.task)
-        answers, seconds = [], 0.0
-        for text in texts:
-            answer, took = self._text_answer(opened, text, most, discrete=task.discrete)
-            answers.append(answer)
-            seconds += took
+        with self._used(model, runtime or "", "text") as (opened, is_new):
+            task = task_named(opened.manifest.task)
+            answers, seconds = [], 0.0
+            for text in texts:
+                answer, took = self._text_answer(opened, text, most, discrete=task.discrete)
+                answers.append(answer)
+                seconds += took
         tokenizer = opened.manifest.inputs[0].tokenizer
         assert tokenizer is not None
         ref, longest = opened.placement.entry.full_ref, tokenizer.max_length
@@ -172,9 +176,7 @@ class LiveModels:
         records = prepare(np.array(text, object))[np.newaxis]
         raw, seconds = self._predicted(opened, prepare.feeds(records))
         pooling = opened.manifest.outputs[0].pooling
-        values = opened.scores(prepare.pooled(raw, records, pooling, opened.output))[0]
-        if not np.isfinite(values).all():
-            raise ModelError("The model answered NaN or infinity.", hint="Try another text.")
+        values = _finite(opened.scores(prepare.pooled(raw, records, pooling, opened.output))[0], "text")
         facts, pieces = prepare.facts_of(records), tuple(prepare.tokenizer.show(text))
         about = (facts.tokens, bool(facts.cut), facts.unknown, pieces)
         if discrete:
@@ -192,20 +194,36 @@ class LiveModels:
             self._forget(opened)  # the next image opens it anew
             raise
 
+    @contextmanager
+    def _used(self, model: str, runtime: str, modality: str) -> Iterator[tuple[_Opened, bool]]:
+        """The open model, which nobody closes inside the block, and whether it was opened now."""
+        opened, is_new = self._opened(model, runtime, modality)
+        try:
+            yield opened, is_new
+        finally:
+            with self._lock:
+                opened.users -= 1
+                self._close_idle(MOST_OPEN)
+
     def _opened(self, model: str, runtime: str, modality: str) -> tuple[_Opened, bool]:
-        """The open model, and whether it was opened now. Opening takes seconds, one model at a time."""
+        """Opening takes seconds, one model at a time."""
         with self._lock:
-            if (known := self._open.get((model, runtime))) is not None:
+            known = self._open.get((model, runtime))
+            if known is not None:
                 _check_modality(known.placement, modality)
                 self._open.move_to_end((model, runtime))
-                return known, False
-            while len(self._open) >= MOST_OPEN:
-                _, oldest = self._open.popitem(last=False)
-                with oldest.lock:
-                    oldest.close()
-            opened = _open(model, runtime or None, modality)
-            self._open[model, runtime] = opened
-            return opened, True
+            else:
+                self._close_idle(MOST_OPEN - 1)
+                self._open[model, runtime] = _open(model, runtime or None, modality)
+            opened = self._open[model, runtime]
+            opened.users += 1
+            return opened, known is None
+
+    def _close_idle(self, most: int) -> None:
+        """Close the models that were not used for longest until so many are open, but none that is in use."""
+        idle = [key for key, opened in self._open.items() if not opened.users]
+        for key in idle[: max(0, len(self._open) - most)]:
+            self._open.pop(key).close()
 
     def _forget(self, gone: _Opened) -> None:
         with self._lock:
@@ -259,9 +277,15 @@ def _prepare(placement: Placement, session: IsolatedSession) -> Prepare:
     return build_prepare(declared, session.inputs[0])
 
 
+def _finite(values: NDArray[np.float32], given: str) -> NDArray[np.float32]:
+    """The values, unless one is no number: then there is no best class, and a vector points nowhere."""
+    if not np.isfinite(values).all():
+        raise ModelError("The model answered NaN or infinity.", hint=f"Try another {given}.")
+    return values
+
+
 def _best(opened: _Opened, scores: NDArray[np.float32], most: int) -> tuple[ClassScore, ...]:
-    finite = np.where(np.isfinite(scores), scores, -1.0)
-    best = np.argsort(-finite, kind="stable")[:most]
+    best = np.argsort(-scores, kind="stable")[:most]
     return tuple(ClassScore(int(index), _label(opened.labels, int(index)), float(scores[index])) for index in best)
 
 

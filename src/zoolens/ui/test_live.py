@@ -31,6 +31,8 @@ def test_images_are_decoded_as_datasets_do(live):
     colour = np.random.default_rng(0).integers(0, 256, (5, 7, 3), np.uint8)
     assert (live.decode(encoded(grey))[:, :, 0] == grey).all()
     assert (live.decode(encoded(colour)) == colour).all()
+    with pytest.raises(DatasetError, match="255"):
+        live.decode(encoded(np.full((4, 4), 40_000, np.uint16)))
 
 
 def test_what_is_no_image_is_refused_and_the_next_one_is_decoded(live):
@@ -70,6 +72,30 @@ def test_the_model_that_was_not_used_for_longest_is_closed(monkeypatch, tmp_path
         assert live.answer("demo:mlp-small", "litert", pixels, 1).opened
         assert not live.answer("demo:mlp-small", "litert", pixels, 1).opened
         assert live.answer("demo:lenet-int8", "litert", pixels, 1).opened
+
+
+def test_a_model_in_use_is_not_closed_for_another(monkeypatch, tmp_path):
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path))
+    monkeypatch.setattr("zoolens.ui.live.MOST_OPEN", 1)
+    pixels = np.zeros((28, 28, 1), np.uint8)
+    with LiveModels() as live:
+        with live._used("demo:mlp-small", "litert", "image") as (opened, _):  # whose image is still being prepared
+            assert live.answer("demo:lenet-int8", "litert", pixels, 1).opened
+            batch = np.ascontiguousarray(opened.prepare(pixels)[np.newaxis])
+            opened.session.predict({opened.session.inputs[0].name: batch})
+        assert not live.answer("demo:mlp-small", "litert", pixels, 1).opened
+        assert live.answer("demo:lenet-int8", "litert", pixels, 1).opened
+
+
+def test_an_answer_that_is_no_number_names_no_classes(live, tmp_path, monkeypatch):
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path))
+    (tmp_path / "tiny.json").write_text('{"classes": 3, "input": [4, 4], "behaviour": "nan"}')
+    (tmp_path / "tiny.yaml").write_text(
+        "zoolens: 1\nname: tiny\ninputs: [{shape: [null, 4, 4], layout: NHW, color: gray}]\noutputs: [{}]\n"
+        "assets: [{format: fake, files: [{location: tiny.json}]}]\n"
+    )
+    with pytest.raises(ZoolensError, match="answered NaN or infinity"):
+        live.answer(str(tmp_path / "tiny.yaml"), "fake", np.ones((4, 4, 1), np.uint8), 1)
 
 
 def test_a_model_that_takes_no_image_says_what_it_takes(live, tmp_path, monkeypatch):
