@@ -2,7 +2,7 @@
 `pytest --hypothesis-profile search` draws new ones.
 
 The slowest files come first, so that two processes (`make test`) end at the same time. Folders whose tests share
-training processes or a browser are one piece of work, so that only one of the two starts them.
+training processes, a browser or what frameworks do the first time are one piece of work of one of the two.
 
 JAX keeps what it compiled for all processes of a run: most tests train the same few networks. It compiles them without
 most optimisations, since each is used for a few steps only.
@@ -56,6 +56,7 @@ SLOWEST = (
     "src/zoolens/runtimes/test_environments_network.py",
     "tests/test_fanout.py",
     "tests/ui/",
+    "src/zoolens/port/",
     "tests/test_docs_python.py",  # not beside test_readme.py: one would wait until the demo has run for the other
 )
 TOGETHER = tuple(name for name in SLOWEST if name.endswith("/"))
