@@ -135,12 +135,12 @@ def _trained(job: Job, workers: Workers | None) -> Trained:
 
 
 def _data(side: SideRecipe) -> Path:
-    found = prepared(side.recipe)
-    if found.record.fingerprint != side.dataset.fingerprint:
+    data = prepared(side.recipe)
+    if data.record.fingerprint != side.dataset.fingerprint:
         raise DatasetError(
             f"{side.recipe.dataset} is not the data that this trial was trained on.", hint="Has it changed since?"
         )
-    return found.folder
+    return data.folder
 
 
 def _study(name: Study | str, store: StoreLike) -> Study:

@@ -88,9 +88,9 @@ def _weights_problems(
     """`ran`: gets the number of weights that gave their answers."""
     strange = [name for name, array in arrays.items() if array.dtype.name not in TYPES]
     yield from (f"{shown(name)} holds {arrays[name].dtype}, not numbers as weights are" for name in strange)
-    found = list(weight_problems(facts, dataset, {name: array.shape for name, array in arrays.items()}))
-    yield from found
-    if strange or found:
+    problems = list(weight_problems(facts, dataset, {name: array.shape for name, array in arrays.items()}))
+    yield from problems
+    if strange or problems:
         return
     try:
         problem = answers_problem(facts, dataset, arrays)

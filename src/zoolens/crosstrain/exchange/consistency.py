@@ -35,7 +35,7 @@ def consistency_problems(contents: Contents) -> Iterator[str]:
         if contents.trials and framework not in used:
             yield f"study.json names the framework {framework}, and no side was trained by it."
     for place, dataset in enumerate(contents.study.datasets):
-        recipes = [one.recipe for trial, one in contents.sides if trial.dataset == place and one.recipe is not None]
+        recipes = [side.recipe for trial, side in contents.sides if trial.dataset == place and side.recipe is not None]
         yield from (f"study.json: {dataset.name!r} {problem}." for problem in _dataset_problems(dataset, recipes))
     for trial in contents.trials:
         dataset = contents.study.datasets[trial.dataset]
@@ -80,23 +80,23 @@ def _trial_problems(trial: TrialFacts, dataset: DatasetEntry) -> Iterator[str]:
     recipes = {facts.recipe for facts in trial.sides if facts.recipe is not None}
     if len(recipes) > 1:
         yield "its sides were trained by different recipes"
-    told = trial.trial.details
+    details = trial.trial.details
     for recipe in recipes:
         for name, value in trial.trial.hyperparameters.items():
             if name in HYPERPARAMETERS and not name.startswith(_SEMANTICS):
                 ours = _setting(recipe, name)
                 if not _equal(value, ours):
                     yield f"its hyperparameter {name} is {value}, and that of its recipe {ours}"
-        if "recipe" in told and told["recipe"] != recipe.model_dump(mode="json"):
+        if "recipe" in details and details["recipe"] != recipe.model_dump(mode="json"):
             yield "the recipe in its details is not the one in recipes.json"
-        if told.get("dataset", dataset.fingerprint) != dataset.fingerprint:
+        if details.get("dataset", dataset.fingerprint) != dataset.fingerprint:
             yield "the dataset in its details is not the one in study.json"
     answered = [facts.side.framework for facts in trial.sides if facts.answers is not None]
     pairs = {frozenset(pair) for pair in trial.trial.churn}
-    for place, one in enumerate(answered):
+    for place, framework in enumerate(answered):
         for other in answered[place + 1 :]:
-            if frozenset((one, other)) not in pairs:
-                yield f"pairs.parquet does not say how differently {one} and {other} answer"
+            if frozenset((framework, other)) not in pairs:
+                yield f"pairs.parquet does not say how differently {framework} and {other} answer"
 
 
 def _side_problems(facts: SideFacts, trial: TrialFacts, dataset: DatasetEntry) -> Iterator[str]:
@@ -148,8 +148,8 @@ def _switched(facts: SideFacts, trial: TrialFacts) -> Semantics | None:
     settings = trial.trial.hyperparameters.items()
     named = {name.removeprefix(_SEMANTICS): value for name, value in settings if name.startswith(_SEMANTICS)}
     try:
-        told = Semantics.model_validate(overrides.get(facts.side.framework) or {})
-        return Semantics.model_validate(named).over(told) if facts.recipe is not None else told
+        override = Semantics.model_validate(overrides.get(facts.side.framework) or {})
+        return Semantics.model_validate(named).over(override) if facts.recipe is not None else override
     except (ValidationError, AttributeError):
         return None
 

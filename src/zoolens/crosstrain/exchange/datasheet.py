@@ -38,7 +38,7 @@ def datasheet(contents: Contents, made: Sequence[datetime], replicates: str | No
 def plain(text: object) -> str:
     """A stranger's words on one line, as Markdown and HTML show them and do not obey them."""
     line = " ".join(str(text).split())
-    return _OBEYED.sub(lambda found: f"\\{found[0]}", line.replace("&", "&amp;").replace("<", "&lt;"))
+    return _OBEYED.sub(lambda match: f"\\{match[0]}", line.replace("&", "&amp;").replace("<", "&lt;"))
 
 
 def _what(contents: Contents) -> Iterator[str]:
@@ -86,14 +86,14 @@ def _versions(contents: Contents) -> Iterator[str]:
 
 def _flaws(contents: Contents, replicates: str | None) -> Iterator[str]:
     sides = list(contents.sides)
-    found = {
-        "did not finish (see `status` and `message`)": sum(one.side.status != "finished" for _, one in sides),
-        "always gave the same answer: their accuracy says nothing": sum(one.side.collapsed for _, one in sides),
-        "have an accuracy that is no quotient of counts": sum(not one.side.exact for _, one in sides),
+    counts = {
+        "did not finish (see `status` and `message`)": sum(facts.side.status != "finished" for _, facts in sides),
+        "always gave the same answer: their accuracy says nothing": sum(facts.side.collapsed for _, facts in sides),
+        "have an accuracy that is no quotient of counts": sum(not facts.side.exact for _, facts in sides),
         "are claims that nobody here measured": sum(trial.provenance is Provenance.CLAIMED for trial, _ in sides),
-        "have no predictions, so that nothing can be recomputed": sum(one.answers is None for _, one in sides),
+        "have no predictions, so that nothing can be recomputed": sum(facts.answers is None for _, facts in sides),
     }
-    yield from (f"{count} of {len(sides)} sides {flaw}." for flaw, count in found.items() if count)
+    yield from (f"{count} of {len(sides)} sides {flaw}." for flaw, count in counts.items() if count)
     settings = Counter(to_json({**trial.trial.hyperparameters, "seed": 0}) for trial in contents.trials)
     if replicates is not None:
         yield f"Its trials under other seeds are a study of their own, {plain(replicates)}, and not in this folder."

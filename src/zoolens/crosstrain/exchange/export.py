@@ -63,15 +63,15 @@ def gathered(store: Store, name: str) -> tuple[Contents, list[str], list[datetim
     gathering = _Gathering(store, runs)
     trials = tuple(gathering.trial(trial) for trial in study.trials)
     places = {place: entry.record for place, entry in enumerate(gathering.datasets.values())}
-    told: dict[int, list[Recipe]] = {}
+    recipes: dict[int, list[Recipe]] = {}
     for trial in trials:
-        told.setdefault(trial.dataset, []).extend(side.recipe for side in trial.sides if side.recipe is not None)
+        recipes.setdefault(trial.dataset, []).extend(side.recipe for side in trial.sides if side.recipe is not None)
     labels: dict[int, Answers] = {}
     for place, record in places.items():
-        found = kept_labels(store, record)
-        found = labels_here(record, told.get(place, ())) if found is None else found
-        if found is not None:
-            labels[place] = found
+        truth = kept_labels(store, record)
+        truth = labels_here(record, recipes.get(place, ())) if truth is None else truth
+        if truth is not None:
+            labels[place] = truth
     try:
         file = StudyFile(
             name=study.name,
@@ -90,8 +90,11 @@ class _Gathering:
     def __init__(self, store: Store, runs: Collection[str]) -> None:
         self._store = store
         self.runs = {run.id: run for run in store.runs_of(set(runs))}
-        found = store.observations_by_run(runs)
-        self._facts = {run: {(one.metric, one.scope): one for one in found.get(run, ())} for run in runs}
+        by_run = store.observations_by_run(runs)
+        self._facts = {
+            run: {(observation.metric, observation.scope): observation for observation in by_run.get(run, ())}
+            for run in runs
+        }
         self.datasets: dict[str, DatasetEntry] = {}
 
     def trial(self, trial: Trial) -> TrialFacts:
@@ -102,7 +105,7 @@ class _Gathering:
         self.datasets.setdefault(data.fingerprint, entry)
         sides = tuple(self._side(side, self._facts[str(side.run)]) for side in trial.sides)
         learnt = [self._facts[str(side.run)].get((TRAINED, "")) for side in trial.sides]
-        claimed = any(one.provenance is Provenance.CLAIMED for one in learnt if one)
+        claimed = any(observation.provenance is Provenance.CLAIMED for observation in learnt if observation)
         return TrialFacts(
             replace(trial, sides=tuple(side.side for side in sides)),
             list(self.datasets).index(data.fingerprint),
@@ -130,8 +133,8 @@ class _Gathering:
 
 
 def _count(facts: Facts, metric: str) -> int | None:
-    found = facts.get((metric, ""))
-    return None if found is None or found.value is None else int(found.value)
+    observation = facts.get((metric, ""))
+    return None if observation is None or observation.value is None else int(observation.value)
 
 
 def _ordered(identity: Mapping[str, Any]) -> dict[str, str]:
@@ -151,8 +154,8 @@ def _write(store: Store, contents: Contents, runs: list[str], made: list[datetim
     )
     for number, (_, side) in enumerate(contents.sides):
         if side.weights is not None:
-            told = {"framework": side.side.framework}
-            write_weights(folder / WEIGHTS / f"{number}.safetensors", weights_of(store, runs[number]), told)
+            header = {"framework": side.side.framework}
+            write_weights(folder / WEIGHTS / f"{number}.safetensors", weights_of(store, runs[number]), header)
     digests = {path.relative_to(folder).as_posix(): digest(path) for path in folder.rglob("*") if path.is_file()}
     (folder / CHECKSUMS).write_text(checksum_lines(digests), encoding="utf-8")
 

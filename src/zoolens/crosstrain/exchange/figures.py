@@ -38,7 +38,7 @@ def _label_problems(dataset: DatasetEntry, labels: Answers) -> Iterator[str]:
     if (
         not isinstance(image, list)
         or len(image) != 3
-        or not all(isinstance(one, int) and 0 < one <= _LARGEST_IMAGE for one in image)
+        or not all(isinstance(extent, int) and 0 < extent <= _LARGEST_IMAGE for extent in image)
     ):
         yield f"study.json: {dataset.name!r} does not say height, width and channels of its images."
     if classes is None or int(labels.max()) >= classes:
@@ -69,23 +69,23 @@ def _side_problems(facts: SideFacts, trial: TrialFacts, dataset: DatasetEntry, l
         yield "its predictions are not one of the classes for each test sample"
         return
     blank = Outcome(framework=facts.side.framework, versions={}, status="finished")
-    found = side_of(blank, facts.answers, labels, classes)
+    recomputed = side_of(blank, facts.answers, labels, classes)
     for name in _COMPARED:
-        stated, true = getattr(facts.side, name), getattr(found, name)
+        stated, true = getattr(facts.side, name), getattr(recomputed, name)
         if not _same(stated, true):
             yield f"{_words(name)} is stated as {_shown(stated)}, and its predictions give {_shown(true)}"
-    yield from _curve_problems(facts.side, found)
+    yield from _curve_problems(facts.side, recomputed)
 
 
-def _curve_problems(side: Side, found: Side) -> Iterator[str]:
+def _curve_problems(side: Side, recomputed: Side) -> Iterator[str]:
     """The answers are those after the last epoch, and every accuracy is a count of the same samples."""
-    assert found.total is not None
-    if side.accuracies and not _same(side.accuracies[-1], found.accuracy):
+    assert recomputed.total is not None
+    if side.accuracies and not _same(side.accuracies[-1], recomputed.accuracy):
         last = side.accuracies[-1]
-        yield f"the accuracy after its last epoch is stated as {last}, and its predictions give {found.accuracy}"
-    counts = [accuracy * found.total for accuracy in side.accuracies if accuracy is not None]
-    if any(abs(count - round(count)) > 1e-6 * found.total for count in counts):
-        yield f"an accuracy of its epochs is no share of {found.total} samples"
+        yield f"the accuracy after its last epoch is stated as {last}, and its predictions give {recomputed.accuracy}"
+    counts = [accuracy * recomputed.total for accuracy in side.accuracies if accuracy is not None]
+    if any(abs(count - round(count)) > 1e-6 * recomputed.total for count in counts):
+        yield f"an accuracy of its epochs is no share of {recomputed.total} samples"
 
 
 def _churn_problems(trial: TrialFacts) -> Iterator[str]:
@@ -108,8 +108,8 @@ def _twin_problems(contents: Contents) -> Iterator[str]:
         if facts.recipe is None or facts.side.status == "failed":
             continue
         recipe = facts.recipe.model_dump(mode="json", exclude={"dataset"})
-        told = [facts.side.framework, recipe, facts.told.model_dump(mode="json"), dict(facts.versions)]
-        key = fingerprint([told, dict(trial.conditions), contents.study.datasets[trial.dataset].fingerprint])
+        identity = [facts.side.framework, recipe, facts.told.model_dump(mode="json"), dict(facts.versions)]
+        key = fingerprint([identity, dict(trial.conditions), contents.study.datasets[trial.dataset].fingerprint])
         first, side = seen.setdefault(key, (trial.trial.id, facts.side))
         if side != facts.side:
             yield f"Trials {first!r} and {trial.trial.id!r} tell the same training of {side.framework} differently."

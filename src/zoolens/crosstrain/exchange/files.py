@@ -53,7 +53,7 @@ class Files:
 def read_files(folder: Path) -> Files:
     """Refused: a file too many or missing, a link, one that is too large, a checksum that is not right."""
     names = _listed(folder)
-    weights = {int(found[1]): folder / name for name in names if (found := _WEIGHTS_NAME.fullmatch(name))}
+    weights = {int(match[1]): folder / name for name in names if (match := _WEIGHTS_NAME.fullmatch(name))}
     content = {name: _read(folder, name) for name in names if not _WEIGHTS_NAME.fullmatch(name)}
     digests = {name: hashlib.sha256(data).hexdigest() for name, data in content.items()}
     for number, path in weights.items():
@@ -65,11 +65,11 @@ def read_files(folder: Path) -> Files:
 
 
 def digest(path: Path) -> str:
-    found = hashlib.sha256()
+    sha256 = hashlib.sha256()
     with _opened(path) as file:
         while chunk := file.read(_CHUNK):
-            found.update(chunk)
-    return found.hexdigest()
+            sha256.update(chunk)
+    return sha256.hexdigest()
 
 
 def checksum_lines(digests: Mapping[str, str]) -> str:
@@ -139,11 +139,11 @@ def _opened(path: Path) -> IO[bytes]:
 def _checksum_problems(content: bytes, digests: Mapping[str, str]) -> Iterator[str]:
     stated: dict[str, str] = {}
     for number, line in enumerate(content.decode("utf-8", "replace").split("\n")[:-1], start=1):
-        found = _LINE.fullmatch(line)
-        if found is None or found[2] in stated:
+        match = _LINE.fullmatch(line)
+        if match is None or match[2] in stated:
             yield f"{CHECKSUMS}, line {number} is not a SHA-256 and the name of a file."
         else:
-            stated[found[2]] = found[1]
+            stated[match[2]] = match[1]
     there = {name: checksum for name, checksum in digests.items() if name != CHECKSUMS}
     yield from (f"{name} is not in {CHECKSUMS}." for name in sorted(there.keys() - stated.keys()))
     yield from (

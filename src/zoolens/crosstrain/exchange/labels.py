@@ -21,9 +21,9 @@ def labels_here(dataset: DatasetRecord, recipes: Iterable[Recipe]) -> Answers | 
     wanted = {(recipe.dataset, recipe.train_limit, recipe.test_limit): recipe for recipe in recipes}
     for recipe in wanted.values():
         try:
-            found = prepared(recipe)
+            data = prepared(recipe)
         except ZoolensError:
             continue
-        if found.record.fingerprint == dataset.fingerprint:
-            return np.array(load(found.folder).test_y)
+        if data.record.fingerprint == dataset.fingerprint:
+            return np.array(load(data.folder).test_y)
     return None

@@ -64,8 +64,8 @@ def submit(store: Store, folder: Path | str, *, into: str | None = None) -> Merg
     name = contents.study.name if into is None else into
     there = read_study(store, name) if name in study_names(store, hidden=True) else None
     known = {} if there is None else {trial.id: trial for trial in there.trials}
-    found = chain(_framework_conflicts(contents, name, there), _conflicts(store, contents, name, known))
-    conflicts = list(islice(found, MAX_SHOWN))
+    every_conflict = chain(_framework_conflicts(contents, name, there), _conflicts(store, contents, name, known))
+    conflicts = list(islice(every_conflict, MAX_SHOWN))
     if conflicts:
         raise SubmissionRefused(path, conflicts, hint="To have both, merge it under another name.")
     return _merged(store, examined, name, known)
@@ -89,10 +89,10 @@ def _conflicts(store: Store, contents: Contents, name: str, known: Mapping[str, 
             if difference := _difference(there, trial.trial):
                 yield f"Trial {there.id!r} of {name!r} is in the store with other content: {difference}."
                 continue
-            found = there.sides
+            sides = there.sides
         else:
-            found = tuple(trained for side in trial.sides if (trained := _trained(store, contents, trial, side)))
-        yield from _side_conflicts(store, trial, found)
+            sides = tuple(trained for side in trial.sides if (trained := _trained(store, contents, trial, side)))
+        yield from _side_conflicts(store, trial, sides)
 
 
 def _label_conflicts(store: Store, contents: Contents) -> Iterator[str]:

@@ -89,8 +89,8 @@ def _column_problems(table: str, columns: Sequence[Column], schema: pa.Schema) -
             yield f"{table}.parquet has a column {shortened(name)}, which is not in the schema."
         elif not name.isprintable() or len(name) > MAX_NAME:
             yield f"{table}.parquet has a column {shortened(name)}, which is no name."
-        elif (found := schema.field(name).type) != wanted[name]:
-            yield f"{table}.parquet, column {name}: its type is {shortened(str(found))} and should be {wanted[name]}."
+        elif (actual := schema.field(name).type) != wanted[name]:
+            yield f"{table}.parquet, column {name}: its type is {shortened(str(actual))} and should be {wanted[name]}."
     yield from (f"{table}.parquet has no column {name}." for name in wanted if name not in there)
 
 

@@ -59,16 +59,16 @@ class Column:
         return _KINDS[self.kind][0]
 
     def json_schema(self) -> dict[str, Any]:
-        found: dict[str, Any] = {**_KINDS[self.kind][1], "description": self.about}
+        schema: dict[str, Any] = {**_KINDS[self.kind][1], "description": self.about}
         if self.nullable:
-            found["type"] = [found["type"], "null"]
+            schema["type"] = [schema["type"], "null"]
         if self.unit:
-            found["unit"] = self.unit
+            schema["unit"] = self.unit
         if self.choices:
-            found["enum"] = list(self.choices)
+            schema["enum"] = list(self.choices)
         limits = {"minimum": self.low, "maximum": self.high}
-        found |= {name: value for name, value in limits.items() if math.isfinite(value)}
-        return found
+        schema |= {name: value for name, value in limits.items() if math.isfinite(value)}
+        return schema
 
 
 def _index(name: str, about: str, *, nullable: bool = False) -> Column:
@@ -155,7 +155,7 @@ def hyperparameter_columns(settings: Iterable[Mapping[str, Hyperparameter]]) -> 
     for values in settings:
         for name, value in values.items():
             types.setdefault(name, set()).add(type(value))
-    return tuple(_hyperparameter(name, found) for name, found in types.items())
+    return tuple(_hyperparameter(name, value_types) for name, value_types in types.items())
 
 
 def _hyperparameter(name: str, types: set[type]) -> Column:
@@ -174,13 +174,13 @@ def hyperparameter_column(name: str, kind: str) -> Column:
 def found_hyperparameters(schema: pa.Schema) -> tuple[Column, ...]:
     """Those columns as somebody else wrote them; what is none of ours is left out."""
     kinds = {_KINDS[kind][0]: kind for kind in ("int", "float", "text")}
-    found = []
+    columns = []
     for field in schema:
         if field.name.startswith(HYPERPARAMETER) and field.type in kinds:
-            found.append(hyperparameter_column(field.name, kinds[field.type]))
+            columns.append(hyperparameter_column(field.name, kinds[field.type]))
         elif field.name.startswith(MIXED) and field.type == pa.string():
-            found.append(hyperparameter_column(field.name, "json"))
-    return tuple(found)
+            columns.append(hyperparameter_column(field.name, "json"))
+    return tuple(columns)
 
 
 def setting_cells(settings: Mapping[str, Hyperparameter], columns: Iterable[Column]) -> dict[str, Any]:
@@ -193,11 +193,11 @@ def setting_cells(settings: Mapping[str, Hyperparameter], columns: Iterable[Colu
 
 
 def settings_of(row: Mapping[str, Any], columns: Iterable[Column]) -> dict[str, Hyperparameter]:
-    found = {}
+    settings = {}
     for column in columns:
         if (value := row[column.name]) is not None:
-            found[column.name.partition(".")[2]] = json.loads(value) if column.kind == "json" else value
-    return found
+            settings[column.name.partition(".")[2]] = json.loads(value) if column.kind == "json" else value
+    return settings
 
 
 # --- tables and their description

@@ -63,5 +63,5 @@ def _trained_here(store: Store, trial: Trial) -> Any:
 
 def _identity(trial: Trial, recipe: Recipe | None, dataset: DatasetRecord) -> Any:
     """What all seeds of a trial have in common."""
-    told = None if recipe is None else recipe.model_dump(mode="json", exclude={"seed", "dataset"})
-    return [side.framework for side in trial.sides], told, dataset.fingerprint
+    recipe_data = None if recipe is None else recipe.model_dump(mode="json", exclude={"seed", "dataset"})
+    return [side.framework for side in trial.sides], recipe_data, dataset.fingerprint

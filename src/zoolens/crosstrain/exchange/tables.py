@@ -90,8 +90,8 @@ def _document(content: Mapping[str, bytes], name: str, validate: Callable[[Any],
     return None
 
 
-def _as_it_is(found: Any) -> Any:
-    return found
+def _as_it_is(value: Any) -> Any:
+    return value
 
 
 @dataclass(frozen=True)

@@ -26,12 +26,12 @@ def find_trials(study: Study, tolerance: float = 0.05, **hyperparameters: Hyperp
     for name in hyperparameters:
         if name not in known:
             raise UnknownName("hyperparameter", name, known)
-    found = []
+    near = []
     for trial in study.trials:
-        away = [_distance(trial.hyperparameters.get(name), wanted) for name, wanted in hyperparameters.items()]
-        if all(one <= tolerance for one in away):
-            found.append((max(away, default=0.0), trial))
-    return tuple(trial for _, trial in sorted(found, key=lambda one: one[0]))
+        distances = [_distance(trial.hyperparameters.get(name), wanted) for name, wanted in hyperparameters.items()]
+        if all(distance <= tolerance for distance in distances):
+            near.append((max(distances, default=0.0), trial))
+    return tuple(trial for _, trial in sorted(near, key=lambda distance: distance[0]))
 
 
 def _distance(value: Hyperparameter | None, wanted: Hyperparameter) -> float:

@@ -62,25 +62,25 @@ def verdict(noise: SeedNoise) -> str:
     return "The t interval says that the sides differ, the sign-flip test does not: more seeds decide"
 
 
-def lines(found: SeedNoise) -> list[str]:
+def lines(noise: SeedNoise) -> list[str]:
     """For a terminal, in points of accuracy."""
-    gap = f"{found.b} − {found.a}: {signed(found.difference)}"
-    if found.level is None or found.excess is None or found.p_value is None:
+    gap = f"{noise.b} − {noise.a}: {signed(noise.difference)}"
+    if noise.level is None or noise.excess is None or noise.p_value is None:
         return [
             f"{gap} from one seed.",
             "How much of it is seed noise is not known: that takes replicates. A paired test of one seed answers only "
             "whether these two networks differ on these images.",
         ]
-    how = "exact" if found.exact else f"{FLIPS:,} draws"
-    least = f", the least that {found.seeds} seeds can give" if found.p_value == found.least_p else ""
+    how = "exact" if noise.exact else f"{FLIPS:,} draws"
+    least = f", the least that {noise.seeds} seeds can give" if noise.p_value == noise.least_p else ""
     own = ", ".join(
-        f"{name} {100 * (spread or 0):.2f}" for name, spread in ((found.a, found.spread_a), (found.b, found.spread_b))
+        f"{name} {100 * (spread or 0):.2f}" for name, spread in ((noise.a, noise.spread_a), (noise.b, noise.spread_b))
     )
     return [
-        f"{gap} over {found.seeds} seeds (95 % t interval; sign-flip test, {how}: p = {found.p_value:.2g}{least}).",
+        f"{gap} over {noise.seeds} seeds (95 % t interval; sign-flip test, {how}: p = {noise.p_value:.2g}{least}).",
         f"Standard deviation over seeds: {own} points; pairs with the same seed vary so that one without a difference "
-        f"shows {100 * found.level:.2f} on average.",
-        f"Δ minus noise: {signed(found.excess)}. {verdict(found)}.",
+        f"shows {100 * noise.level:.2f} on average.",
+        f"Δ minus noise: {signed(noise.excess)}. {verdict(noise)}.",
     ]
 
 

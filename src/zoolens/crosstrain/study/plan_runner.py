@@ -92,7 +92,7 @@ def run_plan(
             _begin(opened, plan)
         search = len(_old_journals(path)) + 1
         objective = Trials(plan, opened, processes, manner or Manner(), search, watching)
-        found = run_search(
+        result = run_search(
             plan,
             objective,
             path,
@@ -101,8 +101,8 @@ def run_plan(
             progress=watching.search,
             first=first_free(read_study(opened, plan.name), objective.name("")),
         )
-    best = objective.name(found.best.trial) if found.best else None
-    return Studied(plan.name, path, found, best)
+    best = objective.name(result.best.trial) if result.best else None
+    return Studied(plan.name, path, result, best)
 
 
 def _running_on(backend: Backend) -> AbstractContextManager[None]:
@@ -167,18 +167,18 @@ def told_by(trials: Sequence[Trial]) -> Told:
 
 def mean_delta(trials: Sequence[Trial]) -> float | None:
     """The largest |mean difference over the seeds| of any pair; None: no pair has both accuracies."""
-    found = []
+    deltas = []
     for a, b in combinations([side.framework for side in trials[0].sides], 2):
         pairs = [(trial.side(a).accuracy, trial.side(b).accuracy) for trial in trials]
-        mean = _mean([one - other for one, other in pairs if one is not None and other is not None])
+        mean = _mean([first - second for first, second in pairs if first is not None and second is not None])
         if mean is not None:
-            found.append(abs(mean))
-    return max(found, default=None)
+            deltas.append(abs(mean))
+    return max(deltas, default=None)
 
 
 def _mean(values: Sequence[float | None]) -> float | None:
-    found = [value for value in values if value is not None]
-    return fmean(found) if found else None
+    known = [value for value in values if value is not None]
+    return fmean(known) if known else None
 
 
 def _begin(store: Store, plan: Plan) -> None:

@@ -45,8 +45,8 @@ class PaperFigure:
 
     def __str__(self) -> str:
         said = f"paper {self.paper}; release {self.ours}" if self.paper else self.ours
-        told = " (as others found; the release does not show it)" if self.told else ""
-        return f"{self.what}: {said}{f'; {self.why}' if self.why else ''}{told}"
+        remark = " (as others found; the release does not show it)" if self.told else ""
+        return f"{self.what}: {said}{f'; {self.why}' if self.why else ''}{remark}"
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ def paired_sides(store: Store, trial: Trial) -> tuple[Paired, ...]:
 
 
 def _pairs(store: Store, trial: Trial) -> Iterator[Paired]:
-    right = {side.framework: found for side in trial.sides if (found := _right(store, side)) is not None}
+    right = {side.framework: correct for side in trial.sides if (correct := _right(store, side)) is not None}
     for a, b in trial.pairs:
         if a.accuracy is None or b.accuracy is None:
             continue

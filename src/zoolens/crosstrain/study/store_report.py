@@ -71,22 +71,22 @@ def _paper_sections(paper: PaperComparison) -> list[Section]:
 def _noise_sections(store: Store, study: Study) -> list[Section]:
     others = replicates(store, study.name)
     seeds = [(trial, *others[trial.id]) for trial in study.trials if trial.id in others]
-    found = [
+    noises = [
         (trials[0].id, noise_of(trials, a.framework, b.framework))
         for trials in seeds
         for a, b in trials[0].pairs
         if a.accuracy is not None and b.accuracy is not None
     ]
-    if not found:
+    if not noises:
         return []
     words = (
         "The same trials under other seeds. Mean difference of the two sides over the seeds with its 95 % t interval, "
         "a sign-flip test, and Δ minus what seeds alone show on average. With few seeds the intervals are wide. Each "
         "line is judged for itself. A trial that was picked because its Δ is large shows too large a Δ with these "
         "seeds; `crosstrain explain` estimates it with new ones.",
-        noise_words([one for _, one in found]),
+        noise_words([noise for _, noise in noises]),
     )
-    table = Table("noise", _COLUMNS, tuple(_row(name, one) for name, one in found))
+    table = Table("noise", _COLUMNS, tuple(_row(name, noise) for name, noise in noises))
     return [Section("Difference and noise", words, tables=(("", table),), files=("noise.csv",))]
 
 

@@ -54,9 +54,9 @@ class Manner:
     @property
     def conditions(self) -> dict[str, Any]:
         """What of it can change the numbers."""
-        told = {"loop": self.loop or "usual", "device": self.device, "threads": self.threads}
+        settings = {"loop": self.loop or "usual", "device": self.device, "threads": self.threads}
         gpus = {} if self.device == "cpu" else {"gpus": list(gpu_names())}
-        return {**this_machine(), **told, **gpus}
+        return {**this_machine(), **settings, **gpus}
 
 
 def begin_study(store: Store, name: str, frameworks: Sequence[str], details: Mapping[str, Any]) -> None:
@@ -89,7 +89,7 @@ def train_into(
     """`train_trial` with the store as its memory; the trial that is returned is filed, with the runs of its sides."""
     how, data = manner or Manner(), prepared(recipe)
     conditions = how.conditions
-    told = {name: (recipe, (overrides or {}).get(name, Semantics()).over(recipe.wanted)) for name in frameworks}
+    recipe_of = {name: (recipe, (overrides or {}).get(name, Semantics()).over(recipe.wanted)) for name in frameworks}
     with tempfile.TemporaryDirectory(prefix="zoolens-crosstrain-") as folder:
         trial = train_trial(
             recipe,
@@ -106,7 +106,7 @@ def train_into(
             keep_weights=how.keep_weights,
             known=lambda job: _known(store, job, data, conditions),
             keep=lambda side: _keep(
-                store, side, told[side.framework], data, conditions, Path(folder) / trial_id / side.framework
+                store, side, recipe_of[side.framework], data, conditions, Path(folder) / trial_id / side.framework
             ),
             report=report,
         )
@@ -116,7 +116,7 @@ def train_into(
             store,
             study,
             trial,
-            recipe_of=told,
+            recipe_of=recipe_of,
             dataset=data.record,
             versions={name: _versions(name, Path(folder) / trial_id / name) for name in frameworks},
             conditions=conditions,
@@ -158,11 +158,11 @@ def train_with_replicates(
 def replicates(store: Store, study: str) -> dict[str, tuple[Trial, ...]]:
     """The filed replicates of a study's trials, by the trial's id, in the order of their seeds."""
     name = f"{study}{REPLICATES}"
-    found: dict[str, tuple[Trial, ...]] = {}
-    for one in read_study(store, name).trials if name in study_names(store) else ():
-        of = one.id.rpartition(".")[0]
-        found[of] = (*found.get(of, ()), one)
-    return found
+    by_trial: dict[str, tuple[Trial, ...]] = {}
+    for trial in read_study(store, name).trials if name in study_names(store) else ():
+        of = trial.id.rpartition(".")[0]
+        by_trial[of] = (*by_trial.get(of, ()), trial)
+    return by_trial
 
 
 def _known(store: Store, job: Job, data: Prepared, conditions: Mapping[str, Any]) -> Side | None:

@@ -151,11 +151,16 @@ def _file_side(
         store.fail_stage(run.id, Stage.TRAINING, side.message or "it failed without a word")
         return
     kept = {"answers": None} if answers is None else keep_trained_answers(store, run.id, answers)
-    found = [*_figures(side), *(_measured(outcome) if outcome else ())]
+    observations = [*_figures(side), *(_measured(outcome) if outcome else ())]
     details = {"status": side.status, "message": side.message}
     learnt = {**details, "semantics": dict(side.semantics), **kept}
-    found.append(Observation(TRAINED, float(len(side.losses)), unit="epochs", details=learnt))
-    store.finish_stage(run.id, Stage.TRAINING, [replace(one, provenance=provenance) for one in found], details=details)
+    observations.append(Observation(TRAINED, float(len(side.losses)), unit="epochs", details=learnt))
+    store.finish_stage(
+        run.id,
+        Stage.TRAINING,
+        [replace(observation, provenance=provenance) for observation in observations],
+        details=details,
+    )
 
 
 def _figures(side: Side) -> Iterator[Observation]:

@@ -71,7 +71,7 @@ def _check_whole(plan: Plan, name: str) -> None:
     """A range of what is counted gives whole numbers only where it says so."""
     if name not in HYPERPARAMETERS:
         return  # said where it is applied
-    (dimension,) = (one for one in plan.space if one.name == name)
+    (dimension,) = (candidate for candidate in plan.space if candidate.name == name)
     part, dot, field = name.rpartition(".")
     value = getattr(getattr(plan.recipe, part) if dot else plan.recipe, field)
     counted = isinstance(value, int) and not isinstance(value, bool)
@@ -98,7 +98,7 @@ def check_frameworks(frameworks: Sequence[str]) -> None:
 
 def read_settings(words: Iterable[str]) -> dict[str, Hyperparameter]:
     """ "learning_rate=0.01" and the like, with numbers as numbers."""
-    found: dict[str, Hyperparameter] = {}
+    settings: dict[str, Hyperparameter] = {}
     for word in words:
         name, equals, text = word.partition("=")
         if not equals or name not in HYPERPARAMETERS:
@@ -111,8 +111,8 @@ def read_settings(words: Iterable[str]) -> dict[str, Hyperparameter]:
             value = text
         if not isinstance(value, str | int | float):
             raise ZoolensError(f"{word[:60]!r} gives no single value.", hint="Write a number or a word.")
-        found[name] = value
-    return found
+        settings[name] = value
+    return settings
 
 
 # --- files
@@ -158,7 +158,7 @@ def _text(path: Path) -> str:
 def _explained(path: Path, error: ValidationError, tree: YamlTree, model: type[BaseModel]) -> PlanError:
     """The problem that stands first in the file, and how many more there are. What is missing comes last: often it is
     there, misspelt."""
-    places = [(*_place(one, tree), one) for one in error.errors()]
+    places = [(*_place(problem, tree), problem) for problem in error.errors()]
     line, where, first = min(places, key=lambda place: (place[2]["type"] == "missing", place[0]))
     more = len({(line, where) for line, where, _ in places}) - 1
     others = f" ({more} more problem{'s' if more > 1 else ''})" if more else ""

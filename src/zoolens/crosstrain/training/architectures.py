@@ -41,16 +41,16 @@ def build(architecture: str, semantics: Semantics, input_shape: tuple[int, int, 
 def tensor_shapes(network: Network) -> dict[str, tuple[int, ...]]:
     """Every learned tensor and norm statistic by its stable name, in the order of computation."""
     shapes = {layer.name: layer.shape for layer in network.layers}
-    found: dict[str, tuple[int, ...]] = {}
+    by_name: dict[str, tuple[int, ...]] = {}
     for layer in network.layers:
         if layer.kind in ("conv", "dense"):
             kernel = (layer.settings["kernel"],) * 2 if layer.kind == "conv" else ()
-            found[f"{layer.name}.kernel"] = (layer.shape[0], shapes[layer.inputs[0]][0], *kernel)
+            by_name[f"{layer.name}.kernel"] = (layer.shape[0], shapes[layer.inputs[0]][0], *kernel)
             if layer.settings["bias"]:
-                found[f"{layer.name}.bias"] = (layer.shape[0],)
+                by_name[f"{layer.name}.bias"] = (layer.shape[0],)
         elif layer.kind == "norm":
-            found |= {f"{layer.name}.{part}": (layer.shape[0],) for part in ("scale", "shift", "mean", "variance")}
-    return found
+            by_name |= {f"{layer.name}.{part}": (layer.shape[0],) for part in ("scale", "shift", "mean", "variance")}
+    return by_name
 
 
 def is_statistic(tensor: str) -> bool:

@@ -55,11 +55,11 @@ def prepared(recipe: Recipe) -> Prepared:
     """`recipe.dataset`: "demo", "fashion-mnist", "cifar10-subset", "TRAIN|TEST" of any two datasets, or one that has
     both as its splits. Limits take the first samples of every class in turn, in the order of the dataset."""
     wanted = (recipe.dataset, recipe.train_limit, recipe.test_limit, cache_dir())
-    found = _prepare(*wanted)
-    if not (found.folder / _ABOUT).is_file():  # someone emptied the cache
+    data = _prepare(*wanted)
+    if not (data.folder / _ABOUT).is_file():  # someone emptied the cache
         _prepare.cache_clear()
-        found = _prepare(*wanted)
-    return found
+        data = _prepare(*wanted)
+    return data
 
 
 def load(folder: Path) -> TrainData:
@@ -231,8 +231,8 @@ def _read_about(folder: Path) -> dict[str, Any] | None:
     try:
         about = json.loads((folder / _ABOUT).read_text(encoding="utf-8"))
         complete = all((folder / f"{name}.npy").is_file() for name in _ARRAYS)
-        told = {name: int(about[name]) for name in ("train", "test", "classes")}
-        return {**told, "image": [int(extent) for extent in about["image"]]} if complete else None
+        sizes = {name: int(about[name]) for name in ("train", "test", "classes")}
+        return {**sizes, "image": [int(extent) for extent in about["image"]]} if complete else None
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -27,15 +27,15 @@ _ROOT3: Final = math.sqrt(3)
 
 def initial_weights(network: Network, semantics: Semantics, seed: int, *, salt: str = "") -> dict[str, Array]:
     """float32, by the names and in the layout of `network`. What the semantics leave open is as in ALIGNED."""
-    told = semantics.over(ALIGNED)
-    assert told.init is not None
+    resolved = semantics.over(ALIGNED)
+    assert resolved.init is not None
     shapes = tensor_shapes(network)
     weights = {}
     for name, shape in shapes.items():
         layer, _, part = name.rpartition(".")
         if part == "kernel":
-            values = _kernel(told.init, shape, _generator(seed, salt, name))
-        elif part == "bias" and told.bias_init == "uniform":
+            values = _kernel(resolved.init, shape, _generator(seed, salt, name))
+        elif part == "bias" and resolved.bias_init == "uniform":
             bound = 1 / math.sqrt(fans(shapes[f"{layer}.kernel"])[0])
             values = _generator(seed, salt, name).uniform(-bound, bound, shape)
         else:

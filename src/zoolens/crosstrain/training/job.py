@@ -45,10 +45,10 @@ class Job(BaseModel):
     @property
     def gpu(self) -> int | None:
         """Its number; None is the CPU."""
-        found = _DEVICE.fullmatch(self.device)
-        if found is None:
+        match = _DEVICE.fullmatch(self.device)
+        if match is None:
             raise ConstraintError(f"There is no device {self.device!r}.", hint="There are cpu, cuda, cuda:1 and so on.")
-        return None if self.device == "cpu" else int(found[1] or 0)
+        return None if self.device == "cpu" else int(match[1] or 0)
 
     @property
     def loss_semantics(self) -> Semantics:

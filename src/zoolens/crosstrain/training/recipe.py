@@ -221,13 +221,13 @@ class Recipe(Part):
 
 def _aligned_update(optimizer: Optimizer) -> Semantics:
     """What "aligned" fixes of an update, as far as the optimizer has it: the others keep their keys."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     if optimizer.weight_decay:
-        found["weight_decay"] = "decoupled" if optimizer.name in ("adamw", "lion") else "coupled"
+        values["weight_decay"] = "decoupled" if optimizer.name in ("adamw", "lion") else "coupled"
     if optimizer.name in ("rmsprop", "adagrad"):
-        found |= {"root_rule": "outside", "root_epsilon": 1e-8}
+        values |= {"root_rule": "outside", "root_epsilon": 1e-8}
     if optimizer.name == "rmsprop":
-        found["rmsprop_rho"] = 0.9
+        values["rmsprop_rho"] = 0.9
     if optimizer.name == "adagrad":
-        found["adagrad_start"] = 0.0
-    return Semantics(**found)
+        values["adagrad_start"] = 0.0
+    return Semantics(**values)

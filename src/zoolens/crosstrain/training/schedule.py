@@ -13,10 +13,10 @@ from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.semantics import Semantics
 
 
-def schedule_semantics(recipe: Recipe, told: Semantics, habits: Semantics) -> Semantics:
+def schedule_semantics(recipe: Recipe, wanted: Semantics, habits: Semantics) -> Semantics:
     """What a side's schedule does: what it is told, or its framework's habit. None where the recipe's schedule does
     not ask for it: a constant rate has no unit, and nor have steps of whole epochs without a warm-up."""
-    schedule, decided = recipe.schedule, told.over(habits)
+    schedule, decided = recipe.schedule, wanted.over(habits)
     moving = schedule.name == "cosine" or bool(schedule.warmup)
     remembering = schedule.varies and recipe.optimizer.momentum and recipe.optimizer.name in ("sgd", "rmsprop")
     return Semantics(

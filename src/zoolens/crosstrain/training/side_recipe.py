@@ -36,12 +36,12 @@ class SideRecipe:
 
 def side_recipe(store: Store, run: str) -> SideRecipe:
     """Raises a ZoolensError for a published result, which has no recipe."""
-    found = store.run(run)
-    manifest, framework = found.model.manifest, str(found.stack.identity["framework"])
+    stored = store.run(run)
+    manifest, framework = stored.model.manifest, str(stored.stack.identity["framework"])
     if "recipe" not in manifest:
         raise ZoolensError(
             f"Run {run} is a published result without a recipe.",
             hint="Only what was trained here, or submitted, has one.",
         )
     recipe, semantics = Recipe.model_validate(manifest["recipe"]), Semantics.model_validate(manifest["semantics"])
-    return SideRecipe(framework, recipe, semantics, found.dataset)
+    return SideRecipe(framework, recipe, semantics, stored.dataset)

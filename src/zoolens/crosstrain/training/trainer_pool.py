@@ -92,12 +92,12 @@ def read_predictions(job: Job) -> NDArray[np.int32]:
     """What a finished job answered."""
     path = job.output / PREDICTIONS
     try:
-        found = np.load(path, allow_pickle=False)
+        array = np.load(path, allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise WorkerError(f"The predictions {path} cannot be read: {error}.") from error
-    if found.ndim != 1 or found.dtype != np.int32:
+    if array.ndim != 1 or array.dtype != np.int32:
         raise WorkerError(f"The predictions {path} are not one class per sample.")
-    predictions: NDArray[np.int32] = found
+    predictions: NDArray[np.int32] = array
     return predictions
 
 

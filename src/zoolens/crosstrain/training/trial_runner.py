@@ -101,16 +101,16 @@ def train_trial(
     answers = {job.framework: read_predictions(job) for job in old}
 
     def train(job: Job) -> tuple[Side, Answers]:
-        outcome, found = workers.train(job, lambda epoch: report(job.framework, epoch))
+        outcome, predicted = workers.train(job, lambda epoch: report(job.framework, epoch))
         check_told(job, switched.get(job.framework), outcome.semantics)
-        side = side_of(outcome, found, truth, data.classes)
+        side = side_of(outcome, predicted, truth, data.classes)
         keep(side)
-        return side, found
+        return side, predicted
 
     with _shared_weights(data, [job for job in jobs if job.framework not in sides], work / trial_id) as todo:
-        for job, (side, found) in zip(todo, _each(train, todo, concurrent), strict=True):
+        for job, (side, predicted) in zip(todo, _each(train, todo, concurrent), strict=True):
             sides[job.framework] = side
-            answers[job.framework] = found
+            answers[job.framework] = predicted
     return Trial(
         trial_id,
         dict(hyperparameters),
@@ -119,7 +119,7 @@ def train_trial(
         tuple(f"{name}: {sides[name].message}" for name in frameworks if sides[name].message),
         {
             "recipe": recipe.model_dump(mode="json"),
-            "overrides": {name: told.model_dump(exclude_none=True) for name, told in switched.items()},
+            "overrides": {name: semantics.model_dump(exclude_none=True) for name, semantics in switched.items()},
             "dataset": data.record.fingerprint,
         },
     )
@@ -136,17 +136,17 @@ def check_told(job: Job, switched: Semantics | None, read: Semantics) -> None:
         )
 
 
-def contradicted(recipe: Recipe, told: Semantics, switched: Semantics, read: Semantics) -> tuple[str, ...]:
+def contradicted(recipe: Recipe, wanted: Semantics, switched: Semantics, read: Semantics) -> tuple[str, ...]:
     """Names of what a side was told and its live objects (`read`) have otherwise. `switched`: what of it is told to
     this side alone. The recipe's own constants go before those that all sides are told."""
     constants = {name: getattr(recipe.optimizer, field) for name, field in CONSTANTS.items()}
     own = [name for name, value in constants.items() if value is not None and getattr(switched, name) is None]
-    return told.model_copy(update=dict.fromkeys(own)).differing(read)
+    return wanted.model_copy(update=dict.fromkeys(own)).differing(read)
 
 
 def side_of(outcome: Outcome, answers: Answers, truth: NDArray[Any], classes: int) -> Side:
     """Exact counts from what was answered; without answers, a side that only says what went wrong."""
-    told: dict[str, Any] = {
+    facts: dict[str, Any] = {
         "status": outcome.status,
         "losses": tuple(epoch.loss for epoch in outcome.epochs),
         "accuracies": tuple(epoch.correct / epoch.total for epoch in outcome.epochs),
@@ -155,7 +155,7 @@ def side_of(outcome: Outcome, answers: Answers, truth: NDArray[Any], classes: in
         "message": outcome.message,
     }
     if not len(answers):
-        return Side(outcome.framework, **told)
+        return Side(outcome.framework, **facts)
     if len(answers) != len(truth) or answers.min() < 0 or answers.max() >= classes:
         raise WorkerError(f"{outcome.framework} did not answer one of {classes} classes for each test sample.")
     right = answers == truth
@@ -170,7 +170,7 @@ def side_of(outcome: Outcome, answers: Answers, truth: NDArray[Any], classes: in
             int(good) / int(all_) if all_ else None for good, all_ in zip(correct_of, present, strict=True)
         ),
         answered=tuple(np.bincount(answers, minlength=classes).tolist()),
-        **told,
+        **facts,
     )
 
 
@@ -217,12 +217,12 @@ def _shared_weights(data: Prepared, jobs: list[Job], folder: Path) -> Iterator[l
         if job.recipe.weights != "shared":
             given.append(job)
             continue
-        told = job.semantics.over(USUAL)
-        key = fingerprint([told.init, told.bias_init, told.conv_bias])[:8]
+        resolved = job.semantics.over(USUAL)
+        key = fingerprint([resolved.init, resolved.bias_init, resolved.conv_bias])[:8]
         if key not in files:
             files[key] = folder / f"initial-{key}.safetensors"
-            network = build(job.recipe.architecture, told, data.input_shape, data.classes)
-            write_weights(files[key], first_weights(network, told, job.recipe.seed))
+            network = build(job.recipe.architecture, resolved, data.input_shape, data.classes)
+            write_weights(files[key], first_weights(network, resolved, job.recipe.seed))
         given.append(job.model_copy(update={"weights": files[key]}))
     try:
         yield given

@@ -54,9 +54,9 @@ class Trial:
     details: Mapping[str, Any] = field(default_factory=dict)  # recipe, subspace, when, where
 
     def side(self, framework: str) -> Side:
-        for one in self.sides:
-            if one.framework == framework:
-                return one
+        for trained in self.sides:
+            if trained.framework == framework:
+                return trained
         raise UnknownName(f"side of trial {self.id}", framework, (side.framework for side in self.sides))
 
     @property
@@ -66,10 +66,10 @@ class Trial:
     @property
     def delta(self) -> float | None:
         """The largest |difference of accuracy| over all pairs that have both."""
-        found = [
+        gaps = [
             abs(a.accuracy - b.accuracy) for a, b in self.pairs if a.accuracy is not None and b.accuracy is not None
         ]
-        return max(found, default=None)
+        return max(gaps, default=None)
 
 
 @dataclass(frozen=True)
@@ -99,9 +99,9 @@ class Study:
 
     def accuracy(self, framework: str) -> NDArray[np.float64]:
         """NaN where a side has none."""
-        found = [trial.side(framework).accuracy for trial in self.trials]
-        return np.array([np.nan if value is None else value for value in found], np.float64)
+        accuracies = [trial.side(framework).accuracy for trial in self.trials]
+        return np.array([np.nan if value is None else value for value in accuracies], np.float64)
 
     def deltas(self) -> NDArray[np.float64]:
-        found = [trial.delta for trial in self.trials]
-        return np.array([np.nan if value is None else value for value in found], np.float64)
+        every_delta = [trial.delta for trial in self.trials]
+        return np.array([np.nan if value is None else value for value in every_delta], np.float64)

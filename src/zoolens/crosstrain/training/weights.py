@@ -18,13 +18,13 @@ def read_weights(path: Path) -> dict[str, NDArray[Any]]:
     library = _library()
     try:
         size_of(path)
-        found: dict[str, NDArray[Any]] = library.numpy.load_file(path)
+        arrays: dict[str, NDArray[Any]] = library.numpy.load_file(path)
     except (OSError, library.SafetensorError, ValueError, KeyError, TypeError) as error:
         reason = "it does not exist" if isinstance(error, FileNotFoundError) else first_line(error)
         raise ModelError(
             f"The weights {path} cannot be read: {reason}.", hint="The file must be a complete safetensors file."
         ) from error
-    return found
+    return arrays
 
 
 def write_weights(path: Path, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str] | None = None) -> None:

@@ -68,7 +68,7 @@ def correct_counts(mean: float, samples: int, batch: int, tolerance: float = SIN
     right_before = np.round(batch * (batches * mean - right_in_last / last))
     means = (right_before / batch + right_in_last / last) / batches
     fits = (np.abs(means - mean) <= tolerance) & (right_before >= 0) & (right_before <= samples - last)
-    return tuple(sorted({int(one) for one in (right_before + right_in_last)[fits]}))
+    return tuple(sorted({int(count) for count in (right_before + right_in_last)[fits]}))
 
 
 def flag(study: Study, labels: Labels | None = None, *, tolerance: float = TOLERANCE) -> tuple[Flag, ...]:
@@ -88,7 +88,7 @@ def flag(study: Study, labels: Labels | None = None, *, tolerance: float = TOLER
             near = np.flatnonzero(away <= tolerance)
             if len(near):
                 evidence: Literal["batch means", "class share"] = "batch means" if averaged else "class share"
-                classes = tuple(int(one) for one in near)
+                classes = tuple(int(label) for label in near)
                 yield Flag(trial.id, side.framework, classes, evidence, side.accuracy, float(away[near].min()))
 
-    return tuple(found for trial in study.trials for side in trial.sides for found in judge(trial, side))
+    return tuple(verdict for trial in study.trials for side in trial.sides for verdict in judge(trial, side))

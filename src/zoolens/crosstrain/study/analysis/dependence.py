@@ -77,10 +77,12 @@ def dependence(
     positions = range(len(surrogate.inputs))
     alone = [_at_trials(surrogate, position) for position in positions]
     curves = tuple(_curve(surrogate, position, float(alone[position].std())) for position in positions)
-    found = [_interaction(surrogate, pair, alone) for pair in combinations(positions, 2)]
-    found.sort(key=lambda interaction: -interaction.strength)
-    surface = two_way(surrogate, found[0].inputs[0].name, found[0].inputs[1].name) if found else None
-    return Dependence(name, surrogate, curves, tuple(found), surface)
+    interactions = [_interaction(surrogate, pair, alone) for pair in combinations(positions, 2)]
+    interactions.sort(key=lambda interaction: -interaction.strength)
+    surface = (
+        two_way(surrogate, interactions[0].inputs[0].name, interactions[0].inputs[1].name) if interactions else None
+    )
+    return Dependence(name, surrogate, curves, tuple(interactions), surface)
 
 
 def two_way(surrogate: Surrogate, row: str, column: str, points: int = GRID) -> Surface:
@@ -106,8 +108,8 @@ def _curve(surrogate: Surrogate, position: int, importance: float) -> Curve:
 def _at_trials(surrogate: Surrogate, *positions: int) -> Matrix:
     """Partial dependence at the fitted trials, less its mean."""
     kernel = np.prod([surrogate.similar[position] for position in positions], axis=0)
-    found: Matrix = kernel @ (surrogate.weights * surrogate.others(*positions).mean(axis=0))
-    return np.asarray(found - found.mean())
+    response: Matrix = kernel @ (surrogate.weights * surrogate.others(*positions).mean(axis=0))
+    return np.asarray(response - response.mean())
 
 
 def _interaction(surrogate: Surrogate, pair: tuple[int, int], alone: list[Matrix]) -> Interaction:

@@ -36,8 +36,8 @@ ROUNDING: Final = 1e-12
 class TooFewTrials(ZoolensError):
     """An estimate that would be noise. The report says so in its place."""
 
-    def __init__(self, what: str, found: int, needed: int) -> None:
-        super().__init__(f"Too few trials for {what}: {found}, at least {needed} are needed.")
+    def __init__(self, what: str, number: int, needed: int) -> None:
+        super().__init__(f"Too few trials for {what}: {number}, at least {needed} are needed.")
 
 
 @dataclass(frozen=True)
@@ -104,9 +104,9 @@ def information(
     answer = coded(target[known], bins)
     logs = _logs(n)
     deals = _deals(answer, permutations, seed)
-    singles = tuple(_single(key, one, answer, deals, logs) for key, one in codes.items())
+    singles = tuple(_single(key, entry, answer, deals, logs) for key, entry in codes.items())
     strongest = sorted(singles, key=lambda single: single.chance - single.nats)[:MOST_PAIRED]
-    paired = [key for key in codes if any(one.name == key for one in strongest)]
+    paired = [key for key in codes if any(entry.name == key for entry in strongest)]
     joints = tuple(_joint((a, b), codes[a], codes[b], answer, deals, logs) for a, b in combinations(paired, 2))
     entropy = float((logs[n] - logs[np.bincount(answer)].sum()) / n)
     return Information(name, n, len(target) - n, bins, entropy, permutations, seed, singles, joints)
@@ -141,30 +141,30 @@ def crossed(a: Codes, b: Codes) -> Codes:
 
 
 def _single(name: str, code: Codes, answer: Codes, deals: Codes, logs: NDArray[np.float64]) -> Single:
-    found = float(_from_tables(_tables(code, answer[None, :]), logs)[0])
+    shared = float(_from_tables(_tables(code, answer[None, :]), logs)[0])
     dealt = _from_many(np.sort(code), deals, logs)
-    return Single(name, found, float(dealt.mean()), _p_value(found, dealt), int(code.max()) + 1)
+    return Single(name, shared, float(dealt.mean()), _p_value(shared, dealt), int(code.max()) + 1)
 
 
 def _joint(names: tuple[str, str], a: Codes, b: Codes, answer: Codes, deals: Codes, logs: NDArray[np.float64]) -> Joint:
-    alone = [float(_from_tables(_tables(one, answer[None, :]), logs)[0]) for one in (a, b)]
+    alone = [float(_from_tables(_tables(code, answer[None, :]), logs)[0]) for code in (a, b)]
     both = crossed(a, b)
-    found = float(_from_tables(_tables(both, answer[None, :]), logs)[0])
+    shared = float(_from_tables(_tables(both, answer[None, :]), logs)[0])
     order = np.argsort(both, kind="stable")
     dealt = _from_many(both[order], deals, logs)
     apart = _from_many(a[order], deals, logs) + _from_many(b[order], deals, logs)
     return Joint(
         names,
-        max(found, *alone),  # equal by mathematics where rounding says otherwise
+        max(shared, *alone),  # equal by mathematics where rounding says otherwise
         float(dealt.mean()),
-        _p_value(found, dealt),
-        found - sum(alone),
+        _p_value(shared, dealt),
+        shared - sum(alone),
         float((dealt - apart).mean()),
     )
 
 
-def _p_value(found: float, dealt: NDArray[np.float64]) -> float:
-    return float((1 + (dealt >= found - ROUNDING).sum()) / (1 + len(dealt)))
+def _p_value(statistic: float, dealt: NDArray[np.float64]) -> float:
+    return float((1 + (dealt >= statistic - ROUNDING).sum()) / (1 + len(dealt)))
 
 
 def _deals(answer: Codes, permutations: int, seed: int) -> Codes:
@@ -190,12 +190,12 @@ def _from_tables(tables: Codes, logs: NDArray[np.float64]) -> NDArray[np.float64
     n = len(logs) - 1
     inside = logs[tables].sum(axis=(1, 2))
     margins = logs[tables.sum(axis=2)].sum(axis=1) + logs[tables.sum(axis=1)].sum(axis=1)
-    found: NDArray[np.float64] = np.maximum((inside - margins + logs[n]) / n, 0.0)
-    return found
+    nats: NDArray[np.float64] = np.maximum((inside - margins + logs[n]) / n, 0.0)
+    return nats
 
 
 def _logs(n: int) -> NDArray[np.float64]:
     """c · ln c of every count up to n."""
     counts = np.arange(n + 1, dtype=np.float64)
-    found: NDArray[np.float64] = counts * np.log(np.maximum(counts, 1))
-    return found
+    products: NDArray[np.float64] = counts * np.log(np.maximum(counts, 1))
+    return products

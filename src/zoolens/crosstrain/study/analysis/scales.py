@@ -35,7 +35,7 @@ def planned(study: Study) -> dict[str, bool]:
         space = _SPACE.validate_python(study.details.get("space", ()))
     except ValidationError:
         return {}
-    return {one.name: one.log for one in space if not one.choices}
+    return {dimension.name: dimension.log for dimension in space if not dimension.choices}
 
 
 def spans_decades(values: NDArray[Any]) -> bool:

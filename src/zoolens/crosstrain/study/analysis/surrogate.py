@@ -97,8 +97,8 @@ class Surrogate:
         kernel = np.ones((len(values[0]), self.n))
         for position, column in enumerate(values):
             kernel = kernel * self.kernel(position, column)
-        found: Matrix = self.mean + kernel @ self.weights
-        return found
+        prediction: Matrix = self.mean + kernel @ self.weights
+        return prediction
 
 
 def fit(
@@ -207,5 +207,5 @@ def _learnt(seen: Sequence[Matrix], centred: Matrix, seed: int) -> tuple[tuple[f
 
 def _bell(a: Matrix, b: Matrix, length: float) -> Matrix:
     squares = ((a[:, None, :] - b[None, :, :]) ** 2).sum(axis=2)
-    found: Matrix = np.exp(-0.5 * squares / length**2)
-    return found
+    kernel: Matrix = np.exp(-0.5 * squares / length**2)
+    return kernel

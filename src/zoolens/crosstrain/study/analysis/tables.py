@@ -43,11 +43,11 @@ class Share:
 
 
 def summarise(what: str, values: NDArray[np.float64]) -> Summary:
-    found = values[np.isfinite(values)]
-    if not len(found):
+    finite = values[np.isfinite(values)]
+    if not len(finite):
         return Summary(what, 0)
-    figures = (found.min(), found.max(), np.median(found), found.mean())
-    return Summary(what, len(found), *map(float, figures))
+    figures = (finite.min(), finite.max(), np.median(finite), finite.mean())
+    return Summary(what, len(finite), *map(float, figures))
 
 
 def accuracy_table(study: Study) -> tuple[Summary, ...]:
@@ -58,8 +58,8 @@ def accuracy_table(study: Study) -> tuple[Summary, ...]:
 def deltas(study: Study) -> NDArray[np.float64]:
     """Δ of each trial, NaN where there is none; where one was published, that one: it has more digits than the
     accuracies it came from."""
-    found = [delta_of(trial) for trial in study.trials]
-    return np.array([np.nan if value is None else value for value in found], np.float64)
+    every_delta = [delta_of(trial) for trial in study.trials]
+    return np.array([np.nan if value is None else value for value in every_delta], np.float64)
 
 
 def delta_of(trial: Trial) -> float | None:
@@ -78,8 +78,8 @@ def delta_table(studies: Sequence[Study]) -> tuple[Summary, ...]:
 def apart(studies: Sequence[Study], threshold: float = APART) -> Share:
     """How many trials of these studies are at least so far apart."""
     every = np.concatenate([deltas(study) for study in studies]) if studies else np.zeros(0)
-    found = every[np.isfinite(every)]
-    return Share(threshold, int((found >= threshold - ROUNDING).sum()), len(found))
+    finite = every[np.isfinite(every)]
+    return Share(threshold, int((finite >= threshold - ROUNDING).sum()), len(finite))
 
 
 def most_apart(study: Study, count: int = SHOWN) -> tuple[Trial, ...]:
@@ -94,5 +94,5 @@ def least_apart(study: Study, count: int = SHOWN) -> tuple[Trial, ...]:
 
 def _ranked(study: Study) -> list[int]:
     """Places of the trials that have a Δ, smallest first."""
-    found = deltas(study)
-    return [int(place) for place in np.argsort(found, kind="stable") if np.isfinite(found[place])]
+    every_delta = deltas(study)
+    return [int(place) for place in np.argsort(every_delta, kind="stable") if np.isfinite(every_delta[place])]

@@ -39,28 +39,28 @@ class Bench:
 
     def accuracies(self, stage: str, recipe: Recipe, arms: Sequence[Arm], seeds: Sequence[int]) -> Values:
         """Seeds × arms."""
-        found = self.sides(stage, recipe, arms, seeds)
-        return np.array([[_accuracy(found[arm, seed]) for arm in arms] for seed in seeds], np.float64)
+        sides = self.sides(stage, recipe, arms, seeds)
+        return np.array([[_accuracy(sides[arm, seed]) for arm in arms] for seed in seeds], np.float64)
 
     def sides(
         self, stage: str, recipe: Recipe, arms: Sequence[Arm], seeds: Sequence[int]
     ) -> dict[tuple[Arm, int], Side]:
         """`seeds` are counted from the recipe's. What this bench had before is no run and no progress."""
         asked = [(arm, seed) for seed in seeds for arm in arms]
-        new = [one for one in dict.fromkeys(asked) if (recipe.fingerprint, *one) not in self._sides]
+        new = [cell for cell in dict.fromkeys(asked) if (recipe.fingerprint, *cell) not in self._sides]
         if new:
             self._run(stage, recipe, new)
-        return {one: self._sides[recipe.fingerprint, *one] for one in asked}
+        return {cell: self._sides[recipe.fingerprint, *cell] for cell in asked}
 
     @property
     def unconfirmed(self) -> tuple[str, ...]:
         """What was told and read from no live object, as "FRAMEWORK: SEMANTIC"; what was read as something else is an
         error of `train_trial`."""
-        told = {
+        wanted = {
             (arm.framework, name, arm) for _, arm, _ in self._sides for name in arm.told.model_dump(exclude_none=True)
         }
         read = {(arm, name) for (_, arm, _), side in self._sides.items() for name in side.semantics}
-        return tuple(sorted({f"{framework}: {name}" for framework, name, arm in told if (arm, name) not in read}))
+        return tuple(sorted({f"{framework}: {name}" for framework, name, arm in wanted if (arm, name) not in read}))
 
     def _run(self, stage: str, recipe: Recipe, new: Sequence[tuple[Arm, int]]) -> None:
         """The threads are not waited for when one fails: the runs that they are in end with the workers."""
@@ -69,9 +69,9 @@ class Bench:
         try:
             coming = {threads.submit(self._train, recipe, arm, seed): (arm, seed) for arm, seed in new}
             known = 0
-            for one in as_completed(coming):
-                side, trained = one.result()
-                self._sides[recipe.fingerprint, *coming[one]] = side
+            for future in as_completed(coming):
+                side, trained = future.result()
+                self._sides[recipe.fingerprint, *coming[future]] = side
                 known += not trained
                 self._progress.advance(1)
         finally:
@@ -83,9 +83,9 @@ class Bench:
     def _train(self, recipe: Recipe, arm: Arm, number: int) -> tuple[Side, bool]:
         """And whether it was trained just now."""
         seed = (recipe.seed + number) % SEEDS
-        told = arm.told.model_dump(exclude_none=True)
-        identity = [arm.framework, told, recipe.mode]
-        settings: dict[str, Hyperparameter] = {f"semantics.{name}": value for name, value in told.items()}
+        switched = arm.told.model_dump(exclude_none=True)
+        identity = [arm.framework, switched, recipe.mode]
+        settings: dict[str, Hyperparameter] = {f"semantics.{name}": value for name, value in switched.items()}
         epochs = []
         trial = train_into(
             self._store,

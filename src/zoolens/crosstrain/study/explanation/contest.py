@@ -81,7 +81,9 @@ class Contest:
 
 def contest(a: Arm, resolved_a: Semantics, b: Arm, resolved_b: Semantics) -> Contest:
     """`resolved_a`, `resolved_b`: what the live objects of the sides had."""
-    ours, theirs = ({name: one.value(name) for name in Semantics.model_fields} for one in (resolved_a, resolved_b))
+    ours, theirs = (
+        {name: semantics.value(name) for name in Semantics.model_fields} for semantics in (resolved_a, resolved_b)
+    )
     differing = [Factor(name, ours[name], theirs[name]) for name in ours if ours[name] != theirs[name]]
     named = {name for name in ours if ours[name] is not None and theirs[name] is not None}
     return Contest(

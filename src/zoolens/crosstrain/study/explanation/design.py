@@ -32,10 +32,10 @@ class Design:
 
     def chains(self) -> list[tuple[tuple[int, int], ...]]:
         """Pairs of players whose interactions cannot be told apart; one pair each in a full design."""
-        found: dict[int, list[tuple[int, int]]] = {}
+        by_word: dict[int, list[tuple[int, int]]] = {}
         for i, j in combinations(range(self.players), 2):
-            found.setdefault(self.words[i] ^ self.words[j], []).append((i, j))
-        return [tuple(chain) for chain in found.values()]
+            by_word.setdefault(self.words[i] ^ self.words[j], []).append((i, j))
+        return [tuple(chain) for chain in by_word.values()]
 
     def mixed_into(self, player: int) -> list[tuple[int, ...]]:
         """Interactions of three other players that this player's share is mixed with."""

@@ -74,8 +74,8 @@ def _seeds(seen: int, replicates: int) -> tuple[range, range]:
 
 
 def _study_name(recipe: Recipe, sides: Sequence[Arm]) -> str:
-    told = [(side.framework, side.told.model_dump(exclude_none=True)) for side in sides]
-    return f"explain-{fingerprint([recipe.fingerprint, told])[:8]}"
+    switched = [(side.framework, side.told.model_dump(exclude_none=True)) for side in sides]
+    return f"explain-{fingerprint([recipe.fingerprint, switched])[:8]}"
 
 
 class _Explaining:
@@ -109,10 +109,10 @@ class _Explaining:
 
     def _met(self, stage: str, a: Arm, b: Arm) -> tuple[SeedNoise, Contest, tuple[Semantics, Semantics]]:
         """The two trained under all seeds, and what they do differently by their live objects."""
-        found = self._bench.sides(stage, self._recipe, (a, b), self._seeds)
+        sides = self._bench.sides(stage, self._recipe, (a, b), self._seeds)
         pair = self._noise(stage, a, b, self._seeds)
-        self._images = images_of(found.values())
-        ours, theirs = (_resolved([found[arm, seed] for seed in self._seeds]) for arm in (a, b))
+        self._images = images_of(sides.values())
+        ours, theirs = (_resolved([sides[arm, seed] for seed in self._seeds]) for arm in (a, b))
         return pair, contest(a, ours, b, theirs), (ours, theirs)
 
     def _explanation(
@@ -142,18 +142,18 @@ class _Explaining:
             arms = [game.arm(cell) for cell in cells]
             return self._bench.accuracies("the design", self._recipe, arms, self._seeds)
 
-        found = explained_by(game.players, trained, self._fraction, level, self._images)
-        return replace(found, switches=(*found.switches, *self._unnamed_switches(game)))
+        explained = explained_by(game.players, trained, self._fraction, level, self._images)
+        return replace(explained, switches=(*explained.switches, *self._unnamed_switches(game)))
 
     def _unnamed_switches(self, game: Contest) -> list[Switch]:
-        found = []
+        switches = []
         for factor in game.unnamed:
             side, value = (game.a, factor.b) if factor.a is None else (game.b, factor.a)
             arms = side, side.switched({factor.name: value})
             plain, changed = self._bench.accuracies("single switches", self._recipe, arms, self._seeds).T
             effect = mean_estimate(changed - plain, 2 * count_rounding(self._images))
-            found.append(Switch(factor.name, *((effect, None) if side is game.a else (None, effect))))
-        return found
+            switches.append(Switch(factor.name, *((effect, None) if side is game.a else (None, effect))))
+        return switches
 
     def _verified(self, game: Contest, parts: Sequence[Share], pair: SeedNoise) -> Verification | None:
         culprits = culprits_of(parts)
@@ -214,13 +214,13 @@ def explained_by(
 
 def culprits_of(parts: Sequence[Share]) -> tuple[str, ...]:
     """The semantics with the largest shares, until they explain enough of the gap together or none is worth naming."""
-    found: list[str] = []
+    names: list[str] = []
     explained = 0.0
     for part in sorted(parts, key=lambda part: -part.share.value):
         if part.name != FRAMEWORK and part.share.value >= _LEAST and explained < _ENOUGH:
-            found.append(part.name)
+            names.append(part.name)
             explained += part.share.value
-    return tuple(found)
+    return tuple(names)
 
 
 def judged(
@@ -269,13 +269,13 @@ def _single_cells(players: int) -> list[int]:
 
 
 def _switches(players: tuple[str, ...], columns: dict[int, Values], images: int | None) -> list[Switch]:
-    found, rounding, everyone = [], 2 * count_rounding(images), (1 << len(players)) - 1
+    switches, rounding, everyone = [], 2 * count_rounding(images), (1 << len(players)) - 1
     for place, name in enumerate(players):
         bit = 1 << place
         in_a: Estimate = mean_estimate(columns[bit] - columns[0], rounding)
         in_b: Estimate = mean_estimate(columns[everyone ^ bit] - columns[everyone], rounding)
-        found.append(Switch(name, in_a, in_b))
-    return found
+        switches.append(Switch(name, in_a, in_b))
+    return switches
 
 
 def _members(players: tuple[str, ...], cell: int) -> tuple[str, ...]:

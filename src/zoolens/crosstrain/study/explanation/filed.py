@@ -37,7 +37,7 @@ def file_explanation(store: Store, explanation: Explanation, study: str, trial: 
     """Keep what was found of a trial of a study; what was found of it before is replaced."""
     pair = explanation.pair
     known = store.studies(explanation.study)[explanation.study]
-    found = {
+    data = {
         "study": study,
         "trial": trial,
         "a": pair.a,
@@ -49,14 +49,18 @@ def file_explanation(store: Store, explanation: Explanation, study: str, trial: 
         ],
         "lines": lines(explanation),
     }
-    file_study(store, explanation.study, known.frameworks, {**known.details, KEY: found})
+    file_study(store, explanation.study, known.frameworks, {**known.details, KEY: data})
 
 
 def filed_explanations(store: Store, study: str) -> list[FiledExplanation]:
     """The explanations of trials of a study, and the one whose runs the study holds."""
     records = store.studies()
-    found = [_read(name, record.details.get(KEY)) for name, record in sorted(records.items())]
-    return [one for one in found if one is not None and study in (one.study, one.runs_in)]
+    explanations = [_read(name, record.details.get(KEY)) for name, record in sorted(records.items())]
+    return [
+        explanation
+        for explanation in explanations
+        if explanation is not None and study in (explanation.study, explanation.runs_in)
+    ]
 
 
 def _estimate_data(estimate: Estimate) -> dict[str, Any]:

@@ -43,14 +43,14 @@ def _player_weights(design: Design, player: int) -> list[float]:
     if not design.full:
         return [(1 if cell >> player & 1 else -1) * 2 / len(design.cells) for cell in design.cells]
     n = design.players
-    found = []
+    weights = []
     for cell in design.cells:
         size = cell.bit_count()
         joined = bool(cell >> player & 1)
         others = size - 1 if joined else size
         weight = math.factorial(others) * math.factorial(n - others - 1) / math.factorial(n)
-        found.append(weight if joined else -weight)
-    return found
+        weights.append(weight if joined else -weight)
+    return weights
 
 
 def shares(
@@ -62,10 +62,10 @@ def shares(
     weights = shapley_weights(design)
     gap = np.zeros(len(design.cells))
     gap[design.cells.index((1 << design.players) - 1)], gap[design.cells.index(0)] = 1, -1
-    found = tuple(_share(name, weights[place], gap, table, images) for place, name in enumerate(names))
+    parts = tuple(_share(name, weights[place], gap, table, images) for place, name in enumerate(names))
     if design.full or 2 * design.players == len(design.cells):
-        return found, None
-    return found, _share("no single one", gap - weights.sum(axis=0), gap, table, images)
+        return parts, None
+    return parts, _share("no single one", gap - weights.sum(axis=0), gap, table, images)
 
 
 def _share(name: str, weights: Values, gap_weights: Values, table: Matrix, images: int | None) -> Share:
@@ -81,11 +81,11 @@ def interactions(
     design: Design, names: tuple[str, ...], table: Matrix, images: int | None = None
 ) -> tuple[Interaction, ...]:
     """Of two players each, the largest first. `images`: how many test images each accuracy counts."""
-    found = []
+    effects = []
     for chain in design.chains():
         i, j = chain[0]
         signs = [1.0 if (cell >> i & 1) == (cell >> j & 1) else -1.0 for cell in design.cells]
         weights = 4 * np.array(signs) / len(design.cells)
         points = mean_estimate(table @ weights, float(weights @ weights) * count_rounding(images))
-        found.append(Interaction(tuple((names[i], names[j]) for i, j in chain), points))
-    return tuple(sorted(found, key=lambda one: -abs(one.points.value)))
+        effects.append(Interaction(tuple((names[i], names[j]) for i, j in chain), points))
+    return tuple(sorted(effects, key=lambda effect: -abs(effect.points.value)))

@@ -21,7 +21,9 @@ def as_data(explanation: Explanation) -> dict[str, Any]:
         data["contest"][side] = {"framework": arm.framework, "told": arm.told.model_dump(exclude_none=True)}
     if explanation.explained is not None:
         cells = explanation.explained.cells
-        data["explained"]["cells"] = [{"at_b": list(names), "accuracies": found} for names, found in cells.items()]
+        data["explained"]["cells"] = [
+            {"at_b": list(names), "accuracies": accuracies} for names, accuracies in cells.items()
+        ]
         data["explained"]["design"] = {
             "kind": "full" if explanation.explained.design.full else "fold-over, resolution IV",
             "cells": len(explanation.explained.design.cells),
@@ -31,19 +33,23 @@ def as_data(explanation: Explanation) -> dict[str, Any]:
 
 
 def lines(explanation: Explanation) -> list[str]:
-    game, found = explanation.contest, explanation.explained
+    game, explained = explanation.contest, explanation.explained
     said = [*noise.lines(explanation.pair), *_fresh(explanation), ""]
     if explanation.stand_in is not None:
         said += [*_stand_in(explanation.stand_in), ""]
     said += [*_differences(explanation), ""]
-    if found is None:
+    if explained is None:
         said.append(_nothing(explanation))
     else:
         whose = "the stand-ins' gap" if explanation.stand_in else "the gap"
         names = explanation.pair.a, explanation.pair.b
         where = " on the stand-ins" if explanation.stand_in else ""
-        said += [*design_lines(found, game.players), "", *share_lines(found, lambda name: _player(name, game), whose)]
-        said += ["", *switch_lines(found, *names), "", *interaction_lines(found), ""]
+        said += [
+            *design_lines(explained, game.players),
+            "",
+            *share_lines(explained, lambda name: _player(name, game), whose),
+        ]
+        said += ["", *switch_lines(explained, *names), "", *interaction_lines(explained), ""]
         said += verification_lines(explanation.verification, *names, where)
     if explanation.unconfirmed:
         said += ["", f"Told, and not confirmed by any live object: {'; '.join(explanation.unconfirmed)}."]
@@ -108,7 +114,7 @@ def _mixed(explained: Explained, players: tuple[str, ...]) -> dict[str, list[lis
     if explained.design.full:
         return {}
     trios = {name: explained.design.mixed_into(place) for place, name in enumerate(players)}
-    return {name: [[players[one] for one in trio] for trio in some] for name, some in trios.items() if some}
+    return {name: [[players[player] for player in trio] for trio in some] for name, some in trios.items() if some}
 
 
 def share_lines(explained: Explained, called: Callable[[str], str], whose: str = "the gap") -> list[str]:
@@ -180,13 +186,13 @@ def verification_lines(verification: Verification | None, a: str, b: str, where:
     ]
 
 
-def _verdict(one: Verification) -> str:
-    if not one.shown:
+def _verdict(verification: Verification) -> str:
+    if not verification.shown:
         return "The fresh seeds show no gap beyond noise, and so nothing is verified. More replicates may show one."
-    if one.closed:
-        return f"This closes the gap: {signed(one.gained)} of it are gone, and what is left may be noise."
-    if one.narrowed:
-        return f"This narrows the gap by {signed(one.gained)} and does not close it."
+    if verification.closed:
+        return f"This closes the gap: {signed(verification.gained)} of it are gone, and what is left may be noise."
+    if verification.narrowed:
+        return f"This narrows the gap by {signed(verification.gained)} and does not close it."
     return "This is not shown to narrow the gap."
 
 

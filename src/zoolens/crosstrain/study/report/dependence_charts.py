@@ -115,27 +115,27 @@ def interaction_chart(surface: Surface, columns: dict[str, NDArray[Any]], depend
     )
 
 
-def _cells(field: str, at: NDArray[Any], one: Input, *, reverse: bool = False) -> tuple[list[Spec], Spec]:
+def _cells(field: str, at: NDArray[Any], variable: Input, *, reverse: bool = False) -> tuple[list[Spec], Spec]:
     """The cells along one axis, each around a value of the grid, and the axis itself."""
     if at.dtype.kind != "f":
         names = [str(value) for value in at]
-        named = axis(one.name, grid=False)
+        named = axis(variable.name, grid=False)
         position = level(field, names[::-1], named) if reverse else level(field, names, named, WIDTH_OF_SURFACE)
         return [{field: name} for name in names], {**position, "scale": {**position["scale"], "type": "band"}}
-    middles = np.log(at) if one.log else at
+    middles = np.log(at) if variable.log else at
     half = float(middles[1] - middles[0]) / 2
     edges = np.append(middles - half, middles[-1] + half)
-    edges = np.exp(edges) if one.log else edges
+    edges = np.exp(edges) if variable.log else edges
     low, high = float(edges[0]), float(edges[-1])
-    ticks: Spec = {"values": logarithmic_ticks(low, high)} if one.log else {}
-    scale = {"type": "log"} if one.log else {}
-    position = quantity(field, low, high, axis(one.name, grid=False, **ticks), **scale)
+    ticks: Spec = {"values": logarithmic_ticks(low, high)} if variable.log else {}
+    scale = {"type": "log"} if variable.log else {}
+    position = quantity(field, low, high, axis(variable.name, grid=False, **ticks), **scale)
     cells = [{field: float(a), f"{field}2": float(b)} for a, b in pairwise(edges)]
     return cells, position
 
 
-def _placed(value: Any, one: Input) -> Any:
+def _placed(value: Any, variable: Input) -> Any:
     """The value of a trial where it has a place on the axis."""
-    if one.levels:
-        return str(value) if str(value) in one.levels else None
-    return float(value) if np.isfinite(value) and (value > 0 or not one.log) else None
+    if variable.levels:
+        return str(value) if str(value) in variable.levels else None
+    return float(value) if np.isfinite(value) and (value > 0 or not variable.log) else None

@@ -54,9 +54,9 @@ def parse_duration(text: str) -> float:
     """Seconds in "90s", "9m", "1.5h", "1h30m", "200ms"."""
     stripped = text.strip()
     parts, end = [], 0
-    while end < len(stripped) and (found := _PART.match(stripped, end)):
-        parts.append(found)
-        end = found.end()
+    while end < len(stripped) and (match := _PART.match(stripped, end)):
+        parts.append(match)
+        end = match.end()
     if not parts or end != len(stripped):
         raise ZoolensError(f"{text[:60]!r} is no duration.", hint="Write a number with its unit, such as 90s or 1.5h.")
     seconds = sum(float(part[1]) * _SECONDS[part[2]] for part in parts)

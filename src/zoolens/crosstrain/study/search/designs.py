@@ -90,10 +90,10 @@ def _permutations(base: int, seed: Sequence[int]) -> list[list[int]]:
 
 
 def _primes(wanted: int) -> list[int]:
-    found: list[int] = []
+    primes: list[int] = []
     for number in count(2):
-        if len(found) == wanted:
+        if len(primes) == wanted:
             break
-        if all(number % prime for prime in found):
-            found.append(number)
-    return found
+        if all(number % prime for prime in primes):
+            primes.append(number)
+    return primes

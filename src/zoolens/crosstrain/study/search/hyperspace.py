@@ -81,12 +81,12 @@ def subspaces(space: Sequence[Dimension], search: Search) -> tuple[Subspace, ...
     axes = [_axis(dimension) for dimension in space]
     halved = _halved(axes, search.split)
     halves = {name: _halves(axis, search.overlap) for axis in axes if (name := axis.name) in halved}
-    found = []
+    parts = []
     for index in range(1 << len(halved)):
         low = tuple(name for bit, name in enumerate(halved) if index >> bit & 1)
         chosen = (halves[axis.name][0 if axis.name in low else 1] if axis.name in halves else axis for axis in axes)
-        found.append(Subspace(index, tuple(chosen), low))
-    return tuple(found)
+        parts.append(Subspace(index, tuple(chosen), low))
+    return tuple(parts)
 
 
 def _axis(dimension: Dimension) -> Axis:

@@ -177,7 +177,7 @@ class Journal:
             self._append(self._header)
 
     def _found_header(self, lines: Sequence[bytes]) -> _Header | None:
-        return next((found for line in lines if isinstance(found := self._parsed(line), _Header)), None)
+        return next((header for line in lines if isinstance(header := self._parsed(line), _Header)), None)
 
     def _check(self, header: _Header) -> None:
         if header.format != FORMAT:
@@ -211,12 +211,12 @@ class Journal:
         if not 0 < len(line) <= _LONGEST_LINE:
             return None
         try:
-            found = json.loads(line)
-            checksum = found.pop("checksum")
-            salt = found.get("id") if found.get("kind") == "header" else self._id
-            if checksum != _checksum(salt, found):
+            fields = json.loads(line)
+            checksum = fields.pop("checksum")
+            salt = fields.get("id") if fields.get("kind") == "header" else self._id
+            if checksum != _checksum(salt, fields):
                 return None
-            return _KINDS[found.get("kind")].model_validate(found)
+            return _KINDS[fields.get("kind")].model_validate(fields)
         except (ValueError, KeyError, AttributeError, TypeError, RecursionError, ValidationError):
             return None
 
@@ -284,7 +284,7 @@ def _differing(written: dict[str, Any], plan: Plan) -> list[str]:
     except ValidationError:
         return ["its fields"]
     now = _identity(plan)
-    found = [key for key in now if key not in ("recipe", "search") and before[key] != now[key]]
+    parts = [key for key in now if key not in ("recipe", "search") and before[key] != now[key]]
     for part in ("recipe", "search"):
-        found += [f"{part}.{key}" for key in now[part] if before[part][key] != now[part][key]]
-    return found
+        parts += [f"{part}.{key}" for key in now[part] if before[part][key] != now[part][key]]
+    return parts

@@ -43,8 +43,8 @@ def next_point(
             for point, delta in [*answered, *((point, least) for point in silent)]
         ]
     )
-    found = study.ask(distributions).params
-    return {axis.name: _nearest(axis, found[axis.name]) for axis in axes}
+    proposed = study.ask(distributions).params
+    return {axis.name: _nearest(axis, proposed[axis.name]) for axis in axes}
 
 
 def _distribution(axis: Axis) -> BaseDistribution:

@@ -58,7 +58,7 @@ def run_search(
         report(asking.status())
         _run_here(asking, objective, workers, report)
         return SearchResult(
-            finished=tuple(sorted(journal.finished.values(), key=lambda one: int(one.trial))),
+            finished=tuple(sorted(journal.finished.values(), key=lambda trial: int(trial.trial))),
             best=best_of(journal.finished),
             new=len(journal.finished) - before,
             pending=tuple(journal.pending),

@@ -36,14 +36,14 @@ class SearchStatus:
 
 def carry_out(objective: Objective, asked: Asked) -> Told:
     began = time.monotonic()
-    told = objective(asked.trial, asked.hyperparameters)
-    return told if told.seconds is not None else told.model_copy(update={"seconds": time.monotonic() - began})
+    outcome = objective(asked.trial, asked.hyperparameters)
+    return outcome if outcome.seconds is not None else outcome.model_copy(update={"seconds": time.monotonic() - began})
 
 
 def best_of(finished: Mapping[str, Finished]) -> Finished | None:
     """The largest Δ; of equals, the first."""
-    answered = [one for one in finished.values() if one.told.delta is not None]
-    return max(answered, key=lambda one: one.told.delta or 0.0, default=None)
+    answered = [trial for trial in finished.values() if trial.told.delta is not None]
+    return max(answered, key=lambda trial: trial.told.delta or 0.0, default=None)
 
 
 class Asking:
@@ -115,14 +115,18 @@ class Asking:
         """None: this subspace has no untried point."""
         history = self._history(subspace)
         taken = {_key(asked.hyperparameters) for asked in self.journal.asked.values()}
-        told = {asked.trial: one.told.delta for asked in history if (one := self.journal.finished.get(asked.trial))}
+        deltas = {
+            asked.trial: finished.told.delta
+            for asked in history
+            if (finished := self.journal.finished.get(asked.trial))
+        }
         answered = [
-            (one.asked.hyperparameters, one.told.delta)
-            for one in self.journal.finished.values()
-            if one.asked.subspace == subspace.index and one.told.delta is not None
+            (finished.asked.hyperparameters, finished.told.delta)
+            for finished in self.journal.finished.values()
+            if finished.asked.subspace == subspace.index and finished.told.delta is not None
         ]
         if self._search.sampler == "gp" and len(history) >= self._search.initial and len(answered) >= _ENOUGH:
-            silent = [asked.hyperparameters for asked in history if told.get(asked.trial) is None]
+            silent = [asked.hyperparameters for asked in history if deltas.get(asked.trial) is None]
             point = next_point(subspace.axes, answered, silent, self._seed(subspace, len(history)))
             if _key(point) not in taken:
                 return point
@@ -136,7 +140,7 @@ class Asking:
         return int(sequence.generate_state(1)[0])
 
     def _seconds(self) -> list[float]:
-        return [one.told.seconds or 0.0 for one in self.journal.finished.values()]
+        return [trial.told.seconds or 0.0 for trial in self.journal.finished.values()]
 
     def _usable(self) -> None:
         """Leave out what passes its checksum and still does not fit the space."""

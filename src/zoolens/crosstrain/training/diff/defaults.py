@@ -46,14 +46,14 @@ def _half_life(kept: float) -> float:
 def initial(a: SideFacts, b: SideFacts) -> Iterator[Finding]:
     """Tensors that both sides have."""
     for (kind, role), title in _TENSORS.items():
-        sides = [[one for one in facts.drawn if (one.kind, one.role) == (kind, role)] for facts in (a, b)]
+        sides = [[tensor for tensor in facts.drawn if (tensor.kind, tensor.role) == (kind, role)] for facts in (a, b)]
         if not all(sides):
             continue
-        found = [explained(side) for side in sides]
-        known = (_evidence(side, fits) for side, fits in zip(sides, found, strict=True))
+        fits_of_sides = [explained(side) for side in sides]
+        known = (_evidence(side, fits) for side, fits in zip(sides, fits_of_sides, strict=True))
         evidence = "; ".join(f"{letter}: {text}" for letter, text in zip("AB", known, strict=True) if text)
-        texts = [_initialisers(fits) for fits in found]
-        declared = [{one.declared for one in side} for side in sides]
+        texts = [_initialisers(fits) for fits in fits_of_sides]
+        declared = [{tensor.declared for tensor in side} for side in sides]
         if texts[0] != texts[1] and (declared[0] == declared[1] or None in declared[0] | declared[1]):
             texts = _in_one_draw(sides) or texts
         yield compared("init", title, *texts, evidence=evidence, layers=max(map(len, sides)))
@@ -73,9 +73,9 @@ def _initialisers(fits: tuple[Initialiser, ...]) -> str:
 def _evidence(side: list[Drawn], fits: tuple[Initialiser, ...]) -> str:
     """Measured spread over predicted, and what the layers themselves declare."""
     ratios = [ratio for fit in fits if fit.ratios for ratio in fit.ratios]
-    ends = dict.fromkeys(f"{one:.3f}" for one in (min(ratios), max(ratios))) if ratios else {}
+    ends = dict.fromkeys(f"{tensor:.3f}" for tensor in (min(ratios), max(ratios))) if ratios else {}
     parts = [f"measured spread {' to '.join(ends)} of the formula's"] if ends else []
-    declared = {one.declared for one in side if one.declared}
+    declared = {tensor.declared for tensor in side if tensor.declared}
     if declared:
         parts.append(f"declared {', '.join(sorted(declared))}")
     return ", ".join(parts)
@@ -116,13 +116,13 @@ def updates(a: SideFacts, b: SideFacts) -> Iterator[Finding]:
 def _optimizer(name: str, a: OptimizerFact, b: OptimizerFact) -> Iterator[Finding]:
     if a.epsilon_acts and b.epsilon_acts:
         sizes = f"A: {_acting(a)}; B: {_acting(b)}"
-        rules = (optimizers.rule(one) for one in (a, b))
+        rules = (optimizers.rule(fact) for fact in (a, b))
         yield compared("optimizer", f"{name}: epsilon is", *rules, evidence=f"measured on one number: {sizes}")
     if a.epsilon and b.epsilon:
         yield compared("optimizer", f"{name}: epsilon is", a.epsilon, b.epsilon, evidence="measured on one number")
     for key in a.constants:
         if key in b.constants:
-            values = (_value(one.constants[key]) for one in (a, b))
+            values = (_value(fact.constants[key]) for fact in (a, b))
             yield compared("optimizer", f"{name}: default {key.replace('_', ' ')}", *values)
     yield compared("optimizer", f"{name}: weight decay is", a.weight_decay, b.weight_decay, evidence="measured")
     if a.momentum and b.momentum:

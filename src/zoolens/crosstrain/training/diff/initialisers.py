@@ -81,15 +81,17 @@ def _without_strays(flat: NDArray[Any]) -> NDArray[Any]:
 
 def explained(tensors: Iterable[Drawn]) -> tuple[Initialiser, ...]:
     """The fewest initialisers that explain all tensors, the most frequent first."""
-    found: list[Initialiser] = []
+    initialisers: list[Initialiser] = []
     left = list(tensors)
     while left:
         name, members = _most_explaining(left)
         ratios = [sqrt(member.square / _variance(name, member)) for member in members if name in _CANDIDATES]
         layers = tuple(member.layer for member in members)
-        found.append(Initialiser(_with_equals(name, members), layers, (min(ratios), max(ratios)) if ratios else None))
+        initialisers.append(
+            Initialiser(_with_equals(name, members), layers, (min(ratios), max(ratios)) if ratios else None)
+        )
         left = [tensor for tensor in left if tensor not in members]
-    return tuple(sorted(found, key=lambda initialiser: -len(initialiser.layers)))
+    return tuple(sorted(initialisers, key=lambda initialiser: -len(initialiser.layers)))
 
 
 def _most_explaining(tensors: Sequence[Drawn]) -> tuple[str, list[Drawn]]:

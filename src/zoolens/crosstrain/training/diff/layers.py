@@ -51,7 +51,7 @@ def _pads(node: Node, graph: Graph, channels_last: bool) -> tuple[int, ...]:
     axes = (1, 2) if channels_last else (2, 3)
     rank = len(before.shape)
     extra = tuple(before.get("pads")[axis + end] for end in (0, rank) for axis in axes)
-    return tuple(one + two for one, two in zip(own, extra, strict=True))
+    return tuple(pad + extra_pad for pad, extra_pad in zip(own, extra, strict=True))
 
 
 def title_of(layer: LayerFact) -> str:

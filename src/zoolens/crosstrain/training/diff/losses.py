@@ -72,9 +72,9 @@ def binary(name: str, loss: Loss, smoothing_loss: Loss | None) -> BehaviourFact:
     yes = {"logits": 1 / (1 + np.exp(-scores)), "probabilities": scores}
     takes, reduction, smoothing = "something else", "something else", "none"
     for words, chances in yes.items():
-        found = _outputs(loss(_SCORES, _TARGETS), _entropy(chances, _TARGETS))
-        if found is not None:
-            takes, reduction = words, found
+        reduced = _outputs(loss(_SCORES, _TARGETS), _entropy(chances, _TARGETS))
+        if reduced is not None:
+            takes, reduction = words, reduced
     if smoothing_loss is not None:
         targets = _TARGETS * (1 - SMOOTHING) + SMOOTHING / 2
         even = takes in yes and _outputs(smoothing_loss(_SCORES, _TARGETS), _entropy(yes[takes], targets)) is not None
@@ -91,13 +91,13 @@ def squared(name: str, loss: Loss) -> BehaviourFact:
 
 
 def _entropy(chances: NDArray[Any], targets: NDArray[Any]) -> NDArray[Any]:
-    found: NDArray[Any] = -(targets * np.log(chances) + (1 - targets) * np.log(1 - chances))
-    return found
+    entropies: NDArray[Any] = -(targets * np.log(chances) + (1 - targets) * np.log(1 - chances))
+    return entropies
 
 
 def _outputs(answer: Any, each: NDArray[Any]) -> str | None:
     """How an answer is made of the losses of every output of every sample; None: it is not."""
-    found = np.asarray(answer, np.float64)
+    values = np.asarray(answer, np.float64)
     ways = {
         "mean": each.mean(),
         "sum": each.sum(),
@@ -106,6 +106,6 @@ def _outputs(answer: Any, each: NDArray[Any]) -> str | None:
         "none": each,
     }
     alike = (
-        words for words, way in ways.items() if found.shape == np.shape(way) and np.allclose(found, way, rtol=1e-4)
+        words for words, way in ways.items() if values.shape == np.shape(way) and np.allclose(values, way, rtol=1e-4)
     )
     return next(alike, None)

@@ -64,12 +64,12 @@ def epsilon_acts(
 ) -> dict[int, float]:
     """By step, the effective size of epsilon in units of its declared size."""
     rate, epsilon = float(constants["learning_rate"]), float(constants["epsilon"])
-    found: dict[int, float] = {}
+    by_step: dict[int, float] = {}
     for step in range(1, steps[-1] + 1):
         moved = -optimizer.step(0.0, epsilon)
         if step in steps:
-            found[step] = float(f"{rate / moved - 1:.4g}")
-    return found
+            by_step[step] = float(f"{rate / moved - 1:.4g}")
+    return by_step
 
 
 def rule(fact: OptimizerFact) -> str:
@@ -98,9 +98,9 @@ def weight_decay(name: str, rate: float, make: Make) -> str:
     more = {"momentum": _MOMENTUM} if name == "sgd" else {}
     optimizer = make(name, {"weight_decay": _DECAY, **more})
     moved = [1.0 - optimizer.step(1.0, 0.0) for _ in range(2)]
-    if all(isclose(one, rate * _DECAY, rel_tol=_TOLERANCE) for one in moved):
+    if all(isclose(move, rate * _DECAY, rel_tol=_TOLERANCE) for move in moved):
         return "decoupled from the gradient"
-    if all(isclose(one, _DECAY, rel_tol=_TOLERANCE) for one in moved):
+    if all(isclose(move, _DECAY, rel_tol=_TOLERANCE) for move in moved):
         return "decoupled from the gradient and from the learning rate"
     return "added to the gradient"
 
@@ -121,6 +121,6 @@ def nesterov(make: Make) -> str:
     optimizer = make("sgd", {"momentum": _MOMENTUM, "learning_rate": 1.0, "nesterov": True})
     moved = [-optimizer.step(0.0, gradient) for gradient in (1.0, 0.0)]
     usual = (1 + _MOMENTUM, _MOMENTUM**2)
-    if all(isclose(one, other, rel_tol=_TOLERANCE) for one, other in zip(moved, usual, strict=True)):
+    if all(isclose(move, expected, rel_tol=_TOLERANCE) for move, expected in zip(moved, usual, strict=True)):
         return NESTEROV
     return f"{moved[0]:.3g} times the gradient, then {moved[1]:.3g} times"

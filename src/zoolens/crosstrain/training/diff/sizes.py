@@ -13,7 +13,7 @@ from zoolens.crosstrain.training.diff.structure import Pair
 def parameters(pairs: list[Pair], a: SideFacts, b: SideFacts) -> Iterator[Finding]:
     gap = b.parameters - a.parameters
     shares = attributed(pairs, a, b)
-    told = [f"{amount:+,} in {where}" for where, amount in sorted(shares.items(), key=lambda share: -abs(share[1]))]
+    parts = [f"{amount:+,} in {where}" for where, amount in sorted(shares.items(), key=lambda share: -abs(share[1]))]
     left = gap - sum(shares.values())
     rest = [f"{left:+,} in other layers"] if left else []
     yield compared(
@@ -21,22 +21,24 @@ def parameters(pairs: list[Pair], a: SideFacts, b: SideFacts) -> Iterator[Findin
         "parameters to learn",
         f"{a.parameters:,}",
         f"{b.parameters:,}",
-        evidence=f"difference {gap:+,}: {'; '.join([*told, *rest])}",
+        evidence=f"difference {gap:+,}: {'; '.join([*parts, *rest])}",
     )
 
 
 def attributed(pairs: list[Pair], a: SideFacts, b: SideFacts) -> dict[str, int]:
     """What b has more than a, by where it is."""
-    found: dict[tuple[str, str], list[tuple[int, str]]] = {}
-    for one, two in pairs:
-        for role in dict.fromkeys([*(one.learned if one else ()), *(two.learned if two else ())]):
-            sizes = [layer.learned.get(role, 0) if layer else 0 for layer in (one, two)]
-            present = one or two
+    by_place: dict[tuple[str, str], list[tuple[int, str]]] = {}
+    for layer_a, layer_b in pairs:
+        for role in dict.fromkeys([*(layer_a.learned if layer_a else ()), *(layer_b.learned if layer_b else ())]):
+            sizes = [layer.learned.get(role, 0) if layer else 0 for layer in (layer_a, layer_b)]
+            present = layer_a or layer_b
             if sizes[0] != sizes[1] and present:
-                name = " | ".join(layer.name if layer else "–" for layer in (one, two))
+                name = " | ".join(layer.name if layer else "–" for layer in (layer_a, layer_b))
                 text = f"{name} ({sizes[0]:,} → {sizes[1]:,})"
-                found.setdefault((present.op, role), []).append((sizes[1] - sizes[0], text))
-    shares = {_place(*key, [text for _, text in members]): sum(n for n, _ in members) for key, members in found.items()}
+                by_place.setdefault((present.op, role), []).append((sizes[1] - sizes[0], text))
+    shares = {
+        _place(*key, [text for _, text in members]): sum(n for n, _ in members) for key, members in by_place.items()
+    }
     norms = [sum(sum(layer.learned.values()) for layer in facts.layers if layer.op == "batch_norm") for facts in (a, b)]
     return shares | ({"scales and shifts of batch norms": norms[1] - norms[0]} if norms[0] != norms[1] else {})
 

@@ -44,12 +44,12 @@ def aligned(diff: Diff, a: SideFacts, b: SideFacts) -> list[Pair]:
 
 
 def counts(a: SideFacts, b: SideFacts) -> Iterator[Finding]:
-    found = [Counter(map(title_of, facts.layers)) for facts in (a, b)]
+    counters = [Counter(map(title_of, facts.layers)) for facts in (a, b)]
     for title in dict.fromkeys(TITLES.values()):
-        if found[0][title] or found[1][title]:
+        if counters[0][title] or counters[1][title]:
             few = [named([layer.name for layer in facts.layers if title_of(layer) == title]) for facts in (a, b)]
             evidence = f"only {few[0] or few[1]}" if not all(few) else ""
-            numbers = (str(found[0][title]), str(found[1][title]))
+            numbers = (str(counters[0][title]), str(counters[1][title]))
             yield compared("layers", f"number of {title}", *numbers, evidence=evidence)
 
 

@@ -20,20 +20,20 @@ def as_data(diff: StaticDiff) -> dict[str, Any]:
         "a": {"name": diff.a, "network": diff.networks[0], "versions": dict(diff.versions[0])},
         "b": {"name": diff.b, "network": diff.networks[1], "versions": dict(diff.versions[1])},
         "differences": [asdict(item) for item in diff.items],
-        "same": [asdict(one) for one in diff.same],
+        "same": [asdict(equal) for equal in diff.same],
     }
 
 
 def lines(diff: StaticDiff, *, evidence: bool = True) -> list[str]:
     """Grouped by kind: what differs, each side's value, how many layers, and how it is known; then what is equal."""
-    found = [f"A  {diff.a}  {_origin(diff, 0)}", f"B  {diff.b}  {_origin(diff, 1)}"]
+    text = [f"A  {diff.a}  {_origin(diff, 0)}", f"B  {diff.b}  {_origin(diff, 1)}"]
     for kind in KINDS:
         items = diff.of(kind)
         if items:
-            found += ["", _TITLES[kind]]
+            text += ["", _TITLES[kind]]
             for item in items:
-                found += _item(item, evidence=evidence)
-    return [*found, "", *_summary(diff)]
+                text += _item(item, evidence=evidence)
+    return [*text, "", *_summary(diff)]
 
 
 def _origin(diff: StaticDiff, side: int) -> str:
@@ -43,12 +43,12 @@ def _origin(diff: StaticDiff, side: int) -> str:
 
 def _item(item: Item, *, evidence: bool) -> list[str]:
     count = f" ({plural(item.layers, 'layer')})" if item.layers else ""
-    told = [f"  {item.what}{count}", f"    A {item.a}", f"    B {item.b}"]
-    return [*told, f"      {item.evidence}"] if evidence and item.evidence else told
+    text = [f"  {item.what}{count}", f"    A {item.a}", f"    B {item.b}"]
+    return [*text, f"      {item.evidence}"] if evidence and item.evidence else text
 
 
 def _summary(diff: StaticDiff) -> list[str]:
     equal = ["Nothing that was compared is equal."]
     if diff.same:
-        equal = [f"Equal: {'; '.join(f'{one.what} {one.value}' for one in diff.same)}."]
+        equal = [f"Equal: {'; '.join(f'{same.what} {same.value}' for same in diff.same)}."]
     return [*equal, f"{plural(len(diff.items), 'difference')}, {len(diff.same)} settings equal."]

@@ -151,20 +151,20 @@ class _Stepper:
     """One optimizer of Keras over one number. A step is compiled when the first one is taken, since there may be a
     thousand of them."""
 
-    def __init__(self, name: str, told: Mapping[str, float]) -> None:
+    def __init__(self, name: str, constants: Mapping[str, float]) -> None:
         import keras
 
         self._number = keras.Variable([0.0])
         make = getattr(keras.optimizers, _OPTIMIZERS[name])
-        self._optimizer = make(**{_CONSTANTS[key]: value for key, value in told.items()})
+        self._optimizer = make(**{_CONSTANTS[key]: value for key, value in constants.items()})
         self._optimizer.build([self._number])
         self._compiler = _jax_step if keras.backend.backend() == "jax" else _tensorflow_step
         self._step: Callable[[float, float], float] | None = None
 
     @property
     def defaults(self) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self._optimizer.get_config()
-        return found
+        settings: Mapping[str, Any] = self._optimizer.get_config()
+        return settings
 
     def step(self, value: float, gradient: float) -> float:
         if self._step is None:
@@ -183,8 +183,8 @@ def _tensorflow_step(optimizer: Any, number: Any) -> Callable[[float, float], fl
         optimizer.apply([gradient], [number])
         return number.value
 
-    one = tf.TensorSpec([1], tf.float32)
-    compiled = tf.function(update).get_concrete_function(one, one)
+    single = tf.TensorSpec([1], tf.float32)
+    compiled = tf.function(update).get_concrete_function(single, single)
     return lambda value, gradient: float(compiled(tf.constant([value]), tf.constant([gradient])).numpy()[0])
 
 

@@ -84,8 +84,8 @@ def keras_rule(optimizer: Any) -> OptimizerRule:
         ours: _number(getattr(optimizer, theirs)) for ours, theirs in _KERAS.items() if hasattr(optimizer, theirs)
     }
     constants = {"learning_rate": float(optimizer.learning_rate), **constants}
-    told = optimizer._learning_rate
-    schedule = type(told).__name__ if callable(told) and hasattr(told, "get_config") else None
+    rate = optimizer._learning_rate
+    schedule = type(rate).__name__ if callable(rate) and hasattr(rate, "get_config") else None
     varied = ("weight_decay",) if constants.get("weight_decay") and _spares_some(optimizer) else ()
     if not known:
         return OptimizerRule(
@@ -107,16 +107,16 @@ def _spares_some(optimizer: Any) -> bool:
 
 def _semantics(name: str, constants: Mapping[str, Any], adam: Any, root: Any, decay: Any) -> Semantics:
     """`adam`, `root`: where Adam, and where RMSprop and Adagrad, have their epsilon."""
-    found: dict[str, Any] = {"weight_decay": decay}
+    values: dict[str, Any] = {"weight_decay": decay}
     if name in ("adam", "adamw"):
-        found |= {"adam_rule": adam, "adam_epsilon": constants["epsilon"]}
+        values |= {"adam_rule": adam, "adam_epsilon": constants["epsilon"]}
     if name in ("rmsprop", "adagrad"):
-        found |= {"root_rule": root, "root_epsilon": constants["epsilon"]}
+        values |= {"root_rule": root, "root_epsilon": constants["epsilon"]}
     if name == "rmsprop":
-        found["rmsprop_rho"] = constants["rho"]
+        values["rmsprop_rho"] = constants["rho"]
     if name == "adagrad":
-        found["adagrad_start"] = constants["initial_accumulator"]
-    return Semantics(**found)
+        values["adagrad_start"] = constants["initial_accumulator"]
+    return Semantics(**values)
 
 
 def decay_kind(size: float, decoupled: bool, recipe: Recipe) -> Literal["coupled", "decoupled", "independent"] | None:
@@ -125,14 +125,14 @@ def decay_kind(size: float, decoupled: bool, recipe: Recipe) -> Literal["coupled
     if not size or not decoupled:
         return "coupled" if size else None
     asked = recipe.optimizer.weight_decay
-    plain, divided = (isclose(one, asked, rel_tol=1e-6) for one in (size, size * recipe.learning_rate))
+    plain, divided = (isclose(decay, asked, rel_tol=1e-6) for decay in (size, size * recipe.learning_rate))
     independent = divided and (not plain or recipe.wanted.weight_decay == "independent")
     return "independent" if independent else "decoupled"
 
 
 def _torch_constants(settings: Mapping[str, Any]) -> dict[str, Any]:
-    found = {ours: _number(settings[theirs]) for ours, theirs in _TORCH.items() if theirs in settings}
-    return found | dict(zip(("beta1", "beta2"), map(_number, settings.get("betas", ())), strict=False))
+    constants = {ours: _number(settings[theirs]) for ours, theirs in _TORCH.items() if theirs in settings}
+    return constants | dict(zip(("beta1", "beta2"), map(_number, settings.get("betas", ())), strict=False))
 
 
 def _is_ours(optimizer: Any) -> bool:

@@ -120,8 +120,8 @@ def norm_facts(module: Any) -> Iterator[NormFact]:
 
     for path, layer in module.named_modules():
         if isinstance(layer, torch.nn.modules.batchnorm._BatchNorm) and layer.track_running_stats and _trains(layer):
-            found = norm_fact(path, float(layer.eps), _training_step(layer))
-            yield found.model_copy(update={"cumulative": layer.momentum is None})
+            fact = norm_fact(path, float(layer.eps), _training_step(layer))
+            yield fact.model_copy(update={"cumulative": layer.momentum is None})
 
 
 def _trains(layer: Any) -> bool:
@@ -147,17 +147,17 @@ def _training_step(layer: Any) -> Callable[[NDArray[Any]], tuple[float, float]]:
 class _Stepper:
     """One optimizer of torch over one number."""
 
-    def __init__(self, name: str, told: Mapping[str, float]) -> None:
+    def __init__(self, name: str, constants: Mapping[str, float]) -> None:
         import torch
 
         self._number = torch.nn.Parameter(torch.zeros(1))
         make = getattr(torch.optim, _OPTIMIZERS[name])
-        self._optimizer = make([self._number], **{_CONSTANTS[key]: value for key, value in told.items()})
+        self._optimizer = make([self._number], **{_CONSTANTS[key]: value for key, value in constants.items()})
 
     @property
     def defaults(self) -> Mapping[str, Any]:
-        found: Mapping[str, Any] = self._optimizer.defaults
-        return found
+        settings: Mapping[str, Any] = self._optimizer.defaults
+        return settings
 
     def step(self, value: float, gradient: float) -> float:
         self._number.data.fill_(value)
@@ -181,8 +181,8 @@ def _optimizers() -> tuple[OptimizerFact, ...]:
 
 def _constants(name: str) -> dict[str, float | bool]:
     defaults = _Stepper(name, {}).defaults
-    found = {ours: defaults[theirs] for ours, theirs in _CONSTANTS.items() if theirs in defaults}
-    return found | dict(zip(("beta1", "beta2"), defaults.get("betas", ()), strict=False))
+    constants = {ours: defaults[theirs] for ours, theirs in _CONSTANTS.items() if theirs in defaults}
+    return constants | dict(zip(("beta1", "beta2"), defaults.get("betas", ()), strict=False))
 
 
 def _loss() -> losses.Loss:
@@ -221,12 +221,12 @@ def _schedules() -> BehaviourFact:
 
     def rates(make: Callable[[Any], Any], count: int) -> list[float]:
         updated = optimizer()
-        scheduler, found = make(updated), []
+        scheduler, measured = make(updated), []
         for _ in range(count):
-            found.append(float(updated.param_groups[0]["lr"]))
+            measured.append(float(updated.param_groups[0]["lr"]))
             updated.step()
             scheduler.step()
-        return found
+        return measured
 
     alone = optimizer()
     schedulers.CosineAnnealingLR(alone, schedules.LENGTH)
@@ -234,9 +234,9 @@ def _schedules() -> BehaviourFact:
         alone.step()
     return schedules.measured(
         "torch.optim.lr_scheduler (CosineAnnealingLR, LinearLR, MultiStepLR)",
-        cosine=rates(lambda one: schedulers.CosineAnnealingLR(one, schedules.LENGTH), schedules.LENGTH + 6),
+        cosine=rates(lambda stepped: schedulers.CosineAnnealingLR(stepped, schedules.LENGTH), schedules.LENGTH + 6),
         warmup=f"{rates(schedulers.LinearLR, 1)[0]:.3g} of the rate",
-        falling=rates(lambda one: schedulers.MultiStepLR(one, [schedules.BOUNDARY]), 5),
+        falling=rates(lambda stepped: schedulers.MultiStepLR(stepped, [schedules.BOUNDARY]), 5),
         by_itself=float(alone.param_groups[0]["lr"]) != 1.0,
     )
 

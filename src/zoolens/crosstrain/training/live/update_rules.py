@@ -72,12 +72,12 @@ def updated(
 
 def clipped(clipping: Clipping, gradients: Sequence[Any], xp: Any) -> list[Any]:
     """The gradients of all tensors, after clipping."""
-    found = list(gradients)
+    after = list(gradients)
     if clipping.value is not None:
-        found = [xp.clip(gradient, -clipping.value, clipping.value) for gradient in found]
+        after = [xp.clip(gradient, -clipping.value, clipping.value) for gradient in after]
     if clipping.tensor_norm is not None:
-        found = [_shortened([gradient], clipping.tensor_norm, xp)[0] for gradient in found]
-    return found if clipping.norm is None else _shortened(found, clipping.norm, xp)
+        after = [_shortened([gradient], clipping.tensor_norm, xp)[0] for gradient in after]
+    return after if clipping.norm is None else _shortened(after, clipping.norm, xp)
 
 
 def _shortened(gradients: Sequence[Any], most: float, xp: Any) -> list[Any]:

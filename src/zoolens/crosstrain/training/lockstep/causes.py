@@ -60,8 +60,10 @@ def find_cause(
     suspects = _suspects(course, reference.semantics, side.semantics, row)
     if not suspects:
         counted = _counts_otherwise(course, reference, side, row)
-        told = f"{label} keeps the variance that divides by n, {course.reference.name} the one that divides by n − 1"
-        return Cause(told, confirmed=True) if counted else Cause(_unexplained(reference, side, row))
+        explanation = (
+            f"{label} keeps the variance that divides by n, {course.reference.name} the one that divides by n − 1"
+        )
+        return Cause(explanation, confirmed=True) if counted else Cause(_unexplained(reference, side, row))
     if row.kind == "definition":
         return Cause(_differ(reference, side, suspects, label), suspects, confirmed=True)
     for tried in dict.fromkeys([*((name,) for name in suspects), suspects]):
@@ -111,8 +113,8 @@ def _agrees(course: Course, reference: Run, side: Run, tried: tuple[str, ...], r
     alone = replace(course, steps=(row.step,))
     exact = alone.run_reference(switched)
     floor = floors(alone, exact, keys)[row.step][row.kind, row.name]
-    found, computed, key = exact.at(row.step), side.at(row.step), key_of(row.kind, row.name)
-    return bool(found and computed and deviation(computed[key], found[key]).error <= floor < 1)
+    expected, computed, key = exact.at(row.step), side.at(row.step), key_of(row.kind, row.name)
+    return bool(expected and computed and deviation(computed[key], expected[key]).error <= floor < 1)
 
 
 def _counts_otherwise(course: Course, reference: Run, side: Run, row: Row) -> bool:

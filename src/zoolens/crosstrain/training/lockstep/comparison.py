@@ -75,8 +75,8 @@ def lockstep(
     recipe says and, where it is silent, what `a` does. First weights and batches are the same for all, whatever the
     recipe says of those. `overrides`: semantics switched for side "a" or "b" alone. `device`: of the sides."""
     switched = overrides or {}
-    told = [switched.get(side, Semantics()).over(recipe.wanted) for side in _SIDES]
-    _check(recipe, (a, b), told)
+    wanted = [switched.get(side, Semantics()).over(recipe.wanted) for side in _SIDES]
+    _check(recipe, (a, b), wanted)
     with tempfile.TemporaryDirectory(prefix="zoolens-lockstep-") as folder:
         runner = course(recipe, tuple(steps), Path(folder), workers, threads)
         if any(layer.kind == "dropout" for layer in runner.network(recipe.wanted).layers):
@@ -86,7 +86,7 @@ def lockstep(
             )
         runs = tuple(
             runner.run(name, framework, semantics, device=device)
-            for name, framework, semantics in zip(_SIDES, (a, b), told, strict=True)
+            for name, framework, semantics in zip(_SIDES, (a, b), wanted, strict=True)
         )
         return _compared(runner, recipe, (a, b), (runs[0], runs[1]))
 
@@ -132,16 +132,16 @@ def _departures(
     reference, floor = beside
     counted = False  # a variance that divides by n is no semantic, and cannot be taken over
     for _ in range(len(Semantics.model_fields) + 2):
-        found = _next(runner, keys, (reference, floor), runs, labels, side, counted)
-        if found is None:
+        divergence = _next(runner, keys, (reference, floor), runs, labels, side, counted)
+        if divergence is None:
             return
-        yield found
-        if not found.cause.confirmed or "dropout" in found.cause.semantics:
+        yield divergence
+        if not divergence.cause.confirmed or "dropout" in divergence.cause.semantics:
             return
-        if not found.cause.semantics:
+        if not divergence.cause.semantics:
             counted = True
             continue
-        values = {name: getattr(runs[side].semantics, name) for name in found.cause.semantics}
+        values = {name: getattr(runs[side].semantics, name) for name in divergence.cause.semantics}
         semantics = reference.semantics.model_copy(update=values)
         reference = runner.run_reference(semantics)
         floor = floors(runner, reference, keys)
@@ -158,7 +158,7 @@ def _next(
 ) -> Divergence | None:
     """The first row in which this side is beyond its floor; where no cause is proved, beyond a wider one too."""
     reference, floor = beside
-    found = None
+    divergence = None
     for more in (False, True):
         if more:
             floor = floors(runner, reference, keys, range(RUNS, MORE_RUNS), floor)
@@ -166,21 +166,21 @@ def _next(
             variance = row.kind == "statistic" and row.name.endswith(".variance")
             if row.verdict(side) == "beyond" and not (counted and variance):
                 cause = find_cause(runner, reference, runs[side], labels[side], row, keys)
-                found = Divergence(row, (labels[side],), cause)
+                divergence = Divergence(row, (labels[side],), cause)
                 break
         else:
             return None
-        if found is not None and found.cause.confirmed:
-            return found
-    return found
+        if divergence is not None and divergence.cause.confirmed:
+            return divergence
+    return divergence
 
 
 def _rows(runner: Course, keys: Sequence[Key], reference: Run, runs: tuple[Run, Run], floor: Floors) -> tuple[Row, ...]:
     rows: list[Row] = []
     for step in runner.steps:
-        exact, one, other = reference.at(step), runs[0].at(step), runs[1].at(step)
-        if exact is not None and one is not None and other is not None:
-            rows += compare(step, keys, exact, (one, other), floor[step])
+        exact, tensors_a, tensors_b = reference.at(step), runs[0].at(step), runs[1].at(step)
+        if exact is not None and tensors_a is not None and tensors_b is not None:
+            rows += compare(step, keys, exact, (tensors_a, tensors_b), floor[step])
     return tuple(rows)
 
 

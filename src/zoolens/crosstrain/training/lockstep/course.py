@@ -74,8 +74,8 @@ class Course:
 
     def network(self, semantics: Semantics) -> Network:
         """What a side builds. Where it decides itself, it has the same tensors as the reference."""
-        told = semantics.over(self.reference.habits)
-        return build(self.recipe.architecture, told, self.data.input_shape, self.data.classes)
+        resolved = semantics.over(self.reference.habits)
+        return build(self.recipe.architecture, resolved, self.data.input_shape, self.data.classes)
 
     def first_weights(self, network: Network) -> dict[str, Array]:
         """Tensors of the same name are the same for every network of the architecture."""

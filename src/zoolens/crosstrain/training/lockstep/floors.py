@@ -48,35 +48,35 @@ def floors(
     question = (reference.folder, runs, tuple(keys))
     if question not in course.measured_floors:
         course.measured_floors[question] = _measured(course, reference, keys, runs)
-    found: Floors = course.measured_floors[question]
+    measured: Floors = course.measured_floors[question]
     if before is None:
-        return found
+        return measured
     return {
-        step: {key: max(floor, before[step][key]) for key, floor in by_key.items()} for step, by_key in found.items()
+        step: {key: max(floor, before[step][key]) for key, floor in by_key.items()} for step, by_key in measured.items()
     }
 
 
 def _measured(course: Course, reference: Run, keys: Sequence[Key], runs: range) -> Floors:
-    found = {step: dict.fromkeys(keys, FACTOR * ONE_ROUNDING) for step in course.steps}
+    by_step = {step: dict.fromkeys(keys, FACTOR * ONE_ROUNDING) for step in course.steps}
     for number in runs:
         start = disturbed(reference.start, number)
         run = course.run(
             f"noise-{number}", course.reference.name, reference.semantics, precision="float32", start=start
         )
-        for step, raised in found.items():
+        for step, raised in by_step.items():
             _raise(raised, run.at(step), reference.at(step))
         shutil.rmtree(run.folder)
-    return found
+    return by_step
 
 
 def disturbed(weights: Mapping[str, NDArray[Any]], seed: int) -> dict[str, NDArray[Any]]:
     """Every learned number by up to so many roundings, up or down."""
     generator = np.random.default_rng(seed)
-    found = {}
+    moved_weights = {}
     for name, array in weights.items():
         moved = rounding.disturbed(array, generator)  # also of a statistic, so that each number draws what it drew
-        found[name] = array.astype(np.float32) if is_statistic(name) else moved
-    return found
+        moved_weights[name] = array.astype(np.float32) if is_statistic(name) else moved
+    return moved_weights
 
 
 def _raise(

@@ -26,16 +26,16 @@ _PROBLEMS: Final = {
 def lines(lockstep: Lockstep) -> list[str]:
     """What was compared, the first divergence with its cause, and what the floor means; the table is apart."""
     a, b = lockstep.sides
-    told = [f"{a.label} and {b.label} beside a float64 reference, at step{_numbers(lockstep.compared)}."]
-    told += [f"{side.label} ended early: {side.message}" for side in lockstep.sides if side.status != "finished"]
+    text = [f"{a.label} and {b.label} beside a float64 reference, at step{_numbers(lockstep.compared)}."]
+    text += [f"{side.label} ended early: {side.message}" for side in lockstep.sides if side.status != "finished"]
     if lockstep.first is None:
-        told.append("Nothing exceeds the noise floor." if lockstep.compared else "No step could be compared.")
+        text.append("Nothing exceeds the noise floor." if lockstep.compared else "No step could be compared.")
     else:
-        told += [f"First beyond the noise floor: {first_in_words(lockstep, lockstep.first)}.", _cause(lockstep.first)]
+        text += [f"First beyond the noise floor: {first_in_words(lockstep, lockstep.first)}.", _cause(lockstep.first)]
     if len(lockstep.causes) > 1:
-        told.append("All causes, each beside a reference that has taken over those of its side before it:")
-        told += [f"  {_departure(lockstep, cause)}" for cause in lockstep.causes]
-    return [*told, IN_WORDS]
+        text.append("All causes, each beside a reference that has taken over those of its side before it:")
+        text += [f"  {_departure(lockstep, cause)}" for cause in lockstep.causes]
+    return [*text, IN_WORDS]
 
 
 def first_in_words(lockstep: Lockstep, first: Divergence) -> str:

@@ -78,8 +78,8 @@ class Trainer(ABC):
     @classmethod
     def versions(cls) -> dict[str, str]:
         """The installed packages that change its numbers."""
-        found = {name: installed_version(name) or installed_version(f"{name}-cpu") for name in cls.distributions}
-        return {name: version for name, version in found.items() if version}
+        installed = {name: installed_version(name) or installed_version(f"{name}-cpu") for name in cls.distributions}
+        return {name: version for name, version in installed.items() if version}
 
     @classmethod
     def usual_loop(cls, device: str) -> LoopKind:

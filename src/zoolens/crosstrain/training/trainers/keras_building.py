@@ -105,8 +105,8 @@ def _dense(keras: Any, layer: Layer, **drawn: str) -> Any:
 
 
 def _norm(keras: Any, layer: Layer) -> Any:
-    told = {key: layer.settings[key] for key in ("momentum", "epsilon") if layer.settings[key] is not None}
-    return keras.layers.BatchNormalization(name=layer.name, **told)
+    settings = {key: layer.settings[key] for key in ("momentum", "epsilon") if layer.settings[key] is not None}
+    return keras.layers.BatchNormalization(name=layer.name, **settings)
 
 
 def _dropout(keras: Any, layer: Layer) -> Any:

@@ -50,27 +50,27 @@ class CapturingLoop:
 
     def _write(self, details: Details) -> None:
         self.settle()
-        found = _state(self._built, self._learned, self._optimizer, details)
+        state = _state(self._built, self._learned, self._optimizer, details)
         path = self._job.output / f"capture-{self._done}.safetensors"
-        write_weights(path, found, {"framework": self._job.framework})
+        write_weights(path, state, {"framework": self._job.framework})
 
 
 def _state(built: Built, learned: Sequence[Any], optimizer: Any, details: Details) -> dict[str, Array]:
     gradients = {variable.path: gradient for variable, gradient in zip(learned, details.gradients, strict=True)}
     position = {variable.path: index for index, variable in enumerate(learned)}
     answers = activations(built, [_array(answer) for answer in details.answers])
-    found = {"loss": _array(details.loss)} | {f"activation/{name}": values for name, values in answers.items()}
+    state = {"loss": _array(details.loss)} | {f"activation/{name}": values for name, values in answers.items()}
     for tensor in tensors(built):
         path = tensor.variable.path
         values = tensor.ours(_array(tensor.variable.value))
         if not tensor.learned:
-            found[f"statistic/{tensor.name}"] = values
+            state[f"statistic/{tensor.name}"] = values
             continue
-        found[f"tensor/{tensor.name}"] = values
-        found[f"gradient/{tensor.name}"] = tensor.ours(_array(gradients[path]))
+        state[f"tensor/{tensor.name}"] = values
+        state[f"gradient/{tensor.name}"] = tensor.ours(_array(gradients[path]))
         for moment, (slot, factor) in slots(optimizer, position[path]).items():
-            found[f"{moment}/{tensor.name}"] = tensor.ours(_array(slot.value) * factor)
-    return found
+            state[f"{moment}/{tensor.name}"] = tensor.ours(_array(slot.value) * factor)
+    return state
 
 
 def _array(value: Any) -> Array:

@@ -89,14 +89,14 @@ def load(built: Built, weights: Weights) -> None:
 def activations(built: Built, answers: Sequence[Array]) -> dict[str, Array]:
     """What the layers answered, in the order of `built.outputs`: by name, in the layout of `network`."""
     orders = _flattened(built)
-    found = {}
+    by_name = {}
     for (name, symbolic), values in zip(built.outputs.items(), answers, strict=True):
         if values.ndim == 4:
             values = values.transpose(0, 3, 1, 2)
         elif id(symbolic) in orders:
             values = values[:, _canonical(orders[id(symbolic)])]
-        found[name] = np.ascontiguousarray(values)
-    return found
+        by_name[name] = np.ascontiguousarray(values)
+    return by_name
 
 
 def _flattened(built: Built) -> dict[int, Image]:

@@ -26,42 +26,42 @@ def make_optimizer(recipe: Recipe, semantics: Semantics, rates: NDArray[np.float
     """
     import keras
 
-    told, rate = recipe.optimizer, recipe.learning_rate
+    wanted, rate = recipe.optimizer, recipe.learning_rate
     settings: dict[str, Any] = {
         "learning_rate": rate if rates is None else rate_table(rates, rate),
         "weight_decay": _own_decay(recipe, semantics),
     }
-    betas = {"beta_1": told.beta1, "beta_2": told.beta2}
+    betas = {"beta_1": wanted.beta1, "beta_2": wanted.beta2}
     optimizers = keras.optimizers
-    if told.name == "sgd":
-        current = told.momentum and semantics.momentum_rate == "current"
+    if wanted.name == "sgd":
+        current = wanted.momentum and semantics.momentum_rate == "current"
         make = sgd_current(keras) if current else optimizers.SGD
-        return make(momentum=told.momentum, nesterov=told.nesterov, **settings)
-    if told.name == "lion":
+        return make(momentum=wanted.momentum, nesterov=wanted.nesterov, **settings)
+    if wanted.name == "lion":
         return optimizers.Lion(**betas, **settings)
-    if told.name in ("rmsprop", "adagrad"):
-        return _root_rule(keras, told, semantics, settings)
-    epsilon = told.epsilon if told.epsilon is not None else semantics.adam_epsilon
+    if wanted.name in ("rmsprop", "adagrad"):
+        return _root_rule(keras, wanted, semantics, settings)
+    epsilon = wanted.epsilon if wanted.epsilon is not None else semantics.adam_epsilon
     settings |= _given(epsilon=epsilon)
     if semantics.adam_rule == "outside":
         return adam_outside(keras)(**betas, **settings)
-    make = optimizers.AdamW if told.name == "adamw" and settings["weight_decay"] else optimizers.Adam
+    make = optimizers.AdamW if wanted.name == "adamw" and settings["weight_decay"] else optimizers.Adam
     return make(**betas, **settings)
 
 
-def _root_rule(keras: Any, told: Optimizer, semantics: Semantics, settings: Mapping[str, Any]) -> Any:
+def _root_rule(keras: Any, wanted: Optimizer, semantics: Semantics, settings: Mapping[str, Any]) -> Any:
     outside = semantics.root_rule == "outside"
-    epsilon = told.epsilon if told.epsilon is not None else semantics.root_epsilon
-    if told.name == "adagrad":
-        start = told.initial_accumulator if told.initial_accumulator is not None else semantics.adagrad_start
+    epsilon = wanted.epsilon if wanted.epsilon is not None else semantics.root_epsilon
+    if wanted.name == "adagrad":
+        start = wanted.initial_accumulator if wanted.initial_accumulator is not None else semantics.adagrad_start
         make = adagrad_outside(keras) if outside else keras.optimizers.Adagrad
         return make(**settings, **_given(epsilon=epsilon, initial_accumulator_value=start))
-    rho = told.rho if told.rho is not None else semantics.rmsprop_rho
-    current = told.momentum and semantics.momentum_rate == "current"
+    rho = wanted.rho if wanted.rho is not None else semantics.rmsprop_rho
+    current = wanted.momentum and semantics.momentum_rate == "current"
     make = keras.optimizers.RMSprop
     if outside or current:
         make = rmsprop(keras, semantics.root_rule or "under", "current" if current else "past")
-    return make(centered=told.centered, momentum=told.momentum, **settings, **_given(epsilon=epsilon, rho=rho))
+    return make(centered=wanted.centered, momentum=wanted.momentum, **settings, **_given(epsilon=epsilon, rho=rho))
 
 
 def _given(**constants: float | None) -> dict[str, float]:

@@ -60,7 +60,7 @@ def _stride(built: Built) -> Any:
 def _padding(built: Built) -> Any:
     makers = _makers(built)
     strided = (layer for layer in _kind(built.model.layers, "Conv2D", *_POOLS) if max(layer.strides) > 1)
-    return _commonest(found for layer in strided if (found := _pads(layer, makers.get(id(layer.input)))) is not None)
+    return _commonest(pads for layer in strided if (pads := _pads(layer, makers.get(id(layer.input)))) is not None)
 
 
 def _pads(layer: Any, before: Any) -> str | None:

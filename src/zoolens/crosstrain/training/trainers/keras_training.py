@@ -123,12 +123,12 @@ def _train(
 def _epochs(job: Job, data: TrainData, loop: Loop, report: Callable[[Epoch], None], state: TrainingState) -> None:
     for number in range(1, job.recipe.epochs + 1):
         began = time.perf_counter()
-        told = batches(data, job.recipe, number, salt=job.framework)
-        means = loop.epoch(told)
+        epoch_batches = batches(data, job.recipe, number, salt=job.framework)
+        means = loop.epoch(epoch_batches)
         seconds = time.perf_counter() - began
         state.predictions, finite = loop.predict(data.test_x)
         _judge(means, finite, state)
-        sizes = np.array([len(told.y[part]) for part in told.slices()])
+        sizes = np.array([len(epoch_batches.y[part]) for part in epoch_batches.slices()])
         epoch = Epoch(
             number=number,
             loss=float(np.average(means, weights=sizes[: len(means)])) if np.isfinite(means).all() else None,
@@ -170,8 +170,8 @@ def _built(job: Job, data: TrainData, weights: Weights | None) -> Built:
 
 def _own_values(job: Job, network: Network) -> Weights:
     """Kernels and biases whose rule the semantics give; the others stay as Keras' layers made them."""
-    told = {".kernel": job.semantics.init, ".bias": job.semantics.bias_init}
-    parts = tuple(part for part, rule in told.items() if rule is not None)
+    rules = {".kernel": job.semantics.init, ".bias": job.semantics.bias_init}
+    parts = tuple(part for part, rule in rules.items() if rule is not None)
     made = initial_weights(network, job.semantics, job.recipe.seed, salt=job.framework)
     return {name: values for name, values in made.items() if name.endswith(parts)}
 

@@ -18,11 +18,13 @@ def trainer_named(name: str) -> type[Trainer]:
 def trainers() -> list[type[Trainer]]:
     """Every installed trainer: first those with a default place, then the others by name. A plug-in that cannot be
     imported is left out; `trainer_named` says why it cannot."""
-    found: list[type[Trainer]] = []
+    installed: list[type[Trainer]] = []
     for name in plugins.names(plugins.TRAINERS):
         with suppress(ZoolensError):
-            found.append(trainer_named(name))
-    return sorted(found, key=lambda trainer: (trainer.default_place is None, trainer.default_place or 0, trainer.name))
+            installed.append(trainer_named(name))
+    return sorted(
+        installed, key=lambda trainer: (trainer.default_place is None, trainer.default_place or 0, trainer.name)
+    )
 
 
 def default_frameworks() -> tuple[str, ...]:

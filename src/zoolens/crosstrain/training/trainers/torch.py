@@ -181,15 +181,17 @@ class Training:
         height, width, channels = self._data.train_x.shape[1:]
         if recipe.shipped:
             return build_shipped(recipe.architecture, (channels, height, width), self._data.classes)
-        told = job.semantics
-        network = build(recipe.architecture, told.over(USUAL), (channels, height, width), self._data.classes)
+        semantics = job.semantics
+        network = build(recipe.architecture, semantics.over(USUAL), (channels, height, width), self._data.classes)
         module = build_module(network)
         self._network = network
         if weights is not None:
             install(module, network, weights)
         else:
-            drawn = initial_weights(network, told, recipe.seed, salt=job.framework)
-            ours = [part for part, rule in ((".kernel", told.init), (".bias", told.bias_init)) if rule is not None]
+            drawn = initial_weights(network, semantics, recipe.seed, salt=job.framework)
+            ours = [
+                part for part, rule in ((".kernel", semantics.init), (".bias", semantics.bias_init)) if rule is not None
+            ]
             chosen = {name: array for name, array in drawn.items() if name.endswith(tuple(ours))}
             install(module, network, chosen, all_of_them=False)
         return module

@@ -109,21 +109,21 @@ def named_tensors(module: Any, network: Network | None) -> dict[str, Any]:
     if network is None:
         statistics = {name: value for name, value in module.named_buffers() if value.dim()}  # not the step counters
         return {**dict(module.named_parameters()), **statistics}
-    found: dict[str, Any] = {}
+    tensors: dict[str, Any] = {}
     for layer in network.layers:
         if layer.kind in _PARTS:
             owner = layer_module(module, layer.name)
             parts = {part: getattr(owner, attribute) for part, attribute in _PARTS[layer.kind].items()}
-            found |= {f"{layer.name}.{part}": value for part, value in parts.items() if value is not None}
-    return found
+            tensors |= {f"{layer.name}.{part}": value for part, value in parts.items() if value is not None}
+    return tensors
 
 
 def layer_module(module: Any, name: str) -> Any:
     """The module that learns, without what pads before it."""
     import torch
 
-    found = module.get_submodule(name)
-    return found[1] if isinstance(found, torch.nn.Sequential) else found
+    submodule = module.get_submodule(name)
+    return submodule[1] if isinstance(submodule, torch.nn.Sequential) else submodule
 
 
 def install(module: Any, network: Network, weights: Mapping[str, NDArray[Any]], *, all_of_them: bool = True) -> None:

@@ -50,11 +50,11 @@ def captured_step(machine: Machine, network: Network, images: Any, labels: Any, 
     machine.backward(loss, len(labels))
     tensors = named_tensors(machine.module, network)
     gradients = {f"gradient/{name}": tensor.grad for name, tensor in tensors.items() if tensor.grad is not None}
-    found = as_arrays({**activations, **gradients, "loss": loss})
+    captured = as_arrays({**activations, **gradients, "loss": loss})
     machine.update()
     after = {f"{'statistic' if is_statistic(name) else 'tensor'}/{name}": tensor for name, tensor in tensors.items()}
-    found |= as_arrays({**after, **slots(machine.optimizer, tensors)})
-    write_weights(path, found, {"framework": "torch"})
+    captured |= as_arrays({**after, **slots(machine.optimizer, tensors)})
+    write_weights(path, captured, {"framework": "torch"})
     return loss.detach()
 
 

@@ -32,21 +32,23 @@ def _wanted_decay(recipe: Recipe, semantics: Semantics) -> Decay:
     return Decay(size, decoupled=usual if kind is None else kind == "decoupled")
 
 
-def _sgd(tensors: Any, rate: float, decay: Decay, told: Optimizer, semantics: Semantics, captured: bool) -> Any:
+def _sgd(tensors: Any, rate: float, decay: Decay, wanted: Optimizer, semantics: Semantics, captured: bool) -> Any:
     import torch
 
-    if told.momentum and semantics.momentum_rate == "past":
-        return PastSGD(tensors, rate, decay, momentum=told.momentum, nesterov=told.nesterov)
+    if wanted.momentum and semantics.momentum_rate == "past":
+        return PastSGD(tensors, rate, decay, momentum=wanted.momentum, nesterov=wanted.nesterov)
     make = decoupled(torch.optim.SGD) if decay.decoupled else torch.optim.SGD
     settings: dict[str, Any] = {"fused": True} if captured else {}  # which alone takes its rate from the device
-    return make(tensors, lr=rate, momentum=told.momentum, nesterov=told.nesterov, weight_decay=decay.size, **settings)
+    return make(
+        tensors, lr=rate, momentum=wanted.momentum, nesterov=wanted.nesterov, weight_decay=decay.size, **settings
+    )
 
 
-def _adam(tensors: Any, rate: float, decay: Decay, told: Optimizer, semantics: Semantics, captured: bool) -> Any:
+def _adam(tensors: Any, rate: float, decay: Decay, wanted: Optimizer, semantics: Semantics, captured: bool) -> Any:
     import torch
 
-    epsilon = told.epsilon if told.epsilon is not None else semantics.adam_epsilon
-    betas = (told.beta1, told.beta2)
+    epsilon = wanted.epsilon if wanted.epsilon is not None else semantics.adam_epsilon
+    betas = (wanted.beta1, wanted.beta2)
     if semantics.adam_rule == "inside":
         epsilon = torch.optim.Adam([torch.zeros(())]).defaults["eps"] if epsilon is None else epsilon
         return InsideAdam(tensors, rate, decay, betas=betas, epsilon=epsilon)
@@ -57,14 +59,14 @@ def _adam(tensors: Any, rate: float, decay: Decay, told: Optimizer, semantics: S
     return adam(tensors, lr=rate, betas=betas, weight_decay=decay.size, **settings)
 
 
-def _rmsprop(tensors: Any, rate: float, decay: Decay, told: Optimizer, semantics: Semantics, captured: bool) -> Any:
+def _rmsprop(tensors: Any, rate: float, decay: Decay, wanted: Optimizer, semantics: Semantics, captured: bool) -> Any:
     import torch
 
     usual = torch.optim.RMSprop([torch.zeros(())]).defaults
-    epsilon = _first(told.epsilon, semantics.root_epsilon, usual["eps"])
-    rho = _first(told.rho, semantics.rmsprop_rho, usual["alpha"])
-    settings: dict[str, Any] = {"centered": told.centered, "momentum": told.momentum}
-    past = bool(told.momentum) and semantics.momentum_rate == "past"
+    epsilon = _first(wanted.epsilon, semantics.root_epsilon, usual["eps"])
+    rho = _first(wanted.rho, semantics.rmsprop_rho, usual["alpha"])
+    settings: dict[str, Any] = {"centered": wanted.centered, "momentum": wanted.momentum}
+    past = bool(wanted.momentum) and semantics.momentum_rate == "past"
     if semantics.root_rule == "under" or past or captured:
         rule = semantics.root_rule or "outside"
         return RootRule(tensors, rate, decay, rule=rule, epsilon=epsilon, rho=rho, past=past, **settings)
@@ -72,21 +74,21 @@ def _rmsprop(tensors: Any, rate: float, decay: Decay, told: Optimizer, semantics
     return make(tensors, lr=rate, alpha=rho, eps=epsilon, weight_decay=decay.size, **settings)
 
 
-def _adagrad(tensors: Any, rate: float, decay: Decay, told: Optimizer, semantics: Semantics, captured: bool) -> Any:
+def _adagrad(tensors: Any, rate: float, decay: Decay, wanted: Optimizer, semantics: Semantics, captured: bool) -> Any:
     """torch's own asks the device for its count at every step, which no CUDA graph can hold."""
     import torch
 
     usual = torch.optim.Adagrad([torch.zeros(())]).defaults
-    epsilon = _first(told.epsilon, semantics.root_epsilon, usual["eps"])
-    start = _first(told.initial_accumulator, semantics.adagrad_start, usual["initial_accumulator_value"])
+    epsilon = _first(wanted.epsilon, semantics.root_epsilon, usual["eps"])
+    start = _first(wanted.initial_accumulator, semantics.adagrad_start, usual["initial_accumulator_value"])
     if semantics.root_rule == "under" or captured:
         return RootRule(tensors, rate, decay, rule=semantics.root_rule or "outside", epsilon=epsilon, start=start)
     make = decoupled(torch.optim.Adagrad) if decay.decoupled else torch.optim.Adagrad
     return make(tensors, lr=rate, initial_accumulator_value=start, eps=epsilon, weight_decay=decay.size)
 
 
-def _lion(tensors: Any, rate: float, decay: Decay, told: Optimizer, semantics: Semantics, captured: bool) -> Any:
-    return Lion(tensors, rate, decay, betas=(told.beta1, told.beta2))
+def _lion(tensors: Any, rate: float, decay: Decay, wanted: Optimizer, semantics: Semantics, captured: bool) -> Any:
+    return Lion(tensors, rate, decay, betas=(wanted.beta1, wanted.beta2))
 
 
 def _first(*values: float | None) -> float:
@@ -123,21 +125,21 @@ _SLOTS: Final[Mapping[str, tuple[str, ...]]] = {
 
 def slots(optimizer: Any, tensors: Mapping[str, Any]) -> dict[str, Any]:
     """first/TENSOR, second/TENSOR and average/TENSOR, as far as the optimizer keeps them: the raw moments."""
-    found: dict[str, Any] = {}
+    by_name: dict[str, Any] = {}
     if isinstance(optimizer, OwnRule):
         places = {id(parameter): place for place, parameter in enumerate(optimizer.parameters)}
         for name, tensor in tensors.items():
             if id(tensor) in places:
-                found |= {f"{slot}/{name}": values[places[id(tensor)]] for slot, values in optimizer.slots.items()}
-        return found
+                by_name |= {f"{slot}/{name}": values[places[id(tensor)]] for slot, values in optimizer.slots.items()}
+        return by_name
     states = {id(parameter): state for parameter, state in optimizer.state.items()}
     for name, tensor in tensors.items():
         state = states.get(id(tensor), {})
         for slot, theirs in _SLOTS.items():
             value = next((state[key] for key in theirs if state.get(key) is not None), None)
             if value is not None:
-                found[f"{slot}/{name}"] = value
-    return found
+                by_name[f"{slot}/{name}"] = value
+    return by_name
 
 
 def reset_state(optimizer: Any) -> None:

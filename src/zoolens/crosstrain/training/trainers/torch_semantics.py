@@ -16,11 +16,11 @@ def read_semantics(module: Any) -> Semantics:
     nn = torch.nn
     modules = dict(module.named_modules())
     norms = [module for module in modules.values() if isinstance(module, nn.BatchNorm2d)]
-    convs = {name: one for name, one in modules.items() if isinstance(one, nn.Conv2d)}
+    convs = {name: layer for name, layer in modules.items() if isinstance(layer, nn.Conv2d)}
     dropouts = [module.p for module in modules.values() if isinstance(module, nn.Dropout)]
     learning = [module for module in modules.values() if isinstance(module, nn.Conv2d | nn.Linear)]
-    kernels = [_array(one.weight) for one in learning]
-    biases = [(_array(one.bias), _array(one.weight).shape) for one in learning if one.bias is not None]
+    kernels = [_array(layer.weight) for layer in learning]
+    biases = [(_array(layer.bias), _array(layer.weight).shape) for layer in learning if layer.bias is not None]
     return Semantics(
         norm_momentum=_only(round(1 - norm.momentum, 12) for norm in norms),
         norm_epsilon=_only(norm.eps for norm in norms),
@@ -72,8 +72,8 @@ def _pair(value: Any) -> tuple[int, int]:
 
 
 def _only(values: Iterable[float]) -> float | None:
-    found = set(values)
-    return found.pop() if len(found) == 1 else None
+    distinct = set(values)
+    return distinct.pop() if len(distinct) == 1 else None
 
 
 def _array(tensor: Any) -> Any:
