@@ -119,30 +119,30 @@ def agreement(
     floors = _floors(a, fed, answers[0], weights, _coarsest(a, b))
     worst = [worst_of(x, y, floor) for x, y, floor in zip(*answers, floors, strict=True)]
     number = max(range(len(fed)), key=lambda place: worst[place].rank)
-    found = Agreement(
+    result = Agreement(
         worst[number].apart.error, worst[number].floor, worst[number].apart.why, random=random, inputs=len(fed)
     )
-    if found.why == "not finite":
+    if result.why == "not finite":
         finite = [all(np.isfinite(array).all() for array in given[number]) for given in answers]
-        why = found.why if not any(finite) else f"not finite in {'AB'[finite.index(False)]} alone"
-        return replace(found, why=why, layers=_not_finite(a, weights))
-    found = replace(found, drawing=steady, forms=form_differences((a, b), (answers[0][0], answers[1][0])))
+        why = result.why if not any(finite) else f"not finite in {'AB'[finite.index(False)]} alone"
+        return replace(result, why=why, layers=_not_finite(a, weights))
+    result = replace(result, drawing=steady, forms=form_differences((a, b), (answers[0][0], answers[1][0])))
     if not random:
-        found = replace(found, batch=batch_answers((a, b), fed, answers, floors))
+        result = replace(result, batch=batch_answers((a, b), fed, answers, floors))
     agree = worst[number].verdict == "within"
     if not layers or random or (agree and not (diff.a.unknown and diff.b.unknown)):
-        return found
+        return result
     both = (answers[0][number], answers[1][number])
-    values = layer_values((a, b), diff, fed[number], both, weights, floor=found.floor, precision=_coarsest(a, b))
-    return replace(found, borders=values.borders) if agree else _with_layers(found, values)
+    values = layer_values((a, b), diff, fed[number], both, weights, floor=result.floor, precision=_coarsest(a, b))
+    return replace(result, borders=values.borders) if agree else _with_layers(result, values)
 
 
-def _with_layers(found: Agreement, values: LayerValues) -> Agreement:
+def _with_layers(result: Agreement, values: LayerValues) -> Agreement:
     first, *later = values.partings or (None,)
-    beyond = next((each for each in values.partings if each.error > max(found.floor, EXACT)), None)
+    beyond = next((each for each in values.partings if each.error > max(result.floor, EXACT)), None)
     unknown = first is not None and any((border.a, border.b) == (first.a, first.b) for border in values.borders)
     return replace(
-        found,
+        result,
         first=first,
         beyond=beyond,
         behind=later[0] if unknown and later else None,
@@ -173,8 +173,10 @@ def _changes(side: Side, fed: Sequence[Sequence[Array]], answers: Sequence[Seque
     )
 
 
-def _equal(one: Sequence[Array], other: Sequence[Array]) -> bool:
-    return len(one) == len(other) and all(np.array_equal(x, y, equal_nan=True) for x, y in zip(one, other, strict=True))
+def _equal(first: Sequence[Array], second: Sequence[Array]) -> bool:
+    return len(first) == len(second) and all(
+        np.array_equal(x, y, equal_nan=True) for x, y in zip(first, second, strict=True)
+    )
 
 
 def _floors(

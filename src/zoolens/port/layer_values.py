@@ -85,11 +85,11 @@ class _Computed:
 
     def following(self, names: Collection[str]) -> set[str]:
         """Nodes that depend on one of these, themselves included."""
-        found: set[str] = set()
+        dependents: set[str] = set()
         for node in self.graph.nodes:
-            if node.name in names or not found.isdisjoint(node.inputs):
-                found.add(node.name)
-        return found
+            if node.name in names or not dependents.isdisjoint(node.inputs):
+                dependents.add(node.name)
+        return dependents
 
 
 def layer_values(
@@ -115,7 +115,11 @@ def layer_values(
     handed = _handed_on(pairs, a.live, b.live)
     behind, _ = _values(b.graph, fed, {**b.live, **handed}) if handed else (b.values, "")
     floors = _floors(sides[0], fed, a.live, weights, precision) if handed else {}
-    borders = {other.name: _border(one, other, (a, b), behind, floors) for one, other in pairs if other.name in handed}
+    borders = {
+        layer_b.name: _border(layer_a, layer_b, (a, b), behind, floors)
+        for layer_a, layer_b in pairs
+        if layer_b.name in handed
+    }
     partings = list(_compared(pairs, (a, b), behind, borders, floor))
     return LayerValues(
         tuple(parting for parting, apart in partings if apart),
@@ -192,9 +196,9 @@ def _aligned(diff: Diff, a: Graph, b: Graph) -> Pairs:
 def _handed_on(pairs: Pairs, a: Mapping[str, Array], b: Mapping[str, Array]) -> dict[str, Array]:
     """What B's unknown layers hand on instead of their own answers: those of A's that stand beside them."""
     beside = {
-        other.name: facing(a[one.name], b[other.name].shape)
-        for one, other in pairs
-        if one.name in a and other.name in b
+        layer_b.name: facing(a[layer_a.name], b[layer_b.name].shape)
+        for layer_a, layer_b in pairs
+        if layer_a.name in a and layer_b.name in b
     }
     return {name: array for name, array in beside.items() if array.shape == b[name].shape}
 
@@ -217,17 +221,21 @@ def _floors(
 
 
 def _border(
-    one: Node, other: Node, sides: tuple[_Computed, _Computed], behind: Mapping[str, Array], floors: Mapping[str, float]
+    layer_a: Node,
+    layer_b: Node,
+    sides: tuple[_Computed, _Computed],
+    behind: Mapping[str, Array],
+    floors: Mapping[str, float],
 ) -> Border:
     a, b = sides
     given = [
         _apart(behind[y], a.values[x]).error if x in a.values and y in behind else float("nan")
-        for x, y in zip(one.inputs, other.inputs, strict=False)
+        for x, y in zip(layer_a.inputs, layer_b.inputs, strict=False)
     ]
-    inputs = float(np.max(given, initial=0.0)) if len(one.inputs) == len(other.inputs) else float("inf")
-    exact = a.live[one.name]
-    answers = _apart(b.live[other.name], exact).error
-    return Border(_name(one), _name(other), _kind(one), inputs, answers, floors[one.name])
+    inputs = float(np.max(given, initial=0.0)) if len(layer_a.inputs) == len(layer_b.inputs) else float("inf")
+    exact = a.live[layer_a.name]
+    answers = _apart(b.live[layer_b.name], exact).error
+    return Border(_name(layer_a), _name(layer_b), _kind(layer_a), inputs, answers, floors[layer_a.name])
 
 
 def _compared(
@@ -241,21 +249,21 @@ def _compared(
     or, of live values and what follows from them, by more than rounding."""
     a, b = sides
     inexact_a = a.following(
-        [name for name in a.live if name not in {one.name for one, other in pairs if other.name in borders}]
+        [name for name in a.live if name not in {layer_a.name for layer_a, layer_b in pairs if layer_b.name in borders}]
     )
     inexact_b = b.following([name for name in b.live if name not in borders])
-    for one, other in pairs:
-        if one.op in _LEAVES or one.name not in a.values or other.name not in behind:
+    for layer_a, layer_b in pairs:
+        if layer_a.op in _LEAVES or layer_a.name not in a.values or layer_b.name not in behind:
             continue
-        border = borders.get(other.name)
+        border = borders.get(layer_b.name)
         if border is not None:
             yield Parting(border.a, border.b, border.op, border.answers), border.agree is not True
             continue
-        exact = a.values[one.name]
-        error = _apart(behind[other.name], exact).error
-        live = one.name in inexact_a or other.name in inexact_b
+        exact = a.values[layer_a.name]
+        error = _apart(behind[layer_b.name], exact).error
+        live = layer_a.name in inexact_a or layer_b.name in inexact_b
         yield (
-            Parting(_name(one), _name(other), _kind(one), error),
+            Parting(_name(layer_a), _name(layer_b), _kind(layer_a), error),
             error > (max(floor, _LEAST_FLOOR) if live else EXACT),
         )
 

@@ -102,11 +102,11 @@ class ParameterMap:
 
     def candidates(self) -> list[tuple[Unmatched, tuple[Unmatched, ...]]]:
         """Tensors of B without a partner, each with those of A that have as many numbers and no partner either."""
-        found = [
+        pairs = [
             (tensor, tuple(other for other in self.only_a if prod(other.shape) == prod(tensor.shape)))
             for tensor in self.only_b
         ]
-        return [(tensor, others) for tensor, others in found if others]
+        return [(tensor, others) for tensor, others in pairs if others]
 
     def moved(self, values: Mapping[str, Array], onto: Mapping[str, Array]) -> dict[str, Array]:
         """B's tensors with A's values in them; what has no partner is neutral, or stays where it cannot be."""
@@ -162,16 +162,16 @@ def _folds(
     folds: dict[str, Fold] = {}
     shared: set[str] = set()
     for pair in pairs:
-        one, other = pair.a.node if pair.a else None, pair.b.node if pair.b else None
-        if one is None or other is None or one.get("norm") != "batch" or other.get("norm") != "batch":
+        layer_a, layer_b = pair.a.node if pair.a else None, pair.b.node if pair.b else None
+        if layer_a is None or layer_b is None or layer_a.get("norm") != "batch" or layer_b.get("norm") != "batch":
             continue
-        bias, mean = one.parameter("bias"), other.parameter("norm_mean")
+        bias, mean = layer_a.parameter("bias"), layer_b.parameter("norm_mean")
         origins = sides[0].origins.get(bias.key) if bias else None, sides[1].origins.get(mean.key) if mean else None
-        if origins[0] is None or origins[1] is None or other.parameter("bias") is not None:
+        if origins[0] is None or origins[1] is None or layer_b.parameter("bias") is not None:
             continue
         if origins[0].tensor in alone and origins[0].whole and origins[1].whole and origins[1].tensor in moved:
             shared |= {origins[0].tensor} & folds.keys()
-            folds[origins[0].tensor] = Fold(origins[0], origins[1], (_name(one), _name(other)))
+            folds[origins[0].tensor] = Fold(origins[0], origins[1], (_name(layer_a), _name(layer_b)))
     means = Counter(fold.mean.tensor for fold in folds.values())
     return tuple(fold for name, fold in folds.items() if name not in shared and means[fold.mean.tensor] == 1)
 
@@ -211,19 +211,19 @@ def _moves(
     moves = []
     for place in dict.fromkeys((*tensors[0], *tensors[1])):
         both = tuple(side.get(place) for side in tensors)
-        found = tuple(sides[side].origins.get(tensor.key) if tensor else None for side, tensor in enumerate(both))
-        if any(origin is not None and origin.tensor in taken[side] for side, origin in enumerate(found)):
+        origins = tuple(sides[side].origins.get(tensor.key) if tensor else None for side, tensor in enumerate(both))
+        if any(origin is not None and origin.tensor in taken[side] for side, origin in enumerate(origins)):
             continue
         role = place[0]
-        a, b = found
+        a, b = origins
         if a is not None and b is not None and both[0] and both[1] and both[0].size == both[1].size:
             names = (_name(nodes[0]), _name(nodes[1]))
             moves.append(Move(a, b, role, names, turning(a, b, _flattened(nodes[0], graphs[0], role))))
             continue
-        for side, origin in enumerate(found):
+        for side, origin in enumerate(origins):
             if origin is not None:
                 other = nodes[1 - side]
-                why = _why(other, both[1 - side] is not None, found[1 - side] is not None, "BA"[side])
+                why = _why(other, both[1 - side] is not None, origins[1 - side] is not None, "BA"[side])
                 absent = both[1 - side] is None and other is not None
                 neutral = (1.0 if role.endswith("variance") else NEUTRAL.get(role)) if absent else None
                 missing[side].append(Unmatched(origin.tensor, origin.shape, _name(nodes[side]), role, why, neutral))
@@ -271,7 +271,7 @@ def _alone(
 
 def _partly_covered(moves: Sequence[Move]) -> tuple[list[Unmatched], list[Unmatched]]:
     """Tensors of each side of which only some elements move."""
-    found: tuple[list[Unmatched], list[Unmatched]] = ([], [])
+    partly: tuple[list[Unmatched], list[Unmatched]] = ([], [])
     for side in (0, 1):
         parts: dict[str, list[Move]] = {}
         for move in moves:
@@ -284,8 +284,8 @@ def _partly_covered(moves: Sequence[Move]) -> tuple[list[Unmatched], list[Unmatc
             if covered < prod(origins[0].shape):
                 why = f"only {covered:,} of its {prod(origins[0].shape):,} numbers have a partner"
                 first = members[0]
-                found[side].append(Unmatched(name, origins[0].shape, first.layers[side], first.role, why))
-    return found
+                partly[side].append(Unmatched(name, origins[0].shape, first.layers[side], first.role, why))
+    return partly
 
 
 def _without_conflicts(moves: Sequence[Move], missing: list[Unmatched]) -> list[Move]:

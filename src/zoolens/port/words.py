@@ -39,8 +39,11 @@ def _versions(check: Check, side: int) -> str:
 
 def _training_lines(check: Check) -> list[str]:
     if "jax" in check.frameworks:  # a function of parameters says nothing about its training
-        told = [f"  {item.what}: A {item.a}; B {item.b}" for item in check.training]
-        return ["Dropout, statistics of norms and initial weights were not compared: a JAX function shows none.", *told]
+        listed = [f"  {item.what}: A {item.a}; B {item.b}" for item in check.training]
+        return [
+            "Dropout, statistics of norms and initial weights were not compared: a JAX function shows none.",
+            *listed,
+        ]
     if not check.training:
         return ["Beside the structure nothing differs: types, rates of dropout, statistics of norms, initial weights."]
     items = [f"  {item.what}: A {item.a}; B {item.b}" for item in check.training]

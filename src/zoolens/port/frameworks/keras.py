@@ -73,11 +73,11 @@ class KerasNetwork(LiveNetwork):
 
     def turned(self, inputs: Sequence[Array]) -> Any:
         """Inputs with their channels first, as the model takes them."""
-        found = [
+        arrays = [
             np.ascontiguousarray(array.transpose(0, *(axis + 1 for axis in order)))
             for array, order in zip(inputs, self.orders, strict=True)
         ]
-        return self._structured(found)
+        return self._structured(arrays)
 
     def _structured(self, given: list[Any]) -> Any:
         """Inputs in the form in which the model takes them: one by itself, several as a list or by their names."""

@@ -147,5 +147,5 @@ def _counted(name: str, number: int, other: int) -> str:
 
 
 def _with_counter(name: str, number: int) -> str:
-    found = list(re.finditer(rf"(?<!\d){number}(?!\d)", name))
-    return f"{name[: found[-1].start()]}{{i}}{name[found[-1].end() :]}" if found else name
+    matches = list(re.finditer(rf"(?<!\d){number}(?!\d)", name))
+    return f"{name[: matches[-1].start()]}{{i}}{name[matches[-1].end() :]}" if matches else name

@@ -55,13 +55,13 @@ def draft_of(
     integers = frozenset(
         node.name for node, text in zip(graph.inputs, inputs, strict=False) if text.strip().startswith("int:")
     )
-    writer, found, outputs = min(
+    writer, layout, outputs = min(
         (_written(to, plain, graph, source, explicit, integers) for explicit in (False, True)),
         key=lambda made: made[1].size,
     )
     notes = tuple(_notes(plain, graph, source, writer.shared_tensors))
-    code = _file(writer, found, outputs, _header(name, to, inputs, writer.todos, notes), name.rpartition(":")[2])
-    return Draft(to, code, tuple(writer.todos), notes, len(found.blocks))
+    code = _file(writer, layout, outputs, _header(name, to, inputs, writer.todos, notes), name.rpartition(":")[2])
+    return Draft(to, code, tuple(writer.todos), notes, len(layout.blocks))
 
 
 def _written(
@@ -85,10 +85,10 @@ def _writer(to: str, graph: Graph, source: SourceFacts) -> Writer:
     return TorchWriter(graph, source, {**torch.LAYERS, **torch_operations.OPERATIONS})
 
 
-def _file(writer: Writer, found: Arranged, outputs: Sequence[str], header: Sequence[str], name: str) -> str:
+def _file(writer: Writer, layout: Arranged, outputs: Sequence[str], header: Sequence[str], name: str) -> str:
     if isinstance(writer, KerasWriter):
-        return keras_file(writer, found, outputs, header, name)
-    return torch_file(writer, found, outputs, header)
+        return keras_file(writer, layout, outputs, header, name)
+    return torch_file(writer, layout, outputs, header)
 
 
 def _arranged(
@@ -102,12 +102,12 @@ def _arranged(
     def is_class(path: Path) -> bool:
         return ".".join(path) in source.classes
 
-    found = arranged(steps, outputs, eligible, is_class)
-    if found.blocks:
-        return found
+    layout = arranged(steps, outputs, eligible, is_class)
+    if layout.blocks:
+        return layout
     paths = _paths_by_outline(steps, plain, graph)
     again = arranged(renamed(steps, paths), outputs, lambda _: True)
-    return again if again.blocks else found
+    return again if again.blocks else layout
 
 
 def _paths_by_outline(steps: Sequence[Step], plain: PlainGraph, graph: Graph) -> Mapping[str, Path]:

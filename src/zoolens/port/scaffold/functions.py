@@ -142,11 +142,12 @@ def _stem(part: str) -> str:
     return re.sub(r"\d+[a-z]?$", "", part)
 
 
-def _difference(one: Instance, other: Instance) -> str:
+def _difference(variant: Instance, usual: Instance) -> str:
     """What tells a variant of a block from the usual one."""
-    mine, theirs = _labels(one), _labels(other)
+    mine, theirs = _labels(variant), _labels(usual)
     more, less = (
-        sorted(found.elements(), key=lambda label: label == "zero_padding") for found in (mine - theirs, theirs - mine)
+        sorted(labels.elements(), key=lambda label: label == "zero_padding")
+        for labels in (mine - theirs, theirs - mine)
     )
     if more:
         return f"_with_{more[0]}"
@@ -155,9 +156,9 @@ def _difference(one: Instance, other: Instance) -> str:
 
 def _labels(instance: Instance) -> Counter[str]:
     """Names of submodules where they have letters, otherwise the layers."""
-    found: Counter[str] = Counter()
+    counter: Counter[str] = Counter()
     for step in instance.steps:
         parts = relative(step, instance)
         word = _stem(parts[0]) if len(parts) > 1 else ""
-        found[identifier([word], "part") if len(word) >= _WORDY else snake_case(step.label)] += 1
-    return found
+        counter[identifier([word], "part") if len(word) >= _WORDY else snake_case(step.label)] += 1
+    return counter

@@ -190,13 +190,13 @@ def _net(
     body = [line for row in rolled(statements) for line in _row(row)]
     returned = results(steps, rows, given, outputs)
     made_inputs = [_input(node, given[node.name], writer.integers) for node in inputs]
-    one = next(iter(given.values())) if len(given) == 1 else f"[{', '.join(given.values())}]"
+    taken_inputs = next(iter(given.values())) if len(given) == 1 else f"[{', '.join(given.values())}]"
     many = returned[0] if len(returned) == 1 else f"[{', '.join(returned)}]"
     title = layer_name([module_name]) or "network"
     return [
         "def net():",
         '    """The whole network."""',
-        *indented([*made_inputs, *body, f'return keras.Model({one}, {many}, name="{title}")']),
+        *indented([*made_inputs, *body, f'return keras.Model({taken_inputs}, {many}, name="{title}")']),
     ]
 
 

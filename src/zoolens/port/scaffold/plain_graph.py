@@ -152,17 +152,17 @@ def _upward(node: Node, graph: Graph, raw: Graph) -> str | None:
 
 
 def _downward(node: Node, graph: Graph, raw: Graph) -> set[str]:
-    found: set[str] = set()
+    names: set[str] = set()
     waiting = list(raw.consumers[node.name])
     while waiting:
         user = waiting.pop()
         if user.name in graph.by_name:
-            found.add(user.name)
+            names.add(user.name)
         elif (other := _by_suffix(user.name, graph)) is not None:
-            found.add(other)
+            names.add(other)
         elif user.op in _RAW_VIEWS:
             waiting.extend(raw.consumers[user.name])
-    return found
+    return names
 
 
 def _by_suffix(name: str, graph: Graph) -> str | None:

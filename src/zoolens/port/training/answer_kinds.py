@@ -38,26 +38,26 @@ def as_taken_by(judge: Mapping[str, Any], answers: Array, settings: Mapping[str,
 
 
 def _sigmoid(scores: Array) -> Array:
-    found: Array = np.exp(-np.logaddexp(0, -scores.astype(np.float64))).astype(scores.dtype)
-    return found
+    probabilities: Array = np.exp(-np.logaddexp(0, -scores.astype(np.float64))).astype(scores.dtype)
+    return probabilities
 
 
 def _of_two(probabilities: Array) -> Array:
     """The scores whose sigmoid these probabilities are."""
     kept = np.clip(probabilities.astype(np.float64), _TINY, 1 - _TINY)
-    found: Array = (np.log(kept) - np.log1p(-kept)).astype(probabilities.dtype)
-    return found
+    scores: Array = (np.log(kept) - np.log1p(-kept)).astype(probabilities.dtype)
+    return scores
 
 
 def _logarithms(probabilities: Array) -> Array:
-    found: Array = np.log(np.clip(probabilities.astype(np.float64), _TINY, None)).astype(probabilities.dtype)
-    return found
+    logs: Array = np.log(np.clip(probabilities.astype(np.float64), _TINY, None)).astype(probabilities.dtype)
+    return logs
 
 
 def _log_softmax(scores: Array) -> Array:
     wide = scores.astype(np.float64)
-    found: Array = (wide - np.logaddexp.reduce(wide, axis=-1, keepdims=True)).astype(scores.dtype)
-    return found
+    logs: Array = (wide - np.logaddexp.reduce(wide, axis=-1, keepdims=True)).astype(scores.dtype)
+    return logs
 
 
 _TURNED: Final[Mapping[tuple[AnswerKind, AnswerKind], Callable[[Array], Array]]] = {

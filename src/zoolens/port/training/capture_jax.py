@@ -46,7 +46,7 @@ class LayerAnswers:
         known: dict[Any, tuple[Any, _Source]] = {
             variable: (value, _CONSTANT) for variable, value in zip(program.constvars, constants, strict=True)
         }
-        known |= {one: pair for one, *pair in zip(program.invars, given, sources, strict=True)}
+        known |= {entry: pair for entry, *pair in zip(program.invars, given, sources, strict=True)}
 
         def read(atom: Any) -> tuple[Any, _Source]:
             return (atom.val, _CONSTANT) if hasattr(atom, "val") else known[atom]
@@ -64,20 +64,20 @@ class LayerAnswers:
             return self.run(*inner, values, sources)
         results, source = computed(equation, values), _of_all(sources)
         if source.depends_on_inputs and equation.primitive.name not in _CONTROL:
-            self._meet([one for one in sources if not one.depends_on_inputs], results[0])
+            self._meet([origin for origin in sources if not origin.depends_on_inputs], results[0])
         return [(result, source) for result in results]
 
     def _meet(self, tensors: Sequence[_Source], answer: Any) -> None:
-        for one in tensors:
-            if one.layer is None:
+        for source in tensors:
+            if source.layer is None:
                 continue
-            if one.tensor is not None:
-                self._meetings[one.tensor] += 1
-                self._layers[one.tensor] = one.layer
-            before = self.found.get(one.layer)
+            if source.tensor is not None:
+                self._meetings[source.tensor] += 1
+                self._layers[source.tensor] = source.layer
+            before = self.found.get(source.layer)
             if before is None or answer.size >= before.size:  # new statistics of a norm are no answer
-                self.found.pop(one.layer, None)
-                self.found[one.layer] = answer
+                self.found.pop(source.layer, None)
+                self.found[source.layer] = answer
 
     def once(self) -> dict[str, Any]:
         """The answers of layers that are called once."""

@@ -23,19 +23,19 @@ def captured(
 ) -> dict[str, Array]:
     """`tensors`: variables by name. `compute` returns the loss and the gradients of the trainable variables, and
     changes the statistics of norms; `update` clips the gradients and changes the variables."""
-    found = _answers(model, inputs)
+    capture = _answers(model, inputs)
     loss, gradients = compute()
     learned = list(model.trainable_variables)
     place = {id(variable): number for number, variable in enumerate(learned)}
     names = {name: variable for name, variable in tensors.items() if id(variable) in place}
     given = {name: gradients[place[id(variable)]] for name, variable in names.items()}
     scale = float(getattr(optimizer, "dynamic_scale", 1.0))  # of an optimizer that scales the loss
-    found |= {f"gradient/{name}": as_array(value) / scale for name, value in given.items() if value is not None}
-    found["loss"] = as_array(loss)
+    capture |= {f"gradient/{name}": as_array(value) / scale for name, value in given.items() if value is not None}
+    capture["loss"] = as_array(loss)
     rate = float(optimizer.learning_rate)
     update(gradients)
-    found |= {f"{'tensor' if n in names else 'statistic'}/{n}": as_array(v.value) for n, v in tensors.items()}
-    return found | dict(_slots(optimizer, names, place, rate))
+    capture |= {f"{'tensor' if n in names else 'statistic'}/{n}": as_array(v.value) for n, v in tensors.items()}
+    return capture | dict(_slots(optimizer, names, place, rate))
 
 
 def _slots(optimizer: Any, names: Mapping[str, Any], place: Mapping[int, int], rate: float) -> Iterator[Any]:
@@ -63,9 +63,9 @@ def _answers(model: Any, inputs: Any) -> dict[str, Array]:
 
     learned = [variable.value for variable in model.trainable_variables]
     others = [variable.value for variable in model.non_trainable_variables]
-    with watched(model) as found:
+    with watched(model) as watched_arrays:
         answer, _ = model.stateless_call(learned, others, inputs, training=True)
-    arrays = dict(found)
+    arrays = dict(watched_arrays)
     outputs = [tensor for tensor in keras.tree.flatten(answer) if "float" in str(tensor.dtype)]
     return arrays | {f"output/{number}": as_array(tensor) for number, tensor in enumerate(outputs)}
 
@@ -76,16 +76,16 @@ def watched(model: Any) -> Iterator[dict[str, Array]]:
     convolutions what they compute before their own activation, which elsewhere is a layer behind them."""
     import keras
 
-    found: dict[str, Array] = {}
+    answers: dict[str, Array] = {}
     undo: list[Callable[[], None]] = []
     for layer in model._flatten_layers(include_self=False):
         if not layer._trainable_variables and not layer._non_trainable_variables:
             continue
         path = _path(layer)
         attribute = "activation" if _has_activation(keras, layer) else "call"
-        undo.append(_watch(layer, attribute, f"activation/{path}", found))
+        undo.append(_watch(layer, attribute, f"activation/{path}", answers))
     try:
-        yield found
+        yield answers
     finally:
         for step in undo:
             step()
@@ -103,7 +103,7 @@ def _path(layer: Any) -> str:
     return str(variables[0].path).rpartition("/")[0]
 
 
-def _watch(layer: Any, attribute: str, name: str, found: dict[str, Array]) -> Callable[[], None]:
+def _watch(layer: Any, attribute: str, name: str, answers: dict[str, Array]) -> Callable[[], None]:
     """Replace a function of the layer by one that keeps its input (of an activation) or its answer (of a call)."""
     import keras
 
@@ -114,9 +114,9 @@ def _watch(layer: Any, attribute: str, name: str, found: dict[str, Array]) -> Ca
         answer = original(*given, **named)
         kept = keras.tree.flatten(given[0] if attribute == "activation" else answer)[0]
         free, count = name, 2
-        while free in found:
+        while free in answers:
             free, count = f"{name}#{count}", count + 1
-        found[free] = as_array(kept)
+        answers[free] = as_array(kept)
         return answer
 
     object.__setattr__(layer, attribute, watching)

@@ -51,7 +51,7 @@ class Switched:
     """B with some settings as A has them. `always`: settings that every run of B has, whatever is tried."""
 
     def __init__(self, side: TrainableSide, known: Sequence[Difference], always: Mapping[str, Setting]) -> None:
-        self._side, self._known, self._always = side, {found.name: found for found in known}, always
+        self._side, self._known, self._always = side, {difference.name: difference for difference in known}, always
         self.in_force: tuple[str, ...] = ()
         self.refused: dict[str, str] = {}
 
@@ -71,27 +71,27 @@ class Switched:
             for name in self.in_force:
                 give(self._side, self._known[name], side=1, of=1)
 
-    def _switch(self, found: Difference) -> bool:
-        if not found.known(0):
-            self.refused[found.name] = "its value cannot be read from the live object"
+    def _switch(self, difference: Difference) -> bool:
+        if not difference.known(0):
+            self.refused[difference.name] = "its value cannot be read from the live object"
             return False
         try:
-            give(self._side, found, side=1, of=0)
+            give(self._side, difference, side=1, of=0)
         except NotSwitchable as error:
-            self.refused[found.name] = error.message
+            self.refused[difference.name] = error.message
             return False
         return True
 
 
-def give(live: TrainableSide, found: Difference, *, side: int, of: int) -> None:
+def give(live: TrainableSide, difference: Difference, *, side: int, of: int) -> None:
     """Let side 0 or 1, which is `live`, have a setting as side `of` has it. NotSwitchable: it cannot, and all is as
     before."""
-    for place, (name, value) in enumerate(found.switches(side, of)):
+    for place, (name, value) in enumerate(difference.switches(side, of)):
         try:
             live.switch(name, value)
         except NotSwitchable:
             if place and of != side:
-                give(live, found, side=side, of=side)
+                give(live, difference, side=side, of=side)
             raise
 
 
@@ -100,15 +100,15 @@ def find_cause(
 ) -> Cause:
     """Leaves what it proved switched."""
     before = switched.in_force
-    left = [found for found in _ordered(known, departure.kind) if found.name not in before]
-    names = _tried(course, reference, departure, switched, [found.name for found in left])
+    left = [difference for difference in _ordered(known, departure.kind) if difference.name not in before]
+    names = _tried(course, reference, departure, switched, [difference.name for difference in left])
     if names is None:
         switched.set(before)
-        return Cause(departure, tuple(found for found in left if touches(found.name, departure.kind)), False,
-                     _refused(switched, left))  # fmt: skip
+        suspects = tuple(difference for difference in left if touches(difference.name, departure.kind))
+        return Cause(departure, suspects, False, _refused(switched, left))
     then = _run(course, reference, switched, (*before, *names)).departure
-    found = tuple(one for one in left if one.name in names)
-    return Cause(departure, found, True, _refused(switched, left), then)
+    proved = tuple(difference for difference in left if difference.name in names)
+    return Cause(departure, proved, True, _refused(switched, left), then)
 
 
 def _tried(
@@ -149,7 +149,9 @@ def _position(compared: Compared) -> tuple[int, int]:
 
 
 def _refused(switched: Switched, left: Sequence[Difference]) -> dict[str, str]:
-    return {found.name: switched.refused[found.name] for found in left if found.name in switched.refused}
+    return {
+        difference.name: switched.refused[difference.name] for difference in left if difference.name in switched.refused
+    }
 
 
 def touches(name: str, kind: str) -> bool:
@@ -159,4 +161,4 @@ def touches(name: str, kind: str) -> bool:
 
 def _ordered(known: Sequence[Difference], kind: str) -> list[Difference]:
     """Those that may show in this kind first; the others may have grown unseen, or be more than their name says."""
-    return sorted(known, key=lambda found: not touches(found.name, kind))
+    return sorted(known, key=lambda difference: not touches(difference.name, kind))

@@ -18,11 +18,11 @@ def compared_settings(pair: OpenPair, lengths: Sequence[int] | None) -> tuple[Di
     """All that differs and has a name. `lengths`: steps of each epoch, for the learning rates of all steps where one of
     the sides has a schedule; None: they are not the same for every seed, so that such rates cannot be known."""
     sides = as_trainable(pair.a), as_trainable(pair.b)
-    found = [side.settings() for side in sides]
-    if any(settings.get("schedule.name", "none") != "none" for settings in found):
-        for side, settings in zip(sides, found, strict=True):
+    a, b = (side.settings() for side in sides)
+    if any(settings.get("schedule.name", "none") != "none" for settings in (a, b)):
+        for side, settings in zip(sides, (a, b), strict=True):
             settings[RATES] = _rates(side, lengths)
-    known = with_penalties(differences(found[0], found[1]), found[0], found[1], pair.map)
+    known = with_penalties(differences(a, b), a, b, pair.map)
     padding = padding_difference(pair.diff)
     return (*known, *((padding,) if padding is not None else ()))
 
@@ -33,14 +33,14 @@ def _rates(side: TrainableSide, lengths: Sequence[int] | None) -> Setting:
 
 def epoch_lengths(source: BatchSource, length: Length, seeds: Sequence[int]) -> list[int] | None:
     """The steps of each epoch, where they are the same for all seeds."""
-    found = {tuple(_lengths(source, length, seed)) for seed in seeds}
-    return list(found.pop()) if len(found) == 1 else None
+    distinct = {tuple(_lengths(source, length, seed)) for seed in seeds}
+    return list(distinct.pop()) if len(distinct) == 1 else None
 
 
 def _lengths(source: BatchSource, length: Length, seed: int) -> list[int]:
-    left, found = length.steps(source, seed), []
+    left, lengths = length.steps(source, seed), []
     for epoch in range(1, length.epochs + 1):
         steps = min(left, source.epoch_steps(epoch, seed))
-        found.append(steps)
+        lengths.append(steps)
         left -= steps
-    return [steps for steps in found if steps]
+    return [steps for steps in lengths if steps]

@@ -92,9 +92,9 @@ class PairedSteps:
         seed. Only what goes forward is looked at: a gradient may be nothing but rounding."""
         side = self.a if which == "a" else self.b
         start = self.start if which == "a" else self.map.moved(self.start, self._onto)
-        one, other = (self._run(side, start, None, seed=seed, steps=(1,))[1] for seed in (SEED, SEED + 1))
-        forward = {name: array for name, array in one.items() if name.startswith(("activation/", "output/", "loss"))}
-        return any(moved.error > _RANDOM for moved in self._own(forward, other).values())
+        first, second = (self._run(side, start, None, seed=seed, steps=(1,))[1] for seed in (SEED, SEED + 1))
+        forward = {name: array for name, array in first.items() if name.startswith(("activation/", "output/", "loss"))}
+        return any(moved.error > _RANDOM for moved in self._own(forward, second).values())
 
     def _run(
         self,
@@ -110,7 +110,7 @@ class PairedSteps:
         weights = start if generator is None else {name: disturbed(array, generator) for name, array in start.items()}
         side.begin(seed, fresh=False)
         side.assign(weights)
-        found = {}
+        captures = {}
         for number, batch in enumerate(self.batches[: max(steps)], 1):
             kept = number in steps
             if generator is None:
@@ -120,8 +120,8 @@ class PairedSteps:
                 captured = side.captured_step(_disturbed_batch(batch, generator, order), keep=kept)
                 captured = {name: _in_order(name, array, order) for name, array in captured.items()}
             if kept:
-                found[number] = captured
-        return found
+                captures[number] = captured
+        return captures
 
     def run_exactly(self, which: str) -> Captures | None:
         """A run in float64, where the side can compute in it and does not so anyway.
@@ -232,9 +232,9 @@ def _in_order(name: str, array: Array, order: Array) -> Array:
     if not name.startswith(("activation/", "output/")) or not array.ndim or len(array) % count:
         return array
     rows = array.reshape(count, -1)
-    found = np.empty_like(rows)
-    found[order] = rows
-    return found.reshape(array.shape)
+    ordered = np.empty_like(rows)
+    ordered[order] = rows
+    return ordered.reshape(array.shape)
 
 
 def _ratio(a: Array, b: Array, slack: float) -> float | None:

@@ -73,8 +73,10 @@ def differences(a: Mapping[str, Setting], b: Mapping[str, Setting]) -> tuple[Dif
     hidden = [name for name in (*a, *b) if name.startswith(_HIDDEN)] + _said_by_rates(a, b)
     names = dict.fromkeys(name for name in (*a, *b) if name not in hidden)
     both = [Difference(name, a.get(name, _absent(name, a)), b.get(name, _absent(name, b))) for name in names]
-    found = [one for one in both if not same_setting(one.a, one.b) and not _renamed(one)]
-    return tuple(_with_whole_rule(found, a, b))
+    differing = [
+        difference for difference in both if not same_setting(difference.a, difference.b) and not _renamed(difference)
+    ]
+    return tuple(_with_whole_rule(differing, a, b))
 
 
 def _said_by_rates(a: Mapping[str, Setting], b: Mapping[str, Setting]) -> list[str]:
@@ -82,11 +84,13 @@ def _said_by_rates(a: Mapping[str, Setting], b: Mapping[str, Setting]) -> list[s
     return list(_SCHEDULES) if a.get(RATES) is not None and b.get(RATES) is not None else []
 
 
-def _with_whole_rule(found: list[Difference], a: Mapping[str, Setting], b: Mapping[str, Setting]) -> list[Difference]:
+def _with_whole_rule(
+    differing: list[Difference], a: Mapping[str, Setting], b: Mapping[str, Setting]
+) -> list[Difference]:
     """Where the rules differ, their constants are one setting with them, and so is the learning rate, which fits one
     rule and not another. A rule that is not known has no constants that could be given to the other side."""
-    if RULE not in (one.name for one in found):
-        return found
+    if RULE not in (difference.name for difference in differing):
+        return differing
     with_rate = a.get(RATES) is None and b.get(RATES) is None
     parts = {*_OF_RULE, *((RATE,) if with_rate else ())}
     given = _of_rule(a, parts), _of_rule(b, parts)
@@ -94,34 +98,38 @@ def _with_whole_rule(found: list[Difference], a: Mapping[str, Setting], b: Mappi
     words = [_rule_words(switches) if sure else None for switches, sure in zip(given, known, strict=True)]
     named = [settings.get(RULE) if said is None else said for settings, said in zip((a, b), words, strict=True)]
     whole = Difference(RULE, named[0], named[1], (given, given))
-    kept = [one for one in found if one.name != RULE and (one.name not in parts or not all(known))]
+    kept = [
+        difference
+        for difference in differing
+        if difference.name != RULE and (difference.name not in parts or not all(known))
+    ]
     return [whole, *kept]
 
 
 def _of_rule(settings: Mapping[str, Setting], parts: set[str]) -> Switches:
     """The rule and its constants; those that are off are so in every optimizer that is made."""
-    told = [
+    constants = [
         (name, settings[name])
         for name in in_order(settings)
         if name in parts and settings[name] is not None and not same_setting(settings[name], _absent(name, {}))
     ]
-    return ((RULE, settings.get(RULE)), *told)
+    return ((RULE, settings.get(RULE)), *constants)
 
 
 def _rule_words(switches: Switches) -> str:
     (_, rule), *constants = switches
-    told = ", ".join(f"{name.partition('.')[2].replace('_', ' ')} {_said(value)}" for name, value in constants)
-    return f"{rule} ({told})" if told else str(rule)
+    details = ", ".join(f"{name.partition('.')[2].replace('_', ' ')} {_said(value)}" for name, value in constants)
+    return f"{rule} ({details})" if details else str(rule)
 
 
 def _said(value: Setting) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _renamed(found: Difference) -> bool:
+def _renamed(difference: Difference) -> bool:
     """Whether two names mean one thing, whose settings have names of their own: Adam and AdamW, or torch's and Keras'
     classes of one loss."""
-    return any({found.a, found.b} <= names for names in _ONE_THING.get(found.name, ()))
+    return any({difference.a, difference.b} <= names for names in _ONE_THING.get(difference.name, ()))
 
 
 def _absent(name: str, settings: Mapping[str, Setting]) -> Setting:
@@ -138,13 +146,13 @@ def _absent(name: str, settings: Mapping[str, Setting]) -> Setting:
     return False if name in flags else 0.0 if name in numbers else "none"
 
 
-def same_setting(one: Setting, other: Setting) -> bool:
+def same_setting(a: Setting, b: Setting) -> bool:
     """Equal, up to the rounding of float32, in which some frameworks keep their constants."""
-    if isinstance(one, tuple) and isinstance(other, tuple):
-        return len(one) == len(other) and all(same_setting(x, y) for x, y in zip(one, other, strict=True))
-    if _is_number(one) and _is_number(other):
-        return isclose(float(one), float(other), rel_tol=1e-6, abs_tol=1e-12)  # type: ignore[arg-type]
-    return one == other
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return len(a) == len(b) and all(same_setting(x, y) for x, y in zip(a, b, strict=True))
+    if _is_number(a) and _is_number(b):
+        return isclose(float(a), float(b), rel_tol=1e-6, abs_tol=1e-12)  # type: ignore[arg-type]
+    return a == b
 
 
 def _is_number(value: Any) -> bool:

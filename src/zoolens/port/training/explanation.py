@@ -98,7 +98,7 @@ def explain(
 
 def _explained(bench: Bench, pair: OpenPair, replicates: int, fraction: Fraction) -> PortExplanation:
     players, fixed = bench.players(2 * replicates)
-    names = (*(found.name for found in players), FRAMEWORK)
+    names = (*(player.name for player in players), FRAMEWORK)
     planned = replicates * (len(cells_of(len(names), fraction)) + _VERIFYING)
     seeds, fresh = range(replicates), range(replicates, 2 * replicates)
     steps = bench.length.steps(bench.source)
@@ -109,8 +109,8 @@ def _explained(bench: Bench, pair: OpenPair, replicates: int, fraction: Fraction
     noise = bench.noise("the pair", Arm(0), Arm(1), seeds)
 
     def result(explained: Explained | None = None, verification: Verification | None = None) -> PortExplanation:
-        named = {CAUSE} if any(found.name == PADDING for found in players) else set()
-        structure = tuple(one.text for one in pair.diff.differences if one.cause not in named)
+        named = {CAUSE} if any(player.name == PADDING for player in players) else set()
+        structure = tuple(difference.text for difference in pair.diff.differences if difference.cause not in named)
         return PortExplanation(
             (pair.a.text, pair.b.text), players, fixed, structure, noise, tuple(seeds), steps, planned, bench.trained,
             bench.found, explained, verification,
@@ -122,8 +122,8 @@ def _explained(bench: Bench, pair: OpenPair, replicates: int, fraction: Fraction
     def trained(cells: Sequence[int]) -> Values:
         return bench.accuracies("the design", [_arm(cell, names) for cell in cells], seeds)
 
-    found = explained_by(names, trained, fraction, noise.level or 0.0, bench.images)
-    return result(found, _verified(bench, found, noise, fresh))
+    explained = explained_by(names, trained, fraction, noise.level or 0.0, bench.images)
+    return result(explained, _verified(bench, explained, noise, fresh))
 
 
 def _arm(cell: int, names: Sequence[str]) -> Arm:

@@ -72,28 +72,28 @@ class Bench:
         """What differs, sorted into what both sides can be given and what not. `seeds`: how many there will be."""
         players, fixed = [], []
         lengths = epoch_lengths(self.source, self.length, range(seeds))
-        for found in compared_settings(self._pair, lengths):
-            why = self._refusal(found)
+        for difference in compared_settings(self._pair, lengths):
+            why = self._refusal(difference)
             if why is None:
-                players.append(found)
-                self._players[found.name] = found
+                players.append(difference)
+                self._players[difference.name] = difference
             else:
-                fixed.append((found, why))
+                fixed.append((difference, why))
         if self._own_init:
             players.append(Difference(INIT, "A's own draw", "B's own draw"))
         return tuple(players), tuple(fixed)
 
-    def _refusal(self, found: Difference) -> str | None:
+    def _refusal(self, difference: Difference) -> str | None:
         """Why one of the sides cannot be given the other's value; None where both can."""
         for side in (0, 1):
-            if not found.known(side):
+            if not difference.known(side):
                 return f"Its value cannot be read from the live objects of {'AB'[side]}."
         for side, live in enumerate(self._sides):
             live.begin(0)
             try:
-                give(live, found, side=side, of=1 - side)
+                give(live, difference, side=side, of=1 - side)
                 if live.keeps_switches:
-                    give(live, found, side=side, of=side)
+                    give(live, difference, side=side, of=side)
             except NotSwitchable as error:
                 return f"{'AB'[side]} cannot be given the other's value: {error.message}"
         return None
@@ -105,10 +105,10 @@ class Bench:
     def accuracies(self, stage: str, arms: Sequence[Arm], seeds: Sequence[int]) -> Values:
         """Seeds × arms. What was trained before is not trained again."""
         asked = list(dict.fromkeys((arm, seed) for seed in seeds for arm in arms))
-        new = [one for one in asked if one not in self._known]
+        new = [cell for cell in asked if cell not in self._known]
         if new:
             self._draw(sorted({seed for _, seed in new}))
-            self._train(stage, [one for one in new if not self._read(*one)])
+            self._train(stage, [cell for cell in new if not self._read(*cell)])
         return np.array([[self._known[arm, seed] for arm in arms] for seed in seeds], np.float64)
 
     def _draw(self, seeds: Sequence[int]) -> None:
@@ -145,7 +145,7 @@ class Bench:
         if not new:
             return
         self._progress.begin(f"explain: {stage}", "training", len(new) * self.length.steps(self.source), "steps")
-        turns = [[one for one in new if one[0].side == side] for side in (0, 1)]
+        turns = [[cell for cell in new if cell[0].side == side] for side in (0, 1)]
         both_at_once(self._sides, [partial(self._turn, turn) for turn in turns])
         self._progress.end()
 
@@ -189,13 +189,13 @@ class Bench:
 
 
 def _lost(side: TrainableSide, arm: Arm, seed: int, run: SingleRun) -> ZoolensError:
-    told = f" with {', '.join(sorted(arm.switched))} of the other side" if arm.switched else ""
+    given = f" with {', '.join(sorted(arm.switched))} of the other side" if arm.switched else ""
     if run.not_finite is None:
         return ZoolensError(
             f"{side.text} has no accuracy that could be explained: its answers name no class for each sample.",
             hint="Use --lockstep, which compares the first steps of any training.",
         )
     return ZoolensError(
-        f"{side.text}{told} has no accuracy under seed {seed}: its loss is not finite after {run.not_finite} steps.",
+        f"{side.text}{given} has no accuracy under seed {seed}: its loss is not finite after {run.not_finite} steps.",
         hint="Explain a training that stays finite, with a smaller learning rate for example.",
     )

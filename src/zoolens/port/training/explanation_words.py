@@ -19,32 +19,32 @@ from zoolens.port.training.explanation import PortExplanation
 from zoolens.port.training.lockstep_words import difference_words, setting_words
 
 
-def explanation_lines(found: PortExplanation) -> list[str]:
-    lines = [f"A is {found.names[0]}, B is {found.names[1]}.", *noise.lines(found.pair), ""]
-    lines += ["What A and B do differently and both can be given:"] if found.players else []
-    lines += [f"  {difference_words(one)}" for one in found.players]
+def explanation_lines(explanation: PortExplanation) -> list[str]:
+    lines = [f"A is {explanation.names[0]}, B is {explanation.names[1]}.", *noise.lines(explanation.pair), ""]
+    lines += ["What A and B do differently and both can be given:"] if explanation.players else []
+    lines += [f"  {difference_words(difference)}" for difference in explanation.players]
     lines.append("What cannot differ: both sides replay the same batches in the same order.")
-    if found.fixed:
+    if explanation.fixed:
         lines.append("What differs and could not be switched counts as part of all the rest:")
-        lines += [f"  {difference_words(one)}. {why}" for one, why in found.fixed]
-    if found.structure:
+        lines += [f"  {difference_words(difference)}. {why}" for difference, why in explanation.fixed]
+    if explanation.structure:
         lines.append("Differences of the networks themselves, which count there, too:")
-        lines += [f"  {text}" for text in found.structure]
-    lines += ["", *_shared_out(found), ""]
-    kept = f", and {found.kept} kept from before" if found.kept else ""
-    return [*lines, f"{plural(found.trained, 'training')} of {found.steps:,} steps each{kept}."]
+        lines += [f"  {text}" for text in explanation.structure]
+    lines += ["", *_shared_out(explanation), ""]
+    kept = f", and {explanation.kept} kept from before" if explanation.kept else ""
+    return [*lines, f"{plural(explanation.trained, 'training')} of {explanation.steps:,} steps each{kept}."]
 
 
-def _shared_out(found: PortExplanation) -> list[str]:
-    if not found.pair.beyond_noise:
+def _shared_out(explanation: PortExplanation) -> list[str]:
+    if not explanation.pair.beyond_noise:
         return ["There is no gap beyond seed noise, and so nothing to explain."]
-    if found.explained is None:
+    if explanation.explained is None:
         return ["There is a gap, and no setting that differs could be switched: see what could not."]
-    players = (*(one.name for one in found.players), FRAMEWORK)
+    players = (*(player.name for player in explanation.players), FRAMEWORK)
     return [
-        *design_lines(found.explained, players), "", *share_lines(found.explained, _called), "",
-        *switch_lines(found.explained, "A", "B"), "", *interaction_lines(found.explained), "",
-        *verification_lines(found.verification, "A", "B"),
+        *design_lines(explanation.explained, players), "", *share_lines(explanation.explained, _called), "",
+        *switch_lines(explanation.explained, "A", "B"), "", *interaction_lines(explanation.explained), "",
+        *verification_lines(explanation.verification, "A", "B"),
     ]  # fmt: skip
 
 
@@ -54,13 +54,13 @@ def _called(name: str) -> str:
     return setting_words(name)
 
 
-def explanation_data(found: PortExplanation) -> dict[str, Any]:
-    data = asdict(found)
-    data["players"] = [one.as_data() for one in found.players]
-    data["fixed"] = [[one.as_data(), why] for one, why in found.fixed]
-    if found.explained is not None:
-        cells = found.explained.cells
+def explanation_data(explanation: PortExplanation) -> dict[str, Any]:
+    data = asdict(explanation)
+    data["players"] = [difference.as_data() for difference in explanation.players]
+    data["fixed"] = [[difference.as_data(), why] for difference, why in explanation.fixed]
+    if explanation.explained is not None:
+        cells = explanation.explained.cells
         data["explained"]["cells"] = [{"at_b": list(names), "accuracies": values} for names, values in cells.items()]
-        design = found.explained.design
+        design = explanation.explained.design
         data["explained"]["design"] = {"full": design.full, "cells": len(design.cells)}
     return data

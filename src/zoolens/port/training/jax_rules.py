@@ -48,14 +48,14 @@ class _Small:
         self._update = jax.jit(optimizer.update)
 
     def arrays(self, values: Sequence[Any]) -> Any:
-        return self._jax.tree_util.tree_unflatten(self.tree, [self._jax.numpy.asarray(one) for one in values])
+        return self._jax.tree_util.tree_unflatten(self.tree, [self._jax.numpy.asarray(value) for value in values])
 
     def run(self, gradients: Sequence[Sequence[Any]], values: Sequence[Sequence[Any]]) -> list[list[Any]]:
-        state, found = self._optimizer.init(self.arrays(values[0])), []
+        state, every_move = self._optimizer.init(self.arrays(values[0])), []
         for gradient, value in zip(gradients, values, strict=True):
             moves, state = self._update(self.arrays(gradient), state, self.arrays(value))
-            found.append([np.asarray(one) for one in self._jax.tree_util.tree_leaves(moves)])
-        return found
+            every_move.append([np.asarray(leaf) for leaf in self._jax.tree_util.tree_leaves(moves)])
+        return every_move
 
     def late_moves(self, step: int) -> list[Any] | None:
         """The moves of a second step before which its counters were set to this step; None: it has no counters."""
@@ -68,7 +68,7 @@ class _Small:
             return None
         late = [leaf * 0 + step if counter else leaf for leaf, counter in zip(leaves, counters, strict=True)]
         moves, _ = self._update(given, self._jax.tree_util.tree_unflatten(tree, late), still)
-        return [np.asarray(one) for one in self._jax.tree_util.tree_leaves(moves)]
+        return [np.asarray(moved) for moved in self._jax.tree_util.tree_leaves(moves)]
 
 
 def _is_counter(leaf: Any) -> bool:
@@ -172,18 +172,18 @@ def _real_error(optimizer: Any, fit: FittedOptimizer, trained: Any) -> float:
     random, stand_in = np.random.default_rng(0), RuleOptimizer(fit, fit.rates)
 
     def errors(trained: Any, gradients: Any) -> Any:
-        ours, theirs, found = stand_in.init(trained), optimizer.init(trained), []
+        ours, theirs, apart = stand_in.init(trained), optimizer.init(trained), []
         for step in range(_REAL_STEPS):
-            given = tree.tree_map(lambda one, step=step: one[step], gradients)
+            given = tree.tree_map(lambda leaf, step=step: leaf[step], gradients)
             expected, ours = stand_in.update(given, ours, trained)
             for _ in range(fit.accumulation):
                 moved, theirs = optimizer.update(given, theirs, trained)
-            found += [
-                jnp.abs(one - other).max() / jnp.maximum(jnp.abs(other).max(), jnp.finfo(one.dtype).tiny)
-                for one, other in zip(tree.tree_leaves(expected), tree.tree_leaves(moved), strict=True)
-                if one.size
+            apart += [
+                jnp.abs(predicted - actual).max() / jnp.maximum(jnp.abs(actual).max(), jnp.finfo(predicted.dtype).tiny)
+                for predicted, actual in zip(tree.tree_leaves(expected), tree.tree_leaves(moved), strict=True)
+                if predicted.size
             ]
-        return found
+        return apart
 
     drawn = [np.asarray(random.standard_normal((_REAL_STEPS, *leaf.shape)), leaf.dtype) for leaf in leaves]
     return max(map(float, jax.jit(errors)(trained, tree.tree_unflatten(structure, drawn))), default=0.0)
@@ -215,7 +215,7 @@ class RuleOptimizer:
         jnp, tree = jax.numpy, jax.tree_util
         leaves, structure = tree.tree_flatten(parameters)
         slots = [empty_slots(rule, leaf, jnp) for rule, leaf in zip(self.fit.rules, leaves, strict=True)]
-        first, second = (tree.tree_unflatten(structure, [one[name] for one in slots]) for name in ("first", "second"))
+        first, second = (tree.tree_unflatten(structure, [slot[name] for slot in slots]) for name in ("first", "second"))
         source: Any = ()
         if self.schedule is not None:
             optimizer, rule = self.schedule
@@ -247,7 +247,7 @@ class RuleOptimizer:
             moves.append(move.astype(value.dtype))
             first.append(after["first"])
             second.append(after["second"])
-        mu, nu = (tree.tree_unflatten(structure, one) for one in (first, second))
+        mu, nu = (tree.tree_unflatten(structure, leaves) for leaves in (first, second))
         return moves, RuleState(step, mu, nu, source)
 
     def _rate(self, state: RuleState, parameters: Any) -> tuple[Any, Any]:

@@ -235,11 +235,11 @@ class JaxTraining(TrainableNetwork):
         after, state = self._updated(arrays, state, gradients, updates)
         self._count += 1
         self._keep(after, state)
-        found = {f"activation/{name}": values for name, values in zip(self._layer_names, layers, strict=True)}
-        found |= {"output/0": answer, "loss": loss, **self._named("gradient", gradients), **self._slots(state)}
+        capture = {f"activation/{name}": values for name, values in zip(self._layer_names, layers, strict=True)}
+        capture |= {"output/0": answer, "loss": loss, **self._named("gradient", gradients), **self._slots(state)}
         for name, place in self.live.names.items():
-            found[f"{'tensor' if place in self._places else 'statistic'}/{name}"] = after[place]
-        return {name: np.array(plain(value)) for name, value in found.items()}
+            capture[f"{'tensor' if place in self._places else 'statistic'}/{name}"] = after[place]
+        return {name: np.array(plain(value)) for name, value in capture.items()}
 
     def _layer_answers(self, arrays: Mapping[int, Any], inputs: Sequence[Any], key: Any) -> Any:
         def answer(arrays: Mapping[int, Any], inputs: Sequence[Any], key: Any) -> Any:
@@ -248,9 +248,9 @@ class JaxTraining(TrainableNetwork):
         program = self._jax.make_jaxpr(answer)(arrays, inputs, key)
         names = {place: name for name, place in self.live.names.items()}
         given = self._jax.tree_util.tree_leaves((arrays, inputs, key))
-        found = layer_answers(program, given, [names.get(place) for place in sorted(arrays)])
-        self._layer_names = list(found)  # a compiled function keeps no order of names
-        return list(found.values())
+        by_layer = layer_answers(program, given, [names.get(place) for place in sorted(arrays)])
+        self._layer_names = list(by_layer)  # a compiled function keeps no order of names
+        return list(by_layer.values())
 
     def _named(self, kind: str, tree: Any) -> dict[str, Any]:
         names = {place: name for name, place in self.live.names.items()}
@@ -261,13 +261,13 @@ class JaxTraining(TrainableNetwork):
 
     def _slots(self, state: Any) -> dict[str, Any]:
         """The moments in a state of optax, wherever in a chain they lie."""
-        found: dict[str, Any] = {}
+        slots: dict[str, Any] = {}
         for attribute, kind in _SLOTS.items():
             if hasattr(state, attribute):
-                found |= self._named(kind, getattr(state, attribute))
+                slots |= self._named(kind, getattr(state, attribute))
         for part in state if isinstance(state, tuple | list) else ():
-            found |= self._slots(part)
-        return found
+            slots |= self._slots(part)
+        return slots
 
     def answers(self, inputs: Sequence[Array]) -> Array:
         return np.array(plain(self._answer(self._arrays(), self.live.turned(inputs))))
@@ -288,8 +288,8 @@ class JaxTraining(TrainableNetwork):
 
     def rates(self, epochs: Sequence[int]) -> tuple[float, ...] | None:
         measured = self.measured_optimizer()
-        found = tuple(rate for step in range(sum(epochs)) if (rate := measured.rate(step)) is not None)
-        return found if len(found) == sum(epochs) else None
+        every_rate = tuple(rate for step in range(sum(epochs)) if (rate := measured.rate(step)) is not None)
+        return every_rate if len(every_rate) == sum(epochs) else None
 
     def measured_optimizer(self) -> MeasuredOptimizer:
         """What the optimizer does; it is let take steps once."""

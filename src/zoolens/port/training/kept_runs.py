@@ -76,13 +76,13 @@ class KeptRuns:
     def write(self, arm: Described, seed: int, weights: Mapping[str, Array], run: SingleRun) -> None:
         """As a trial with one side, its figures and its answers."""
         label, start = self._labels[arm[0]], digest(weights)
-        told = {name: value for name, value in vars(run).items() if name != "answers"}
+        figures = {name: value for name, value in vars(run).items() if name != "answers"}
         trial = Trial(
             _name(arm, seed, start),
             {"seed": seed, "given": ", ".join(arm[1]) or "nothing"},
             (trial_side(label, run),),
             {},
-            details={"architecture": "your own", "port": {"start": start, "given": _given(arm), "run": told}},
+            details={"architecture": "your own", "port": {"start": start, "given": _given(arm), "run": figures}},
         )
         file_study(self._store, self.study, self._labels, {"port": without_machine(self._settings)})
         file_trial(

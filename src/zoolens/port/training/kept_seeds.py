@@ -96,15 +96,15 @@ class KeptSeeds:
         a, b = (SingleRun(**run.model_dump()) for run in kept.runs)
         return SeedPair(seed, (a, b), kept.held_out_losses, kept.churn, kept=True)
 
-    def write(self, found: SeedPair, start: str) -> None:
+    def write(self, pair: SeedPair, start: str) -> None:
         """As a trial with both sides, their figures and their answers."""
-        sides = tuple(trial_side(label, run) for label, run in zip(self._labels, found.runs, strict=True))
-        told = [{name: value for name, value in vars(run).items() if name != "answers"} for run in found.runs]
-        kept = {"start": start, "runs": told, "held_out_losses": found.held_out_losses, "churn": found.churn}
-        churn = {} if found.churn is None else {(self._labels[0], self._labels[1]): found.churn}
+        sides = tuple(trial_side(label, run) for label, run in zip(self._labels, pair.runs, strict=True))
+        figures = [{name: value for name, value in vars(run).items() if name != "answers"} for run in pair.runs]
+        kept = {"start": start, "runs": figures, "held_out_losses": pair.held_out_losses, "churn": pair.churn}
+        churn = {} if pair.churn is None else {(self._labels[0], self._labels[1]): pair.churn}
         trial = Trial(
-            _name(found.seed, start),
-            {"seed": found.seed},
+            _name(pair.seed, start),
+            {"seed": pair.seed},
             sides,
             churn,
             details={"architecture": "your own", "port": kept},
@@ -118,7 +118,7 @@ class KeptSeeds:
             recipe_of={label: (None, Semantics()) for label in self._labels},
             dataset=dataset,
             versions={label: side.facts.versions for label, side in zip(self._labels, self._sides, strict=True)},
-            predictions=classes_of(self._labels, found.runs),
+            predictions=classes_of(self._labels, pair.runs),
         )
 
 

@@ -145,7 +145,7 @@ def _followed(
     _refuse_chance(course)
     reference = course.run_a()
     course.measure_floors(reference, "a", range(RUNS))
-    switchable = [found for found in known if found.name != _DROPOUT]
+    switchable = [setting for setting in known if setting.name != _DROPOUT]
     off: dict[str, Setting] = {_DROPOUT: tuple(0.0 for _ in dropped.get(course.b.text, ()))}
     switched = Switched(course.b, switchable, off if course.b.text in dropped else {})
     first_run = course.run_b()
@@ -157,14 +157,14 @@ def _followed(
         causes, doubtful = ([], None) if first.weights_agree else _causes(course, reference, switched, switchable)
     finally:
         switched.set(())
-    proved = {found.name for cause in causes if cause.proved for found in cause.differences}
+    proved = {setting.name for cause in causes if cause.proved for setting in cause.differences}
     return Lockstep(
         (course.a.text, course.b.text),
         tuple(course.steps),
         first.quantities,
         first.blind,
         tuple(causes),
-        tuple(found for found in known if found.name not in proved),
+        tuple(setting for setting in known if setting.name not in proved),
         course.unlearned(reference, first_run),
         tuple(difference.text for difference in diff.differences),
         bool(dropped),

@@ -71,70 +71,76 @@ _NAMES: Final = {
 }
 
 
-def _layers(found: Lockstep) -> str:
-    if found.layers:
-        return f"answers of {plural(found.layers, 'layer')} among them"
+def _layers(lockstep: Lockstep) -> str:
+    if lockstep.layers:
+        return f"answers of {plural(lockstep.layers, 'layer')} among them"
     return "but no answers of layers, which one of the sides does not show"
 
 
-def lockstep_lines(found: Lockstep) -> list[str]:
+def lockstep_lines(lockstep: Lockstep) -> list[str]:
     """The verdict, each cause with its proof, and what a lockstep cannot see."""
-    steps = ", ".join(map(str, found.steps))
+    steps = ", ".join(map(str, lockstep.steps))
     lines = [
-        f"Lockstep: the same first weights and batches; {found.quantities:,} quantities compared "
-        f"at {'steps' if len(found.steps) > 1 else 'step'} {steps}, {_layers(found)}."
+        f"Lockstep: the same first weights and batches; {lockstep.quantities:,} quantities compared "
+        f"at {'steps' if len(lockstep.steps) > 1 else 'step'} {steps}, {_layers(lockstep)}."
     ]
-    lines += [f"  {found.blind} of them tell nothing: rounding alone moves them by their size."] if found.blind else []
-    if found.without_dropout:
+    lines += (
+        [f"  {lockstep.blind} of them tell nothing: rounding alone moves them by their size."] if lockstep.blind else []
+    )
+    if lockstep.without_dropout:
         lines.append("  Dropout was turned off on both sides, for each draws other numbers.")
-    if found.unlearned:
-        lines.append(f"  Only one side learns {', '.join(found.unlearned[:4])}{_more(found.unlearned)}.")
-    lines += _causes(found)
-    if found.doubtful is not None:
+    if lockstep.unlearned:
+        lines.append(f"  Only one side learns {', '.join(lockstep.unlearned[:4])}{_more(lockstep.unlearned)}.")
+    lines += _causes(lockstep)
+    if lockstep.doubtful is not None:
         lines.append(
-            f"Taken for rounding: {departure_words(found.doubtful)}, and nothing explains it. Two frameworks may round "
-            f"a long sum otherwise by more than each does by itself; from there on all floors were {MARGIN:g} times as "
-            "wide."
+            f"Taken for rounding: {departure_words(lockstep.doubtful)}, and nothing explains it. Two frameworks may "
+            "round a long sum otherwise by more than each does by itself; from there on all floors were "
+            f"{MARGIN:g} times as wide."
         )
-    suspected = {one.name for cause in found.causes for one in cause.differences}
-    unseen = [one for one in found.unseen if one.name not in suspected]
+    suspected = {difference.name for cause in lockstep.causes for difference in cause.differences}
+    unseen = [difference for difference in lockstep.unseen if difference.name not in suspected]
     if unseen:
         lines.append("Settings that differ and that no departure was traced to in these steps:")
-        lines += [f"  {difference_words(one)}" for one in unseen if not _unknown(one)]
+        lines += [f"  {difference_words(difference)}" for difference in unseen if not _unknown(difference)]
         lines += _not_known(unseen)
     return lines
 
 
-def _unknown(one: Difference) -> bool:
-    return one.a is None or one.b is None
+def _unknown(difference: Difference) -> bool:
+    return difference.a is None or difference.b is None
 
 
 def _not_known(differences: Sequence[Difference]) -> list[str]:
     """One line for each side with all that its live objects do not show."""
     lines = []
     for letter, side in (("A", 0), ("B", 1)):
-        names = [setting_words(one.name).rstrip(",") for one in differences if (one.a, one.b)[side] is None]
+        names = [
+            setting_words(difference.name).rstrip(",")
+            for difference in differences
+            if (difference.a, difference.b)[side] is None
+        ]
         if names:
             lines.append(f"  not known of {letter}, whose objects do not show it: {', '.join(names)}")
     return lines
 
 
-def _causes(found: Lockstep) -> list[str]:
-    if found.only_counted is not None:
+def _causes(lockstep: Lockstep) -> list[str]:
+    if lockstep.only_counted is not None:
         return [
-            f"The weights agree after every compared step. On the way {departure_words(found.only_counted)}: the two "
-            "compute the same update in different places."
+            f"The weights agree after every compared step. On the way {departure_words(lockstep.only_counted)}: the "
+            "two compute the same update in different places."
         ]
-    if not found.causes and not found.tells:
+    if not lockstep.causes and not lockstep.tells:
         return ["Nothing can be told: rounding alone moves every tensor by its size in these steps."]
-    if not found.causes:
+    if not lockstep.causes:
         return ["They train alike: nothing departs by more than rounding."]
     lines = []
-    for number, cause in enumerate(found.causes, 1):
+    for number, cause in enumerate(lockstep.causes, 1):
         after = "" if number == 1 else "With that, "
         sentence = f"{after}{departure_words(cause.departure)}."
-        lines += [f"{number}. {sentence[0].upper()}{sentence[1:]}", *(f"   {line}" for line in _cause(cause, found))]
-    if found.causes[-1].proved:
+        lines += [f"{number}. {sentence[0].upper()}{sentence[1:]}", *(f"   {line}" for line in _cause(cause, lockstep))]
+    if lockstep.causes[-1].proved:
         lines.append("With all of this as A has it, B trains like A: nothing else departs by more than rounding.")
     return lines
 
@@ -148,18 +154,18 @@ def departure_words(departure: Departure) -> str:
     return f"{what} {figures} at step {departure.step}"
 
 
-def _cause(cause: Cause, found: Lockstep) -> list[str]:
+def _cause(cause: Cause, lockstep: Lockstep) -> list[str]:
     if cause.proved:
-        told = " and ".join(difference_words(one) for one in cause.differences)
-        return [f"Because {told}.", _proof(cause)]
+        reasons = " and ".join(difference_words(difference) for difference in cause.differences)
+        return [f"Because {reasons}.", _proof(cause)]
     lines = ["Unexplained: no setting that could be switched on B makes it vanish or move later."]
-    for one in (one for one in cause.differences if not _unknown(one)):
-        why = cause.fixed.get(one.name)
+    for difference in (difference for difference in cause.differences if not _unknown(difference)):
+        why = cause.fixed.get(difference.name)
         tried = f" Not switched: {why}" if why else " Switched in B, it is not enough."
-        lines.append(f"  It may be that {difference_words(one)}.{tried}")
+        lines.append(f"  It may be that {difference_words(difference)}.{tried}")
     lines += _not_known(cause.differences)
     if cause.departure.kind in ("activation", "output", "loss", "gradient"):
-        lines += [f"  The networks differ: {text}." for text in found.structure[:4]]
+        lines += [f"  The networks differ: {text}." for text in lockstep.structure[:4]]
     return [*lines, *_ratio(cause.departure)]
 
 
@@ -176,14 +182,14 @@ def _ratio(departure: Departure) -> list[str]:
     return [f"  In B {what} is {departure.ratio:.6g} times what it is in A, in every element."]
 
 
-def difference_words(one: Difference) -> str:
+def difference_words(difference: Difference) -> str:
     """A setting that differs, in words; of rates those from the first on that differs."""
-    if one.name == RATES and isinstance(one.a, tuple) and isinstance(one.b, tuple):
-        same = takewhile(lambda both: same_setting(*both), zip(one.a, one.b, strict=False))
+    if difference.name == RATES and isinstance(difference.a, tuple) and isinstance(difference.b, tuple):
+        same = takewhile(lambda both: same_setting(*both), zip(difference.a, difference.b, strict=False))
         first = sum(1 for _ in same)
-        rates = _value(one.a[first:]), _value(one.b[first:])
+        rates = _value(difference.a[first:]), _value(difference.b[first:])
         return f"the learning rate from step {first + 1} on is {rates[0]} in A and {rates[1]} in B"
-    return f"{setting_words(one.name)} is {_value(one.a)} in A and {_value(one.b)} in B"
+    return f"{setting_words(difference.name)} is {_value(difference.a)} in A and {_value(difference.b)} in B"
 
 
 def setting_words(name: str) -> str:
@@ -203,11 +209,14 @@ def _more(names: Sequence[str]) -> str:
     return f" and {len(names) - 4} more" if len(names) > 4 else ""
 
 
-def lockstep_data(found: Lockstep) -> dict[str, Any]:
+def lockstep_data(lockstep: Lockstep) -> dict[str, Any]:
     """For JSON, which has no infinite numbers: they are None."""
-    causes = [{**asdict(cause), "differences": [one.as_data() for one in cause.differences]} for cause in found.causes]
-    unseen = [one.as_data() for one in found.unseen]
-    data: dict[str, Any] = _finite({**asdict(found), "causes": causes, "unseen": unseen, "agree": found.agree})
+    causes = [
+        {**asdict(cause), "differences": [difference.as_data() for difference in cause.differences]}
+        for cause in lockstep.causes
+    ]
+    unseen = [difference.as_data() for difference in lockstep.unseen]
+    data: dict[str, Any] = _finite({**asdict(lockstep), "causes": causes, "unseen": unseen, "agree": lockstep.agree})
     return data
 
 

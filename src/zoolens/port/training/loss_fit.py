@@ -39,14 +39,14 @@ class FittedLoss:
     def settings(self) -> dict[str, Setting]:
         """By the names of `base.SETTINGS`."""
         words = {"mean": "mean", "sum": "sum", "samples": "sum of outputs, mean of samples"}[self.reduction]
-        found: dict[str, Setting] = {
+        settings: dict[str, Setting] = {
             "loss.name": TWICE if self.takes.startswith("scores,") else self.kind,
             "loss.reduction": words if self.factor == 1 else f"{self.factor:.6g} of the {words}",
         }
         if self.kind in (CROSS_ENTROPY, BINARY):
-            found["loss.smoothing"] = self.smoothing
-            found["loss.from_logits"] = self.takes.startswith("scores")
-        return found
+            settings["loss.smoothing"] = self.smoothing
+            settings["loss.from_logits"] = self.takes.startswith("scores")
+        return settings
 
     def value(self, answers: Any, targets: Any, xp: Any) -> Any:
         """What it computes, with numpy or what computes like it."""
@@ -58,9 +58,9 @@ class FittedLoss:
 def fitted_loss(loss: Loss, shape: Sequence[int]) -> FittedLoss | None:
     """`shape`: of the answer for one sample. None: it is none of the kinds that are known here."""
     for guess in _guesses(loss, tuple(shape)):
-        found = _reduced(loss, guess, tuple(shape))
-        if found is not None:
-            return found
+        fit = _reduced(loss, guess, tuple(shape))
+        if fit is not None:
+            return fit
     return None
 
 
@@ -85,15 +85,15 @@ def _reduced(loss: Loss, guess: FittedLoss, shape: tuple[int, ...]) -> FittedLos
         return None
     if not all(map(isfinite, got)):
         return None
-    found: list[FittedLoss] = []
+    fits: list[FittedLoss] = []
     for reduction in ("mean", "sum", "samples"):
-        told = replace(guess, reduction=reduction)
-        factor, smoothing = _line(told, calls, got)
-        told = replace(told, factor=factor, smoothing=smoothing)
-        expected = [float(told.value(*call, np)) for call in calls]
+        fit = replace(guess, reduction=reduction)
+        factor, smoothing = _line(fit, calls, got)
+        fit = replace(fit, factor=factor, smoothing=smoothing)
+        expected = [float(fit.value(*call, np)) for call in calls]
         if factor > 0 and all(map(_alike, expected, got)):
-            found.append(told)
-    return min(found, key=lambda told: told.factor != 1, default=None)
+            fits.append(fit)
+    return min(fits, key=lambda fit: fit.factor != 1, default=None)
 
 
 def _line(guess: FittedLoss, calls: Sequence[tuple[Any, Any]], got: Sequence[float]) -> tuple[float, float]:
@@ -107,8 +107,8 @@ def _line(guess: FittedLoss, calls: Sequence[tuple[Any, Any]], got: Sequence[flo
     return float(f"{factor:.5g}"), float(f"{smoothing:.4g}") if 1e-5 < smoothing < 1 else 0.0
 
 
-def _alike(one: float, other: float) -> bool:
-    return isclose(one, other, rel_tol=_PREDICTED)
+def _alike(first: float, second: float) -> bool:
+    return isclose(first, second, rel_tol=_PREDICTED)
 
 
 def _call(guess: FittedLoss, shape: tuple[int, ...], seed: int) -> tuple[NDArray[Any], NDArray[Any]]:

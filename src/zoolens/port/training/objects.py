@@ -107,16 +107,16 @@ def _check(given: TrainingObjects) -> None:
 
 
 def _with_others(network: Any, others: tuple[Any, ...]) -> TrainingObjects:
-    found: dict[str, Any] = {}
+    by_role: dict[str, Any] = {}
     for value in map(_transformation, others):
         role = _role(value)
-        if role in found:
+        if role in by_role:
             raise ModelError(
-                f"The function returned two objects that may be the {role}: {_kind(found[role])} and {_kind(value)}.",
+                f"The function returned two objects that may be the {role}: {_kind(by_role[role])} and {_kind(value)}.",
                 hint="Return a dictionary that names them, with the keys " + ", ".join(KEYS) + ".",
             )
-        found[role] = value
-    return TrainingObjects(network, **found)
+        by_role[role] = value
+    return TrainingObjects(network, **by_role)
 
 
 def _transformation(optimizer: Any) -> Any:

@@ -51,22 +51,22 @@ class PaddedPair:
 
 def padding_difference(diff: Diff) -> Difference | None:
     """All layers that are padded differently, as one setting; None where there are none."""
-    found = list(_different(diff))
-    if not found:
+    pairs = list(_different(diff))
+    if not pairs:
         return None
-    told = tuple(", ".join(dict.fromkeys(pair.own[side].words() for pair in found)) for side in (0, 1))
-    on = tuple(tuple(_switches(found, side, of) for of in (0, 1)) for side in (0, 1))
-    return Difference(PADDING, told[0], told[1], on)  # type: ignore[arg-type]
+    words = tuple(", ".join(dict.fromkeys(pair.own[side].words() for pair in pairs)) for side in (0, 1))
+    on = tuple(tuple(_switches(pairs, side, of) for of in (0, 1)) for side in (0, 1))
+    return Difference(PADDING, words[0], words[1], on)  # type: ignore[arg-type]
 
 
 def _different(diff: Diff) -> Iterator[PaddedPair]:
     """A layer that is called twice is named once, unless its calls differ."""
     seen: set[PaddedPair] = set()
     for pair in diff.alignment.pairs:
-        found = _compared(pair, diff.a, diff.b)
-        if found is not None and found not in seen:
-            seen.add(found)
-            yield found
+        compared = _compared(pair, diff.a, diff.b)
+        if compared is not None and compared not in seen:
+            seen.add(compared)
+            yield compared
 
 
 def _compared(pair: Pair, a: Graph, b: Graph) -> PaddedPair | None:
@@ -97,22 +97,22 @@ def layer_padding(node: Node, graph: Graph) -> LayerPadding | None:
     return LayerPadding((*pads[2:rank], *pads[rank + 2 :]), str(before.get("mode")))
 
 
-def _switches(found: list[PaddedPair], side: int, of: int) -> Switches:
+def _switches(pairs: list[PaddedPair], side: int, of: int) -> Switches:
     """For each layer its name, the padding that it has in all, and the one that it is to have; no rows give all layers
     their own again."""
     rows: tuple[Any, ...] = tuple(
-        (pair.names[side], pair.own[side].pads, pair.own[of].pads, pair.own[of].mode) for pair in found if side != of
+        (pair.names[side], pair.own[side].pads, pair.own[of].pads, pair.own[of].mode) for pair in pairs if side != of
     )
     return ((PADDING, rows),)
 
 
 def one_for_each(rows: Sequence[Any]) -> list[Any]:
     """The rows of a switch, one for each layer. NotSwitchable: two calls of one layer are to be padded differently."""
-    found: dict[str, Any] = {}
+    by_layer: dict[str, Any] = {}
     for name, *rest in rows:
-        if found.setdefault(str(name), rest) != rest:
+        if by_layer.setdefault(str(name), rest) != rest:
             raise NotSwitchable(f"{name} is called several times, and the other side pads the calls differently.")
-    return [(name, *rest) for name, rest in found.items()]
+    return [(name, *rest) for name, rest in by_layer.items()]
 
 
 def try_paddings(

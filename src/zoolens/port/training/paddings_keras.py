@@ -29,10 +29,10 @@ def switch_padding(training: KerasTraining, rows: Sequence[Any]) -> None:
 
 def _by_name(training: KerasTraining) -> dict[str, Any]:
     """Layers by the last part of the names that the graph has for them; a name that two layers have is none."""
-    found: dict[str, Any] = {}
+    layers: dict[str, Any] = {}
     for layer in training.model._flatten_layers():
-        found[layer.name] = None if layer.name in found else layer
-    return found
+        layers[layer.name] = None if layer.name in layers else layer
+    return layers
 
 
 def _last(name: str) -> str:

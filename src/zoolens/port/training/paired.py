@@ -69,7 +69,7 @@ class PairedTraining:
     @property
     def one_lost(self) -> bool:
         """Whether, with the same seed, one side did not stay finite and the other did."""
-        return any(len({run.not_finite is None for run in found.runs}) == 2 for found in self.seeds)
+        return any(len({run.not_finite is None for run in pair.runs}) == 2 for pair in self.seeds)
 
 
 def train(
@@ -181,18 +181,18 @@ class _Training:
         else:
             self._look_at_start("B", b.tensors())
         start = kept.digest_of(weights, b.tensors()) if kept is not None else ""
-        found = kept.read(seed, start) if kept is not None else None
-        if found is None:
+        pair = kept.read(seed, start) if kept is not None else None
+        if pair is None:
             self._progress.begin(title, "training", 2 * self.length.steps(self.source, seed), "steps")
-            found = self._compared(seed, self._both(seed))
+            pair = self._compared(seed, self._both(seed))
             if kept is not None:
-                self._keep(kept, found, start)
-        return found
+                self._keep(kept, pair, start)
+        return pair
 
-    def _keep(self, kept: KeptSeeds, found: SeedPair, start: str) -> None:
+    def _keep(self, kept: KeptSeeds, pair: SeedPair, start: str) -> None:
         """A training that took hours is told even where the disk is full or the store is read-only."""
         try:
-            kept.write(found, start)
+            kept.write(pair, start)
         except StoreError as error:
             self.not_kept = error.message
 
@@ -215,26 +215,26 @@ class _Training:
             self._progress.advance(steps)
 
     def _compared(self, seed: int, runs: tuple[SingleRun, SingleRun]) -> SeedPair:
-        found = SeedPair(seed, runs)
+        pair = SeedPair(seed, runs)
         ours, theirs = (run.answers for run in runs)
         if ours is None or theirs is None or ours.size != theirs.size:
-            return found
+            return pair
         theirs = theirs.reshape(ours.shape)  # a single answer may have an axis of its own
         if all(run.correct is not None for run in runs):
-            found = replace(found, churn=float((ours.argmax(-1) != theirs.argmax(-1)).mean()))
+            pair = replace(pair, churn=float((ours.argmax(-1) != theirs.argmax(-1)).mean()))
         taken = as_taken_by(self.settings[0], theirs, self.settings[1])
         if taken is None:
-            return found
+            return pair
         targets, judge = held_out_targets(self.source), self.sides[0]
-        return replace(found, held_out_losses=(judge.loss_of(ours, targets), judge.loss_of(taken, targets)))
+        return replace(pair, held_out_losses=(judge.loss_of(ours, targets), judge.loss_of(taken, targets)))
 
 
 def _result(pair: OpenPair, training: _Training, pairs: Sequence[SeedPair], source: BatchSource) -> PairedTraining:
     names = pair.a.text, pair.b.text
     measure = _measure(pairs)
-    both = [found for found in pairs if found.finite]
+    both = [seed_pair for seed_pair in pairs if seed_pair.finite]
     repeated = is_one_training(both)
-    scores = [_scores(found, measure) for found in (both[:1] if repeated else both)]
+    scores = [_scores(seed_pair, measure) for seed_pair in (both[:1] if repeated else both)]
     images = source.held_out_samples if measure == "accuracy" else None
     settings = training.settings
     noise = None
@@ -242,9 +242,9 @@ def _result(pair: OpenPair, training: _Training, pairs: Sequence[SeedPair], sour
         noise = seed_noise("A", [ours for ours, _ in scores], "B", [theirs for _, theirs in scores], images)
     ours, theirs = settings
     different = [
-        one
-        for one in differences(ours, theirs)
-        if None not in (one.a, one.b) or (one.name in ours and one.name in theirs)
+        difference
+        for difference in differences(ours, theirs)
+        if None not in (difference.a, difference.b) or (difference.name in ours and difference.name in theirs)
     ]
     return PairedTraining(
         names,
@@ -279,18 +279,18 @@ def _result(pair: OpenPair, training: _Training, pairs: Sequence[SeedPair], sour
 
 
 def _measure(pairs: Sequence[SeedPair]) -> str:
-    both = [found for found in pairs if found.finite]
-    if all(run.correct is not None for found in both for run in found.runs):
+    both = [pair for pair in pairs if pair.finite]
+    if all(run.correct is not None for pair in both for run in pair.runs):
         return "accuracy"
-    return "held-out loss" if all(found.held_out_losses is not None for found in both) else "training loss"
+    return "held-out loss" if all(pair.held_out_losses is not None for pair in both) else "training loss"
 
 
-def _scores(found: SeedPair, measure: str) -> tuple[float, float]:
+def _scores(pair: SeedPair, measure: str) -> tuple[float, float]:
     if measure == "accuracy":
-        ours, theirs = (run.accuracy for run in found.runs)
+        ours, theirs = (run.accuracy for run in pair.runs)
         assert ours is not None
         assert theirs is not None
         return ours, theirs
-    if measure == "held-out loss" and found.held_out_losses is not None:
-        return found.held_out_losses
-    return found.runs[0].losses[-1], found.runs[1].losses[-1]
+    if measure == "held-out loss" and pair.held_out_losses is not None:
+        return pair.held_out_losses
+    return pair.runs[0].losses[-1], pair.runs[1].losses[-1]

@@ -34,7 +34,7 @@ def notes_of(
             f"All {len(seeds)} seeds gave the same training, since neither the first weights nor the batches depend on "
             "the seed: they count as one."
         )
-    drops = any(told.get("dropout.rate") for told in settings)
+    drops = any(values.get("dropout.rate") for values in settings)
     if shared:
         yield from _starts(pair, seeds, drops=drops)
     for letter in () if repeated else equal_starts:
@@ -47,15 +47,16 @@ def notes_of(
     for letter, graph in (("A", pair.diff.a), ("B", pair.diff.b)):
         if len(graph.outputs) > 1:
             yield f"{letter} answers {len(graph.outputs)} tensors, of which its loss is given the first alone."
-    for letter, told in zip("AB", settings, strict=True):
-        if told.get("schedule.name") not in (None, "none"):
-            yield f"The schedule of {letter} ({told['schedule.name']}) goes on once every {told.get('schedule.unit')}."
-        if told.get("optimizer.untrained"):
-            yield f"The optimizer of {letter} does not train {told['optimizer.untrained']} of its learned tensors."
-        if why := told.get("jax.optimizer"):
+    for letter, values in zip("AB", settings, strict=True):
+        if values.get("schedule.name") not in (None, "none"):
+            name, unit = values["schedule.name"], values.get("schedule.unit")
+            yield f"The schedule of {letter} ({name}) goes on once every {unit}."
+        if values.get("optimizer.untrained"):
+            yield f"The optimizer of {letter} does not train {values['optimizer.untrained']} of its learned tensors."
+        if why := values.get("jax.optimizer"):
             yield f"The rule of {letter}'s optimizer is not known: {why}."
-        if (told_of := _STATISTICS.get(told.get("jax.statistics", ""))) and _has_statistics(pair, "AB".index(letter)):
-            yield f"{letter} has statistics of norms, and {told_of}; return train_apply for one that updates them."
+        if (remark := _STATISTICS.get(values.get("jax.statistics", ""))) and _has_statistics(pair, "AB".index(letter)):
+            yield f"{letter} has statistics of norms, and {remark}; return train_apply for one that updates them."
     if not_kept is not None:
         yield f"Seeds could not be kept, so that the same command trains them again: {not_kept}"
     if not source.held_out_samples:
@@ -71,7 +72,11 @@ def _has_statistics(pair: OpenPair, side: int) -> bool:
 
 def _not_finite(seeds: Sequence[SeedPair]) -> Iterator[str]:
     for letter, side in (("A", 0), ("B", 1)):
-        lost = [(found.seed, found.runs[side].not_finite) for found in seeds if found.runs[side].not_finite is not None]
+        lost = [
+            (seed_pair.seed, seed_pair.runs[side].not_finite)
+            for seed_pair in seeds
+            if seed_pair.runs[side].not_finite is not None
+        ]
         if lost:
             places = ", ".join(f"seed {seed} at step {step:,}" for seed, step in lost[:4])
             yield f"The loss or the answers of {letter} became no finite number ({places}); these seeds do not count."
@@ -84,7 +89,7 @@ def _starts(pair: OpenPair, seeds: Sequence[SeedPair], *, drops: bool) -> Iterat
         yield f"{len(neutral)} tensors of B that A lacks begin with what changes nothing: {', '.join(neutral[:4])}."
     if pair.map.only_a:
         yield f"{len(pair.map.only_a)} tensors of A have no place in B, so that the two do not begin alike."
-    first = [(found.runs[0].first_loss, found.runs[1].first_loss) for found in seeds]
+    first = [(seed_pair.runs[0].first_loss, seed_pair.runs[1].first_loss) for seed_pair in seeds]
     if first and not drops and all(abs(ours - theirs) > 1e-3 * max(abs(ours), abs(theirs)) for ours, theirs in first):
         yield (
             f"Already the first step's loss differs ({first[0][0]:.6g} and {first[0][1]:.6g} with the first seed): the "

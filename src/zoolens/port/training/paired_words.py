@@ -18,34 +18,34 @@ from zoolens.statistics.seeds import SeedNoise
 from zoolens.statistics.student import Estimate
 
 
-def paired_lines(found: PairedTraining) -> list[str]:
+def paired_lines(training: PairedTraining) -> list[str]:
     """Who was trained on what, what each seed gave, the difference beyond seed noise, and what a reader must know."""
     lines = [
         f"{letter}  {name}  ({', '.join(f'{package} {version}' for package, version in versions.items())})"
-        for letter, name, versions in zip("AB", found.names, found.versions, strict=True)
+        for letter, name, versions in zip("AB", training.names, training.versions, strict=True)
     ]
-    lines += ["", _what(found), ""]
-    lines += _table(found)
-    lines += ["*: trained before, and found in the store."] if any(pair.kept for pair in found.seeds) else []
-    lines += ["", *_verdict(found), "", *_different(found)]
-    return lines + ([""] + [f"Note: {note}" for note in found.notes] if found.notes else [])
+    lines += ["", _what(training), ""]
+    lines += _table(training)
+    lines += ["*: trained before, and found in the store."] if any(pair.kept for pair in training.seeds) else []
+    lines += ["", *_verdict(training), "", *_different(training)]
+    return lines + ([""] + [f"Note: {note}" for note in training.notes] if training.notes else [])
 
 
-def _what(found: PairedTraining) -> str:
-    weights = "A's weights of each seed in both" if found.shared_weights else "each with the weights that it draws"
-    epochs = plural(found.length.epochs, "epoch")
-    sizes = "" if found.batch is None else f" of up to {found.batch:,} samples"
+def _what(training: PairedTraining) -> str:
+    weights = "A's weights of each seed in both" if training.shared_weights else "each with the weights that it draws"
+    epochs = plural(training.length.epochs, "epoch")
+    sizes = "" if training.batch is None else f" of up to {training.batch:,} samples"
     return (
-        f"Trained on {found.samples[0]:,} samples of {found.data} in the same order, {weights}: {epochs}, "
-        f"{found.steps:,} steps{sizes}, {plural(len(found.seeds), 'seed')}."
+        f"Trained on {training.samples[0]:,} samples of {training.data} in the same order, {weights}: {epochs}, "
+        f"{training.steps:,} steps{sizes}, {plural(len(training.seeds), 'seed')}."
     )
 
 
-def _table(found: PairedTraining) -> list[str]:
-    held = found.measure == "accuracy"
+def _table(training: PairedTraining) -> list[str]:
+    held = training.measure == "accuracy"
     head = ["seed", "A first loss", "B first loss", "A last epoch", "B last epoch"]
     head += ["A accuracy", "B accuracy", "answers differ"] if held else ["A held out", "B held out"]
-    rows = [head, *(_row(pair, accuracies=held) for pair in found.seeds)]
+    rows = [head, *(_row(pair, accuracies=held) for pair in training.seeds)]
     widths = [max(len(row[place]) for row in rows) for place in range(len(head))]
     return ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
 
@@ -65,12 +65,12 @@ def _accuracy(run: SingleRun) -> str:
     return "-" if run.accuracy is None else f"{100 * run.accuracy:.2f} %"
 
 
-def _verdict(found: PairedTraining) -> list[str]:
-    if found.noise is None:
+def _verdict(training: PairedTraining) -> list[str]:
+    if training.noise is None:
         return ["No seed has a result of both sides, so that nothing can be said about their difference."]
-    if found.measure == "accuracy":
-        return noise_lines(found.noise)
-    return _loss_lines(found.noise, found.measure)
+    if training.measure == "accuracy":
+        return noise_lines(training.noise)
+    return _loss_lines(training.noise, training.measure)
 
 
 def _loss_lines(noise: SeedNoise, measure: str) -> list[str]:
@@ -88,38 +88,42 @@ def _signed(estimate: Estimate) -> str:
     )
 
 
-def _different(found: PairedTraining) -> list[str]:
-    lines = [] if found.same_structure else [f"Structure: {found.headline} See zoolens port check."]
-    known = [one for one in found.differences if None not in (one.a, one.b)]
-    unknown = [setting_words(one.name).rstrip(",") for one in found.differences if None in (one.a, one.b)]
+def _different(training: PairedTraining) -> list[str]:
+    lines = [] if training.same_structure else [f"Structure: {training.headline} See zoolens port check."]
+    known = [difference for difference in training.differences if None not in (difference.a, difference.b)]
+    unknown = [
+        setting_words(difference.name).rstrip(",")
+        for difference in training.differences
+        if None in (difference.a, difference.b)
+    ]
     lines += [f"Not compared, since one side does not tell: {', '.join(unknown)}."] if unknown else []
     if not known:
         return [*lines, "No other setting differs." if unknown else "No setting of the live objects differs."]
-    return [*lines, "Settings that differ:", *(f"  {difference_words(one)}" for one in known)]
+    return [*lines, "Settings that differ:", *(f"  {difference_words(difference)}" for difference in known)]
 
 
-def paired_data(found: PairedTraining) -> dict[str, Any]:
+def paired_data(training: PairedTraining) -> dict[str, Any]:
     """For JSON, which has no numbers that are not finite: they are None."""
-    noise = None if found.noise is None else asdict(found.noise)
+    noise = None if training.noise is None else asdict(training.noise)
     data = {
-        "a": {"name": found.names[0], "framework": found.frameworks[0], "versions": dict(found.versions[0])},
-        "b": {"name": found.names[1], "framework": found.frameworks[1], "versions": dict(found.versions[1])},
-        "data": {"name": found.data, "train": found.samples[0], "held_out": found.samples[1]},
-        "epochs": found.length.epochs,
-        "steps": found.steps,
-        "batch": found.batch,
-        "weights": "shared" if found.shared_weights else "own",
-        "same_structure": found.same_structure,
-        "structure": found.headline,
-        "measure": found.measure,
-        "seeds": [_seed_data(pair) for pair in found.seeds],
+        "a": {"name": training.names[0], "framework": training.frameworks[0], "versions": dict(training.versions[0])},
+        "b": {"name": training.names[1], "framework": training.frameworks[1], "versions": dict(training.versions[1])},
+        "data": {"name": training.data, "train": training.samples[0], "held_out": training.samples[1]},
+        "epochs": training.length.epochs,
+        "steps": training.steps,
+        "batch": training.batch,
+        "weights": "shared" if training.shared_weights else "own",
+        "same_structure": training.same_structure,
+        "structure": training.headline,
+        "measure": training.measure,
+        "seeds": [_seed_data(pair) for pair in training.seeds],
         "noise": noise,
-        "beyond_noise": found.beyond_noise,
-        "one_lost": found.one_lost,
-        "verdict": None if found.noise is None else verdict(found.noise),
-        "settings": {"a": dict(found.settings[0]), "b": dict(found.settings[1])},
-        "differences": [asdict(one) for one in found.differences],
-        "notes": list(found.notes),
+        "beyond_noise": training.beyond_noise,
+        "one_lost": training.one_lost,
+        "verdict": None if training.noise is None else verdict(training.noise),
+        "settings": {"a": dict(training.settings[0]), "b": dict(training.settings[1])},
+        "differences": [asdict(difference) for difference in training.differences],
+        "notes": list(training.notes),
     }
     finite: dict[str, Any] = _finite(data)
     return finite

@@ -18,11 +18,11 @@ Rows = tuple[tuple[str, float, float], ...]
 
 
 def with_penalties(
-    found: Sequence[Difference], a: Mapping[str, Setting], b: Mapping[str, Setting], map_: ParameterMap
+    listed: Sequence[Difference], a: Mapping[str, Setting], b: Mapping[str, Setting], map_: ParameterMap
 ) -> tuple[Difference, ...]:
     """The differences with one regularisation among them: by the tensors that are penalised, where both can tell, and
     by what it is called otherwise."""
-    others = tuple(one for one in found if one.name not in (REGULARISATION, PENALTIES))
+    others = tuple(difference for difference in listed if difference.name not in (REGULARISATION, PENALTIES))
     rows = _rows(a.get(PENALTIES)), _rows(b.get(PENALTIES))
     named = {move.a.tensor: move.b.tensor for move in map_.moves}, {move.b.tensor: move.a.tensor for move in map_.moves}
     moved = _moved(rows[0], named[0]), _moved(rows[1], named[1])  # as the other side calls the tensors
@@ -32,7 +32,7 @@ def with_penalties(
             return others
         if words[0] == words[1]:  # as many of one size, of other tensors
             words = [
-                f"{told} ({', '.join(row[0] for row in own or ())})" for told, own in zip(words, rows, strict=True)
+                f"{name} ({', '.join(row[0] for row in own or ())})" for name, own in zip(words, rows, strict=True)
             ]
     elif same_setting(words[0], words[1]):
         return others
@@ -53,8 +53,8 @@ def _moved(rows: Rows | None, names: Mapping[str, str]) -> Rows | None:
     return tuple((names[name], l1, l2) for name, l1, l2 in rows)
 
 
-def _same(one: Rows, other: Rows) -> bool:
-    ordered: list[Any] = [sorted(rows) for rows in (one, other)]
+def _same(first: Rows, second: Rows) -> bool:
+    ordered: list[Any] = [sorted(rows) for rows in (first, second)]
     return same_setting(tuple(ordered[0]), tuple(ordered[1]))
 
 

@@ -37,8 +37,8 @@ class Counterpart:
     def apart(self) -> Deviation:
         """The least of the ways in which B's axes can face those of A; a turned array never agrees by accident."""
         facing = list(_facing(self.b, self.a.shape)) if self.key[0] in ("activation", "output") else [self.b]
-        found = [deviation(values, self.a) for values in facing]
-        return min(found, key=lambda moved: moved.error, default=Deviation(inf, "shape"))
+        deviations = [deviation(values, self.a) for values in facing]
+        return min(deviations, key=lambda moved: moved.error, default=Deviation(inf, "shape"))
 
 
 def _facing(array: Array, wanted: tuple[int, ...]) -> Iterator[Array]:
@@ -67,15 +67,15 @@ class Counterparts:
 
         Answers of layers whose shapes cannot face each other are left out: the layers are then no counterparts.
         """
-        found = []
+        pairs = []
         for place, (kind, name) in enumerate(self._order(a)):
             given = self._of_b(kind, name, a, b)
             if given is None:
                 continue
             pair = Counterpart((kind, name), a[key_of(kind, name)], given)
             if kind != "activation" or pair.apart().why != "shape":
-                found.append((place, pair))
-        return found
+                pairs.append((place, pair))
+        return pairs
 
     def missing(self, a: Capture, b: Capture) -> tuple[str, ...]:
         """Tensors of A that are learned there and have a place in B that is not learned, or the other way round."""
@@ -89,18 +89,18 @@ class Counterparts:
 
     def names(self, b: Capture) -> dict[str, list[str]]:
         """For the quantities of A that B's capture has counterparts of, by their keys in A's, the keys in B's."""
-        found = {name: [name] for name in b if name == "loss" or name.startswith("output/")}
+        by_name = {name: [name] for name in b if name == "loss" or name.startswith("output/")}
         of_b = {theirs: ours for ours, theirs in self.layers.items()}
         for name in b:
             layer, number, call = name.removeprefix("activation/").partition("#")
             if name.startswith("activation/") and layer in of_b:
-                found[f"activation/{of_b[layer]}{number}{call}"] = [name]
+                by_name[f"activation/{of_b[layer]}{number}{call}"] = [name]
         for kind in OF_TENSORS:
             for ours, moves in self._moves.items():
                 theirs = [f"{kind}/{move.b.tensor}" for move in moves]
                 if all(name in b for name in theirs):
-                    found[f"{kind}/{ours}"] = theirs
-        return found
+                    by_name[f"{kind}/{ours}"] = theirs
+        return by_name
 
     def _of_b(self, kind: str, name: str, a: Capture, b: Capture) -> Array | None:
         """The quantity of B in A's axes, or in its own where it is a layer's answer."""
@@ -152,11 +152,11 @@ def owner(tensor: str) -> str:
 def _by_tensor(map_: ParameterMap) -> dict[str, tuple[Move, ...]]:
     """The moves of each tensor of A that B has as a whole: with fewer, its numbers could not be compared."""
     alone = {tensor.tensor for tensor in map_.only_a}
-    found: dict[str, list[Move]] = {}
+    by_tensor: dict[str, list[Move]] = {}
     for move in map_.moves:
         if move.a.tensor not in alone:
-            found.setdefault(move.a.tensor, []).append(move)
-    return {name: tuple(moves) for name, moves in found.items() if _covers(moves)}
+            by_tensor.setdefault(move.a.tensor, []).append(move)
+    return {name: tuple(moves) for name, moves in by_tensor.items() if _covers(moves)}
 
 
 def _covers(moves: Sequence[Move]) -> bool:

@@ -106,7 +106,7 @@ def _replayed(request: StreamRequest, stream: RecordedStream) -> RecordedStream:
             (f"its batches have {about.batch_size}", not about.shuffled or about.batch_size == plan.batch_size),
             (f"its epochs have {about.epoch_steps} steps", about.epoch_steps == plan.epoch_steps),
             (f"its augmentation is {about.augmentation}", about.augmentation == plan.augmentation),
-            ("its channels are in the other order", request.order in (None, *(one.order for one in about.inputs))),
+            ("its channels are in the other order", request.order in (None, *(shape.order for shape in about.inputs))),
         )
         if not same
     ]

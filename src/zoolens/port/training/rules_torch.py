@@ -48,6 +48,6 @@ def _take_over(made: Any, now: Any) -> None:
 
 def _bind(scheduler: Any, optimizer: Any) -> None:
     """Let the schedule set the rates of the new optimizer; a schedule of several has each of them."""
-    for one in (scheduler, *getattr(scheduler, "_schedulers", ())):
-        if one is not None:
-            one.optimizer = optimizer
+    for schedule in (scheduler, *getattr(scheduler, "_schedulers", ())):
+        if schedule is not None:
+            schedule.optimizer = optimizer

@@ -34,6 +34,6 @@ def is_one_training(pairs: Sequence[SeedPair]) -> bool:
     every = [[(run.first_loss, *run.losses) for run in pair.runs] for pair in pairs]
     return len(every) > 1 and all(
         len(ours) == len(first) and all(isclose(x, y, rel_tol=_SAME) for x, y in zip(ours, first, strict=True))
-        for found in every[1:]
-        for ours, first in zip(found, every[0], strict=True)
+        for curves in every[1:]
+        for ours, first in zip(curves, every[0], strict=True)
     )

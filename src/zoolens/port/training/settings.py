@@ -15,21 +15,21 @@ _UNUSUAL: Final = ("maximize", "rate_decay")  # constants that are told only whe
 
 def optimizer_settings(rule: OptimizerRule) -> dict[str, Setting]:
     """The rule and its constants; where the rule is not known, what its constants do is not known either."""
-    found: dict[str, Setting] = {"optimizer.rule": rule.name}
+    settings: dict[str, Setting] = {"optimizer.rule": rule.name}
     for name, value in rule.constants.items():
         if f"optimizer.{name}" in SETTINGS and value is not None and name not in _UNUSUAL:
-            found[f"optimizer.{name}"] = rounded(value)
-    found["optimizer.accumulation"] = rule.constants.get("gradient_accumulation_steps") or 1
-    found["optimizer.weight_decay"] = rule.constants.get("weight_decay") or 0.0
+            settings[f"optimizer.{name}"] = rounded(value)
+    settings["optimizer.accumulation"] = rule.constants.get("gradient_accumulation_steps") or 1
+    settings["optimizer.weight_decay"] = rule.constants.get("weight_decay") or 0.0
     if rule.known:
-        found["optimizer.decay_kind"] = rule.semantics.weight_decay or "none"
+        settings["optimizer.decay_kind"] = rule.semantics.weight_decay or "none"
         place = rule.semantics.adam_rule or rule.semantics.root_rule
         if place is not None:
-            found["optimizer.epsilon_place"] = place
+            settings["optimizer.epsilon_place"] = place
     else:
-        found |= {"optimizer.decay_kind": None, "optimizer.epsilon_place": None}
-    found |= {f"optimizer.{name}": rounded(rule.constants[name]) for name in _UNUSUAL if rule.constants.get(name)}
-    return found
+        settings |= {"optimizer.decay_kind": None, "optimizer.epsilon_place": None}
+    settings |= {f"optimizer.{name}": rounded(rule.constants[name]) for name in _UNUSUAL if rule.constants.get(name)}
+    return settings
 
 
 def varied_words(values: Mapping[str, Sequence[tuple[Any, int]]]) -> str:
@@ -57,19 +57,19 @@ def rounded(value: Any) -> Any:
 
 def layer_settings(facts: SideFacts) -> dict[str, Setting]:
     """Of batch norms and of what drops numbers: one value where all layers have the same, else one for each."""
-    found: dict[str, Setting] = {}
+    settings: dict[str, Setting] = {}
     if facts.norms:
         cumulative = all(norm.cumulative for norm in facts.norms)
-        found["norm.kept"] = CUMULATIVE if cumulative else together([norm.kept for norm in facts.norms])
-        found["norm.epsilon"] = together([norm.epsilon for norm in facts.norms])
-        found["norm.divisor"] = ", ".join(dict.fromkeys(norm.divisor for norm in facts.norms))
+        settings["norm.kept"] = CUMULATIVE if cumulative else together([norm.kept for norm in facts.norms])
+        settings["norm.epsilon"] = together([norm.epsilon for norm in facts.norms])
+        settings["norm.divisor"] = ", ".join(dict.fromkeys(norm.divisor for norm in facts.norms))
     rates = [layer.rate for layer in facts.layers if layer.op == "dropout" and layer.rate is not None]
     if rates:
-        found["dropout.rate"] = tuple(rates)
-    return found
+        settings["dropout.rate"] = tuple(rates)
+    return settings
 
 
 def together(values: Sequence[Any]) -> Setting:
     """One value where all layers have the same, else one for each."""
-    found = tuple(value if isinstance(value, str) else float(value) for value in values)
-    return found[0] if len(set(found)) == 1 else found
+    plain = tuple(value if isinstance(value, str) else float(value) for value in values)
+    return plain[0] if len(set(plain)) == 1 else plain

@@ -31,12 +31,12 @@ def settings(training: JaxTraining) -> dict[str, Setting]:
 
 def _layers(training: JaxTraining) -> dict[str, Setting]:
     """Of a module of flax.nnx or Equinox, whose norms divide by n; the layers of a function show nothing."""
-    found: dict[str, Setting] = {}
+    settings: dict[str, Setting] = {}
     norms = training.mode.norms() if training.mode is not None else []
     if norms:
-        found["norm.kept"], found["norm.epsilon"] = (together(several) for several in zip(*norms, strict=True))
+        settings["norm.kept"], settings["norm.epsilon"] = (together(several) for several in zip(*norms, strict=True))
     rates = training.mode.dropout() if training.mode is not None else []
-    return found | ({"dropout.rate": tuple(rates)} if rates else {})
+    return settings | ({"dropout.rate": tuple(rates)} if rates else {})
 
 
 def _optimizer(training: JaxTraining) -> dict[str, Setting]:
@@ -58,20 +58,24 @@ def _optimizer(training: JaxTraining) -> dict[str, Setting]:
 def rule_settings(fit: FittedOptimizer) -> dict[str, Setting]:
     """Of the first tensor's rule, and which constants other tensors have differently."""
     rule = fit.rules[0]
-    found: dict[str, Setting] = {"optimizer.rule": rule.name, "optimizer.learning_rate": rule.learning_rate}
-    found |= {f"optimizer.{name}": getattr(rule, name) for name in CONSTANTS[rule.name]}
+    settings: dict[str, Setting] = {"optimizer.rule": rule.name, "optimizer.learning_rate": rule.learning_rate}
+    settings |= {f"optimizer.{name}": getattr(rule, name) for name in CONSTANTS[rule.name]}
     if "epsilon" in CONSTANTS[rule.name]:
-        found["optimizer.epsilon_place"] = rule.epsilon_place
-    found["optimizer.weight_decay"] = rule.weight_decay
-    found["optimizer.decay_kind"] = rule.decay_kind if rule.weight_decay else "none"
-    found["optimizer.accumulation"] = fit.accumulation
-    varied = [name for name in vars(rule) if any(getattr(one, name) != getattr(rule, name) for one in fit.rules)]
+        settings["optimizer.epsilon_place"] = rule.epsilon_place
+    settings["optimizer.weight_decay"] = rule.weight_decay
+    settings["optimizer.decay_kind"] = rule.decay_kind if rule.weight_decay else "none"
+    settings["optimizer.accumulation"] = fit.accumulation
+    varied = [
+        name
+        for name in vars(rule)
+        if any(getattr(tensor_rule, name) != getattr(rule, name) for tensor_rule in fit.rules)
+    ]
     if varied:
-        found["optimizer.varied"] = ", ".join("rule" if name == "name" else name for name in varied)
+        settings["optimizer.varied"] = ", ".join("rule" if name == "name" else name for name in varied)
     for name in ("norm", "tensor_norm", "value"):
         size = getattr(fit.clipping, name)
-        found[f"clip.{name}"] = "none" if size is None else size
-    return found
+        settings[f"clip.{name}"] = "none" if size is None else size
+    return settings
 
 
 def _loss(training: JaxTraining) -> dict[str, Setting]:

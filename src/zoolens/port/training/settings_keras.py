@@ -72,11 +72,11 @@ def _frozen_norms(training: KerasTraining) -> dict[str, Setting]:
 
 def loss_name(keras: Any, loss: Any) -> str:
     """The class of Keras' that a loss is or stands for: "mse" is MeanSquaredError. Of a function, its own name."""
-    found = keras.losses.get(loss) if isinstance(loss, str) else loss
-    if isinstance(found, keras.losses.Loss):
-        return type(found).__name__
-    name = str(getattr(found, "__name__", type(found).__name__))
-    if not str(getattr(found, "__module__", "")).startswith("keras."):
+    resolved = keras.losses.get(loss) if isinstance(loss, str) else loss
+    if isinstance(resolved, keras.losses.Loss):
+        return type(resolved).__name__
+    name = str(getattr(resolved, "__name__", type(resolved).__name__))
+    if not str(getattr(resolved, "__module__", "")).startswith("keras."):
         return name
     return "".join(part.capitalize() for part in name.split("_"))
 
@@ -87,19 +87,19 @@ def _loss(keras: Any, loss: Any) -> dict[str, Setting]:
         return {"loss.name": name, "loss.reduction": "mean", "loss.smoothing": 0.0, "loss.from_logits": False}
     if not isinstance(loss, keras.losses.Loss) or not type(loss).__module__.startswith("keras."):
         return {"loss.name": name, "loss.reduction": None, "loss.smoothing": None, "loss.from_logits": None}
-    told = loss.get_config()
+    config = loss.get_config()
     reduction = str(loss.reduction)
-    found: dict[str, Setting] = {
+    settings: dict[str, Setting] = {
         "loss.name": name,
         "loss.reduction": "mean" if reduction == "sum_over_batch_size" else reduction,
     }
     if "Crossentropy" in name:
-        found["loss.smoothing"] = float(told.get("label_smoothing", 0.0))
-        found["loss.from_logits"] = bool(told.get("from_logits", False))
-    if told.get("ignore_class") is not None:
-        told["ignore_index"] = told.pop("ignore_class")
-    numbers = {key: value for key, value in told.items() if key not in _TOLD and _is_number(value)}
-    return found | ({"loss.constants": constants_words(numbers)} if numbers else {})
+        settings["loss.smoothing"] = float(config.get("label_smoothing", 0.0))
+        settings["loss.from_logits"] = bool(config.get("from_logits", False))
+    if config.get("ignore_class") is not None:
+        config["ignore_index"] = config.pop("ignore_class")
+    numbers = {key: value for key, value in config.items() if key not in _TOLD and _is_number(value)}
+    return settings | ({"loss.constants": constants_words(numbers)} if numbers else {})
 
 
 def _is_number(value: Any) -> bool:
@@ -108,16 +108,16 @@ def _is_number(value: Any) -> bool:
 
 def _regularisation(model: Any) -> str:
     """The regularisers of tensors, and whether layers add losses of their own."""
-    found: Counter[str] = Counter()
+    counter: Counter[str] = Counter()
     for variable in model.trainable_variables:
         regulariser = getattr(variable, "regularizer", None)
         if regulariser is not None:
-            told = regulariser.get_config() if hasattr(regulariser, "get_config") else {}
+            config = regulariser.get_config() if hasattr(regulariser, "get_config") else {}
             sizes = ", ".join(
-                f"{key} {float(value):g}" for key, value in told.items() if isinstance(value, int | float)
+                f"{key} {float(value):g}" for key, value in config.items() if isinstance(value, int | float)
             )
-            found[f"{type(regulariser).__name__} {sizes}".strip()] += 1
-    words = [f"{kind} of {count} tensor{'s' * (count > 1)}" for kind, count in found.items()]
+            counter[f"{type(regulariser).__name__} {sizes}".strip()] += 1
+    words = [f"{kind} of {count} tensor{'s' * (count > 1)}" for kind, count in counter.items()]
     active = sum(getattr(layer, "activity_regularizer", None) is not None for layer in model._flatten_layers())
     words += [f"of the answers of {active} layers"] if active else []
     return ", ".join(words) or "none"
@@ -128,14 +128,14 @@ def _penalties(training: KerasTraining) -> Setting:
     kinds = tuple(getattr(training.keras.regularizers, name) for name in ("L1", "L2", "L1L2"))
     if any(getattr(layer, "activity_regularizer", None) is not None for layer in training.model._flatten_layers()):
         return None
-    found = []
+    rows = []
     for name, variable in training.live.named().items():
         regulariser = getattr(variable, "regularizer", None) if variable.trainable else None
         if regulariser is not None and type(regulariser) not in kinds:
             return None
         if regulariser is not None:
-            found.append((name, *(float(getattr(regulariser, size, 0.0)) for size in ("l1", "l2"))))
-    return tuple(found)
+            rows.append((name, *(float(getattr(regulariser, size, 0.0)) for size in ("l1", "l2"))))
+    return tuple(rows)
 
 
 def _size(value: Any) -> Setting:

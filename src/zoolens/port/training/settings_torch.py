@@ -62,19 +62,19 @@ def _loss(loss: Any) -> dict[str, Setting]:
     if not type(loss).__module__.startswith("torch.nn.modules.loss"):
         return {"loss.name": _name(loss), "loss.reduction": None, "loss.smoothing": None, "loss.from_logits": None}
     name = type(loss).__name__
-    found: dict[str, Setting] = {"loss.name": name, "loss.reduction": str(loss.reduction)}
+    settings: dict[str, Setting] = {"loss.name": name, "loss.reduction": str(loss.reduction)}
     if hasattr(loss, "label_smoothing"):
-        found["loss.smoothing"] = float(loss.label_smoothing)
+        settings["loss.smoothing"] = float(loss.label_smoothing)
     if name in ("CrossEntropyLoss", "BCEWithLogitsLoss", "NLLLoss", "BCELoss"):
-        found["loss.from_logits"] = name in ("CrossEntropyLoss", "BCEWithLogitsLoss")
+        settings["loss.from_logits"] = name in ("CrossEntropyLoss", "BCEWithLogitsLoss")
     for setting, attribute in (("loss.weights", "weight"), ("loss.positive_weight", "pos_weight")):
         if (weights := getattr(loss, attribute, None)) is not None:
-            found[setting] = tuple(float(f"{value:.7g}") for value in weights.reshape(-1).tolist())
+            settings[setting] = tuple(float(f"{value:.7g}") for value in weights.reshape(-1).tolist())
     constants = {key: getattr(loss, key) for key in getattr(loss, "__constants__", ()) if key not in _TOLD}
     numbers = {key: value for key, value in constants.items() if isinstance(value, int | float)}
     if numbers.get("ignore_index") == _NONE_IGNORED:
         del numbers["ignore_index"]
-    return found | ({"loss.constants": constants_words(numbers)} if numbers else {})
+    return settings | ({"loss.constants": constants_words(numbers)} if numbers else {})
 
 
 def _name(function: Any) -> str:

@@ -99,9 +99,9 @@ class ArraySource(BatchSource):
         recipe = _recipe(batch, augmentation, 0).model_copy(
             update={"dataset": dataset, "train_limit": limits[0], "test_limit": limits[1]}
         )
-        found = prepared(recipe)
-        key = f"{found.record.fingerprint}/{'x'.join(map(str, given.shape))}/{batch}/{augmentation}"
-        return cls(found.folder, given.shape, batch, augmentation, found.record.name, key)
+        data = prepared(recipe)
+        key = f"{data.record.fingerprint}/{'x'.join(map(str, given.shape))}/{batch}/{augmentation}"
+        return cls(data.folder, given.shape, batch, augmentation, data.record.name, key)
 
     def batches(self, epoch: int, seed: int) -> Iterator[Batch]:
         given = ordered(self._data, _recipe(self.batch, self._augmentation, seed), epoch)

@@ -50,10 +50,10 @@ def _constant(name: str) -> Switch:
         rule = _stand_in(training).fit.rules[0]
         if name not in (*CONSTANTS[rule.name], "weight_decay") and value:
             raise NotSwitchable(f"The rule of the optimizer was measured as {rule.name}, which has no {name}.")
-        told = {name: value}
+        changes = {name: value}
         if name == "weight_decay" and rule.decay_kind == "none":
-            told["decay_kind"] = "coupled"  # its kind is a setting of its own
-        _with_fit(training, lambda fit: replace(fit, rules=tuple(replace(one, **told) for one in fit.rules)))
+            changes["decay_kind"] = "coupled"  # its kind is a setting of its own
+        _with_fit(training, lambda fit: replace(fit, rules=tuple(replace(fitted, **changes) for fitted in fit.rules)))
 
     return change
 
@@ -67,7 +67,7 @@ def _rule(training: JaxTraining, value: Any) -> None:
     def changed(rule: UpdateRule) -> UpdateRule:
         return UpdateRule(name, rule.learning_rate, weight_decay=rule.weight_decay, decay_kind=rule.decay_kind)
 
-    _with_fit(training, lambda fit: replace(fit, rules=tuple(changed(one) for one in fit.rules)))
+    _with_fit(training, lambda fit: replace(fit, rules=tuple(changed(fitted) for fitted in fit.rules)))
 
 
 def _dampening(training: JaxTraining, value: Any) -> None:
@@ -80,7 +80,7 @@ def _decay_kind(training: JaxTraining, value: Any) -> None:
         return
     if value not in ("coupled", "decoupled"):
         raise NotSwitchable(f"A weight decay that is {value} is not done for JAX.")
-    _with_fit(training, lambda fit: replace(fit, rules=tuple(replace(one, decay_kind=value) for one in fit.rules)))
+    _with_fit(training, lambda fit: replace(fit, rules=tuple(replace(rule, decay_kind=value) for rule in fit.rules)))
 
 
 def _epsilon_place(training: JaxTraining, value: Any) -> None:
@@ -88,7 +88,9 @@ def _epsilon_place(training: JaxTraining, value: Any) -> None:
     places = {"adam": ("outside", "inside", "under"), "rmsprop": ("outside", "under"), "adagrad": ("outside", "under")}
     if value not in places.get(rule.name, ()):
         raise NotSwitchable(f"The rule of the optimizer was measured as {rule.name}, without an epsilon {value}.")
-    _with_fit(training, lambda fit: replace(fit, rules=tuple(replace(one, epsilon_place=value) for one in fit.rules)))
+    _with_fit(
+        training, lambda fit: replace(fit, rules=tuple(replace(fitted, epsilon_place=value) for fitted in fit.rules))
+    )
 
 
 def _learning_rate(training: JaxTraining, value: float) -> None:
@@ -116,8 +118,8 @@ def _accumulation(training: JaxTraining, value: Any) -> None:
 
 def _clip(name: str) -> Switch:
     def change(training: JaxTraining, value: Any) -> None:
-        told = {name: None if value == "none" else value}
-        _with_fit(training, lambda fit: replace(fit, clipping=replace(fit.clipping, **told)))
+        changes = {name: None if value == "none" else value}
+        _with_fit(training, lambda fit: replace(fit, clipping=replace(fit.clipping, **changes)))
 
     return change
 
@@ -134,12 +136,12 @@ class MeasuredLoss:
         return self.fit.value(answer, target, jnp)
 
 
-def _with_loss(training: JaxTraining, **told: Any) -> None:
+def _with_loss(training: JaxTraining, **changes: Any) -> None:
     fit = training.measured_loss()
     if fit is None:
         name = function_name(training.objects.loss)
         raise NotSwitchable(f"The loss {name} is a function of its own, which no known kind of loss predicts.")
-    training.objects.loss = MeasuredLoss(replace(fit, **told))
+    training.objects.loss = MeasuredLoss(replace(fit, **changes))
 
 
 def _reduction(training: JaxTraining, value: Any) -> None:

@@ -314,12 +314,12 @@ def _counting_less_one(layer: Any) -> Callable[..., Any]:
 
 def _dropouts(training: KerasTraining) -> list[Any]:
     """The layers that had a rate when the first was switched; one whose rate is 0 now is still among them."""
-    found: list[Any] = [
+    with_rates: list[Any] = [
         layer
         for layer in training.model._flatten_layers()
         if "Dropout" in type(layer).__name__ and getattr(layer, "rate", None)
     ]
-    kept: list[Any] = training.__dict__.setdefault("switched_dropouts", found)
+    kept: list[Any] = training.__dict__.setdefault("switched_dropouts", with_rates)
     return kept
 
 

@@ -56,9 +56,9 @@ class TorchTraining(TrainableNetwork):
         """What training changes and no assignment sets: counters of batch norms, buffers that no state_dict has, and
         what a loss learns or counts."""
         named, loss = self.live.named(), self.objects.loss
-        found = {f"network/{name}": tensor for name, tensor in self.module.named_buffers() if name not in named}
+        buffers = {f"network/{name}": tensor for name, tensor in self.module.named_buffers() if name not in named}
         held = loss.state_dict() if hasattr(loss, "state_dict") else {}
-        return found | {f"loss/{name}": tensor.detach() for name, tensor in held.items()}
+        return buffers | {f"loss/{name}": tensor.detach() for name, tensor in held.items()}
 
     def _check(self) -> None:
         """Refuse what cannot be a training, before it begins."""
@@ -257,15 +257,15 @@ class TorchTraining(TrainableNetwork):
         """By letting the schedule go on without any step. One that changes more than the rate is not known by it."""
         self.begin(0)
         others = _constants(self.objects.optimizer)
-        found: list[float] = []
+        every_rate: list[float] = []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns of a schedule that goes on before the optimizer
             for steps in epochs:
-                found += [self._next_rate() for _ in range(steps)]
+                every_rate += [self._next_rate() for _ in range(steps)]
                 self.end_epoch()
         known = _constants(self.objects.optimizer) == others
         self.begin(0)
-        return tuple(found) if known else None
+        return tuple(every_rate) if known else None
 
     def _next_rate(self) -> float:
         rate = float(self.objects.optimizer.param_groups[0]["lr"])
@@ -284,9 +284,9 @@ class TorchTraining(TrainableNetwork):
                 hook.remove()
         tensors = self.live.named()
         learned = dict(self.module.named_parameters())
-        found = {**activations, "output/0": answer, "loss": loss}
-        found |= {f"gradient/{name}": tensor.grad for name, tensor in learned.items() if tensor.grad is not None}
-        arrays = {name: _array(tensor) for name, tensor in found.items()}
+        computed = {**activations, "output/0": answer, "loss": loss}
+        computed |= {f"gradient/{name}": tensor.grad for name, tensor in learned.items() if tensor.grad is not None}
+        arrays = {name: _array(tensor) for name, tensor in computed.items()}
         self._update()
         after = {f"{'tensor' if name in learned else 'statistic'}/{name}": tensor for name, tensor in tensors.items()}
         return arrays | {
