@@ -65,10 +65,10 @@ def open_regular(path: str | os.PathLike[str], *, follow_links: bool = True) -> 
 def size_of(path: str | os.PathLike[str]) -> int:
     """Bytes of the regular file at `path`; Refused where it is something else."""
     try:
-        found = os.stat(path)  # noqa: PTH116 - a Path for every image is slow
+        status = os.stat(path)  # noqa: PTH116 - a Path for every image is slow
     except ValueError as error:  # a null character
         raise Refused("its name is not one that a file can have") from error
-    return _check(found)
+    return _check(status)
 
 
 def is_file(path: Path) -> bool:
@@ -125,13 +125,13 @@ def parse_json(text: bytes | str, most_values: int = 1 << 23) -> Any:
         raise ValueError("it is nested too deeply") from error
 
 
-def _check(found: os.stat_result) -> int:
-    if not stat.S_ISREG(found.st_mode):
-        kind = next((name for is_kind, name in _KINDS if is_kind(found.st_mode)), "something else")
+def _check(status: os.stat_result) -> int:
+    if not stat.S_ISREG(status.st_mode):
+        kind = next((name for is_kind, name in _KINDS if is_kind(status.st_mode)), "something else")
         raise Refused(f"it is {kind}, not a regular file")
-    if found.st_size > MAX_FILE:
-        raise Refused(f"it has {found.st_size:,} bytes, more than the {MAX_FILE:,} that a file may have")
-    return found.st_size
+    if status.st_size > MAX_FILE:
+        raise Refused(f"it has {status.st_size:,} bytes, more than the {MAX_FILE:,} that a file may have")
+    return status.st_size
 
 
 # --- zip archives
@@ -202,9 +202,9 @@ def check_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> None:
     file = archive.fp
     assert file is not None
     file.seek(data_offset(archive, entry))
-    left, found = entry.compress_size, 0
+    left, unpacked = entry.compress_size, 0
     unpacking = zlib.decompressobj(-15)
-    while not unpacking.eof and found <= entry.file_size:
+    while not unpacking.eof and unpacked <= entry.file_size:
         packed = unpacking.unconsumed_tail
         if not packed:
             packed = file.read(min(left, _CHUNK))
@@ -212,10 +212,10 @@ def check_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> None:
         if not packed:
             break
         try:
-            found += len(unpacking.decompress(packed, _CHUNK))
+            unpacked += len(unpacking.decompress(packed, _CHUNK))
         except zlib.error as error:
             raise zipfile.BadZipFile(f"its entry {_short(entry)} is damaged") from error
-    if found != entry.file_size:
+    if unpacked != entry.file_size:
         raise Refused(f"its entry {_short(entry)} does not unpack to the {entry.file_size:,} bytes that it claims")
 
 

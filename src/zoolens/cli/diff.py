@@ -48,20 +48,20 @@ def command(
     Says what differs and which share of the cost gap each difference has. Exits with 0 if they are the same network,
     1 if anything differs, 2 if one cannot be read or a file cannot be written.
     """
-    found = _diff(a, b, size, store)
+    result = _diff(a, b, size, store)
     if html is not None:
         from zoolens.graph.diff.page import html as page
 
-        _write(html, page(found))
+        _write(html, page(result))
     if svg is not None:
         from zoolens.graph.diff.picture import svg as picture
 
-        _write(svg, picture(found))
+        _write(svg, picture(result))
     if as_json:
-        echo_json(found.as_data())
+        echo_json(result.as_data())
     else:
-        _print(found, (a, b), show_all=show_all)
-    ctx.exit(0 if found.same else DIFFERENT)
+        _print(result, (a, b), show_all=show_all)
+    ctx.exit(0 if result.same else DIFFERENT)
 
 
 def _diff(a: str, b: str, size: tuple[int, int] | None, store: str | None) -> Diff:
@@ -78,8 +78,8 @@ def _diff(a: str, b: str, size: tuple[int, int] | None, store: str | None) -> Di
             if len(named) != 1:
                 raise ModelError(f"{ref} names {len(named)} models.", hint="Name one on each side.")
         with Bars() as bars:
-            found = structure_of([sides[a][0], sides[b][0]], size=size, store=store, progress=bars)
-        return diff(found[0].graph, found[-1].graph, names=short_names(a, b))
+            structures = structure_of([sides[a][0], sides[b][0]], size=size, store=store, progress=bars)
+        return diff(structures[0].graph, structures[-1].graph, names=short_names(a, b))
     except ZoolensError as error:
         error.exit_code = TROUBLE
         raise
@@ -94,37 +94,37 @@ def _write(path: Path, text: str) -> None:
         raise error from problem
 
 
-def _print(found: Diff, refs: tuple[str, str], *, show_all: bool) -> None:
+def _print(result: Diff, refs: tuple[str, str], *, show_all: bool) -> None:
     from zoolens.graph.diff.phrases import amount
 
     console = make_console()
-    for ref, cost, held in zip(refs, (found.cost_a, found.cost_b), found.held, strict=True):
+    for ref, cost, held in zip(refs, (result.cost_a, result.cost_b), result.held, strict=True):
         figures = f"{amount(cost.macs).lstrip('+')} MACs, {amount(cost.parameters).lstrip('+')} parameters"
         beside = f" ({amount(held.total).lstrip('+')} held: {held.reason})" if held is not None else ""
         console.print(f"{plain(ref)}: {figures}{plain(beside)}")
-    console.print(f"\n[bold]{plain(found.headline)}[/]")
-    shown = found.differences if show_all else found.differences[:SHOWN]
-    for number, one in enumerate(shown, 1):
-        console.print(f"{number:3}. {plain(one.text)} [dim]({plain(_figures(one, found))})[/]")
-        for line in _layers(one) if show_all else ():
+    console.print(f"\n[bold]{plain(result.headline)}[/]")
+    shown = result.differences if show_all else result.differences[:SHOWN]
+    for number, difference in enumerate(shown, 1):
+        console.print(f"{number:3}. {plain(difference.text)} [dim]({plain(_figures(difference, result))})[/]")
+        for line in _layers(difference) if show_all else ():
             console.print(f"       [dim]{plain(line)}[/]")
-    if len(found.differences) > len(shown):
-        console.print(f"[dim]… and {len(found.differences) - len(shown)} more; see all with --all.[/]")
+    if len(result.differences) > len(shown):
+        console.print(f"[dim]… and {len(result.differences) - len(shown)} more; see all with --all.[/]")
 
 
-def _figures(one: Difference, found: Diff) -> str:
+def _figures(difference: Difference, result: Diff) -> str:
     from zoolens.graph.diff.phrases import amount
 
-    parts = [one.cause]
-    if one.macs:
-        share = f", {100 * one.macs / found.macs_gap:.0f} % of the gap" if found.macs_gap else ""
-        parts.append(f"{amount(one.macs)} MACs{share}")
-    if one.parameters:
-        parts.append(f"{one.parameters:+,} parameters")
+    parts = [difference.cause]
+    if difference.macs:
+        share = f", {100 * difference.macs / result.macs_gap:.0f} % of the gap" if result.macs_gap else ""
+        parts.append(f"{amount(difference.macs)} MACs{share}")
+    if difference.parameters:
+        parts.append(f"{difference.parameters:+,} parameters")
     return "; ".join(parts)
 
 
-def _layers(one: Difference) -> Iterator[str]:
-    for finding in one.findings:
+def _layers(difference: Difference) -> Iterator[str]:
+    for finding in difference.findings:
         names = [layer.node.source or layer.node.name if layer else "–" for layer in (finding.pair.a, finding.pair.b)]
         yield f"{names[0]} | {names[1]}"

@@ -33,12 +33,12 @@ def command(service: str | None, limit: int, last: int, store: str | None, as_js
     from zoolens.store.store import open_store
 
     with open_store(store, must_exist=True) as opened:
-        found = sessions(opened, service, limit)
+        every_session = sessions(opened, service, limit)
     if as_json:
-        echo_json([session_data(session) for session in found])
-    elif not found:
+        echo_json([session_data(session) for session in every_session])
+    elif not every_session:
         click.echo("No service was served yet: see `zoolens serve`.", err=True)
-    for session in () if as_json else found:
+    for session in () if as_json else every_session:
         _print(session, last)
 
 

@@ -48,12 +48,14 @@ def command(model: str, shown: int, size: tuple[int, int] | None, store: str | N
     from zoolens.store.store import borrowed_store
 
     with borrowed_store(store) as opened:
-        found = structure_of(model, store=opened, size=size)
-        if len(found) != 1:
-            raise ZoolensError(f"{model} names {len(found)} models.", hint="Name one.")
-        graph = found[0].graph
-        further = list(stored(opened, besides=_own_refs(found[0])))
-    result = identify(graph, _subject(found[0], model), names=_names(found[0], model), n=shown, further=further)
+        structures = structure_of(model, store=opened, size=size)
+        if len(structures) != 1:
+            raise ZoolensError(f"{model} names {len(structures)} models.", hint="Name one.")
+        graph = structures[0].graph
+        further = list(stored(opened, besides=_own_refs(structures[0])))
+    result = identify(
+        graph, _subject(structures[0], model), names=_names(structures[0], model), n=shown, further=further
+    )
     if as_json:
         echo_json(result.as_data())
     else:

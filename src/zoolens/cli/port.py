@@ -67,13 +67,13 @@ def check_command(
     from zoolens.port.words import check_data, check_lines
 
     with trouble():
-        found = check(a, b, inputs, data=data, chosen=pairs_of(chosen), timeout=timeout)
+        result = check(a, b, inputs, data=data, chosen=pairs_of(chosen), timeout=timeout)
     if as_json:
-        echo_json(check_data(found))
+        echo_json(check_data(result))
     else:
-        for line in check_lines(found, everything=everything):
+        for line in check_lines(result, everything=everything):
             click.echo(line)
-    ctx.exit(0 if found.same and not (strict and found.training) else DIFFERENT)
+    ctx.exit(0 if result.same and not (strict and result.training) else DIFFERENT)
 
 
 @command.command("weights")

@@ -37,15 +37,15 @@ def in_lockstep(recipe: PortRecipe, steps: str, *, as_json: bool) -> int:
         ) as source,
     ):
         batches = list(islice(_batches(source, recipe.epochs), max(wanted)))
-        found = lockstep(
+        result = lockstep(
             recipe.a, recipe.b, recipe.input, batches, steps=wanted, chosen=recipe.map, timeout=recipe.timeout,
             device=recipe.device,
         )  # fmt: skip
     if as_json:
-        echo_json(lockstep_data(found))
+        echo_json(lockstep_data(result))
     else:
-        click.echo("\n".join(lockstep_lines(found)))
-    return TROUBLE if not (found.tells or found.causes) else 0 if found.agree else DIFFERENT
+        click.echo("\n".join(lockstep_lines(result)))
+    return TROUBLE if not (result.tells or result.causes) else 0 if result.agree else DIFFERENT
 
 
 def explained(recipe: PortRecipe, replicates: int, store: Store | None, *, as_json: bool) -> int:
@@ -63,16 +63,16 @@ def explained(recipe: PortRecipe, replicates: int, store: Store | None, *, as_js
             recipe.choice(), shapes, epochs=recipe.epochs, seeds=2 * replicates, timeout=recipe.timeout, progress=bars
         ) as source,
     ):
-        found = explain(
+        result = explain(
             recipe.a, recipe.b, recipe.input, source, Length(recipe.epochs, recipe.max_steps), replicates=replicates,
             own_init=recipe.own_init, chosen=recipe.map, timeout=recipe.timeout, device=recipe.device, store=store,
             progress=bars,
         )  # fmt: skip
     if as_json:
-        echo_json(explanation_data(found))
+        echo_json(explanation_data(result))
     else:
-        click.echo("\n".join(explanation_lines(found)))
-    return DIFFERENT if found.pair.beyond_noise else 0
+        click.echo("\n".join(explanation_lines(result)))
+    return DIFFERENT if result.pair.beyond_noise else 0
 
 
 def _numbers(steps: str) -> tuple[int, ...]:

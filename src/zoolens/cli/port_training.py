@@ -167,11 +167,11 @@ def train_command(
             with nullcontext() if no_keep else open_store(store) as opened:
                 ctx.exit(explained(recipe, replicates, opened, as_json=as_json))
         with nullcontext() if no_keep else open_store(store) as opened, Bars(lines=True) as bars:
-            found = train(recipe.a, recipe.b, recipe.input, **recipe.arguments(), store=opened, progress=bars)
+            result = train(recipe.a, recipe.b, recipe.input, **recipe.arguments(), store=opened, progress=bars)
     if as_json:
-        echo_json(paired_data(found))
+        echo_json(paired_data(result))
     else:
-        for line in paired_lines(found):
+        for line in paired_lines(result):
             click.echo(line)
-    different = found.beyond_noise or found.one_lost
-    ctx.exit(DIFFERENT if different else TROUBLE if found.noise is None else 0)
+    different = result.beyond_noise or result.one_lost
+    ctx.exit(DIFFERENT if different else TROUBLE if result.noise is None else 0)

@@ -38,33 +38,33 @@ def print_outcomes(store: Store, outcomes: Sequence[Outcome], batches: Sequence[
 def _row(store: Store, outcome: Outcome, batches: Sequence[int]) -> list[str]:
     run = outcome.run
     assert run is not None
-    found = observations_by_name(store, run.id)
+    observations = observations_by_name(store, run.id)
     size = batches[0] if batches else 1
     return [
         run.id[:8],
         run.ref.partition("@")[0],
         stack_label(run),
-        with_interval(found.get(("top1", ""))),
-        _value(found.get(("ece", ""))),
-        *(_timing(found, "latency_p50", batch_scope(batch)) for batch in batches),
-        f"{_timing(found, 'latency_p99', batch_scope(size))} / "
-        f"{_timing(found, 'latency_p99', batch_scope(size, raw=True))}",
-        _value(found.get(("cold_start", "total"))),
-        _value(found.get(("file_size", ""))),
-        count(found[("parameters", "")].value) if ("parameters", "") in found else "–",
+        with_interval(observations.get(("top1", ""))),
+        _value(observations.get(("ece", ""))),
+        *(_timing(observations, "latency_p50", batch_scope(batch)) for batch in batches),
+        f"{_timing(observations, 'latency_p99', batch_scope(size))} / "
+        f"{_timing(observations, 'latency_p99', batch_scope(size, raw=True))}",
+        _value(observations.get(("cold_start", "total"))),
+        _value(observations.get(("file_size", ""))),
+        count(observations[("parameters", "")].value) if ("parameters", "") in observations else "–",
     ]
 
 
-def _timing(found: Found, metric: str, scope: str) -> str:
+def _timing(observations: Found, metric: str, scope: str) -> str:
     """The latency, or of a model behind a server the round trip with a mark."""
-    round_trip = found.get((ROUND_TRIPS[metric], scope))
+    round_trip = observations.get((ROUND_TRIPS[metric], scope))
     if round_trip is not None:
         return _value(round_trip) + network_mark(round_trip)
-    return _value(found.get((metric, scope)))
+    return _value(observations.get((metric, scope)))
 
 
 def observations_by_name(store: Store, run_id: str) -> Found:
-    return {(one.metric, one.scope): one for one in store.observations(run_id)}
+    return {(observation.metric, observation.scope): observation for observation in store.observations(run_id)}
 
 
 def _value(observation: Observation | None) -> str:
@@ -93,6 +93,6 @@ def _as_data(store: Store, outcome: Outcome) -> dict[str, Any]:
             "dataset": run.dataset.name,
             "runtime": run.stack.runtime,
             "resolved": run.resolved,
-            "observations": [asdict(one) for one in store.observations(run.id)],
+            "observations": [asdict(observation) for observation in store.observations(run.id)],
         }
     return data

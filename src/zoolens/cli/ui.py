@@ -169,7 +169,7 @@ def export(
         (bundle.studies, "study", "studies"),
         (bundle.queries, "answered query", "answered queries"),
     )
-    words = [f"{count:,} {one if count == 1 else several}" for count, one, several in counts if count]
+    words = [f"{count:,} {singular if count == 1 else several}" for count, singular, several in counts if count]
     click.echo(f"Wrote {', '.join(words)} to {folder}: {bundle.files:,} files, {figure(bundle.bytes, 'B')}.")
     for note in bundle.notes:
         click.echo(note)

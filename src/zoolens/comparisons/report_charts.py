@@ -80,9 +80,9 @@ def _detail(each: Figure) -> bool:
 
 def figures_chart(report: Report) -> Chart | None:
     """Shares in points above A's, all other figures as multiples of A's; None where the runs have none in common."""
-    told = told_figures(report)
-    shares = [each for each in told if each.unit == "fraction"]
-    others = [each for each in told if each.unit != "fraction" and each.a.value and each.a.value > 0]
+    figures = told_figures(report)
+    shares = [each for each in figures if each.unit == "fraction"]
+    others = [each for each in figures if each.unit != "fraction" and each.a.value and each.a.value > 0]
     panels = [panel for panel in (_shares(report, shares), _ratios(report, others)) if panel is not None]
     if not panels:
         return None

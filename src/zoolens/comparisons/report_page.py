@@ -82,8 +82,8 @@ def _sections(report: Report) -> Iterator[Section]:
     yield Section("Figures", charts=(chart,) if chart else (), tables=(("", _figures(report)),))
     if answers is not None and answers.disagreements:
         flips = flips_chart(report)
-        told = f"The {MOST_FLIPS} that both were surest about" if len(answers.disagreements) > MOST_FLIPS else ""
-        yield Section("Different answers", charts=(flips,) if flips else (), tables=((told, _flips(answers)),))
+        caption = f"The {MOST_FLIPS} that both were surest about" if len(answers.disagreements) > MOST_FLIPS else ""
+        yield Section("Different answers", charts=(flips,) if flips else (), tables=((caption, _flips(answers)),))
     if answers is not None and answers.classes:
         yield Section("Classes that change most", ("Each p is for itself.",), tables=(("", _class_changes(answers)),))
     for change in report.vectors:

@@ -142,8 +142,8 @@ class Difference:
 def differences(graphs: Aligned, inputs: Mapping[str, Array]) -> list[Difference]:
     """Every place where the two files say something else, in order of computation, with its effect on this input."""
     differing = {pair.a: pair for pair in graphs.pairs if _differ(graphs, pair)}
-    found = [Difference("missing", name, None, f"B has no {_named(graphs.a.by_name[name])}") for name in graphs.only_a]
-    found += [
+    listed = [Difference("missing", name, None, f"B has no {_named(graphs.a.by_name[name])}") for name in graphs.only_a]
+    listed += [
         Difference("extra", None, name, f"B has {_named(graphs.b.by_name[name])}, which A has not")
         for name in graphs.only_b
     ]
@@ -151,10 +151,10 @@ def differences(graphs: Aligned, inputs: Mapping[str, Array]) -> list[Difference
     needed = {name for pair in differing.values() for name in graphs.a.by_name[pair.a].inputs}
     for node, value in exact_values(graphs.a, inputs):
         if node.name in differing:
-            found.append(_difference(graphs, differing[node.name], values, value))
+            listed.append(_difference(graphs, differing[node.name], values, value))
         if node.name in needed:
             values[node.name] = value
-    return sorted(found, key=_order_of_computation(graphs))
+    return sorted(listed, key=_order_of_computation(graphs))
 
 
 def _order_of_computation(graphs: Aligned) -> Callable[[Difference], tuple[int, int]]:
@@ -223,15 +223,15 @@ def _weights(graphs: Aligned, a: Node, b: Node) -> Iterator[str]:
         if ours is None or theirs is None:
             yield f"{role} {'only in B' if ours is None else 'missing in B'}"
             continue
-        one, other = _values(graphs.a, ours), _values(graphs.b, theirs)
-        if one is None or other is None:
+        values_a, values_b = _values(graphs.a, ours), _values(graphs.b, theirs)
+        if values_a is None or values_b is None:
             continue
-        if one.size != other.size:
+        if values_a.size != values_b.size:
             yield f"{role} {ours.shape} → {theirs.shape}"
             continue
-        moved = deviation_of_finite(other.reshape(-1), one.reshape(-1))
+        moved = deviation_of_finite(values_b.reshape(-1), values_a.reshape(-1))
         if not moved.error <= EQUAL:
-            yield _weight_words(role, one.reshape(-1), other.reshape(-1), moved.error)
+            yield _weight_words(role, values_a.reshape(-1), values_b.reshape(-1), moved.error)
 
 
 def _values(graph: Graph, tensor: Parameter) -> Array | None:
@@ -239,14 +239,14 @@ def _values(graph: Graph, tensor: Parameter) -> Array | None:
     return None if values is None or np.asarray(values).dtype.kind != "f" else np.asarray(values)
 
 
-def _weight_words(role: str, one: Array, other: Array, error: float) -> str:
+def _weight_words(role: str, values_a: Array, values_b: Array, error: float) -> str:
     for precision in ("float16", "bfloat16"):
-        if np.array_equal(rounded(one, precision), np.asarray(other, np.float32)):
+        if np.array_equal(rounded(values_a, precision), np.asarray(values_b, np.float32)):
             return f"{role} rounded to {precision} (relative distance {error:.1e})"
-    changed = int(np.count_nonzero(np.abs(other - one.astype(np.float64)) > EQUAL * root_mean_square(one)))
-    if changed and np.array_equal(np.sort(one), np.sort(other)):
-        return f"{role} holds the same numbers in another order ({changed:,} of {one.size:,} moved)"
-    return f"{role} has other values ({changed:,} of {one.size:,} numbers, relative distance {error:.1e})"
+    changed = int(np.count_nonzero(np.abs(values_b - values_a.astype(np.float64)) > EQUAL * root_mean_square(values_a)))
+    if changed and np.array_equal(np.sort(values_a), np.sort(values_b)):
+        return f"{role} holds the same numbers in another order ({changed:,} of {values_a.size:,} moved)"
+    return f"{role} has other values ({changed:,} of {values_a.size:,} numbers, relative distance {error:.1e})"
 
 
 def _effect(graphs: Aligned, a: Node, b: Node, values: Mapping[str, Array], exact: Array) -> float:

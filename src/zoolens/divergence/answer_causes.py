@@ -72,9 +72,9 @@ def _same_feeds(a: Side, b: Side, examined: Examined) -> Feeds | None:
     ours, theirs = examined.feeds
     if len(ours) != 1 or len(theirs) != 1:
         return None
-    (one,), (other,), (name,) = ours.values(), theirs.values(), theirs.keys()
-    fits = one.shape == other.shape and one.dtype == other.dtype and not np.array_equal(one, other)
-    return {name: one} if fits else None
+    (fed_a,), (fed_b,), (name,) = ours.values(), theirs.values(), theirs.keys()
+    fits = fed_a.shape == fed_b.shape and fed_a.dtype == fed_b.dtype and not np.array_equal(fed_a, fed_b)
+    return {name: fed_a} if fits else None
 
 
 def _answers_in_float32(

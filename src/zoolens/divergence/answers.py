@@ -130,8 +130,8 @@ def _discrete(a: Side, b: Side) -> bool:
     return all(task_named(side.job.manifest.task).discrete for side in (a, b))
 
 
-def _row(a: Side, b: Side, where: tuple[int, str, int], one: Array, other: Array, kind: Compared) -> Answer:
-    values = comparable(a, one, kind), comparable(b, other, kind)
+def _row(a: Side, b: Side, where: tuple[int, str, int], output_a: Array, output_b: Array, kind: Compared) -> Answer:
+    values = comparable(a, output_a, kind), comparable(b, output_b, kind)
     if values[0].size != values[1].size:
         raise ModelError(
             f"A answers with {values[0].size:,} numbers and B with {values[1].size:,}, which cannot be compared.",
@@ -140,7 +140,7 @@ def _row(a: Side, b: Side, where: tuple[int, str, int], one: Array, other: Array
     moved, error = _distance(values[1], values[0])
     broken = "".join(label for label, value in zip("AB", values, strict=True) if not np.isfinite(value).all())
     if _discrete(a, b):
-        classes = _class(a.scores(one)), _class(b.scores(other))
+        classes = _class(a.scores(output_a)), _class(b.scores(output_b))
         return Answer(*where, *classes, error, moved, classes[0] != classes[1], broken)
     return Answer(*where, -1, -1, error, moved, not moved.error <= TOLERANCE, broken)
 
@@ -150,13 +150,13 @@ def _class(scores: Array) -> int:
     return -1 if np.isnan(scores[0]).any() else int(scores[0].argmax())
 
 
-def _distance(one: Array, other: Array) -> tuple[Deviation, float]:
+def _distance(first: Array, second: Array) -> tuple[Deviation, float]:
     """How far two answers are apart, and the largest difference of two numbers."""
-    moved = deviation_of_finite(one, other)
+    moved = deviation_of_finite(first, second)
     if np.isinf(moved.error):
         return moved, float("inf")
-    finite = np.isfinite(one)
-    return moved, float(np.max(np.abs(one[finite] - other[finite]), initial=0.0))
+    finite = np.isfinite(first)
+    return moved, float(np.max(np.abs(first[finite] - second[finite]), initial=0.0))
 
 
 def _other_outputs(a: Side, b: Side) -> tuple[list[OtherOutput], tuple[str, ...]]:
@@ -177,12 +177,12 @@ def _other_outputs(a: Side, b: Side) -> tuple[list[OtherOutput], tuple[str, ...]
 
 def _farther(other: OtherOutput, index: int, outputs: Sequence[Mapping[str, Array]]) -> OtherOutput:
     """The output with this input, if it is the worst so far."""
-    one, two = (np.asarray(outputs[place][spec.name]) for place, spec in enumerate((other.a, other.b)))
-    if one.dtype.kind not in "fiub" or two.dtype.kind not in "fiub":
-        same = np.array_equal(one, two)
+    output_a, output_b = (np.asarray(outputs[place][spec.name]) for place, spec in enumerate((other.a, other.b)))
+    if output_a.dtype.kind not in "fiub" or output_b.dtype.kind not in "fiub":
+        same = np.array_equal(output_a, output_b)
         moved, error = Deviation(0.0 if same else 1.0), 0.0 if same else 1.0
     else:
-        moved, error = _distance(real_output(two, other.b), real_output(one, other.a))
+        moved, error = _distance(real_output(output_b, other.b), real_output(output_a, other.a))
     largest = replace(other, error=max(error, other.error))
     if moved.error <= other.relative_error:
         return largest

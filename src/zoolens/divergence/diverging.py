@@ -65,10 +65,10 @@ def diverge(
     notes = [note for place, run in runs.items() if (note := _other_stack("AB"[place], run, jobs[place]))]
     with closing(open_dataset(spec, limit=chosen[0], seed=chosen[1])) as dataset:
         notes += _other_data(runs, dataset, (data, limit, seed))
-        found = diverge_jobs(jobs[0], jobs[1], dataset, examined=examined, memory=memory, progress=watcher)
+        result = diverge_jobs(jobs[0], jobs[1], dataset, examined=examined, memory=memory, progress=watcher)
         fingerprint = dataset.fingerprint()
     origin = DataOrigin(absolute_spec(spec), *chosen)
-    return replace(found, notes=(*notes, *found.notes), origin=origin, fingerprint=fingerprint)
+    return replace(result, notes=(*notes, *result.notes), origin=origin, fingerprint=fingerprint)
 
 
 def diverge_jobs(
@@ -151,14 +151,14 @@ def _diverge(a: Side, b: Side, dataset: Dataset, count: int, memory: int, progre
     if random:
         return replace(_by_answers(a, b, dataset, answers, chosen, memory), causes=random)
     a, b = _with_graphs(a, b, answers, chosen[0], memory)
-    found = _explained(a, b, dataset, answers, chosen, memory, progress)
+    result = _explained(a, b, dataset, answers, chosen, memory, progress)
     for other in sorted(answers.others, key=lambda output: -output.relative_error)[:_OTHER_OUTPUTS]:
-        if is_beyond(found.relative_error, found.floor) or not other.relative_error:
+        if is_beyond(result.relative_error, result.floor) or not other.relative_error:
             break
         watched = replace(a, focus=other.a), replace(b, focus=other.b)
         again = _explained(*watched, dataset, answers, [other.worst], memory, progress)
-        found = replace(again, output=other) if is_beyond(other.relative_error, again.floor) else found
-    return found
+        result = replace(again, output=other) if is_beyond(other.relative_error, again.floor) else result
+    return result
 
 
 def _explained(
@@ -171,9 +171,9 @@ def _explained(
     try:
         graphs = aligned(a.graph, b.graph)
         a, b, graphs = _with_points(a, b, graphs, chosen[0])
-        examined = [one.with_inputs(a, b) for one in examined]
+        examined = [example.with_inputs(a, b) for example in examined]
         examined = _inspected(a, b, graphs, examined, memory, progress)
-        exact = {one.index: Exact.of(a, b, one, compared_kind(a, b)) for one in examined}
+        exact = {example.index: Exact.of(a, b, example, compared_kind(a, b)) for example in examined}
     except ZoolensError as error:
         a = replace(a, notes=(*a.notes, f"The layers could not be compared: {error.message}"))
         return _by_answers(a, b, dataset, answers, chosen, memory)
@@ -181,14 +181,14 @@ def _explained(
     layers = _worst_layers(examined, graphs)
     whole = not a.borrowed and not b.borrowed and exact[worst.index].scores is None
     parts = exact[worst.index].parts(a, b, worst) if whole else None
-    found = Divergence(
+    result = Divergence(
         _facts(a), _facts(b), dataset.name, answers, exact[worst.index].floor_between(a, b), True, layers,
         _first(layers), parts, (), tuple(chosen), (*a.notes, *b.notes), memory,
     )  # fmt: skip
-    differs = found.differs or (a.focus is not None and is_beyond(_apart(a, b, worst), found.floor))
+    differs = result.differs or (a.focus is not None and is_beyond(_apart(a, b, worst), result.floor))
     causes, said = _causes(a, b, graphs, examined, exact, differs)
     notes = (*_said_of(examined), *said, *not_finite_in_files((a, b), examined, exact), *_said_of_answers(answers))
-    return replace(found, causes=causes, notes=(*found.notes, *notes))
+    return replace(result, causes=causes, notes=(*result.notes, *notes))
 
 
 def _apart(a: Side, b: Side, examined: Examined) -> float:
@@ -243,15 +243,17 @@ def _causes(
         proved = tuple(cause for cause in tried if cause.proved)
         if proved:
             return proved, []
-    found = [cause for place, side in enumerate((a, b)) for cause in causes_of_runtime(side, place, examined, exact)]
+    of_runtimes = [
+        cause for place, side in enumerate((a, b)) for cause in causes_of_runtime(side, place, examined, exact)
+    ]
     if differs:
         files = [] if borrowed else causes_of_files(a, b, graphs, examined, exact)
         moved = is_beyond(_apart(a, b, worst), exact[worst.index].floor_between(a, b))
-        return tuple([*files, *found] or [_UNEXPLAINED if moved else _INSIDE]), []
-    if not found:
+        return tuple([*files, *of_runtimes] or [_UNEXPLAINED if moved else _INSIDE]), []
+    if not of_runtimes:
         return (), []
-    words = "; ".join(cause.words for cause in found)
-    if len({cause.side for cause in found}) > 1:
+    words = "; ".join(cause.words for cause in of_runtimes)
+    if len({cause.side for cause in of_runtimes}) > 1:
         return (), [f"The two agree within rounding, but neither computes exactly what its file says: {words}."]
     return (), [f"One side does not compute what its file says, which moves no answer beyond rounding: {words}."]
 
@@ -259,13 +261,13 @@ def _causes(
 def _by_answers(a: Side, b: Side, dataset: Dataset, answers: Answers, chosen: Sequence[int], memory: int) -> Divergence:
     """The comparison of answers alone, where layers cannot be compared."""
     notes = ("Only answers are compared, not layers.", *a.notes, *b.notes, *_said_of_answers(answers))
-    found = Divergence(
+    result = Divergence(
         _facts(a), _facts(b), dataset.name, answers, ASSUMED_FLOOR, False, (), None, None, (), tuple(chosen), notes,
         memory,
     )  # fmt: skip
     examined = [_examine(a, b, chosen[0])]
-    differs = found.differs or (a.focus is not None and _apart(a, b, examined[0]) > ASSUMED_FLOOR)
-    return replace(found, causes=tuple(causes_from_answers(a, b, examined, ASSUMED_FLOOR))) if differs else found
+    differs = result.differs or (a.focus is not None and _apart(a, b, examined[0]) > ASSUMED_FLOOR)
+    return replace(result, causes=tuple(causes_from_answers(a, b, examined, ASSUMED_FLOOR))) if differs else result
 
 
 def _worst(answers: Answers, count: int) -> list[int]:
@@ -294,8 +296,10 @@ def _inspected(
     progress.begin("layers", "comparing", len(examined))
     inspected = []
     try:
-        for one in examined:
-            inspected.append(replace(one, inspection=inspect(one.view(a, 0), one.view(b, 1), pairs, memory)))
+        for example in examined:
+            inspected.append(
+                replace(example, inspection=inspect(example.view(a, 0), example.view(b, 1), pairs, memory))
+            )
             progress.advance(1)
     finally:
         progress.end()
@@ -304,16 +308,18 @@ def _inspected(
 
 def _said_of(examined: Sequence[Examined]) -> list[str]:
     said = []
-    if not any(one.inspection for one in examined):
+    if not any(example.inspection for example in examined):
         said.append("No tensor inside the models can be read: only answers and files are compared.")
     for label in ("A", "B"):
-        moved = max((one.inspection.observed.get(label, 0.0) for one in examined if one.inspection), default=0.0)
+        moved = max(
+            (example.inspection.observed.get(label, 0.0) for example in examined if example.inspection), default=0.0
+        )
         if moved:
             said.append(
                 f"Observing {label} changes how it computes: its answers move by up to {number(moved)} while tensors "
                 "are read, so that what is said of its layers holds for the observed copy."
             )
-    skipped = sorted({name for one in examined if one.inspection for name in one.inspection.skipped})
+    skipped = sorted({name for example in examined if example.inspection for name in example.inspection.skipped})
     if skipped:
         said.append(
             f"{len(skipped)} tensors are larger than the memory budget and were not compared: "
@@ -338,8 +344,8 @@ def _said_of_answers(answers: Answers) -> list[str]:
 
 def _worst_layers(examined: Sequence[Examined], graphs: Aligned) -> tuple[LayerFacts, ...]:
     by_pair: dict[Pair, list[Layer]] = {}
-    for one in examined:
-        for layer in one.inspection.layers if one.inspection is not None else ():
+    for example in examined:
+        for layer in example.inspection.layers if example.inspection is not None else ():
             by_pair.setdefault(layer.pair, []).append(layer)
     return tuple(LayerFacts(_label(graphs, pair), worst_layer(layers)) for pair, layers in by_pair.items())
 

@@ -132,5 +132,5 @@ def exact_output(graph: Graph, name: str, inputs: Mapping[str, Array]) -> Array:
     return exact_value(graph, inputs, name).reshape(-1)
 
 
-def apart(one: Array, other: Array) -> float:
-    return deviation_of_finite(one, other).error if one.shape == other.shape else float("inf")
+def apart(first: Array, second: Array) -> float:
+    return deviation_of_finite(first, second).error if first.shape == second.shape else float("inf")

@@ -47,7 +47,7 @@ def causes_of_files(
         if proof.holds:
             return causes
     target = swapped if causes else exact.outputs[1]
-    others = [exacts[one.index] for one in examined[1:]] if not by_input and exact.scores is None else []
+    others = [exacts[example.index] for example in examined[1:]] if not by_input and exact.scores is None else []
     definitions = _definitions(Exchange(a, b, graphs, exact, target, others))
     return [*(_together(cause, definitions) for cause in causes), *definitions]
 
@@ -65,11 +65,11 @@ def not_finite_in_files(sides: Sequence[Side], examined: Sequence[Examined], exa
     """The first layer that gives numbers that are not finite by what the file says, where its exact answer has some."""
     said = []
     for place, side in enumerate(sides):
-        for one in examined:
-            if side.borrowed or np.isfinite(exacts[one.index].outputs[place]).all():
+        for example in examined:
+            if side.borrowed or np.isfinite(exacts[example.index].outputs[place]).all():
                 continue
             assert side.graph is not None
-            exact = exacts[one.index]
+            exact = exacts[example.index]
             broken = np.isnan if np.isnan(exact.outputs[place]).any() else np.isinf  # infinities alone may be a mask
             values = exact_values(side.graph, exact.inputs[place])
             node = next(node for node, value in values if broken(value).any())
@@ -105,10 +105,10 @@ def preprocessing(a: Side, b: Side, inputs: tuple[Mapping[str, Array], Mapping[s
         (ours.source or ours.name, inputs[0][ours.name], inputs[1][theirs.name])
         for ours, theirs in paired_inputs(graphs.a, graphs.b)
     ]
-    name, one, other = max(pairs, key=lambda pair: apart(pair[2], pair[1]))  # of several the one that differs most
+    name, fed_a, fed_b = max(pairs, key=lambda pair: apart(pair[2], pair[1]))  # of several the one that differs most
     lines = manifest_lines(a, b)
     which = f"other input tensors {name}" if len(pairs) > 1 else "other input tensors"
-    words = f"The two are fed {which}: {_input_words(one, other)}"
+    words = f"The two are fed {which}: {_input_words(fed_a, fed_b)}"
     if lines:
         words += f"; the manifests differ in {lines}"
     return Cause(Kind.PREPROCESSING, words)
@@ -121,24 +121,24 @@ def manifest_lines(a: Side, b: Side) -> str:
     return f"{shown}{f' and {len(lines) - _LISTED} more' if len(lines) > _LISTED else ''}"
 
 
-def _input_words(one: Array, other: Array) -> str:
-    if one.shape != other.shape:
-        return f"shapes {one.shape} and {other.shape}"
-    if one.ndim == 4 and one.shape[1] == 3:
-        turned = _fit(one[:, ::-1], other)
+def _input_words(fed_a: Array, fed_b: Array) -> str:
+    if fed_a.shape != fed_b.shape:
+        return f"shapes {fed_a.shape} and {fed_b.shape}"
+    if fed_a.ndim == 4 and fed_a.shape[1] == 3:
+        turned = _fit(fed_a[:, ::-1], fed_b)
         if turned is not None:
             return f"red and blue are swapped{turned}"
-    scaled = _fit(one, other)
+    scaled = _fit(fed_a, fed_b)
     if scaled is not None:
         return f"the same picture on another scale{scaled}"
-    error = deviation_of_finite(other, one).error
+    error = deviation_of_finite(fed_b, fed_a).error
     return f"another picture, off by {error:.1e} of its size (resize, crop, decoder or layout)"
 
 
-def _fit(one: Array, other: Array) -> str | None:
+def _fit(fed_a: Array, fed_b: Array) -> str | None:
     """Words for the factor and offset of each channel that turn one tensor into the other; None where none do."""
-    channels = one.shape[1] if one.ndim > 1 else 1
-    x, y = (np.moveaxis(value, min(1, value.ndim - 1), 0).reshape(channels, -1) for value in (one, other))
+    channels = fed_a.shape[1] if fed_a.ndim > 1 else 1
+    x, y = (np.moveaxis(value, min(1, value.ndim - 1), 0).reshape(channels, -1) for value in (fed_a, fed_b))
     means = x.mean(1, keepdims=True), y.mean(1, keepdims=True)
     spread = np.square(x - means[0]).sum(1)
     if not spread.all():

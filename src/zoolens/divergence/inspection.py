@@ -175,7 +175,7 @@ class SideView:
 
     def givers(self, name: str) -> tuple[str, ...]:
         """The nearest values before a node that can be read, or inputs of the graph."""
-        found: dict[str, None] = {}
+        names: dict[str, None] = {}
         seen: set[str] = set()
         waiting = list(self.graph.by_name[name].inputs)
         while waiting:
@@ -185,10 +185,10 @@ class SideView:
             seen.add(before)
             node = self.graph.by_name[before]
             if before in self.side.points or node.op == "input":
-                found[before] = None
+                names[before] = None
             else:
                 waiting.extend(node.inputs)
-        return tuple(found)
+        return tuple(names)
 
     def members(self, name: str) -> tuple[str, ...]:
         """The nodes that the layer which ends with this one is made of: those behind its givers."""
@@ -282,8 +282,8 @@ def _layer(
 def floor_between(a: Side, b: Side, floors: Sequence[float]) -> float:
     """The floor of a difference from those of its two sides: the larger, but where only one file is quantised, for
     what its grids do is not rounding."""
-    one = [side.graph is not None and bool(grids_of(side.graph)) for side in (a, b)]
-    return min(floors) if one[0] != one[1] else max(floors)
+    quantised = [side.graph is not None and bool(grids_of(side.graph)) for side in (a, b)]
+    return min(floors) if quantised[0] != quantised[1] else max(floors)
 
 
 def _exact(walks: Sequence[_Walk], name: str) -> tuple[Array, float]:

@@ -103,21 +103,21 @@ def observable(
     makers: Mapping[str, str] = raw.facts.get("tensors", {})
     gridded = {node: quantised[tensor] for tensor, node in makers.items() if tensor in quantised}
     candidates = known if known is not None else alike(raw, graph, inputs)
-    found = Found({}, {})
+    result = Found({}, {})
     taken: set[str] = set()
     for node in graph.nodes:
         same = candidates.get(node.name, [])
         grid = next((gridded[name] for name, _ in same if name in gridded), None)
         if grid is not None:
-            found.grids[node.name] = grid
+            result.grids[node.name] = grid
         held = [(name, order) for name, order in same if name in holders and name not in taken and node.op != "input"]
         if held:
             name, order = min(held, key=lambda candidate: not holders[candidate[0]].kept)
             taken.add(name)
             point = holders[name]
             own = next((quantised[key] for key in (point.tensor, point.name) if key in quantised), grid)
-            found.points[node.name] = Observed(point, node.name, raw.by_name[name].shape, order, node.shape, own)
-    return found
+            result.points[node.name] = Observed(point, node.name, raw.by_name[name].shape, order, node.shape, own)
+    return result
 
 
 def in_order(
@@ -172,10 +172,10 @@ def _fit(
     turned = (shape[0], shape[-1], *shape[1:-1]) if len(shape) > 2 else shape
     if prod(node.shape) != prod(shape[1:]) or node.shape[1:] not in (shape[1:], turned[1:]):
         return 0.0
-    told = f"{point.name} {point.node}".lower()
-    spoken = any(word in told for word in _SPOKEN.get(node.op, (node.op.replace("_", ""),)))
+    words = f"{point.name} {point.node}".lower()
+    spoken = any(word in words for word in _SPOKEN.get(node.op, (node.op.replace("_", ""),)))
     whole = point.name == node.source or (
-        node.parameter("bias") is not None and "bias" in told and "without" not in told
+        node.parameter("bias") is not None and "bias" in words and "without" not in words
     )
     return 1.0 + 2 * max(0.0, near.get((node.name, point.name), (0.0, ()))[0]) + 0.2 * spoken + 0.3 * whole
 
@@ -310,9 +310,9 @@ def _mark(value: Array, vector: Array) -> tuple[float, float, float]:
         return float(there), float(back), float(np.sqrt(flat @ flat))
 
 
-def _same(one: Marks, other: Marks) -> bool:
+def _same(first: Marks, second: Marks) -> bool:
     """Whether two values are equal; what is zero on every input may be any value, and is none."""
-    return any(mark[2] > 0 for mark in one) and all(
+    return any(mark[2] > 0 for mark in first) and all(
         abs(a[0] - b[0]) <= _ALIKE * a[2] and abs(a[1] - b[1]) <= _ALIKE * a[2] and abs(a[2] - b[2]) <= _ALIKE * a[2]
-        for a, b in zip(one, other, strict=True)
+        for a, b in zip(first, second, strict=True)
     )

@@ -63,7 +63,7 @@ class Suspect:
 
 def causes_of_runtime(side: Side, place: int, examined: Sequence[Examined], exact: Mapping[int, Exact]) -> list[Cause]:
     """Why a runtime's answer is not the exact one of its file, down to rounding."""
-    worst = max(examined, key=lambda one: _added(side, place, one, exact))
+    worst = max(examined, key=lambda example: _added(side, place, example, exact))
     before = _added(side, place, worst, exact)
     suspect = Suspect(side, place, worst, exact[worst.index], _side_layers(worst, place), before)
     if not before > suspect.floor and not suspect.faulty and suspect.broken is None:
@@ -89,8 +89,8 @@ def _of_runtime(suspect: Suspect) -> Cause:
     label = layer_label(view, first) if first else None
     kernel = kernel_of(side, first, profile_of(side, view.feeds)) if first else None
     by = f" by {kernel.words}" if kernel else ""
-    told = _below_float32(kernel.precision if kernel else None, quantised)
-    precision = told or lower_precision(view, suspect.faulty) or _below_float32(side.effective.precision, quantised)
+    lower = _below_float32(kernel.precision if kernel else None, quantised)
+    precision = lower or lower_precision(view, suspect.faulty) or _below_float32(side.effective.precision, quantised)
     withdrawn: list[str] = []
     if precision is not None:
         where = f"{label}{by} is its first layer that does more than round" if first else "no layer can be told"
@@ -186,11 +186,11 @@ def layer_label(view: SideView, name: str) -> str:
     return f"{shown} + {len(members) - _NAMED} more" if len(members) > _NAMED else shown
 
 
-def _below_float32(told: str | None, quantised: bool) -> str | None:
+def _below_float32(reported: str | None, quantised: bool) -> str | None:
     """What a runtime tells of its precision, where it is lower than the file asks for: the integers of a quantised file
     are what the file says."""
     expected = {"float32", "float64", *(("int8", "uint8", "int16") if quantised else ())}
-    lower = [part for part in (told or "").split("+") if part and part not in expected]
+    lower = [part for part in (reported or "").split("+") if part and part not in expected]
     return "+".join(lower) or None
 
 

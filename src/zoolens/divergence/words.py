@@ -57,13 +57,13 @@ def _no_difference(divergence: Divergence) -> str:
     answers = divergence.answers
     broken = f"; {answers.not_finite:,} of {len(answers.rows):,} answers are not finite" if answers.not_finite else ""
     layers = [fact.layer.between for fact in divergence.layers if fact.layer.between is not None]
-    told = "layers and answers" if layers else "answers"
+    compared = "layers and answers" if layers else "answers"
     if answers.equal and not any(between.error for between in layers):
-        return f"The two are equal: all {told} that were compared hold the same numbers{broken}."
+        return f"The two are equal: all {compared} that were compared hold the same numbers{broken}."
     flips = f"; {len(answers.flipped):,} answers flip by rounding alone" if answers.flipped else ""
     if not divergence.measured_floor:
         return f"The answers differ by no more than rounding is assumed to do; layers were not compared{flips}{broken}."
-    return f"Nothing differs by more than rounding, in {told}{flips}{broken}."
+    return f"Nothing differs by more than rounding, in {compared}{flips}{broken}."
 
 
 def lines(divergence: Divergence) -> list[str]:

@@ -40,7 +40,7 @@ class ChangedFiles:
                 judged[run] = [state.changed, state.files]
             if (judged.get(run) or known[run])[0]:
                 changed.append(run)
-        if lasting := {run: told for run, told in judged.items() if told[1] is not None}:
+        if lasting := {run: judgement for run, judgement in judged.items() if judgement[1] is not None}:
             self._remember({**known, **lasting})
         return changed
 

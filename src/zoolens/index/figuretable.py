@@ -87,9 +87,9 @@ class FigureTable:
         return disturbed
 
     def known(self, name: str) -> NDArray[np.bool_]:
-        found = np.zeros(self.n, np.bool_)
-        found[self.rows[self._spans.get(name, slice(0))]] = True
-        return found
+        mask = np.zeros(self.n, np.bool_)
+        mask[self.rows[self._spans.get(name, slice(0))]] = True
+        return mask
 
     def place(self, row: int, name: str) -> int | None:
         """Where the entry of a row stands; None where it has no such figure."""

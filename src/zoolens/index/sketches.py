@@ -40,12 +40,12 @@ def _salts(bits: int) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
     return numbers[0] | np.uint32(1), numbers[1]
 
 
-def differing(sketches: Words, one: Words) -> NDArray[np.int64]:
-    """In how many bits each row differs from `one`."""
+def differing(sketches: Words, sketch: Words) -> NDArray[np.int64]:
+    """In how many bits each row differs from `sketch`."""
     counts = np.empty(len(sketches), np.int64)
-    step = max(1, _BLOCK // max(1, one.shape[-1]))
+    step = max(1, _BLOCK // max(1, sketch.shape[-1]))
     for start in range(0, len(sketches), step):
-        counts[start : start + step] = ones(sketches[start : start + step] ^ one)
+        counts[start : start + step] = ones(sketches[start : start + step] ^ sketch)
     return counts
 
 

@@ -38,8 +38,8 @@ class Structures:
         """The structure run of a model, and of the content `measured` if that is given; None where there is none."""
         size = _size(manifest)
         for content in architecture_keys(manifest):
-            if found := self.by_content.get((content, size)):
-                return found
+            if structure := self.by_content.get((content, size)):
+                return structure
         read = self.by_ref.get((ref, size), ())
         return next((run for run in read if _same_files(run, manifest, measured)), None)
 

@@ -52,14 +52,14 @@ async def _send_all(exchanger: Exchanger, arrivals: Arrivals, slots: asyncio.Sem
 
     exchanger.begin(_AHEAD)
     under_way: set[asyncio.Task[None]] = set()
-    told = 0.0
+    reported_at = 0.0
     for row, at in enumerate(arrivals.times.tolist()):
         await asyncio.sleep(max(exchanger.start + at - time.perf_counter(), 0.0))
         task = asyncio.create_task(exchange(row))
         under_way.add(task)
         task.add_done_callback(under_way.discard)
-        if watch is not None and at - told >= 1.0:
-            told = at
+        if watch is not None and at - reported_at >= 1.0:
+            reported_at = at
             watch(exchanger.done, at)
     if under_way:
         await asyncio.gather(*under_way)

@@ -82,11 +82,11 @@ def confusion_of(predictions: Predictions) -> Confusion:
     pairs, counts = _pairs(labels, answers)
     totals = np.bincount(labels)
     order = np.lexsort((pairs[:, 1], pairs[:, 0], -counts))[:MOST_PAIRS]
-    told = tuple(
+    shown = tuple(
         _pair(names, totals, int(pairs[place, 0]), int(pairs[place, 1]), int(counts[place])) for place in order
     )
     right = int(np.count_nonzero(labels == answers))
-    whole = Confusion(len(labels), unlabelled, right, len(occurring), len(pairs), told)
+    whole = Confusion(len(labels), unlabelled, right, len(occurring), len(pairs), shown)
     if len(occurring) > MOST_CLASSES:
         return whole
     matrix = np.zeros((len(occurring), len(occurring)), np.int64)
@@ -231,10 +231,10 @@ def pairs_chart(confusion: Confusion) -> Chart:
         }
         for place, pair in enumerate(confusion.pairs, 1)
     ]
-    told = sum(pair.count for pair in confusion.pairs)
+    counted = sum(pair.count for pair in confusion.pairs)
     wrong = confusion.n - confusion.right
     of_all = f"{len(rows):,} of {confusion.confused_pairs:,} confused pairs of {confusion.classes:,} classes"
-    subtitle = f"{of_all}, with {told:,} of {wrong:,} mistakes." if wrong else f"{_subtitle(confusion)}: no mistake."
+    subtitle = f"{of_all}, with {counted:,} of {wrong:,} mistakes." if wrong else f"{_subtitle(confusion)}: no mistake."
     most = min(100.0, max((100 * pair.high for pair in confusion.pairs), default=1.0))
     x = quantity("share", 0, most * 1.15, axis("% of the class", tickCount=5))
     y = {

@@ -37,7 +37,7 @@ def device_observations(
         return [unavailable(name, reason, scope=scope, unit="s") for name in _PARTS]
     observations = []
     for name, part in _PARTS.items():
-        seconds = np.sort([getattr(one, part) / 1e9 for one in times])
+        seconds = np.sort([getattr(timing, part) / 1e9 for timing in times])
         median, low, high = quantile(seconds, 0.5)
         by_events = times[0].events and part != "launch"
         details = {
@@ -48,7 +48,7 @@ def device_observations(
         observations.append(
             Observation(name, median, scope=scope, unit="s", low=low, high=high, n=len(seconds), details=details)
         )
-    peaks = [one.peak_memory for one in times if one.peak_memory is not None]
+    peaks = [timing.peak_memory for timing in times if timing.peak_memory is not None]
     if peaks:
         what = {"what": "held by the framework on the device, weights included"}
         observations.append(Observation("peak_device_memory", float(max(peaks)), scope=scope, unit="B", details=what))

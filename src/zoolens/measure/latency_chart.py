@@ -186,10 +186,10 @@ def _subtitle(distribution: LatencyDistribution) -> str:
 
 def _lines(distribution: LatencyDistribution, factor: float, x: Spec) -> list[Spec]:
     """The quantiles as lines, each name a line lower than the one before, so that near ones can be read."""
-    told = distribution.raw_quantiles if distribution.disturbed else distribution.clean_quantiles
+    quantiles = distribution.raw_quantiles if distribution.disturbed else distribution.clean_quantiles
     rows = [
         {"left": each.value / factor, "up": 4 + (HEIGHT + 2) * place, "text": f"{each.name} {figure(each.value, 's')}"}
-        for place, each in enumerate(told)
+        for place, each in enumerate(quantiles)
     ]
     if not rows:
         return []

@@ -218,5 +218,5 @@ def _packed(texts: Sequence[str]) -> dict[str, Any]:
                 f"A text has {len(encoded[-1]):,} bytes, more than the {MAX_TEXT:,} that are split into tokens.",
                 hint="Give a part of it.",
             )
-    ends = np.cumsum([len(one) for one in encoded], dtype=np.int64)
+    ends = np.cumsum([len(text_bytes) for text_bytes in encoded], dtype=np.int64)
     return {"content": np.frombuffer(b"".join(encoded) or b"\0", np.uint8), "ends": ends}

@@ -46,7 +46,12 @@ def fitting_labels(
         obstacles = [*taken, *(circle for other, circle in enumerate(circles) if other != place)]
         for align in _SIDES:
             box = _box(x, y, text, align)
-            if box[0] >= 0 and box[1] <= width and box[2] >= 0 and not any(_overlap(box, one) for one in obstacles):
+            if (
+                box[0] >= 0
+                and box[1] <= width
+                and box[2] >= 0
+                and not any(_overlap(box, obstacle) for obstacle in obstacles)
+            ):
                 taken.append(box)
                 labels.append(Label(place, text, align))
                 break

@@ -55,7 +55,7 @@ def message(name: str) -> Any:
 @cache
 def methods(service: str) -> dict[str, Method]:
     """The calls of a service by their names."""
-    found = pool().FindServiceByName(service)
+    descriptor = pool().FindServiceByName(service)
     from google.protobuf.message_factory import GetMessageClass
 
     return {
@@ -66,5 +66,5 @@ def methods(service: str) -> dict[str, Method]:
             method.client_streaming,
             method.server_streaming,
         )
-        for method in found.methods
+        for method in descriptor.methods
     }

@@ -46,12 +46,12 @@ class Amount(NamedTuple):
     def of(self, metric: str, text: str) -> Quantity:
         unit = self.unit
         if unit is None:
-            found = Quantity(float(self.number), "", self.of_reference)
+            quantity = Quantity(float(self.number), "", self.of_reference)
         else:
             self._check_kind(unit, metric, text)
             relative = self.of_reference or unit.name == "x" or (unit.name == "%" and not is_fraction(metric))
-            found = Quantity(self.value, unit.name, relative)
-        return _checked(found, metric, text, self.start, self.end)
+            quantity = Quantity(self.value, unit.name, relative)
+        return _checked(quantity, metric, text, self.start, self.end)
 
     @property
     def value(self) -> float:

@@ -87,13 +87,13 @@ class RelativeFigures:
     def _accuracy_drop_upper(self) -> Values:
         """The upper bound of the accuracy drop, from paired answers; it is valid at any number of inputs."""
         reference = self._correct(self._row)
-        found = np.full(len(self.view), np.nan)
+        uppers = np.full(len(self.view), np.nan)
         rows = np.flatnonzero(self.candidates.rows & self.view.answered)
         for start in range(0, len(rows), _BLOCK):
             block = rows[start : start + _BLOCK]
             gains = np.stack([self._correct(int(row)) - reference for row in block])
-            found[block] = -paired_lowers(gains, self._alpha)
-        return found
+            uppers[block] = -paired_lowers(gains, self._alpha)
+        return uppers
 
     def _correct(self, row: int) -> NDArray[np.float64]:
         return self.view.index.signature(row).correct.astype(np.float64)

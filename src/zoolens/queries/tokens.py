@@ -142,13 +142,13 @@ class Cursor:
 
     def name(self, what: str, hint: str) -> str:
         """A name, bare or in quotes, that is no keyword of a clause."""
-        found = self.token
+        current = self.token
         if not self.begins_clause():
             token = self.bare()
             if token is not None and token.text:
                 self.places.setdefault(token.text, (token.start, token.end))
                 return token.text
-        raise self.error(f"Expected {what}, found {found.shown}.", hint, found)
+        raise self.error(f"Expected {what}, found {current.shown}.", hint, current)
 
     def begins_clause(self) -> bool:
         """Whether a clause's keyword stands here, and not only the beginning of a name as in on/v1 or data-net."""

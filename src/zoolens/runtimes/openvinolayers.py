@@ -149,7 +149,7 @@ def capture_points(graph: Any, model: ModelFiles, kept: set[str]) -> dict[str, t
     `kept`: operators whose output is made anyway, by OpenVINO's names."""
     makers = _tensor_makers(graph, model)
     shared = _shared_names(graph)
-    found = {layer.last: layer for layer in _layers_by_weights(graph, model) if layer.last is not None}
+    by_last = {layer.last: layer for layer in _layers_by_weights(graph, model) if layer.last is not None}
     points: dict[str, tuple[CapturePoint, PortKey]] = {}
     computed: set[str] = set()
     for op in graph.get_ordered_ops():
@@ -165,7 +165,7 @@ def capture_points(graph: Any, model: ModelFiles, kept: set[str]) -> dict[str, t
                 node = own if makers is None else makers.get(name)
                 if node is not None and name not in points:
                     points[name] = _point(name, node, port, kept=place == 0 and own in kept), key
-        layer = found.get(op.get_name())
+        layer = by_last.get(op.get_name())
         if layer is not None and own not in shared and layer.label not in points:
             point = _point(layer.label, layer.label, op.output(0), kept=own in kept)
             points[layer.label] = replace(point, tensor=layer.label, axes=layer.axes), (own, 0)

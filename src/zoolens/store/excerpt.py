@@ -38,11 +38,11 @@ def write_excerpt(
     """Copy these runs, and these studies with the runs of their trials, into an empty SQLite store. `records`: studies
     of which only what is said of them as a whole is taken, and none of their trials."""
     chosen, mentioned = ([storable_text(name) for name in names] for names in (studies, records))
-    told, trials, sides = store.read(lambda connection: _study_rows(connection, chosen, mentioned))
+    study_rows, trials, sides = store.read(lambda connection: _study_rows(connection, chosen, mentioned))
     wanted = dict.fromkeys([*run_ids, *(str(side["run_id"]) for side in sides)])
     for some in _chunks(sorted(wanted)):
         _copy_runs(store, target, some, wanted)
-    _insert(target, schema.studies, told)
+    _insert(target, schema.studies, study_rows)
     _insert(target, schema.trials, trials)
     _insert(target, schema.trial_sides, sides)
 
@@ -60,12 +60,12 @@ def stored_ids(store: Store) -> set[str]:
 def _study_rows(
     connection: Connection, names: Sequence[str], mentioned: Sequence[str]
 ) -> tuple[list[Row], list[Row], list[Row]]:
-    told = load_rows(connection, schema.studies, schema.studies.c.name.in_([*names, *mentioned]))
+    study_rows = load_rows(connection, schema.studies, schema.studies.c.name.in_([*names, *mentioned]))
     trials = load_rows(connection, schema.trials, schema.trials.c.study.in_(names))
     sides: list[Row] = []
     for numbers in _chunks([row["seq"] for row in trials]):
         sides += load_rows(connection, schema.trial_sides, schema.trial_sides.c.trial.in_(numbers))
-    return told, trials, sides
+    return study_rows, trials, sides
 
 
 def _copy_runs(store: Store, target: Store, ids: Sequence[str], wanted: Collection[str]) -> None:

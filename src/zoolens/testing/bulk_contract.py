@@ -57,9 +57,9 @@ class BulkContract:
         for times in ([30, 10], [20], [5, 40]):
             append_series(store, run.id, "spans", spans(times))
         append_series(store, run.id, "events", pa.table({"time": pa.array([1], pa.int64())}))
-        found = read_series(store, run.id, "spans")
-        assert found["time"].to_pylist() == [5, 10, 20, 30, 40]
-        assert found["name"].to_pylist() == ["at 5", "at 10", "at 20", "at 30", "at 40"]
+        series = read_series(store, run.id, "spans")
+        assert series["time"].to_pylist() == [5, 10, 20, 30, 40]
+        assert series["name"].to_pylist() == ["at 5", "at 10", "at 20", "at 30", "at 40"]
         assert read_series(store, run.id, "spans", start=10, end=30)["time"].to_pylist() == [10, 20]
         assert read_series(store, run.id, "spans", start=99).num_rows == 0
         assert series_names(store, run.id) == ["events", "spans"]

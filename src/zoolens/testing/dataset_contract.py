@@ -35,10 +35,10 @@ class DatasetContract:
         return range(min(len(dataset), LOOKED_AT))
 
     @staticmethod
-    def assert_same(one: Sample, other: Sample) -> None:
-        assert (one.id, one.label) == (other.id, other.label)
-        assert one.value.dtype == other.value.dtype
-        np.testing.assert_array_equal(one.value, other.value)
+    def assert_same(first: Sample, second: Sample) -> None:
+        assert (first.id, first.label) == (second.id, second.label)
+        assert first.value.dtype == second.value.dtype
+        np.testing.assert_array_equal(first.value, second.value)
 
     def test_it_has_a_name_and_inputs(self, dataset: Dataset) -> None:
         assert dataset.name
@@ -69,8 +69,8 @@ class DatasetContract:
         first = [dataset.read(index) for index in self.looked_at(dataset)]
         with ThreadPoolExecutor(4) as pool:
             again = list(pool.map(dataset.read, self.looked_at(dataset)))
-        for one, other in zip(first, again, strict=True):
-            self.assert_same(one, other)
+        for before, after in zip(first, again, strict=True):
+            self.assert_same(before, after)
 
     def test_several_at_once_are_the_same_as_one_by_one(self, dataset: Dataset) -> None:
         indices = np.array(self.looked_at(dataset), np.int64)[::-1]

@@ -48,20 +48,20 @@ class ExecutorContract:
         assert opened.capacity >= 1
 
     def test_plain_data_and_bytes_come_and_go(self, opened: Executor) -> None:
-        found = opened.submit(f"{_HERE}:answer", _job(4)).result(_PATIENCE)
-        assert found == {"twice": 8, "content": b"\x01\x00", "trusted": False}
+        answer = opened.submit(f"{_HERE}:answer", _job(4)).result(_PATIENCE)
+        assert answer == {"twice": 8, "content": b"\x01\x00", "trusted": False}
 
     def test_every_job_has_one_result_under_its_number(self, opened: Executor) -> None:
-        found = dict(run_jobs(opened, f"{_HERE}:answer", [_job(number) for number in range(20)]))
-        assert {number: answer["twice"] for number, answer in found.items()} == {n: 2 * n for n in range(20)}
+        answers = dict(run_jobs(opened, f"{_HERE}:answer", [_job(number) for number in range(20)]))
+        assert {number: answer["twice"] for number, answer in answers.items()} == {n: 2 * n for n in range(20)}
 
     def test_errors_keep_their_kind_sentence_and_hint(self, opened: Executor) -> None:
-        found = dict(run_jobs(opened, f"{_HERE}:answer", [_job(0), _job(1, "refuse"), _job(2, "stumble")]))
-        assert found[0]["twice"] == 0
-        assert type(found[1]) is ModelError
-        assert (found[1].message, found[1].hint) == ("It is made of glass.", "Do not touch it.")
-        assert isinstance(found[2], UnexpectedError)
-        assert "unexpected KeyError at executor_contract.py" in found[2].message
+        results = dict(run_jobs(opened, f"{_HERE}:answer", [_job(0), _job(1, "refuse"), _job(2, "stumble")]))
+        assert results[0]["twice"] == 0
+        assert type(results[1]) is ModelError
+        assert (results[1].message, results[1].hint) == ("It is made of glass.", "Do not touch it.")
+        assert isinstance(results[2], UnexpectedError)
+        assert "unexpected KeyError at executor_contract.py" in results[2].message
 
     def test_trust_travels_with_the_job_and_no_further(self, opened: Executor) -> None:
         with trusting():

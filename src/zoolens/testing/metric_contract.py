@@ -64,38 +64,38 @@ class MetricContract:
         return list(type(self).metric(predictions))
 
     def test_it_observes_something_and_each_thing_once(self) -> None:
-        names = [(one.metric, one.scope) for one in self.observed(made_predictions())]
+        names = [(observation.metric, observation.scope) for observation in self.observed(made_predictions())]
         assert names
         assert len(set(names)) == len(names)
 
     def test_figures_are_finite_measured_and_inside_their_interval(self) -> None:
-        for one in self.observed(made_predictions()):
-            assert one.provenance is Provenance.MEASURED
-            assert one.value is not None
-            assert math.isfinite(one.value)
-            assert (one.low is None) == (one.high is None)
-            if one.low is not None and one.high is not None:
-                assert one.low - 1e-9 <= one.value <= one.high + 1e-9
-            if one.unit == "fraction":
-                assert 0 <= one.value <= 1
-            json.dumps(asdict(one)["details"])  # the store keeps them as JSON
+        for observation in self.observed(made_predictions()):
+            assert observation.provenance is Provenance.MEASURED
+            assert observation.value is not None
+            assert math.isfinite(observation.value)
+            assert (observation.low is None) == (observation.high is None)
+            if observation.low is not None and observation.high is not None:
+                assert observation.low - 1e-9 <= observation.value <= observation.high + 1e-9
+            if observation.unit == "fraction":
+                assert 0 <= observation.value <= 1
+            json.dumps(asdict(observation)["details"])  # the store keeps them as JSON
 
     def test_the_same_answers_give_the_same_figures(self) -> None:
         first, again = (self.observed(made_predictions()) for _ in range(2))
-        assert [asdict(one) for one in first] == [asdict(one) for one in again]
+        assert [asdict(observation) for observation in first] == [asdict(observation) for observation in again]
 
     def test_the_order_of_the_inputs_does_not_matter(self) -> None:
         straight = made_predictions()
-        for one, other in zip(self.observed(straight), self.observed(_backwards(straight)), strict=True):
-            assert (one.metric, one.scope) == (other.metric, other.scope)
-            assert one.value == pytest.approx(other.value, rel=1e-5)
+        for forward, backward in zip(self.observed(straight), self.observed(_backwards(straight)), strict=True):
+            assert (forward.metric, forward.scope) == (backward.metric, backward.scope)
+            assert forward.value == pytest.approx(backward.value, rel=1e-5)
 
     @pytest.mark.parametrize("n", [1, 2])
     def test_very_few_inputs_are_no_error(self, n: int) -> None:
-        for one in self.observed(made_predictions(n)):
-            assert one.value is None or math.isfinite(one.value)
+        for observation in self.observed(made_predictions(n)):
+            assert observation.value is None or math.isfinite(observation.value)
 
     def test_answers_without_scores_are_no_error(self) -> None:
         """Of networks that were trained here only the classes are kept: figures that need scores are left out."""
-        for one in self.observed(made_predictions(scores=False)):
-            assert one.value is None or math.isfinite(one.value)
+        for observation in self.observed(made_predictions(scores=False)):
+            assert observation.value is None or math.isfinite(observation.value)

@@ -174,10 +174,10 @@ class ObservationContract:
         store.finish_stage(run.id, "latency", [timing, raw, of_a_class, Observation("top1", None)])
         store.finish_stage(other.id, "size", [Observation("file_size", 7.0, unit="B")])
         figures = store.figures([run.id, other.id])
-        assert [(one.metric, one.scope, one.value, one.low, one.disturbed) for one in figures[run.id]] == [
-            ("latency_p50", "batch=1", 0.1, 0.05, True)
-        ]
-        assert [(one.run, one.stage, one.unit, one.provenance) for one in figures[other.id]] == [
+        assert [
+            (figure.metric, figure.scope, figure.value, figure.low, figure.disturbed) for figure in figures[run.id]
+        ] == [("latency_p50", "batch=1", 0.1, 0.05, True)]
+        assert [(figure.run, figure.stage, figure.unit, figure.provenance) for figure in figures[other.id]] == [
             (other.id, "size", "B", Provenance.MEASURED)
         ]
         assert store.figures([other.id]).keys() == {other.id}

@@ -45,7 +45,11 @@ class ModelTest:
     ) -> list[Outcome]:
         """`zoolens.evaluate` in this test's store. The test fails where a model cannot be measured or looks wrong."""
         outcomes = self._measured(models, data, options)
-        wrong = [f"{one.title}: {' '.join((*one.errors, *one.warnings))}" for one in outcomes if one.failed]
+        wrong = [
+            f"{outcome.title}: {' '.join((*outcome.errors, *outcome.warnings))}"
+            for outcome in outcomes
+            if outcome.failed
+        ]
         if wrong:
             _fail(f"zoolens could not evaluate {_listed(models)} as asked. {' '.join(wrong)}")
         return outcomes
@@ -60,7 +64,9 @@ class ModelTest:
         gates = [parse_gate(text) for text in _texts(fail_on)]
         runtimes = runtimes or self._settings.get("runtimes", ())
         if self._data is not None:
-            broken = [f"{one.title}: {' '.join(one.errors)}" for one in self._measured([a, b]) if one.errors]
+            broken = [
+                f"{outcome.title}: {' '.join(outcome.errors)}" for outcome in self._measured([a, b]) if outcome.errors
+            ]
             if broken:  # answers that merely look wrong are for the gates to judge
                 _fail(f"zoolens could not evaluate {a} and {b}. {' '.join(broken)}")
         report = compare(a, b, runtimes=runtimes, store=self.store)
@@ -90,9 +96,9 @@ class ModelTest:
         if report.reasons:
             _fail(f"{report.a} and {report.b} cannot be compared: {'; '.join(report.reasons)}.")
         names = f"{report.b} against {report.a} on " + ", ".join(
-            f"{one.n:,} inputs of {one.dataset}" for one in report.on
+            f"{entry.n:,} inputs of {entry.dataset}" for entry in report.on
         )
-        self._judge(names, [(one.text, *one.verdict(report), _agreement(report)) for one in gates])
+        self._judge(names, [(entry.text, *entry.verdict(report), _agreement(report)) for entry in gates])
         return report
 
     def _measured(
@@ -140,7 +146,10 @@ def _evidence(condition: ComparisonGate, report: Report) -> str:
         of_vectors = [f"{change.output}: same answer {100 * change.agreement:.2f} %" for change in report.vectors]
         return "; ".join([*of_classes, *of_vectors])
     scope, _ = condition.worst(report)
-    figure = next((one for one in report.figures if (one.metric, one.scope) == (condition.metric, scope)), None)
+    figure = next(
+        (candidate for candidate in report.figures if (candidate.metric, candidate.scope) == (condition.metric, scope)),
+        None,
+    )
     if figure is None:
         return ""
     change = f"; {_paired(report.answers)}" if condition.metric == "top1" and report.answers is not None else ""

@@ -37,11 +37,11 @@ def simulated_ladder(
                 runtime="fake",
                 equivalence=falling[place],
                 equivalence_lower=falling[place] - 0.01 if place else 1.0,
-                profile=Profile({size: one * (1 + batching * (size - 1)) for size in _SIZES}),
+                profile=Profile({size: single * (1 + batching * (size - 1)) for size in _SIZES}),
                 memory_bytes=memory[place] if memory else None,
                 figures={"energy": energy[place]} if energy else {},
             )
-            for place, one in enumerate(seconds)
+            for place, single in enumerate(seconds)
         )
     )
 

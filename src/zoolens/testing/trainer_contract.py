@@ -61,8 +61,8 @@ class TrainerContract:
         return folder
 
     def recipe(self, **changes: Any) -> Recipe:
-        told = {"architecture": "mlp", "learning_rate": 0.05, "batch_size": 20, "epochs": 3, "seed": 1}
-        return Recipe(**{**told, **self.settings, **changes})
+        usual = {"architecture": "mlp", "learning_rate": 0.05, "batch_size": 20, "epochs": 3, "seed": 1}
+        return Recipe(**{**usual, **self.settings, **changes})
 
     def trained(
         self, workers: Workers, data: Path, output: Path, job_changes: Mapping[str, Any] | None = None, **changes: Any

@@ -173,7 +173,7 @@ def _post(address: str, body: bytes, headers: Mapping[str, str]) -> None:
     )
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT) as answer:  # noqa: S310
-            told = answer.read(1 << 20)
+            response = answer.read(1 << 20)
     except urllib.error.HTTPError as error:
         words = error.read(300).decode(errors="replace").strip()
         raise ZoolensError(f"The collector at {address} refused the spans: {error.code} {words}") from error
@@ -183,17 +183,17 @@ def _post(address: str, body: bytes, headers: Mapping[str, str]) -> None:
             f"The collector at {address} cannot be reached: {reason}.",
             hint="The trace is stored: `zoolens trace show`.",
         ) from error
-    refused = _refused(told, ExportTraceServiceResponse)
+    refused = _refused(response, ExportTraceServiceResponse)
     if refused:
         raise ZoolensError(f"The collector at {address} took only some of the spans: {refused}")
 
 
-def _refused(told: bytes, kind: Any) -> str:
+def _refused(response: bytes, kind: Any) -> str:
     """Why a collector that answered in the affirmative left spans out; empty where it did not."""
     from google.protobuf.message import DecodeError
 
     try:
-        partial = kind.FromString(told).partial_success
+        partial = kind.FromString(response).partial_success
     except DecodeError:  # some answer with JSON, or with nothing
         return ""
     return f"{partial.rejected_spans} were refused. {partial.error_message}" if partial.rejected_spans else ""

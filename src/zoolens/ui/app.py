@@ -133,8 +133,8 @@ def _is_list(annotation: Any) -> bool:
 async def _body(request: Request, most: int) -> bytes:
     """The body of a request. One that is too large is refused as soon as that is known."""
     too_large = RequestError(f"The body of this request may have at most {most:,} bytes.", status=413)
-    told = request.headers.get("content-length", "")
-    if told.isdecimal() and int(told) > most:
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared) > most:
         raise too_large
     content = bytearray()
     async for chunk in request.stream():
@@ -178,7 +178,9 @@ def _json_object(request: Request, content: bytes) -> dict[str, Any]:
 
 def _sentence(error: ValidationError) -> str:
     """What is wrong with a query, field by field."""
-    wrong = [f"{'.'.join(map(str, one['loc'])) or 'the query'}: {one['msg'][:200]}" for one in error.errors()[:3]]
+    wrong = [
+        f"{'.'.join(map(str, problem['loc'])) or 'the query'}: {problem['msg'][:200]}" for problem in error.errors()[:3]
+    ]
     return f"{'; '.join(wrong)}."
 
 

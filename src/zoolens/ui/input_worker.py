@@ -103,7 +103,7 @@ def _files(place: str) -> Iterator[tuple[object, ...]]:
 
 def _identity(path: str) -> tuple[object, ...]:
     try:
-        found = os.stat(path)  # noqa: PTH116 - a Path for every file is slow
+        status = os.stat(path)  # noqa: PTH116 - a Path for every file is slow
     except OSError:
         return ("gone",)
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns

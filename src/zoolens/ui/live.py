@@ -258,7 +258,9 @@ def _open(model: str, runtime: str | None, modality: str) -> _Opened:
         raise ModelError(f"{placement.entry.ref} is no classifier of images.", hint="Choose another model.")
     session = placement.open_isolated()
     try:
-        tensor = next((one for one in session.outputs if output.name in (None, one.name)), session.outputs[0])
+        tensor = next(
+            (candidate for candidate in session.outputs if output.name in (None, candidate.name)), session.outputs[0]
+        )
         prepare = _prepare(placement, session)
         plain = output.model_copy(update={"label_map": None})  # the model's own classes, in its own order
         labels = labels_of(output, placement.entry.folder)

@@ -138,7 +138,7 @@ def _stages(layout: NetworkLayout) -> Iterator[Data]:
 
 def _added(amounts: Iterable[Amounts]) -> Amounts:
     each = list(amounts)
-    return {measure: sum(one[measure] for one in each) for measure in MEASURES}
+    return {measure: sum(amount[measure] for amount in each) for measure in MEASURES}
 
 
 def _part(layout: NetworkLayout, place: int, part: NetworkPart) -> Data:
@@ -188,32 +188,32 @@ def _cost(value: int, share: float, measure: str) -> Data | None:
     return {"words": words, "share": percent, "heat": heat(share)}
 
 
-def comparison_data(found: Diff) -> Data:
+def comparison_data(diff: Diff) -> Data:
     """How two networks differ: in sentences, and part by part."""
     return {
-        "same": found.same,
-        "headline": found.headline,
+        "same": diff.same,
+        "headline": diff.headline,
         "figures": [
             {"macs_words": count(spent.macs), "parameters_words": count(spent.parameters)}
-            for spent in (found.cost_a, found.cost_b)
+            for spent in (diff.cost_a, diff.cost_b)
         ],
         "held": [
             "" if held is None else f"{amount(held.total).lstrip('+')} parameters are held: {held.reason}"
-            for held in found.held
+            for held in diff.held
         ],
-        "total": len(found.differences),
+        "total": len(diff.differences),
         "differences": [
             {
                 "number": number,
                 "cause": difference.cause,
                 "text": difference.text,
                 "macs_words": _signed(difference.macs),
-                "share_words": _share(difference.macs, found.macs_gap),
+                "share_words": _share(difference.macs, diff.macs_gap),
                 "parameters_words": _signed(difference.parameters),
             }
-            for number, difference in enumerate(found.differences[:MOST_DIFFERENCES], 1)
+            for number, difference in enumerate(diff.differences[:MOST_DIFFERENCES], 1)
         ],
-        "parts": [_beside(part) for part in side_by_side(found)],
+        "parts": [_beside(part) for part in side_by_side(diff)],
     }
 
 

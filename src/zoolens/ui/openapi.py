@@ -48,7 +48,7 @@ def _schemas() -> tuple[dict[str, Any], dict[Any, dict[str, Any]]]:
     ordered = sorted(answers, key=lambda answer: answer.__name__)
     if len({answer.__name__ for answer in ordered}) < len(ordered):
         raise ValueError("two answers of the API have the same name")
-    bodies = sorted({one.query for one in declared if one.method == "POST"}, key=lambda body: body.__name__)
+    bodies = sorted({posted.query for posted in declared if posted.method == "POST"}, key=lambda body: body.__name__)
     modes: list[Any] = [(answer, "serialization") for answer in ordered] + [(body, "validation") for body in bodies]
     references, definitions = models_json_schema(modes, ref_template="#/components/schemas/{model}")
     return definitions.get("$defs", {}), {model: schema for (model, _), schema in references.items()}

@@ -28,11 +28,11 @@ def diff(a: str, b: str, classes: int, shape: str, brief: bool, as_json: bool) -
     from zoolens.crosstrain.training.diff.static_diff import static_diff
     from zoolens.crosstrain.training.diff.words import as_data, lines
 
-    found = static_diff(a, b, classes=classes, input_shape=_shape(shape))
+    result = static_diff(a, b, classes=classes, input_shape=_shape(shape))
     if as_json:
-        echo_json(as_data(found))
+        echo_json(as_data(result))
         return
-    for line in lines(found, evidence=not brief):
+    for line in lines(result, evidence=not brief):
         click.echo(line)
 
 

@@ -176,7 +176,7 @@ def _record_pair(study: Study, labels: Labels | None) -> Iterator[PaperFigure]:
     record = most_apart(study, 1)[0]
     side = record.side(FRAMEWORKS[0])
     if labels is not None:
-        seen = [str(one) for one in flag(study, labels) if one.trial == record.id and one.certain]
+        seen = [str(collapse) for collapse in flag(study, labels) if collapse.trial == record.id and collapse.certain]
     else:
         batch, name, constant = _RECORD
         same = record.hyperparameters["batch_size"] == batch and abs((side.accuracy or 0.0) - constant) <= TOLERANCE
@@ -228,8 +228,8 @@ def _method(studies: Sequence[Study]) -> Iterator[PaperFigure]:
 
 
 def _batches(studies: Sequence[Study]) -> PaperFigure:
-    found = [int(trial.hyperparameters["batch_size"]) for study in studies for trial in study.trials]
-    low, high = min(found), max(found)
+    sizes = [int(trial.hyperparameters["batch_size"]) for study in studies for trial in study.trials]
+    low, high = min(sizes), max(sizes)
     low_said, high_said = _PAPER_BATCHES
     same = low_said <= low and high_said / 2 <= high <= high_said  # a search gets near the end of its range
     return PaperFigure(
@@ -243,9 +243,9 @@ def _batches(studies: Sequence[Study]) -> PaperFigure:
 
 def _metric(studies: Sequence[Study]) -> PaperFigure:
     trials = [trial for study in studies for trial in study.trials]
-    found = [(trial, _counts(trial)) for trial in trials]
-    fitting = sum(1 for _, counts in found if counts)
-    off = [abs(counts[0] / TEST_SAMPLES - _accuracy(trial)) for trial, counts in found if len(counts) == 1]
+    with_counts = [(trial, _counts(trial)) for trial in trials]
+    fitting = sum(1 for _, counts in with_counts if counts)
+    off = [abs(counts[0] / TEST_SAMPLES - _accuracy(trial)) for trial, counts in with_counts if len(counts) == 1]
     return PaperFigure(
         "accuracy of PyTorch",
         "test accuracy",
@@ -282,12 +282,12 @@ def _overlap(studies: Sequence[Study]) -> PaperFigure:
 
 def _on_borders(study: Study, overlap: float) -> int:
     """Values on the borders inside the range, where one half of it ends and the other begins."""
-    found = 0
+    count = 0
     for name, (low, high) in _RANGES.items():
         reach = (high - low) / 2 * (1 + overlap)
         borders = np.array([low + reach, high - reach])
-        found += int((np.abs(study.column(name)[:, None] - borders) <= _BORDER).sum())
-    return found
+        count += int((np.abs(study.column(name)[:, None] - borders) <= _BORDER).sum())
+    return count
 
 
 def _duplicates(studies: Sequence[Study]) -> Iterator[tuple[Trial, Trial]]:
@@ -295,5 +295,5 @@ def _duplicates(studies: Sequence[Study]) -> Iterator[tuple[Trial, Trial]]:
         same: dict[tuple[Any, ...], list[Trial]] = defaultdict(list)
         for trial in study.trials:
             same[tuple(sorted(trial.hyperparameters.items()))].append(trial)
-        for found in same.values():
-            yield from pairwise(found)
+        for equal in same.values():
+            yield from pairwise(equal)

@@ -124,14 +124,14 @@ class _Row:
         if not text:
             return ()
         try:
-            found = json.loads(text, parse_int=float)
+            values = json.loads(text, parse_int=float)
         except (ValueError, RecursionError):
             raise self.wrong(column, "is not a list of numbers") from None
-        if not isinstance(found, list) or not all(isinstance(one, float | None) for one in found):
+        if not isinstance(values, list) or not all(isinstance(value, float | None) for value in values):
             raise self.wrong(column, "is not a list of numbers")
-        if len(found) != epochs:
-            raise self.wrong(column, f"has {len(found)} losses for {epochs} epochs")
-        return tuple(one if one is not None and math.isfinite(one) else None for one in found)
+        if len(values) != epochs:
+            raise self.wrong(column, f"has {len(values)} losses for {epochs} epochs")
+        return tuple(value if value is not None and math.isfinite(value) else None for value in values)
 
 
 def _read_study(path: Path, architecture: str) -> Study:

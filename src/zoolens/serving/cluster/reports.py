@@ -88,15 +88,15 @@ def merged_statistics(several: Iterable[ModelStatistics]) -> tuple[ModelStatisti
 def _sum(first: ModelStatistics, second: ModelStatistics) -> ModelStatistics:
     values: dict[str, Any] = {"name": first.name, "version": first.version}
     for column in fields(ModelStatistics):
-        one, other = getattr(first, column.name), getattr(second, column.name)
-        if isinstance(one, Duration):
-            values[column.name] = _added(one, other)
+        value_a, value_b = getattr(first, column.name), getattr(second, column.name)
+        if isinstance(value_a, Duration):
+            values[column.name] = _added(value_a, value_b)
         elif column.name == "last_inference_ms":
-            values[column.name] = max(one, other)
+            values[column.name] = max(value_a, value_b)
         elif column.name == "batches":
-            values[column.name] = _batches([*one, *other])
-        elif isinstance(one, int):
-            values[column.name] = one + other
+            values[column.name] = _batches([*value_a, *value_b])
+        elif isinstance(value_a, int):
+            values[column.name] = value_a + value_b
     return ModelStatistics(**values)
 
 

@@ -98,7 +98,7 @@ def _compared(session: Session, rows: Sequence[Tensors], count: int) -> Verdict:
         again = session.predict(rows[0])
         started = time.perf_counter()
         session.predict(rows[0])
-        one = time.perf_counter() - started
+        single_row = time.perf_counter() - started
         together = {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
         started = time.perf_counter()
         answers = session.predict(together)
@@ -108,8 +108,10 @@ def _compared(session: Session, rows: Sequence[Tensors], count: int) -> Verdict:
         return Verdict(False, f"It does not run a batch of {count}: {error}", spoilt=True)
     reason = _contradiction(session.outputs, alone, again, answers)
     if reason is not None:
-        return Verdict(False, reason, {1: one})
-    return Verdict(True, f"{count} random rows were answered the same alone and in a batch.", {1: one, count: all_rows})
+        return Verdict(False, reason, {1: single_row})
+    return Verdict(
+        True, f"{count} random rows were answered the same alone and in a batch.", {1: single_row, count: all_rows}
+    )
 
 
 def _pass_on_death(error: ZoolensError) -> None:
@@ -167,15 +169,15 @@ def _finite(array: Tensor) -> bool:
     return array.dtype.kind != "f" or bool(np.isfinite(array).all())
 
 
-def _differs(one: Tensor, other: Tensor, spec: TensorSpec) -> bool:
-    if one.shape != other.shape:
+def _differs(alone: Tensor, in_batch: Tensor, spec: TensorSpec) -> bool:
+    if alone.shape != in_batch.shape:
         return True
-    if one.dtype.kind != "f":
+    if alone.dtype.kind != "f":
         step = 1 if spec.quantised else 0  # half a step of rounding may fall to either side
-        return _difference(one, other) > step
-    largest = float(np.abs(one).max(initial=0.0))
-    return not _difference(one, other) <= _TOLERANCE.get(str(one.dtype), _ROUNDING) * max(largest, 1e-6)
+        return _difference(alone, in_batch) > step
+    largest = float(np.abs(alone).max(initial=0.0))
+    return not _difference(alone, in_batch) <= _TOLERANCE.get(str(alone.dtype), _ROUNDING) * max(largest, 1e-6)
 
 
-def _difference(one: Tensor, other: Tensor) -> float:
-    return float(np.abs(one.astype(np.float64) - other.astype(np.float64)).max(initial=0.0))
+def _difference(first: Tensor, second: Tensor) -> float:
+    return float(np.abs(first.astype(np.float64) - second.astype(np.float64)).max(initial=0.0))

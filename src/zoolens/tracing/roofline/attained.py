@@ -190,16 +190,16 @@ def _as_one(layers: Sequence[Layer], peaks: Peaks, clean: NDArray[np.bool_]) -> 
 
 
 def _against(layer: Layer, counted: _Counted, trace: Trace, peaks: Peaks, bandwidth: float) -> RoofLayer:
-    told = layer.precision or trace.run.precision
-    precision = _precision(told)
+    reported = layer.precision or trace.run.precision
+    precision = _precision(reported)
     flops, moved = counted.cost(counted.nodes(layer.nodes), WIDTHS[precision])
     best, bound = _best(flops, moved, precision, peaks, bandwidth)
-    return RoofLayer(layer, precision, flops, moved, best, bound, told not in WIDTHS)
+    return RoofLayer(layer, precision, flops, moved, best, bound, reported not in WIDTHS)
 
 
-def _precision(told: str | None) -> str:
+def _precision(reported: str | None) -> str:
     """The precision that operations are held against; float32 where a framework does not tell, or tells several."""
-    return {"uint8": "int8"}.get(told or "", told) if told in WIDTHS else "float32"  # type: ignore[return-value]
+    return {"uint8": "int8"}.get(reported or "", reported) if reported in WIDTHS else "float32"  # type: ignore[return-value]
 
 
 def _best(flops: int, moved: int, precision: str, peaks: Peaks, bandwidth: float) -> tuple[float, str]:
@@ -246,21 +246,21 @@ def _are(count: int) -> str:
     return "is" if count == 1 else "are"
 
 
-def sentences(found: Roofline) -> Iterator[str]:
-    trace, share = found.trace, found.efficiency
+def sentences(roofline: Roofline) -> Iterator[str]:
+    trace, share = roofline.trace, roofline.efficiency
     words = NOTHING if share is None else f"{100 * share:.1f} %"
-    device = "this machine" if found.peaks.device == "cpu" else found.peaks.cpu
+    device = "this machine" if roofline.peaks.device == "cpu" else roofline.peaks.cpu
     yield (
-        f"At the measured peaks {device} takes {figure(found.best, 's')} for a batch of {trace.batch}. {trace.runtime} "
-        f"takes {figure(found.measured, 's')}: it runs at {words} of what is possible."
+        f"At the measured peaks {device} takes {figure(roofline.best, 's')} for a batch of {trace.batch}. "
+        f"{trace.runtime} takes {figure(roofline.measured, 's')}: it runs at {words} of what is possible."
     )
     yield (
-        f"Weights and activations have {figure(found.working_set, 'B')}, which {device} moves at "
-        f"{found.bandwidth / 1e9:,.1f} GB/s."
+        f"Weights and activations have {figure(roofline.working_set, 'B')}, which {device} moves at "
+        f"{roofline.bandwidth / 1e9:,.1f} GB/s."
     )
-    beyond = [layer for layer in found.layers if (layer.efficiency or 0) > BEYOND]
+    beyond = [layer for layer in roofline.layers if (layer.efficiency or 0) > BEYOND]
     if beyond:
-        share = sum(layer.seconds for layer in beyond) / sum(layer.seconds for layer in found.layers)
+        share = sum(layer.seconds for layer in beyond) / sum(layer.seconds for layer in roofline.layers)
         yield (
             f"{_layers_words(len(beyond))} with {100 * share:.0f} % of the layers' time {_are(len(beyond))} quicker "
             "than these peaks allow, so that the best time is too long and the share too high. Either the kernels need "
@@ -269,14 +269,14 @@ def sentences(found: Roofline) -> Iterator[str]:
         )
     if (trace.covered or 0) > 1 + SUMS_UP:
         yield "The times of layers hold a share of the profiler's, so that their efficiencies are too low."
-    if assumed := sum(layer.assumed for layer in found.layers):
+    if assumed := sum(layer.assumed for layer in roofline.layers):
         words = _layers_words(assumed)
         yield f"{trace.runtime} does not tell the precision of {words}, which {_are(assumed)} held against float32."
-    if found.uncounted:
-        seconds = sum(layer.timing.median for layer in found.uncounted)
-        words = f"{_layers_words(len(found.uncounted))} of {figure(seconds, 's')}"
-        yield f"{words} of which no operator of the graph is known {_are(len(found.uncounted))} not counted."
-    if found.unknown:
-        yield f"Not counted, because their cost is not known: {', '.join(found.unknown)}."
-    if found.peaks.disturbed:
+    if roofline.uncounted:
+        seconds = sum(layer.timing.median for layer in roofline.uncounted)
+        words = f"{_layers_words(len(roofline.uncounted))} of {figure(seconds, 's')}"
+        yield f"{words} of which no operator of the graph is known {_are(len(roofline.uncounted))} not counted."
+    if roofline.unknown:
+        yield f"Not counted, because their cost is not known: {', '.join(roofline.unknown)}."
+    if roofline.peaks.disturbed:
         yield "Some peaks were measured while other processes were busy: `zoolens machine peaks --fresh` repeats them."

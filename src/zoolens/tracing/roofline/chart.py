@@ -17,15 +17,15 @@ LABELLED: Final = 3  # layers that are named in the picture: those that take lon
 _BOUNDS: Final = ("compute", "memory")
 
 
-def roofline_chart(found: Roofline) -> Chart:
-    points = [layer for layer in found.layers if layer.flops and layer.moved_bytes and layer.seconds]
+def roofline_chart(roofline: Roofline) -> Chart:
+    points = [layer for layer in roofline.layers if layer.flops and layer.moved_bytes and layer.seconds]
     precisions = sorted({layer.precision for layer in points}) or ["float32"]
-    peaks = {name: found.peaks.flops.get(name) or found.peaks.flops["float32"] for name in precisions}
+    peaks = {name: roofline.peaks.flops.get(name) or roofline.peaks.flops["float32"] for name in precisions}
     intensities = [layer.intensity for layer in points] or [1.0]
-    ridge = max(peaks.values()) / found.bandwidth
+    ridge = max(peaks.values()) / roofline.bandwidth
     low, high = min(*intensities, ridge) / 3, max(*intensities, ridge) * 4
     speeds = [layer.flops_per_second for layer in points] or [min(peaks.values())]
-    bottom, top = min(*speeds, found.bandwidth * low) / 2, max(*speeds, *peaks.values()) * 2
+    bottom, top = min(*speeds, roofline.bandwidth * low) / 2, max(*speeds, *peaks.values()) * 2
     x = quantity("x", low, high, axis("operations per byte", values=logarithmic_ticks(low, high)), type="log")
     y = quantity(
         "y",
@@ -34,22 +34,22 @@ def roofline_chart(found: Roofline) -> Chart:
         axis("GFLOP/s", values=logarithmic_ticks(bottom / 1e9, top / 1e9)),
         type="log",
     )
-    layers = [*(_roof(found, name, peak, low, high, x, y) for name, peak in peaks.items()), *_points(points, x, y)]
+    layers = [*(_roof(roofline, name, peak, low, high, x, y) for name, peak in peaks.items()), *_points(points, x, y)]
     title = heading(
-        f"Roofline of {found.trace.run.ref} in {found.trace.runtime}, batch {found.trace.batch}",
-        f"{found.peaks.title}; the larger a point, the longer the layer takes",
+        f"Roofline of {roofline.trace.run.ref} in {roofline.trace.runtime}, batch {roofline.trace.batch}",
+        f"{roofline.peaks.title}; the larger a point, the longer the layer takes",
     )
     spec: Spec = {"layer": [part for group in layers for part in (group if isinstance(group, list) else [group])]}
-    name = f"roofline-{found.trace.run.id[:8]}"
+    name = f"roofline-{roofline.trace.run.id[:8]}"
     return Chart(
         name, "Layers against the peaks of the machine", {**spec, "title": title, "width": WIDTH, "height": HEIGHT}
     )
 
 
-def _roof(found: Roofline, name: str, peak: float, low: float, high: float, x: Spec, y: Spec) -> list[Spec]:
+def _roof(roofline: Roofline, name: str, peak: float, low: float, high: float, x: Spec, y: Spec) -> list[Spec]:
     """The slope of the memory and the ceiling of a precision, with its name."""
-    ridge = min(max(peak / found.bandwidth, low), high)
-    line = [(low, found.bandwidth * low), (ridge, min(peak, found.bandwidth * ridge)), (high, peak)]
+    ridge = min(max(peak / roofline.bandwidth, low), high)
+    line = [(low, roofline.bandwidth * low), (ridge, min(peak, roofline.bandwidth * ridge)), (high, peak)]
     rows = [{"x": across, "y": up / 1e9, "order": place} for place, (across, up) in enumerate(line)]
     label = [{"x": high, "y": peak / 1e9, "text": f"{name} {peak / 1e9:,.0f} GFLOP/s"}]
     mark = {"type": "line", "color": INK, "strokeWidth": 1.5}
@@ -86,7 +86,7 @@ def _points(points: list[RoofLayer], x: Spec, y: Spec) -> list[Spec]:
     return [circles, names]
 
 
-def roofline_table(found: Roofline, top: int | None = TOP) -> Table:
+def roofline_table(roofline: Roofline, top: int | None = TOP) -> Table:
     columns = (
         Column("layer", keep=9),
         Column("time", "number", keep=8),
@@ -98,7 +98,7 @@ def roofline_table(found: Roofline, top: int | None = TOP) -> Table:
         Column("FLOP/B", "number", keep=4),
         Column("precision", "key", keep=3),
     )
-    longest = sorted(found.layers, key=lambda layer: -layer.seconds)
+    longest = sorted(roofline.layers, key=lambda layer: -layer.seconds)
     rows = [
         (
             short_name(layer.layer.name),
@@ -116,16 +116,16 @@ def roofline_table(found: Roofline, top: int | None = TOP) -> Table:
     return Table("roofline", columns, tuple(rows))
 
 
-def roofline_as_data(found: Roofline) -> dict[str, Any]:
+def roofline_as_data(roofline: Roofline) -> dict[str, Any]:
     return {
-        "run": found.trace.run.id,
-        "peaks_run": found.peaks.run,
-        "batch": found.trace.batch,
-        "best_seconds": found.best,
-        "measured_seconds": found.measured,
-        "efficiency": found.efficiency,
-        "working_set_bytes": found.working_set,
-        "bandwidth": found.bandwidth,
+        "run": roofline.trace.run.id,
+        "peaks_run": roofline.peaks.run,
+        "batch": roofline.trace.batch,
+        "best_seconds": roofline.best,
+        "measured_seconds": roofline.measured,
+        "efficiency": roofline.efficiency,
+        "working_set_bytes": roofline.working_set,
+        "bandwidth": roofline.bandwidth,
         "layers": [
             {
                 "name": layer.layer.name,
@@ -141,8 +141,8 @@ def roofline_as_data(found: Roofline) -> dict[str, Any]:
                 "flops_per_second": layer.flops_per_second,
                 "bytes_per_second": layer.bytes_per_second,
             }
-            for layer in found.layers
+            for layer in roofline.layers
         ],
-        "uncounted": [layer.name for layer in found.uncounted],
-        "unknown": dict(found.unknown),
+        "uncounted": [layer.name for layer in roofline.uncounted],
+        "unknown": dict(roofline.unknown),
     }

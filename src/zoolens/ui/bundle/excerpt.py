@@ -120,5 +120,8 @@ def _explained(store: Store, studies: Iterable[str]) -> list[str]:
     """The studies that hold explanations of the chosen ones."""
     chosen = list(studies)
     return [
-        found.runs_in for name in chosen for found in filed_explanations(store, name) if found.runs_in not in chosen
+        explanation.runs_in
+        for name in chosen
+        for explanation in filed_explanations(store, name)
+        if explanation.runs_in not in chosen
     ]

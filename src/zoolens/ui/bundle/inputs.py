@@ -93,9 +93,9 @@ def _keep(kept: dict[str, Any], recorder: Recorder, subject: _Subject, answer: d
 def _subjects(recorder: Recorder) -> Iterator[_Subject]:
     for run in recorder.chosen.runs:
         yield _Subject(*run_inputs.ENDPOINTS, "run", run.id, run.inputs)
-    several, one = (endpoint for endpoint in divergences.ENDPOINTS if "/inputs" in endpoint.template)
+    several, single = (endpoint for endpoint in divergences.ENDPOINTS if "/inputs" in endpoint.template)
     for job in recorder.chosen.divergences:
-        yield _Subject(several, one, "id", job.id, int(printed_by(job)["answers"]["inputs"]))
+        yield _Subject(several, single, "id", job.id, int(printed_by(job)["answers"]["inputs"]))
 
 
 def _places(recorder: Recorder, subject: _Subject) -> list[int]:
@@ -106,7 +106,7 @@ def _places(recorder: Recorder, subject: _Subject) -> list[int]:
         return [row["index"] for row in flipped if row.get("index") is not None][:MOST_INPUTS]
     if subject.inputs <= MOST_INPUTS:
         return list(range(subject.inputs))
-    endpoint = next(one for one in run_answers.ENDPOINTS if one.template == _PREDICTIONS)
+    endpoint = next(candidate for candidate in run_answers.ENDPOINTS if candidate.template == _PREDICTIONS)
     others = [b for a, b in recorder.chosen.pairs if a == subject.id]
     asked = [{"order": order, "shown": shown} for order in AnswerOrder for shown in ("all", "wrong")]
     asked += [{"other": b, "order": "disagreement", "shown": "disagreeing"} for b in others]

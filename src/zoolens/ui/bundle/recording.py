@@ -94,9 +94,9 @@ class Recorder:
     def key(self, endpoint: Endpoint, parameters: Parameters) -> str:
         """How the browser names a request: the parameters that are not the defaults, in the order of their names."""
         defaults = _defaults(endpoint)
-        told = {name: _plain(value) for name, value in parameters.items() if value not in (None, "", [])}
-        told = {name: value for name, value in told.items() if value != _plain(defaults.get(name))}
-        named = {name: self.redaction.text(value) for name, value in told.items()}
+        values = {name: _plain(value) for name, value in parameters.items() if value not in (None, "", [])}
+        values = {name: value for name, value in values.items() if value != _plain(defaults.get(name))}
+        named = {name: self.redaction.text(value) for name, value in values.items()}
         return json.dumps(dict(sorted(named.items())), ensure_ascii=False, separators=(",", ":"))
 
     def asked(self, endpoint: Endpoint, parameters: Parameters) -> Any:

@@ -252,12 +252,12 @@ def variants(endpoint: Endpoint, context: Context, subject: Parameters) -> Itera
 
 def parts(endpoint: Endpoint) -> dict[str, range]:
     """Fields that narrow a list to one of a few numbered parts, such as a bin, and these numbers."""
-    found: dict[str, range] = {}
+    ranges: dict[str, range] = {}
     for name, info in endpoint.query.model_fields.items():
         limits: list[Any] = [limit.lt for limit in info.metadata if isinstance(limit, Lt)]
         if name not in PAGING and not info.is_required() and limits and limits[0] <= MOST_PARTS:
-            found[name] = range(limits[0])
-    return found
+            ranges[name] = range(limits[0])
+    return ranges
 
 
 def _values(annotation: Any) -> list[Any]:

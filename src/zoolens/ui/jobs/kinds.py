@@ -244,5 +244,5 @@ def _options(**chosen: str | int | bool | Sequence[str] | None) -> list[str]:
         elif isinstance(value, str | int) and value is not False:
             options.append(f"{name}={value}")
         elif value:
-            options += [f"{name}={one}" for one in value]
+            options += [f"{name}={item}" for item in value]
     return options

@@ -253,8 +253,8 @@ def chosen(context: Context, query: ChosenQuery) -> ChosenRows:
         choice = _choice(asked, query.x, query.y, query.size, most=None)
         points = [point for point in choice.points if _inside(point, query)]
         if asked.answer is not None:
-            told = (Standing.ANSWER, Standing.FITS, Standing.NEAR_MISS, Standing.REFERENCE)
-            points = [point for point in points if point.standing in told]
+            listed = (Standing.ANSWER, Standing.FITS, Standing.NEAR_MISS, Standing.REFERENCE)
+            points = [point for point in points if point.standing in listed]
         points = _sorted(points, query.sort, asked, choice)
         shown = points[query.offset : query.offset + query.limit]
         equal = _equal(asked)
@@ -336,9 +336,12 @@ def complete(context: Context, query: CompletionQuery) -> CompletionList:
             index = index_for(ParsedQuery(), context.store, task_category(None))
         except UnknownName:
             return CompletionList(items=[])
-        found = completions(query.q, query.at, index)
+        proposals = completions(query.q, query.at, index)
     return CompletionList(
-        items=[CompletionItem(text=one.text, kind=one.kind, start=one.start, end=one.end) for one in found]
+        items=[
+            CompletionItem(text=proposal.text, kind=proposal.kind, start=proposal.start, end=proposal.end)
+            for proposal in proposals
+        ]
     )
 
 

@@ -109,14 +109,14 @@ async def events(context: Context, query: JobEventsQuery) -> AsyncIterator[Event
     """Progress as it comes, then the job as it ended. Each event's id is a place in the file of progress."""
     folder = context.jobs.job(query.id)
     place, shown = query.after, ""
-    told = {"title": "", "stage": "", "done": 0, "total": None, "unit": "", "message": ""}
+    progress = {"title": "", "stage": "", "done": 0, "total": None, "unit": "", "message": ""}
     while True:
         now = await asyncio.to_thread(job_of, folder)  # before the progress, so that nothing of it is missed
         place, lines = await asyncio.to_thread(_progress, folder, place)
         for line in lines:
-            told |= _told(line)
+            progress |= _told(line)
         if lines:
-            yield Event("progress", JobProgress.model_validate(told), str(place))
+            yield Event("progress", JobProgress.model_validate(progress), str(place))
         if now.state != shown:
             shown = now.state
             yield Event("job", now)

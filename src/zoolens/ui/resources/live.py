@@ -83,7 +83,7 @@ def live(context: Context, query: LiveQuery, content: bytes) -> LiveResult:
     return LiveResult(
         model=answer.model,
         runtime=answer.runtime,
-        classes=[_shown_class(one) for one in answer.classes],
+        classes=[_shown_class(score) for score in answer.classes],
         took=figure(answer.seconds, "s"),
         opened=answer.opened,
         image=f"{pixels.shape[1]} × {pixels.shape[0]}, {'grey' if pixels.shape[2] == 1 else 'colour'}",
@@ -122,11 +122,11 @@ def live_texts(context: Context, query: LiveQuery, content: bytes) -> LiveTextRe
     if query.runtime:
         check_runtime(query.runtime)
     answer = context.live.answer_texts(query.model, query.runtime or None, _texts(content), query.most)
-    vectors = [one.vector for one in answer.texts if one.vector is not None]
+    vectors = [text_answer.vector for text_answer in answer.texts if text_answer.vector is not None]
     return LiveTextResult(
         model=answer.model,
         runtime=answer.runtime,
-        texts=[_shown_text(one) for one in answer.texts],
+        texts=[_shown_text(text_answer) for text_answer in answer.texts],
         most_tokens=answer.most_tokens,
         numbers=len(vectors[0]) if vectors else 0,
         alike=_alike(vectors) if answer.directional else [],
@@ -155,7 +155,7 @@ def _shown_text(answer: TextAnswer) -> LiveText:
         cut=answer.cut,
         unknown=answer.unknown,
         pieces=list(answer.pieces),
-        classes=[_shown_class(one) for one in answer.classes],
+        classes=[_shown_class(score) for score in answer.classes],
         vector="" if vector is None else shown_vector(vector),
         length="" if vector is None else f"{np.linalg.norm(vector.astype(np.float64)):.4g}",
     )
@@ -168,9 +168,9 @@ def _alike(vectors: Sequence[NDArray[np.float32]]) -> list[list[str]]:
     return [[f"{value:.3f}" for value in cosine(np.broadcast_to(row, rows.shape), rows)] for row in rows]
 
 
-def _shown_class(one: ClassScore) -> LiveClass:
+def _shown_class(score: ClassScore) -> LiveClass:
     return LiveClass(
-        label=one.label or f"class {one.index}", probability=one.probability, words=probability(one.probability)
+        label=score.label or f"class {score.index}", probability=score.probability, words=probability(score.probability)
     )
 
 

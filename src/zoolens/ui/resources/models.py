@@ -150,23 +150,23 @@ def _search(known: Models, key: tuple[tuple[str, ...], Chosen]) -> Found:
         while len(searches) >= _SEARCHES_KEPT:
             searches.pop(next(iter(searches)), None)
         searches[key] = _found(known, *key)
-    found: Found = searches[key]
-    return found
+    result: Found = searches[key]
+    return result
 
 
 def _found(known: Models, words: tuple[str, ...], chosen: Chosen) -> Found:
     columns = known.derived("facets", lambda: _columns(known))
     spellings = known.derived("licences", lambda: _spellings(known))
-    wanted, told = dict(chosen), {}
+    wanted, spelt = dict(chosen), {}
     for value in wanted.get("licence", ()):
-        told[spellings.get(value.casefold(), value)] = value
-    if told:
-        wanted["licence"] = frozenset(told)
+        spelt[spellings.get(value.casefold(), value)] = value
+    if spelt:
+        wanted["licence"] = frozenset(spelt)
     texts = known.derived("texts", lambda: [row.text for row in known.rows])
     fitting = np.zeros(len(known.rows), np.bool_)
     fitting[_having(words, texts, np.arange(len(texts)))] = True
     mask, facets = faceted(fitting, columns, wanted)
-    facets = [_as_asked(facet, told) if facet.name == "licence" else facet for facet in facets]
+    facets = [_as_asked(facet, spelt) if facet.name == "licence" else facet for facet in facets]
     places = np.flatnonzero(mask)
     if words:  # those whose names have the words come first
         names = known.derived("names", lambda: [row.ref.lower() for row in known.rows])
@@ -199,9 +199,9 @@ def _spellings(known: Models) -> dict[str, str]:
     return {licence.casefold(): licence for licence in ordered}
 
 
-def _as_asked(facet: Facet, told: Mapping[str, str]) -> Facet:
+def _as_asked(facet: Facet, spelt: Mapping[str, str]) -> Facet:
     """A facet whose chosen values are spelt as they were asked for, so that the page sees that they are chosen."""
-    values = [FacetValue(value=told.get(one.value, one.value), count=one.count) for one in facet.values]
+    values = [FacetValue(value=spelt.get(entry.value, entry.value), count=entry.count) for entry in facet.values]
     return Facet(name=facet.name, values=values)
 
 

@@ -203,8 +203,8 @@ class ObservationPage(Answer):
 def observations(context: Context, query: ObservationsQuery) -> ObservationPage:
     run = context.store.run(query.run)
     by_stage = context.store.observations_by_stage(run.id)
-    stage_of = {id(observation): stage for stage, found in by_stage.items() for observation in found}
-    known = judged_right(run, [observation for found in by_stage.values() for observation in found])
+    stage_of = {id(observation): stage for stage, several in by_stage.items() for observation in several}
+    known = judged_right(run, [observation for several in by_stage.values() for observation in several])
     counts = Counter(observation.metric for observation in known)
     fitting = [observation for observation in known if not query.metric or observation.metric in query.metric]
     return ObservationPage(

@@ -135,15 +135,15 @@ def _watched(endpoint: EndpointNow) -> WatchedEndpoint:
         refused_words=f"{endpoint.refused:,.1f}/s",
         models=[
             WatchedModel(
-                model=one.model,
-                runtime=one.runtime,
-                rate=one.rate,
-                rate_words=f"{one.rate:,.1f}/s",
-                p50=_at_most(one.percentiles.get(50)),
-                p90=_at_most(one.percentiles.get(90)),
-                p99=_at_most(one.percentiles.get(99)),
+                model=model.model,
+                runtime=model.runtime,
+                rate=model.rate,
+                rate_words=f"{model.rate:,.1f}/s",
+                p50=_at_most(model.percentiles.get(50)),
+                p90=_at_most(model.percentiles.get(90)),
+                p99=_at_most(model.percentiles.get(99)),
             )
-            for one in endpoint.models
+            for model in endpoint.models
         ],
     )
 

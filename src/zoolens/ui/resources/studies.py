@@ -147,7 +147,7 @@ def study_detail(context: Context, query: StudyQuery) -> StudyDetail:
         axes=plane_names(findings),
         distributions=[themed(chart) for chart in drawn if chart is not None],
         space=_spec(space_chart(findings)),
-        explanations=[_explanation(one) for one in filed_explanations(context.store, query.name)],
+        explanations=[_explanation(explanation) for explanation in filed_explanations(context.store, query.name)],
     )
 
 
@@ -305,11 +305,15 @@ def study_trial(context: Context, query: TrialQuery) -> TrialDetail:
     place = next((at for at, trial in enumerate(findings.study.trials) if trial.id == query.trial), None)
     if place is None:
         raise NotFound(f"The study {query.name} has no trial {query.trial!r}.")
-    found = filed_explanations(context.store, query.name)
+    explanations = filed_explanations(context.store, query.name)
     return TrialDetail(
         trial=_trial_item(trial_as_data(findings, place)),
         curves=_curves(findings.study.trials[place]),
-        explanations=[_explanation(one) for one in found if (one.study, one.trial) == (query.name, query.trial)],
+        explanations=[
+            _explanation(explanation)
+            for explanation in explanations
+            if (explanation.study, explanation.trial) == (query.name, query.trial)
+        ],
         unexplained=_unexplained(findings.study.trials[place]),
     )
 

@@ -69,9 +69,9 @@ def _maximum(call: JaxCall) -> Operand:
     """A variance is never below 0, so that a maximum with 0 leaves it as it is."""
     for number, other in (call.operands, call.operands[::-1]):
         if isinstance(number, Leaf) and number.number == 0:
-            found = variance(call, other)
-            if found is not None:
-                return found
+            value = variance(call, other)
+            if value is not None:
+                return value
     return _two("maximum")(call)
 
 
@@ -135,9 +135,9 @@ def _through(call: JaxCall, name: str) -> str:
 
 
 def _softmax(call: JaxCall) -> str:
-    found = _softmax_of(call)
-    assert found is not None
-    return call.add("softmax", found[0], axis=found[1])
+    operand = _softmax_of(call)
+    assert operand is not None
+    return call.add("softmax", operand[0], axis=operand[1])
 
 
 def _integer_power(call: JaxCall) -> str:
@@ -355,8 +355,8 @@ def _max_pool(call: JaxCall) -> Operand:
     within = _without_second_axis(call, _max_pool)
     if within is not None:
         return within
-    found = _window(call)
-    return call.unknown() if found is None else call.add("max_pool", call.value(), axes=found[2], **found[1])
+    window = _window(call)
+    return call.unknown() if window is None else call.add("max_pool", call.value(), axes=window[2], **window[1])
 
 
 def _sum_pool(call: JaxCall) -> Operand:
@@ -364,11 +364,11 @@ def _sum_pool(call: JaxCall) -> Operand:
     within = _without_second_axis(call, _sum_pool)
     if within is not None:
         return within
-    found = _window(call)
-    if found is None or set(found[1].pop("dilation")) != {1}:
+    window = _window(call)
+    if window is None or set(window[1].pop("dilation")) != {1}:
         return call.unknown()
-    pool = call.add("avg_pool", call.value(), axes=found[2], count_pad=True, **found[1])
-    return call.add("mul", pool, scalar=float(prod(found[1]["kernel"])))
+    pool = call.add("avg_pool", call.value(), axes=window[2], count_pad=True, **window[1])
+    return call.add("mul", pool, scalar=float(prod(window[1]["kernel"])))
 
 
 _QUOTIENT: Final = _two("div", ordered=True)

@@ -45,10 +45,10 @@ def _measured(walk: KerasWalk, call: KerasCall, value: str, function: Any) -> st
         return np.asarray(keras.ops.convert_to_numpy(function(tensor)))
 
     try:
-        found = named_function(computed)
+        recognised = named_function(computed)
     except Exception:  # the user's code may raise anything where it is not given a map
-        found = None
-    op, options = found or ("unknown", {"source_op": f"function {function.__name__}"})
+        recognised = None
+    op, options = recognised or ("unknown", {"source_op": f"function {function.__name__}"})
     return walk.add(op, call, inputs=[value], shape=walk.shape(value), **options)
 
 

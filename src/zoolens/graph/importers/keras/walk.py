@@ -89,8 +89,8 @@ class KerasWalk:
         """Variables among the arguments of a call as values of their own, by the identity of the variable."""
         import keras
 
-        found = [item for item in keras.tree.flatten(tree) if isinstance(item, keras.Variable)]
-        return {id(variable): self.learned_value(variable, source) for variable in found}
+        variables = [item for item in keras.tree.flatten(tree) if isinstance(item, keras.Variable)]
+        return {id(variable): self.learned_value(variable, source) for variable in variables}
 
     def learned_value(self, variable: Any, source: str) -> str:
         """A variable as a value of its own."""
