@@ -98,7 +98,7 @@ class ModelTest:
         names = f"{report.b} against {report.a} on " + ", ".join(
             f"{entry.n:,} inputs of {entry.dataset}" for entry in report.on
         )
-        self._judge(names, [(entry.text, *entry.verdict(report), _agreement(report)) for entry in gates])
+        self._judge(names, [(gate.text, *gate.verdict(report), _agreement(report)) for gate in gates])
         return report
 
     def _measured(
