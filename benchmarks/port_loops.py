@@ -145,7 +145,7 @@ SIDES = {"torch": torch_side, "keras": keras_side, "jax": jax_side}
 def take_turns(framework: str, rounds: int, device: str, threads: int) -> Compared:
     from zoolens.port.frameworks.recognition import recognised
     from zoolens.port.sides import InputShape
-    from zoolens.port.training.course import Course
+    from zoolens.port.training.course import TrainingCourse
     from zoolens.port.training.recognition import trainable
     from zoolens.port.training.recording import record
 
@@ -159,7 +159,7 @@ def take_turns(framework: str, rounds: int, device: str, threads: int) -> Compar
     network = recognised(made, [(3, 32, 32)], ["float"], framework)
     if device == "gpu":
         network.move_to_gpu()
-    course = Course(trainable(made, network))
+    course = TrainingCourse(trainable(made, network))
     course.begin(0)
     with record(stream, [InputShape((3, 32, 32))], epochs=1) as source:
         for number in range(rounds + 1):

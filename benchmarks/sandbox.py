@@ -24,7 +24,7 @@ from zoolens.datasets.base import Dataset
 from zoolens.datasets.loader import batches
 from zoolens.datasets.opening import open_dataset
 from zoolens.engine.sandbox import describe, trusting
-from zoolens.measure.jobs import Job, Wanted, plan_jobs
+from zoolens.measure.jobs import Job, RunOptions, plan_jobs
 from zoolens.measure.latency import LatencySettings, measure_latency
 from zoolens.measure.prediction_stage import ACCURACY_BATCH, answered_batches
 from zoolens.measure.subject import prepare_subject
@@ -141,7 +141,7 @@ def main() -> None:
     parser.add_argument("--data", default="demo")
     chosen = parser.parse_args()
     print(f"sandbox of this machine: {describe()}")
-    wanted = Wanted(runtimes=tuple(chosen.runtimes.split(",")), options=Options())
+    wanted = RunOptions(runtimes=tuple(chosen.runtimes.split(",")), options=Options())
     jobs, _ = plan_jobs(find_all(chosen.models), wanted)
     with closing(open_dataset(chosen.data)) as dataset:
         for job in jobs:

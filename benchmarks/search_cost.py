@@ -15,7 +15,7 @@ import numpy as np
 
 from zoolens.crosstrain.study.plan import Dimension, Plan, Search
 from zoolens.crosstrain.study.plan_runner import Trials, Unwatched, journal_path
-from zoolens.crosstrain.study.search.journal import Told
+from zoolens.crosstrain.study.search.journal import TrialResult
 from zoolens.crosstrain.study.search.search_loop import run_search
 from zoolens.crosstrain.study.search.search_state import SearchStatus
 from zoolens.crosstrain.study.store_training import Manner, begin_study
@@ -78,7 +78,7 @@ def search_costs(folder: Path, trials: int) -> Costs:
         untrained: Any = Untrained()
         filed = Trials(plan, store, untrained, Manner(), 1, Unwatched())
 
-        def objective(trial: str, hyperparameters: Mapping[str, Hyperparameter]) -> Told:
+        def objective(trial: str, hyperparameters: Mapping[str, Hyperparameter]) -> TrialResult:
             began = time.perf_counter()
             told = filed(trial, hyperparameters)
             costs.filing.append(time.perf_counter() - began)

@@ -38,7 +38,7 @@ from zoolens.protocol.client import open_client
 from zoolens.protocol.client_base import Client
 from zoolens.protocol.messages import InferResponse
 from zoolens.runtimes.remote import ANSWERED_BY
-from zoolens.serving.services.events import Compared, Session, sessions
+from zoolens.serving.services.events import ModelComparison, Session, sessions
 from zoolens.statistics.intervals import Interval
 from zoolens.store.store import open_store
 
@@ -181,7 +181,7 @@ def _promise(promise: Promise, row: AnsweredBy) -> Verdict:
     return Verdict(row.accuracy.interval.high >= promise.lower, words)
 
 
-def _shadow(row: AnsweredBy, compared: Compared) -> Verdict:
+def _shadow(row: AnsweredBy, compared: ModelComparison) -> Verdict:
     assert row.accuracy is not None
     interval = Interval(compared.low, compared.high)
     words = (

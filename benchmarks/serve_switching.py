@@ -34,7 +34,7 @@ from zoolens.load.arrivals import Arrivals, burst
 from zoolens.load.driver import DriverSettings
 from zoolens.load.report import run_as_data, write_report
 from zoolens.measure.evaluate import carry_out
-from zoolens.measure.jobs import Wanted
+from zoolens.measure.jobs import RunOptions
 from zoolens.measure.plan import EvaluationPlan
 from zoolens.progress import Silent
 from zoolens.store.store import open_store
@@ -93,7 +93,7 @@ def fill(store: str, setup: Setup) -> None:
         models=list(setup.models),
         data=setup.data,
         limit=setup.limit,
-        wanted=Wanted(runtimes=setup.runtimes),
+        wanted=RunOptions(runtimes=setup.runtimes),
         batches=(),
         cold=False,
     )

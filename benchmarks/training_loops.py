@@ -29,7 +29,7 @@ from zoolens.crosstrain.training.job import Job
 from zoolens.crosstrain.training.order import batches
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.semantics import USUAL, Semantics
-from zoolens.crosstrain.training.trainer_process import Worker
+from zoolens.crosstrain.training.trainer_process import TrainerWorker
 from zoolens.crosstrain.training.trainers.base import TrainData, Weights
 from zoolens.crosstrain.training.weights import write_weights
 
@@ -194,7 +194,7 @@ def take_turns(framework: str, loop: str, architecture: str, rounds: int, thread
             threads=threads,
         )
         turns = Turns(job, load(data.folder), weights)
-        worker = Worker(plugins.load(plugins.TRAINERS, framework)(), turns)
+        worker = TrainerWorker(plugins.load(plugins.TRAINERS, framework)(), turns)
         worker.answer({"job": job.model_dump(mode="json")})
     return turns
 

@@ -23,7 +23,7 @@ from typing import Any, Final
 import numpy as np
 
 from zoolens.measure.classorder import AS_NAMED
-from zoolens.measure.predictions import KIND, Batch, PredictionBuffer
+from zoolens.measure.predictions import KIND, AnswerBatch, PredictionBuffer
 from zoolens.store.checksums import checksum
 from zoolens.store.records import DONE, EVALUATED, FAILED, RunKey, RunKind, fingerprint
 from zoolens.store.store import open_store
@@ -358,7 +358,7 @@ def _add_answers(path: Path, planned: list[PlannedRun], random: np.random.Genera
                 exponentials = np.exp(logits - logits.max(axis=1, keepdims=True))
                 probabilities = exponentials / exponentials.sum(axis=1, keepdims=True)
                 buffer = PredictionBuffer(start)
-                buffer.add(ids[start:end], labels[start:end], [Batch(probabilities, logits)])
+                buffer.add(ids[start:end], labels[start:end], [AnswerBatch(probabilities, logits)])
                 store.add_part(run.id, KIND, part, buffer.take())
             store.finish_stage(run.id, KIND)
 

@@ -28,7 +28,7 @@ from zoolens.comparisons.matrix_chart import svg
 from zoolens.index.index import Index
 from zoolens.index.opener import build_index
 from zoolens.measure.evaluate import carry_out
-from zoolens.measure.jobs import Wanted
+from zoolens.measure.jobs import RunOptions
 from zoolens.measure.latency import LatencySettings
 from zoolens.measure.plan import EvaluationPlan
 from zoolens.measure.predictions import KIND
@@ -121,7 +121,7 @@ def measure(split: Split, store: Store) -> None:
             for data, all_figures in ((split.probes, True), (split.held_out, False)):
                 for runtime in RUNTIMES:
                     plan = EvaluationPlan(
-                        models=[model], data=data, wanted=Wanted(runtimes=(runtime,), allow_code=True),
+                        models=[model], data=data, wanted=RunOptions(runtimes=(runtime,), allow_code=True),
                         batches=(1,) if all_figures else (), cold=all_figures, cold_repeats=3,
                         latency=LatencySettings(max_seconds=2.0),
                     )  # fmt: skip

@@ -17,7 +17,7 @@ from pathlib import Path
 from zoolens.catalog.lookup import find
 from zoolens.cli.bars import Bars
 from zoolens.measure.evaluate import carry_out
-from zoolens.measure.jobs import Wanted
+from zoolens.measure.jobs import RunOptions
 from zoolens.measure.latency import LatencySettings
 from zoolens.measure.plan import EvaluationPlan, Outcome
 from zoolens.present.figures import figure, with_interval
@@ -62,7 +62,9 @@ def plan(path: Path, task: Task, assets: Path) -> EvaluationPlan:
         models=[str(path)],
         data=task.data.format(assets=assets),
         limit=reference(path, task)[1],
-        wanted=Wanted(runtimes=("mxnet",) if mxnet else (), environments=(MXNET,) if mxnet else (), allow_code=True),
+        wanted=RunOptions(
+            runtimes=("mxnet",) if mxnet else (), environments=(MXNET,) if mxnet else (), allow_code=True
+        ),
         latency=LatencySettings(max_seconds=1.0),
         cold_repeats=1,
     )

@@ -12,7 +12,7 @@ from zoolens.datasets.opening import open_dataset
 from zoolens.divergence.diverging import diverge_jobs
 from zoolens.engine.sandbox import trusting
 from zoolens.graph.weighted_graph import weighted_graph
-from zoolens.measure.jobs import Wanted, plan_jobs
+from zoolens.measure.jobs import RunOptions, plan_jobs
 from zoolens.testing.damaged_onnx import KINDS, damaged_copies, reexports, with_file
 from zoolens.twins.provenance import write_twin
 
@@ -56,7 +56,7 @@ def tally():
 
 
 def job(entry):
-    jobs, skipped = plan_jobs([entry], Wanted(runtimes=(RUNTIME,)))
+    jobs, skipped = plan_jobs([entry], RunOptions(runtimes=(RUNTIME,)))
     assert jobs, skipped
     return jobs[0]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import zoolens
-from zoolens.catalog.sessions import Wanted
+from zoolens.catalog.sessions import RunOptions
 from zoolens.errors import ModelError, ZoolensError
 from zoolens.measure.containers import write_stack
 from zoolens.measure.evaluate import carry_out
@@ -77,7 +77,7 @@ def test_latency_says_that_it_includes_the_network(urls, store):
     plan = EvaluationPlan(
         models=[MODEL],
         data=None,
-        wanted=Wanted(runtimes=(f"remote:{urls['http']}/v2/models/lenet-narrow",)),
+        wanted=RunOptions(runtimes=(f"remote:{urls['http']}/v2/models/lenet-narrow",)),
         accuracy=False,
         cold=False,
         latency=LatencySettings(max_seconds=0.2, warmup_seconds=0.05),

@@ -13,7 +13,7 @@ from zoolens.comparisons.equivalence import equiv
 from zoolens.errors import ZoolensError
 from zoolens.manifests.schema import Output
 from zoolens.measure.evaluate import evaluate
-from zoolens.measure.predictions import KIND, Batch, PredictionBuffer
+from zoolens.measure.predictions import KIND, AnswerBatch, PredictionBuffer
 from zoolens.queries.api import query
 from zoolens.store.records import DatasetRecord, ModelRecord, StackRecord, fingerprint
 from zoolens.store.store import open_store
@@ -99,7 +99,7 @@ def store(tmp_path):
 def write(store, name, tags, labels):
     """As an evaluation keeps what an output of this task answered."""
     buffer = PredictionBuffer(tasks=["tagging"])
-    buffer.add([f"photo {place}" for place in range(N)], labels, [Batch(tags.astype(np.float32), tags)])
+    buffer.add([f"photo {place}" for place in range(N)], labels, [AnswerBatch(tags.astype(np.float32), tags)])
     manifest = {"name": name, "inputs": [{"shape": [None, 8, 8, 3]}], "outputs": [{"task": "tagging"}]}
     run = store.begin_run(
         ModelRecord(fingerprint(name), f"zoo:{name}@1", "fake", manifest),

@@ -10,7 +10,7 @@ from zoolens.crosstrain.study.side_comparison import paired_sides
 from zoolens.crosstrain.study.stored_studies import file_trial
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.semantics import ALIGNED
-from zoolens.crosstrain.training.trials import Side, Trial
+from zoolens.crosstrain.training.trials import TrainedSide, Trial
 from zoolens.measure.answers import keep_labels
 from zoolens.queries.api import query
 from zoolens.store.records import DatasetRecord
@@ -44,7 +44,7 @@ ANSWERS = {"torch": wrong(0, 1, 2, 3, 4), "jax": wrong(4, 5), "tensorflow": wron
 @pytest.fixture
 def trial(store):
     right = {name: int((answers == LABELS).sum()) for name, answers in ANSWERS.items()}
-    sides = tuple(Side(name, accuracy=right[name] / 60, correct=right[name], total=60) for name in ANSWERS)
+    sides = tuple(TrainedSide(name, accuracy=right[name] / 60, correct=right[name], total=60) for name in ANSWERS)
     churn = float((ANSWERS["torch"] != ANSWERS["jax"]).mean())
     given = Trial("t1", {"learning_rate": 0.01}, sides, {("torch", "jax"): churn})
     told = dict.fromkeys(ANSWERS, (RECIPE, ALIGNED))

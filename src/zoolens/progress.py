@@ -43,7 +43,7 @@ class Silent:
     def say(self, text: str) -> None: ...
 
 
-class Written:
+class ProgressFile:
     """Adds lines to a file: {"stage": {"title", "stage", "total", "unit"}}, {"done": steps} and {"say": text}."""
 
     def __init__(self, file: IO[str]) -> None:
@@ -74,7 +74,7 @@ def watcher() -> Progress:
     """What the process that started this one watches: the file that it named, or nothing."""
     path = os.environ.get(FILE_VARIABLE)
     try:
-        return Written(open(path, "a", encoding="utf-8")) if path else Silent()  # noqa: PTH123 - to the end
+        return ProgressFile(open(path, "a", encoding="utf-8")) if path else Silent()  # noqa: PTH123 - to the end
     except OSError:
         return Silent()
 

@@ -37,7 +37,7 @@ def evaluate_a_few(home):
     import zoolens
     from zoolens import EvaluationPlan, open_store, trusting
     from zoolens.measure.evaluate import carry_out
-    from zoolens.measure.jobs import Wanted
+    from zoolens.measure.jobs import RunOptions
     from zoolens.measure.latency import LatencySettings
     from zoolens.progress import Silent
 
@@ -48,7 +48,7 @@ def evaluate_a_few(home):
             models=["demo:lenet-torch", "demo:lenet-int8"],
             data="demo",
             limit=200,
-            wanted=Wanted(runtimes=("onnxruntime", "litert")),
+            wanted=RunOptions(runtimes=("onnxruntime", "litert")),
             latency=LatencySettings(max_seconds=0.05),
             cold=False,
         )

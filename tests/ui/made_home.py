@@ -199,19 +199,19 @@ def write_study(store, words):
     from zoolens.crosstrain.study.stored_studies import file_study, file_trial
     from zoolens.crosstrain.training.recipe import Recipe
     from zoolens.crosstrain.training.semantics import ALIGNED
-    from zoolens.crosstrain.training.trials import Side, Trial
+    from zoolens.crosstrain.training.trials import TrainedSide, Trial
 
     name, sides = f"study {words.all}", {"torch": {"torch": words.all}, "jax": {"jax": "1"}}
     file_study(store, name, tuple(sides), {"source": words.all})
     for number, text in enumerate(words.each):
         some = text[:1_000]
         made = [
-            Side(
+            TrainedSide(
                 side, accuracy=(0.9 - number / 50) / (place + 1), losses=(2.0, 1.0), accuracies=(0.1, 0.5), seconds=1.5
             )
             for place, side in enumerate(sides)
         ]
-        made[1] = Side("jax", status="failed", message=some) if number == 1 else made[1]
+        made[1] = TrainedSide("jax", status="failed", message=some) if number == 1 else made[1]
         recipe = Recipe(architecture="mlp", learning_rate=0.1, batch_size=8, epochs=number + 1)
         file_trial(
             store,
@@ -230,16 +230,23 @@ def write_session(words):
     """A service that was stopped. Gives the id of its session."""
     from zoolens import open_store
     from zoolens.serving.services.definition import Service
-    from zoolens.serving.services.events import Answered, Event, EventKind, EventLog, Kept, sessions
+    from zoolens.serving.services.events import (
+        AnswerCounts,
+        EventKind,
+        EventLog,
+        ObjectiveCounts,
+        ServiceEvent,
+        sessions,
+    )
 
     now, second = time.time_ns(), 10**9
     log = EventLog(None, {words.all: Service.model_construct(reference=words.all)})
-    log.record(words.all, Event(EventKind.START, words.all, model=words.all, time=now - 20 * second))
-    log.record(words.all, Answered(words.all, words.all, 900, 900, time=now - 10 * second))
+    log.record(words.all, ServiceEvent(EventKind.START, words.all, model=words.all, time=now - 20 * second))
+    log.record(words.all, AnswerCounts(words.all, words.all, 900, 900, time=now - 10 * second))
     for place, text in enumerate(words.cut(10_000)):
-        log.record(words.all, Event(EventKind.SWITCH, text, text, words.all, 40, now - 9 * second + place))
-    log.record(words.all, Kept(1000, 990, 0, 0.02, 95.0, time=now - second))
-    log.record(words.all, Event(EventKind.STOP, words.all, time=now))
+        log.record(words.all, ServiceEvent(EventKind.SWITCH, text, text, words.all, 40, now - 9 * second + place))
+    log.record(words.all, ObjectiveCounts(1000, 990, 0, 0.02, 95.0, time=now - second))
+    log.record(words.all, ServiceEvent(EventKind.STOP, words.all, time=now))
     log.close()
     with open_store() as store:
         (session,) = sessions(store, words.all, 1)

@@ -20,7 +20,7 @@ from zoolens.crosstrain.study.explanation.filed import filed_explanations
 from zoolens.crosstrain.study.stored_studies import file_study, file_trial
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.semantics import ALIGNED
-from zoolens.crosstrain.training.trials import Side, Trial
+from zoolens.crosstrain.training.trials import TrainedSide, Trial
 from zoolens.store.records import DatasetRecord
 from zoolens.store.store import open_store
 from zoolens.ui.jobs.folder import job_folders
@@ -117,7 +117,7 @@ def write_trial(home):
         epochs=1, weights="shared",
     )  # fmt: skip
     details = {"recipe": recipe.model_dump(mode="json"), "overrides": {"jax": {"norm_momentum": 0.9999}}}
-    sides = (Side("torch", accuracy=0.9), Side("jax", accuracy=0.3))
+    sides = (TrainedSide("torch", accuracy=0.9), TrainedSide("jax", accuracy=0.3))
     with at_home(home), open_store() as store:
         file_study(store, STUDY, ("torch", "jax"), {})
         told = {"torch": (recipe, ALIGNED), "jax": (recipe, ALIGNED)}

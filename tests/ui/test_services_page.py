@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 def service_explorer(tmp_path_factory):
     from zoolens import open_store
     from zoolens.serving.services.definition import Service
-    from zoolens.serving.services.events import Answered, Event, EventKind, EventLog, Kept
+    from zoolens.serving.services.events import AnswerCounts, EventKind, EventLog, ObjectiveCounts, ServiceEvent
     from zoolens.ui.settings import Settings
 
     second = 10**9
@@ -23,15 +23,15 @@ def service_explorer(tmp_path_factory):
         for name, ends in (("digits", True), ("clothes", False)):
             log = EventLog(None, {name: Service.model_construct(reference="demo:lenet-wide")})
             entries = [
-                Event(EventKind.START, "It begins.", model="demo:lenet-wide", time=now - 20 * second),
-                Answered("demo:lenet-wide", "litert", 900, 900, time=now - 10 * second),
-                Event(
+                ServiceEvent(EventKind.START, "It begins.", model="demo:lenet-wide", time=now - 20 * second),
+                AnswerCounts("demo:lenet-wide", "litert", 900, 900, time=now - 10 * second),
+                ServiceEvent(
                     EventKind.SWITCH, "the queue is long", "demo:lenet-int8", "demo:lenet-wide", 40, now - 9 * second
                 ),
-                Answered("demo:lenet-int8", "litert", 100, 100, time=now - second),
-                Kept(1000, 990, 0, 0.02, 95.0, time=now - second),
+                AnswerCounts("demo:lenet-int8", "litert", 100, 100, time=now - second),
+                ObjectiveCounts(1000, 990, 0, 0.02, 95.0, time=now - second),
             ]
-            entries += [Event(EventKind.STOP, "It ends.", time=now)] if ends else []
+            entries += [ServiceEvent(EventKind.STOP, "It ends.", time=now)] if ends else []
             for entry in entries:
                 log.record(name, entry)
             log.close()

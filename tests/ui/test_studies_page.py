@@ -15,7 +15,7 @@ from zoolens.crosstrain.study.report.findings import gather
 from zoolens.crosstrain.study.stored_studies import file_study, file_trial, read_study
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.semantics import ALIGNED
-from zoolens.crosstrain.training.trials import Side, Trial
+from zoolens.crosstrain.training.trials import TrainedSide, Trial
 from zoolens.present.figures import percent
 from zoolens.store.records import DatasetRecord
 from zoolens.store.store import open_store
@@ -32,11 +32,11 @@ def made_trials():
         rate = float(10 ** random.uniform(-4, -1))
         ends = (0.9, 0.9 - (0.5 if rate > 0.01 else 0.01))
         sides = [
-            Side(name, accuracy=end, losses=(2.0, 1.0, 1 - end), accuracies=(0.1, end / 2, end), seconds=1.5)
+            TrainedSide(name, accuracy=end, losses=(2.0, 1.0, 1 - end), accuracies=(0.1, end / 2, end), seconds=1.5)
             for name, end in zip(SIDES, ends, strict=True)
         ]
         if number == 23:
-            sides[1] = Side("jax", status="failed", message=f"{HOSTILE} ended")
+            sides[1] = TrainedSide("jax", status="failed", message=f"{HOSTILE} ended")
         yield Trial(f"t{number}", {"rate": rate, "optimizer": str(random.choice(["adam", "sgd"]))}, tuple(sides))
 
 

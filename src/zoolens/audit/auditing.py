@@ -15,10 +15,10 @@ from typing import Any
 from zoolens import __version__
 from zoolens.audit import claim_spreads
 from zoolens.audit.architectures import Member, architecture, architectures, members
-from zoolens.audit.claim_verdicts import Verdict, verdicts, vouchable
+from zoolens.audit.claim_verdicts import ClaimVerdict, verdicts, vouchable
 from zoolens.audit.claims import ClaimRow, claims_from, first_claims, record_claims
 from zoolens.audit.conformance import departures
-from zoolens.audit.document import ArchitectureRow, Audit, Conformance, Judged, ZooRank
+from zoolens.audit.document import ArchitectureRow, Audit, Conformance, JudgedClaim, ZooRank
 from zoolens.audit.findings import Finding, ranked
 from zoolens.audit.grouping import Grouped, group
 from zoolens.audit.memo import Memo, kept_memo
@@ -43,7 +43,7 @@ class Evidence:
     grouped: Mapping[str, Grouped]
     conformance: Sequence[Conformance]
     claims: Sequence[ClaimRow]
-    verdicts: Sequence[Verdict]
+    verdicts: Sequence[ClaimVerdict]
 
     @property
     def all_networks(self) -> tuple[ZooNetwork, ...]:
@@ -129,7 +129,7 @@ def gather(
     chosen: Mapping[str, Sequence[Member]],
     structures: Sequence[Structure],
     claims: Sequence[ClaimRow],
-    judged: Sequence[Verdict],
+    judged: Sequence[ClaimVerdict],
     memo: Memo,
     progress: Progress | None = None,
 ) -> Evidence:
@@ -160,7 +160,7 @@ def conclude(evidence: Evidence, notes: Sequence[str], facts: Mapping[str, Any])
         for standing in claim_spreads.standings(first)
     ]
     judged = [
-        Judged(verdict.claim.ref, verdict.claim.metric, str(verdict.judgement), verdict.sentence)
+        JudgedClaim(verdict.claim.ref, verdict.claim.metric, str(verdict.judgement), verdict.sentence)
         for verdict in evidence.verdicts
     ]
     audit = Audit(rows, findings, tuple(ranks), tuple(evidence.conformance), tuple(judged), tuple(notes), facts)

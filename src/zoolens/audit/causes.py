@@ -14,7 +14,7 @@ _ORDER: Final = ("naming", "claims", "structure", "papers", "size", "constants",
 
 
 @dataclass(frozen=True)
-class Cause:
+class SharedCause:
     """`findings` are ids, the most telling first. `gap` is the largest cost ratio among them, 1 where there is none."""
 
     severity: Severity
@@ -30,7 +30,7 @@ class Cause:
         return {**asdict(self), "severity": self.severity.label}
 
 
-def causes(findings: Iterable[Finding], families: Mapping[str, str]) -> tuple[Cause, ...]:
+def causes(findings: Iterable[Finding], families: Mapping[str, str]) -> tuple[SharedCause, ...]:
     """The most important first. `families`: of each architecture's id."""
     groups: dict[tuple[Severity, str, str], list[Finding]] = {}
     for finding in findings:
@@ -40,15 +40,15 @@ def causes(findings: Iterable[Finding], families: Mapping[str, str]) -> tuple[Ca
     return tuple(sorted(causes_found, key=_importance))
 
 
-def _importance(cause: Cause) -> tuple[int, int, int, float, str]:
+def _importance(cause: SharedCause) -> tuple[int, int, int, float, str]:
     kind = cause.rule.partition("/")[0]
     place = _ORDER.index(kind) if kind in _ORDER else len(_ORDER)
     return -cause.severity, place, -len(cause.findings), -cause.gap, cause.family
 
 
-def _cause(severity: Severity, rule: str, family: str, findings: list[Finding]) -> Cause:
+def _cause(severity: Severity, rule: str, family: str, findings: list[Finding]) -> SharedCause:
     telling = sorted(findings, key=lambda finding: -_gap(finding))
-    return Cause(
+    return SharedCause(
         severity,
         rule,
         family,

@@ -1,6 +1,7 @@
 """Claims compared across zoos: how far apart they are, who claims most and least.
 
-Everything here is arithmetic on `ClaimRow`s. Each zoo speaks with one figure an architecture, which a `View` chooses:
+Everything here is arithmetic on `ClaimRow`s. Each zoo speaks with one figure for each architecture, which a
+`SpreadView` chooses:
 
 - first weights: that of the first published weights, in the zoos of Montes et al. (2022), where TF Model Garden means
   slim. This is what the study compared.
@@ -29,14 +30,14 @@ OUTLIER_RATIO: Final = 3.0
 
 
 @dataclass(frozen=True)
-class View:
+class SpreadView:
     name: str
     zoos: tuple[str, ...]
     best: bool  # else the first
 
 
-FIRST_WEIGHTS: Final = View("first weights", STUDY_ZOOS, best=False)
-BEST_TODAY: Final = View("best weights today", (*STUDY_ZOOS, "official"), best=True)
+FIRST_WEIGHTS: Final = SpreadView("first weights", STUDY_ZOOS, best=False)
+BEST_TODAY: Final = SpreadView("best weights today", (*STUDY_ZOOS, "official"), best=True)
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class Standing:
+class ClaimStanding:
     """How often a zoo's claim is the highest or lowest of those it is compared in; ties count for all who share."""
 
     zoo: str
@@ -78,7 +79,7 @@ class Standing:
 
 
 def zoo_claims(
-    rows: Iterable[ClaimRow], metric: str, view: View, *, known: Sequence[ArchitectureEntry] | None = None
+    rows: Iterable[ClaimRow], metric: str, view: SpreadView, *, known: Sequence[ArchitectureEntry] | None = None
 ) -> dict[ArchitectureEntry, tuple[ZooClaim, ...]]:
     """The figure of each zoo that claims one, for each architecture."""
     by_ref = _first_by_ref(rows, metric)
@@ -92,7 +93,7 @@ def zoo_claims(
 
 def spreads(
     rows: Iterable[ClaimRow],
-    view: View = FIRST_WEIGHTS,
+    view: SpreadView = FIRST_WEIGHTS,
     *,
     metric: str = "top1",
     known: Sequence[ArchitectureEntry] | None = None,
@@ -105,7 +106,7 @@ def spreads(
     return sorted((spread for spread in compared if len(spread.claims) > 1), key=lambda spread: -spread.points)
 
 
-def standings(compared: Iterable[Spread]) -> list[Standing]:
+def standings(compared: Iterable[Spread]) -> list[ClaimStanding]:
     """Who is highest and lowest how often, most often highest first. Table 1 of the study counts so."""
     counts: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
     for spread in compared:
@@ -116,7 +117,8 @@ def standings(compared: Iterable[Spread]) -> list[Standing]:
             count[1] += claim.value == top
             count[2] += claim.value == bottom
     return sorted(
-        (Standing(zoo, *count) for zoo, count in counts.items()), key=lambda standing: (-standing.highest, standing.zoo)
+        (ClaimStanding(zoo, *count) for zoo, count in counts.items()),
+        key=lambda standing: (-standing.highest, standing.zoo),
     )
 
 
@@ -147,7 +149,7 @@ def _first_by_ref(rows: Iterable[ClaimRow], metric: str) -> dict[str, ClaimRow]:
     return first_of_ref
 
 
-def _choose(by_ref: dict[str, ClaimRow], zoo: str, names: Sequence[str], view: View) -> ZooClaim | None:
+def _choose(by_ref: dict[str, ClaimRow], zoo: str, names: Sequence[str], view: SpreadView) -> ZooClaim | None:
     refs = [f"{zoo}:{name}" for name in names]
     claims = [_zoo_claim(by_ref[ref]) for ref in refs if ref in by_ref]
     if not claims:

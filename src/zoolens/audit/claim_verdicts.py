@@ -48,7 +48,7 @@ class Sampling(StrEnum):
 
 
 @dataclass(frozen=True)
-class Verdict:
+class ClaimVerdict:
     claim: ClaimRow
     judgement: Judgement
     sentence: str
@@ -65,7 +65,7 @@ def judge(
     sampling: Sampling,
     dataset: str = "",
     run: str | None = None,
-) -> Verdict:
+) -> ClaimVerdict:
     """Hold a claimed accuracy against a measured one and its interval (fractions), on `n` inputs of `dataset`."""
     assert claim.value is not None, "only figures can be judged"
     facts = (
@@ -75,14 +75,14 @@ def judge(
     if sampling is Sampling.UNKNOWN:
         of = f" of {dataset}" if dataset else ""
         reason = f"nothing says that these are a random sample of {_base(claim) or 'what the claim is about'}"
-        return Verdict(claim, Judgement.NOT_COMPARABLE, f"{facts}{of}: not comparable ({reason})", run)
+        return ClaimVerdict(claim, Judgement.NOT_COMPARABLE, f"{facts}{of}: not comparable ({reason})", run)
     slack = _rounding(claim.value)
     reached = low - slack <= claim.value <= high + slack
     judgement = Judgement.CONSISTENT if reached else Judgement.INCONSISTENT
-    return Verdict(claim, judgement, f"{facts}: {judgement}", run)
+    return ClaimVerdict(claim, judgement, f"{facts}: {judgement}", run)
 
 
-def verdicts(store: Store, claims: Iterable[ClaimRow], *, trusted: Collection[str] = ()) -> list[Verdict]:
+def verdicts(store: Store, claims: Iterable[ClaimRow], *, trusted: Collection[str] = ()) -> list[ClaimVerdict]:
     """A verdict for every accuracy claim whose model was evaluated, one for each run of it.
 
     `trusted` names datasets that the user vouches for as random samples of the claimed one.
@@ -103,7 +103,7 @@ def vouchable(store: Store) -> set[str]:
     return names | {seeded["parent"] for name in names if (seeded := _SEEDED.fullmatch(name))}
 
 
-def verdict_on(claim: ClaimRow, run: Run, figure: Observation, trusted: Collection[str] = ()) -> Verdict | None:
+def verdict_on(claim: ClaimRow, run: Run, figure: Observation, trusted: Collection[str] = ()) -> ClaimVerdict | None:
     """The verdict on a claimed accuracy by one run of the model; None where the run's figure has no interval."""
     if figure.value is None or figure.low is None or figure.high is None or not figure.n:
         return None

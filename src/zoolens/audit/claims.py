@@ -62,7 +62,7 @@ class ClaimRow:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedClaims:
     """What `record_claims` did: models whose claims are new, and those that were known already."""
 
     written: int
@@ -74,7 +74,7 @@ def claims_of(entry: Entry) -> tuple[ClaimRow, ...]:
     return (*_figures(entry), *_input_claims(entry))
 
 
-def record_claims(store: Store, entries: Iterable[Entry]) -> Recorded:
+def record_claims(store: Store, entries: Iterable[Entry]) -> RecordedClaims:
     """Write the claims of these entries. Those that the store has already are left alone, whoever wrote them."""
     known = {run.id for run in store.runs(kind=RunKind.CLAIM) if run.stages.get(STAGE) == DONE}
     written = kept = 0
@@ -86,7 +86,7 @@ def record_claims(store: Store, entries: Iterable[Entry]) -> Recorded:
             run = store.begin_run(_model(entry), DATASET, _stack(entry.zoo), kind=RunKind.CLAIM)
             store.finish_stage(run.id, STAGE, _observations(rows))
             written += 1
-    return Recorded(written, kept)
+    return RecordedClaims(written, kept)
 
 
 def claims_from(store: Store, entries: Sequence[Entry] | None = None) -> list[ClaimRow]:

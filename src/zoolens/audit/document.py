@@ -7,13 +7,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from zoolens.audit.causes import Cause, causes
+from zoolens.audit.causes import SharedCause, causes
 from zoolens.audit.findings import Finding, Severity
 from zoolens.errors import UnknownName
 
 
 @dataclass(frozen=True)
-class Network:
+class AuditedNetwork:
     """One structure under one name in one zoo. `models` are all refs that share it (weights of one architecture)."""
 
     zoo: str
@@ -45,7 +45,7 @@ class ArchitectureRow:
     id: str
     name: str
     study: bool  # in the table's list of what Montes et al. 2022 could compare; others were not studied
-    networks: tuple[Network, ...]
+    networks: tuple[AuditedNetwork, ...]
     groups: int  # how many different networks go by this name
     spread_first: float | None
     spread_best: float | None
@@ -79,7 +79,7 @@ class Conformance:
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedClaim:
     """A claimed accuracy beside ours."""
 
     model: str
@@ -94,7 +94,7 @@ class Audit:
     findings: tuple[Finding, ...]
     ranks: tuple[ZooRank, ...]
     conformance: tuple[Conformance, ...]
-    judged: tuple[Judged, ...]
+    judged: tuple[JudgedClaim, ...]
     notes: tuple[str, ...]  # zoos left out and why
     facts: Mapping[str, Any] = field(default_factory=dict)  # versions, seconds, how many structures were exported
 
@@ -108,7 +108,7 @@ class Audit:
         return tuple(sorted({network.zoo for row in self.architectures for network in row.networks}))
 
     @property
-    def causes(self) -> tuple[Cause, ...]:
+    def causes(self) -> tuple[SharedCause, ...]:
         """The causes behind the findings, the most important first."""
         return causes(self.findings, {row.id: row.family for row in self.architectures})
 
@@ -136,7 +136,7 @@ class Audit:
         }
 
 
-def counted_claims(row: ArchitectureRow, *, first: bool) -> list[tuple[Network, float]]:
+def counted_claims(row: ArchitectureRow, *, first: bool) -> list[tuple[AuditedNetwork, float]]:
     """Each network with the top-1 claimed for its first weights, or for its best ones; outliers do not count."""
     if first:
         claims = [(network, network.claimed_top1) for network in row.networks if not network.outlier_first]

@@ -22,7 +22,7 @@ NOT_STRUCTURE: Final = CONSTANTS | {CLASSES, INPUT_SIZE}
 
 
 @dataclass(frozen=True)
-class Told:
+class DifferenceWords:
     """One difference in words; `macs` is what it adds."""
 
     cause: str
@@ -31,13 +31,13 @@ class Told:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class NetworkComparison:
     """How network `other` differs from network `base`."""
 
     base: ZooNetwork
     other: ZooNetwork
     verdict: str
-    differences: tuple[Told, ...]
+    differences: tuple[DifferenceWords, ...]
 
     @property
     def causes(self) -> tuple[str, ...]:
@@ -69,8 +69,8 @@ class Grouped:
     """`groups[0]` is the reference. `between` compares the others with it, `within` each with its group's first."""
 
     groups: tuple[tuple[ZooNetwork, ...], ...]
-    between: tuple[Comparison, ...]
-    within: tuple[Comparison, ...]
+    between: tuple[NetworkComparison, ...]
+    within: tuple[NetworkComparison, ...]
 
     def number(self, network: ZooNetwork) -> int | None:
         """The place of its group; None if its structure is not known."""
@@ -80,7 +80,7 @@ class Grouped:
 
 def group(networks: Sequence[ZooNetwork], memo: Memo) -> Grouped:
     groups: list[list[ZooNetwork]] = []
-    within: list[Comparison] = []
+    within: list[NetworkComparison] = []
     for network in (candidate for candidate in networks if candidate.known):
         for members in groups:
             comparison = compare(members[0], network, memo)
@@ -95,11 +95,11 @@ def group(networks: Sequence[ZooNetwork], memo: Memo) -> Grouped:
     return Grouped(tuple(tuple(members) for members in groups), tuple(between), tuple(within))
 
 
-def compare(base: ZooNetwork, other: ZooNetwork, memo: Memo) -> Comparison:
+def compare(base: ZooNetwork, other: ZooNetwork, memo: Memo) -> NetworkComparison:
     key = (base.content, other.content, base.label, other.label)
     compared = memo.recall("diff", key, lambda: _told(base, other))
-    return Comparison(
-        base, other, compared["verdict"], tuple(Told(**difference) for difference in compared["differences"])
+    return NetworkComparison(
+        base, other, compared["verdict"], tuple(DifferenceWords(**difference) for difference in compared["differences"])
     )
 
 
@@ -108,6 +108,7 @@ def _told(base: ZooNetwork, other: ZooNetwork) -> dict[str, Any]:
         return {"verdict": "the same network", "differences": []}
     compared = diff(base.graph, other.graph, names=(base.label, other.label))
     differences = [
-        asdict(Told(difference.cause, difference.text, difference.macs)) for difference in compared.differences
+        asdict(DifferenceWords(difference.cause, difference.text, difference.macs))
+        for difference in compared.differences
     ]
     return {"verdict": compared.verdict, "differences": differences}

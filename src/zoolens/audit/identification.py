@@ -18,7 +18,7 @@ from zoolens.graph.known_networks import PAPER, KnownNetwork, shipped
 from zoolens.graph.model import Graph
 from zoolens.graph.nearest_networks import NEAR, NetworkMatch, Padding, contains, differences, nearest, similarity
 from zoolens.graph.serialisation import unpack
-from zoolens.graph.signatures import Signature, as_json, signature
+from zoolens.graph.signatures import StructureSignature, as_json, signature
 from zoolens.graph.structure import KIND, STAGE
 from zoolens.store.records import RunKind
 from zoolens.store.store import Store
@@ -34,7 +34,7 @@ class Identification:
     """`architecture` is an id of the audit's table, "" where nothing is near; `claimed` what the name says."""
 
     subject: str
-    signature: Signature
+    signature: StructureSignature
     matches: tuple[NetworkMatch, ...]
     architecture: str
     name: str  # in words: "SqueezeNet 1.1", "MobileNet v2, width 0.35"

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from zoolens.audit.architectures import ArchitectureEntry, Member
 from zoolens.audit.memo import Memo
-from zoolens.audit.profiles import Profile, from_json, profile
+from zoolens.audit.profiles import StructureProfile, from_json, profile
 from zoolens.graph.model import Graph
 from zoolens.graph.structure import Structure
 
@@ -21,7 +21,7 @@ class ZooNetwork:
     architecture: ArchitectureEntry
     members: tuple[Member, ...]
     structure: Structure
-    profile: Profile | None = None  # None where the structure is not known
+    profile: StructureProfile | None = None  # None where the structure is not known
     namesake: bool = False  # its zoo has another structure under the same name before it, such as for a larger image
 
     @property

@@ -17,7 +17,7 @@ STUDY_COUNTERS = ("fvcore", "onnx-opcounter", "tensorflow")
 
 
 @dataclass(frozen=True)
-class Profile:
+class StructureProfile:
     """`digest` is equal for networks that are the same but for norms, biases, padding, classes and image size."""
 
     digest: str
@@ -32,13 +32,13 @@ class Profile:
     held_reason: str = ""  # why it holds more
 
 
-def profile(graph: Graph) -> Profile:
+def profile(graph: Graph) -> StructureProfile:
     blocks = outline(graph)
     held = held_parameters(graph)
     shortcuts: Counter[str] = Counter({"conv": 0, "pool": 0})
     for block in blocks:
         shortcuts.update({layer.kind for layer in block.on("shortcut")} & {"conv", "pool"})
-    return Profile(
+    return StructureProfile(
         signature(graph).digest,
         any("residual" in block.kind for block in blocks),
         dict(shortcuts),
@@ -58,5 +58,5 @@ def _folded_away(node: Node) -> int:
     return sum(parameter.size for parameter in node.parameters if parameter.role in gone)
 
 
-def from_json(row: Mapping[str, Any]) -> Profile:
-    return Profile(**{**row, "unknown": tuple(row["unknown"])})
+def from_json(row: Mapping[str, Any]) -> StructureProfile:
+    return StructureProfile(**{**row, "unknown": tuple(row["unknown"])})

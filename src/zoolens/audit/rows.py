@@ -8,7 +8,7 @@ from typing import Final
 from zoolens.audit.architectures import ArchitectureEntry
 from zoolens.audit.claim_spreads import Spread, ZooClaim
 from zoolens.audit.claims import ClaimRow
-from zoolens.audit.document import ArchitectureRow, Network
+from zoolens.audit.document import ArchitectureRow, AuditedNetwork
 from zoolens.audit.grouping import Grouped
 from zoolens.audit.networks import ZooNetwork
 
@@ -86,11 +86,11 @@ def _network(
     grouped: Grouped,
     shown: Mapping[str, Spread | None],  # view -> spread
     claims: Mapping[tuple[str, str], ClaimRow],
-) -> Network:
+) -> AuditedNetwork:
     counter = STUDY_COUNTERS.get(network.zoo)
     profile = network.profile
     first, best = (_claim_shown(network, shown[view]) for view in ("first", "best"))
-    return Network(
+    return AuditedNetwork(
         network.zoo,
         network.architecture.id,
         network.name,

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from zoolens.audit.claims import Recorded, claims_from, claims_of, record_claims
+from zoolens.audit.claims import RecordedClaims, claims_from, claims_of, record_claims
 from zoolens.errors import ZoolensError
 from zoolens.manifests.schema import Claim
 from zoolens.store.records import Provenance, RunKind
@@ -33,7 +33,7 @@ def with_claims(entry, *claims):
 
 
 def test_what_is_read_back_is_what_the_entries_claim(store, entries):
-    assert record_claims(store, entries) == Recorded(written=len(entries), kept=0)
+    assert record_claims(store, entries) == RecordedClaims(written=len(entries), kept=0)
     expected = [row for entry in entries for row in claims_of(entry)]
     assert claims_from(store, entries) == expected
     assert {row.ref for row in claims_from(store)} == {entry.ref for entry in entries}
@@ -42,14 +42,14 @@ def test_what_is_read_back_is_what_the_entries_claim(store, entries):
 def test_a_second_run_writes_nothing(store, entries):
     record_claims(store, entries)
     before = store.observation_table().num_rows
-    assert record_claims(store, entries) == Recorded(written=0, kept=len(entries))
+    assert record_claims(store, entries) == RecordedClaims(written=0, kept=len(entries))
     assert store.observation_table().num_rows == before
 
 
 def test_only_what_changed_is_written_again_and_the_newest_is_read(store, entries):
     record_claims(store, entries)
     changed = with_claims(entries[0], Claim(metric="top1", value=0.5, unit="fraction", source="a later README"))
-    assert record_claims(store, [changed, *entries[1:]]) == Recorded(written=1, kept=len(entries) - 1)
+    assert record_claims(store, [changed, *entries[1:]]) == RecordedClaims(written=1, kept=len(entries) - 1)
     newest = [row for row in claims_from(store) if row.ref == changed.ref and row.metric == "top1"]
     assert [(row.value, row.source) for row in newest] == [(0.5, "a later README")]
     before = [row.value for row in claims_from(store, entries[:1]) if row.metric == "top1"]

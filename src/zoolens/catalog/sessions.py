@@ -101,7 +101,7 @@ class Skipped:
 
 
 @dataclass(frozen=True)
-class Wanted:
+class RunOptions:
     """How the user wants models run. No runtimes named: every installed one that can run a model."""
 
     runtimes: Sequence[str] = ()
@@ -141,7 +141,7 @@ def place(
     progress: Progress | None = None,
 ) -> Placement:
     """The way in which `open_session` opens a model; its `open` may be called several times."""
-    wanted = Wanted(
+    wanted = RunOptions(
         runtimes=(runtime,) if runtime else (),
         environments=(environment,),
         options=options or Options(),
@@ -151,7 +151,9 @@ def place(
     return min(ways, key=lambda way: len(way.runtime.formats))
 
 
-def placements(entry: Entry, wanted: Wanted, progress: Progress | None = None) -> tuple[list[Placement], list[Skipped]]:
+def placements(
+    entry: Entry, wanted: RunOptions, progress: Progress | None = None
+) -> tuple[list[Placement], list[Skipped]]:
     """Every way to run a model as it is wanted, and what was asked for by name and cannot be done.
 
     Environments that are not there yet are built. ConstraintError where there is no way at all.
@@ -189,7 +191,7 @@ def placements(entry: Entry, wanted: Wanted, progress: Progress | None = None) -
 
 
 def _placements_here(
-    entry: Entry, asset: Asset, runtime: Runtime, wanted: Wanted, clauses: Sequence[Clause], progress: Progress
+    entry: Entry, asset: Asset, runtime: Runtime, wanted: RunOptions, clauses: Sequence[Clause], progress: Progress
 ) -> tuple[list[Placement], list[str]]:
     """The ways to run a model in a runtime on this machine, one for each environment, and what is in the way."""
     ways: list[Placement] = []
@@ -213,7 +215,7 @@ def _is_elsewhere(name: str) -> bool:
     return bool(parse_runtime(name).address) and not runtime_named(name).can("run_here")
 
 
-def _not_elsewhere(entry: Entry, wanted: Wanted, runtime: Runtime) -> Iterator[str]:
+def _not_elsewhere(entry: Entry, wanted: RunOptions, runtime: Runtime) -> Iterator[str]:
     """What was asked for and cannot be had where a model runs elsewhere."""
     if any(wanted.environments):
         yield f"{runtime.full_name} runs in no environment of this machine"
@@ -233,7 +235,7 @@ def _check_weights(entry: Entry) -> None:
         )
 
 
-def _check_code(entry: Entry, wanted: Wanted) -> None:
+def _check_code(entry: Entry, wanted: RunOptions) -> None:
     if entry.manifest.code is not None and not wanted.allow_code:
         raise CodeNotAllowed(
             f"{entry.ref} carries Python code in its manifest, which is not run by default.",

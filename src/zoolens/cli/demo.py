@@ -33,7 +33,7 @@ def command(store: str | None) -> None:
     from zoolens.cli.bars import Bars
     from zoolens.cli.results import print_outcomes
     from zoolens.measure.evaluate import carry_out
-    from zoolens.measure.jobs import Wanted
+    from zoolens.measure.jobs import RunOptions
     from zoolens.measure.latency import LatencySettings
     from zoolens.measure.plan import EvaluationPlan
     from zoolens.store.store import open_store
@@ -44,7 +44,7 @@ def command(store: str | None) -> None:
     plan = EvaluationPlan(
         models=["demo:*"],
         data="demo",
-        wanted=Wanted(runtimes=runtimes),
+        wanted=RunOptions(runtimes=runtimes),
         latency=LatencySettings(max_seconds=0.25),
         cold_repeats=1,
     )

@@ -13,7 +13,7 @@ from zoolens.errors import GateFailed
 from zoolens.present.terminal import echo_json, echo_prose, make_console, plain, print_table
 
 if TYPE_CHECKING:
-    from zoolens.divergence.result import Divergence, SideFacts
+    from zoolens.divergence.result import Divergence, SideSummary
 
 SHOWN = 12  # layers in the table, unless --all
 
@@ -112,7 +112,7 @@ def _telling(divergence: Divergence, rows: list[list[str]]) -> list[list[str]]:
     return [*rows[start : start + SHOWN - 1], rows[-1]]
 
 
-def _stack(side: SideFacts) -> str:
+def _stack(side: SideSummary) -> str:
     return f"{side.title}  {side.runtime} {side.version} ({side.precision}), {side.layers} layers can be read"
 
 

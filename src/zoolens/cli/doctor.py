@@ -14,7 +14,7 @@ from zoolens.present.tables import Column
 from zoolens.present.terminal import echo_json, make_console, plain, print_table
 
 if TYPE_CHECKING:
-    from zoolens.audit.doctor.verdict import Diagnosis, Trial
+    from zoolens.audit.doctor.verdict import Diagnosis, VariantTrial
 
 EQUALS_SHOWN = 4
 REASON_SHOWN = 40  # characters; --json has it whole
@@ -120,7 +120,7 @@ def _best(diagnosis: Diagnosis) -> str:
     return " + ".join(f"{fault.factor}: {fault.correct}" for fault in diagnosis.faults)
 
 
-def _row(trial: Trial) -> list[str]:
+def _row(trial: VariantTrial) -> list[str]:
     if trial.error:
         reason = trial.error if len(trial.error) <= REASON_SHOWN else f"{trial.error[:REASON_SHOWN]}…"
         return [trial.variant, f"{trial.n:,}", "cannot run", reason, "–", (trial.run or "–")[:8]]

@@ -76,7 +76,7 @@ def command(models: tuple[str, ...], data: str, **chosen: Any) -> None:
     from zoolens.cli.bars import Bars
     from zoolens.cli.results import print_json, print_outcomes
     from zoolens.measure.evaluate import carry_out
-    from zoolens.measure.jobs import Wanted
+    from zoolens.measure.jobs import RunOptions
     from zoolens.measure.latency import LatencySettings
     from zoolens.measure.plan import EvaluationPlan
     from zoolens.runtimes.base import Options
@@ -87,7 +87,7 @@ def command(models: tuple[str, ...], data: str, **chosen: Any) -> None:
         data=data,
         limit=chosen["limit"],
         seed=chosen["seed"],
-        wanted=Wanted(
+        wanted=RunOptions(
             runtimes=chosen["runtimes"],
             environments=chosen["environments"],
             require=chosen["require"],

@@ -15,7 +15,7 @@ from zoolens.errors import ZoolensError
 from zoolens.present.terminal import echo_json
 
 if TYPE_CHECKING:
-    from zoolens.port.training.batch import Batch
+    from zoolens.port.training.batch import TrainingBatch
     from zoolens.port.training.port_recipe import PortRecipe
     from zoolens.port.training.sources import BatchSource
     from zoolens.store.store import Store
@@ -82,7 +82,7 @@ def _numbers(steps: str) -> tuple[int, ...]:
         raise ZoolensError(f"--steps {steps[:40]} is no list of whole numbers.", hint="Write --steps 1,2,10.") from None
 
 
-def _batches(source: BatchSource, epochs: int) -> Iterator[Batch]:
+def _batches(source: BatchSource, epochs: int) -> Iterator[TrainingBatch]:
     for epoch in range(1, epochs + 1):
         last = source.epoch_steps(epoch, 0)
         for number, batch in enumerate(source.batches(epoch, 0), 1):

@@ -15,7 +15,7 @@ from zoolens.present.tables import Column
 from zoolens.present.terminal import Styled, make_console, plain, print_table
 
 if TYPE_CHECKING:
-    from zoolens.comparisons.reproduce import Verdict
+    from zoolens.comparisons.reproduce import FigureVerdict
 
 
 @click.command()
@@ -62,7 +62,7 @@ def command(run: str, allow_code: bool, yes: bool, store: str | None) -> None:
         )
 
 
-def _summary(verdicts: Sequence[Verdict]) -> str:
+def _summary(verdicts: Sequence[FigureVerdict]) -> str:
     """Figures that must hold, and those of the machine, apart: a timing outside its interval is no failure."""
     lasting, drifting = ([verdict for verdict in verdicts if verdict.drifts is drifts] for drifts in (False, True))
     held, inside = (sum(verdict.inside for verdict in group) for group in (lasting, drifting))

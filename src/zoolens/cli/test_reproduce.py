@@ -1,11 +1,11 @@
 from zoolens.cli.reproduce import _summary
-from zoolens.comparisons.reproduce import Verdict
+from zoolens.comparisons.reproduce import FigureVerdict
 from zoolens.store.records import Observation
 
 
 def verdict(metric, inside):
     one = Observation(metric, 1.0)
-    return Verdict(one, one, inside)
+    return FigureVerdict(one, one, inside)
 
 
 def test_a_timing_outside_its_interval_is_told_apart_from_an_answer_that_does_not_hold():

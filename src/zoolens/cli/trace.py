@@ -105,7 +105,7 @@ def run(model: str, **chosen: Any) -> None:
     The times of each level come from calls in which nothing deeper was observed, and what observing costs is printed.
     What was traced is kept: the same command again only does what is missing.
     """
-    from zoolens.catalog.sessions import Wanted
+    from zoolens.catalog.sessions import RunOptions
     from zoolens.cli.bars import Bars
     from zoolens.runtimes.base import Options
     from zoolens.store.store import open_store
@@ -121,7 +121,7 @@ def run(model: str, **chosen: Any) -> None:
         chosen["data"],
         chosen["limit"],
         chosen["seed"],
-        Wanted(
+        RunOptions(
             runtimes=chosen["runtimes"],
             environments=chosen["environments"],
             options=Options(chosen["threads"], chosen["device"], chosen["precision"], chosen["mode"]),

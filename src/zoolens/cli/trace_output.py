@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from zoolens.present.tables import Table
     from zoolens.store.store import Store
     from zoolens.tracing.comparison import TraceComparison
-    from zoolens.tracing.recorded import Recorded
+    from zoolens.tracing.recorded import StoredRecording
     from zoolens.tracing.roofline.attained import Roofline
     from zoolens.tracing.stored import Trace
 
@@ -113,7 +113,7 @@ def _print_table(table: Table) -> None:
     print_table(table.columns, rows)
 
 
-def show_recording(recorded: Recorded, chosen: dict[str, Any], *, as_json: bool) -> None:
+def show_recording(recorded: StoredRecording, chosen: dict[str, Any], *, as_json: bool) -> None:
     from zoolens.present.terminal import echo_json, echo_prose, make_console, plain
     from zoolens.tracing.recorded import recording_as_data, sentences, steps_table
 

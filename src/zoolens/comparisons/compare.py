@@ -18,7 +18,7 @@ from zoolens.comparisons.behaviour import Accuracy, pair_answers
 from zoolens.comparisons.modeldiff import manifest_lines, model_cause
 from zoolens.comparisons.runs import choose_pair
 from zoolens.comparisons.signatures import Signature, signature_of
-from zoolens.comparisons.stacks import Difference, likely_cause, stack_differences
+from zoolens.comparisons.stacks import StackDifference, likely_cause, stack_differences
 from zoolens.errors import ZoolensError
 from zoolens.measure.answers import answering_stage, answers_table, has_answers
 from zoolens.measure.classorder import data_classes, judged_right, stored_translation
@@ -32,7 +32,7 @@ from zoolens.tasks.base import task_named
 
 
 @dataclass(frozen=True)
-class Figure:
+class FigurePair:
     """One metric in both runs. `change` is B − A for fractions, B/A − 1 for everything else; None: a value is unknown,
     or the one of A is zero and the one of B is not."""
 
@@ -74,7 +74,7 @@ class Disagreement:
 
 
 @dataclass(frozen=True)
-class Answers:
+class PairedAnswers:
     """What the two answered to the same inputs."""
 
     n: int
@@ -128,9 +128,9 @@ class Report:
 
     a: Run
     b: Run
-    answers: Answers | None
-    figures: tuple[Figure, ...]
-    environment: tuple[Difference, ...]
+    answers: PairedAnswers | None
+    figures: tuple[FigurePair, ...]
+    environment: tuple[StackDifference, ...]
     cause: str | None
     vectors: tuple[VectorChange, ...] = ()
     only_a: tuple[Observation, ...] = ()
@@ -181,7 +181,9 @@ def compare_runs(store: Store, a: Run, b: Run, *, open_files: bool = True) -> Re
         sides = tuple(_signature(store, run, classifying=classifying) for run in (a, b))
     answers = _compare_answers(*sides) if classifying else None
     vectors = tuple(_compare_vectors(*sides)) if sides else ()
-    manifests = [Difference(f"manifest {line.what}", line.a, line.b, telling=True) for line in manifest_lines(a, b)]
+    manifests = [
+        StackDifference(f"manifest {line.what}", line.a, line.b, telling=True) for line in manifest_lines(a, b)
+    ]
     ours, theirs = (judged_right(run, store.observations(run.id)) for run in (a, b))
     report = Report(
         a=a,
@@ -200,14 +202,14 @@ def compare_runs(store: Store, a: Run, b: Run, *, open_files: bool = True) -> Re
     return replace(report, cause=likely_cause(a, b, model_cause(store, a, b)))
 
 
-def _compare_answers(ours: Predictions, theirs: Predictions) -> Answers:
+def _compare_answers(ours: Predictions, theirs: Predictions) -> PairedAnswers:
     pair = pair_answers(ours.main, theirs.main, ours.labels)
     accuracy = pair.accuracy or Accuracy(0, 0, 0, 0, pair.n)  # without labels nobody is right
     both_right = accuracy.right_a - accuracy.only_a
     score_change = np.abs(ours.score[:, 0] - theirs.score[:, 0])[pair.agreement == 1]
     median_change = float(np.median(score_change)) if len(score_change) else 0.0
     scored = ours.scored and theirs.scored
-    return Answers(
+    return PairedAnswers(
         n=pair.n,
         both_right=both_right,
         only_a=accuracy.only_a,
@@ -331,10 +333,10 @@ def _known(score: np.float32) -> float | None:
     return None if np.isnan(score) else float(score)
 
 
-def _figures(a: Sequence[Observation], b: Sequence[Observation]) -> list[Figure]:
+def _figures(a: Sequence[Observation], b: Sequence[Observation]) -> list[FigurePair]:
     others = {(figure.metric, figure.scope): figure for figure in b}
     return [
-        Figure(figure.metric, figure.scope, figure.unit, figure, others[(figure.metric, figure.scope)])
+        FigurePair(figure.metric, figure.scope, figure.unit, figure, others[(figure.metric, figure.scope)])
         for figure in a
         if (figure.metric, figure.scope) in others
     ]

@@ -30,7 +30,7 @@ from zoolens.store.records import Observation, is_disturbed
 from zoolens.store.scopes import parse_scope
 
 if TYPE_CHECKING:
-    from zoolens.comparisons.compare import Figure, Report
+    from zoolens.comparisons.compare import FigurePair, Report
     from zoolens.comparisons.equivalence import Equivalence
 
 _OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = {
@@ -145,14 +145,14 @@ class ComparisonGate(Gate["Report"]):
         paired = [figure for figure in report.figures if self._is_meant(figure)]
         only_a = [figure for figure in paired if figure.a.value is not None and figure.b.value is None]
         only_b = [figure for figure in paired if figure.a.value is None and figure.b.value is not None]
-        known_of_a: list[Figure | Observation] = [*only_a, *self._known(report.only_a)]
-        known_of_b: list[Figure | Observation] = [*only_b, *self._known(report.only_b)]
+        known_of_a: list[FigurePair | Observation] = [*only_a, *self._known(report.only_a)]
+        known_of_b: list[FigurePair | Observation] = [*only_b, *self._known(report.only_b)]
         if known_of_a:
             raise _one_sided(known_of_a, "A", "B")
         if known_of_b and all(figure.change is None for figure in paired):
             raise _one_sided(known_of_b, "B", "A")
 
-    def _refuse_unknown_changes(self, figures: Sequence[Figure]) -> None:
+    def _refuse_unknown_changes(self, figures: Sequence[FigurePair]) -> None:
         """Nothing is a share of zero, and nothing can be said of what is not a number."""
         for figure in figures:
             if figure.a.value is None or figure.b.value is None:
@@ -167,13 +167,13 @@ class ComparisonGate(Gate["Report"]):
     def _known(self, observations: Sequence[Observation]) -> list[Observation]:
         return [observed for observed in observations if self._is_meant(observed) and observed.value is not None]
 
-    def _is_meant(self, figure: Figure | Observation) -> bool:
+    def _is_meant(self, figure: FigurePair | Observation) -> bool:
         if figure.metric != self.metric:
             return False
         return not parse_scope(figure.scope).raw if self.scope is None else figure.scope == self.scope
 
 
-def _one_sided(figures: Sequence[Figure | Observation], known_of: str, unknown_of: str) -> ZoolensError:
+def _one_sided(figures: Sequence[FigurePair | Observation], known_of: str, unknown_of: str) -> ZoolensError:
     names = [_named(figure) for figure in figures]
     where = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else "")
     verb = "is" if len(names) == 1 else "are"
@@ -183,7 +183,7 @@ def _one_sided(figures: Sequence[Figure | Observation], known_of: str, unknown_o
     )
 
 
-def _named(figure: Figure | Observation) -> str:
+def _named(figure: FigurePair | Observation) -> str:
     return f"{figure.metric}[{figure.scope}]" if figure.scope else figure.metric
 
 

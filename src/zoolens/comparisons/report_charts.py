@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from zoolens.comparisons.compare import Answers, Disagreement, Figure, Report
+from zoolens.comparisons.compare import Disagreement, FigurePair, PairedAnswers, Report
 from zoolens.present.charts import (
     DIM,
     INK,
@@ -61,7 +61,7 @@ def _bare(run: Run) -> str:
 # --- figures
 
 
-def told_figures(report: Report) -> list[Figure]:
+def told_figures(report: Report) -> list[FigurePair]:
     """The figures that are worth a line: known in both runs, neither of single classes nor raw, usual ones first."""
     known = [
         each
@@ -72,7 +72,7 @@ def told_figures(report: Report) -> list[Figure]:
     return known[:MOST_FIGURES]
 
 
-def _detail(each: Figure) -> bool:
+def _detail(each: FigurePair) -> bool:
     scope = parse_scope(each.scope)
     part = each.metric == "cold_start" and scope.value != "total"
     return part or scope.raw or scope.dimension in (Dimension.CLASS, Dimension.EPOCH, Dimension.WITH)
@@ -91,7 +91,7 @@ def figures_chart(report: Report) -> Chart | None:
     return Chart("figures", title, {**spec, "config": _BARE})
 
 
-def _paired_words(answers: Answers | None) -> str:
+def _paired_words(answers: PairedAnswers | None) -> str:
     if answers is None or not answers.labelled:
         return "Lines are intervals of each run by itself."
     low, high = answers.difference
@@ -99,7 +99,7 @@ def _paired_words(answers: Answers | None) -> str:
     return f"Top-1 of B less that of A on the same inputs: {change}, p = {p_value(answers.p_value)}."
 
 
-def _shares(report: Report, figures: Sequence[Figure]) -> Spec | None:
+def _shares(report: Report, figures: Sequence[FigurePair]) -> Spec | None:
     rows = [row for each in figures for row in _rows(report, each, lambda value, a: 100 * (value - a))]
     if not rows:
         return None
@@ -110,7 +110,7 @@ def _shares(report: Report, figures: Sequence[Figure]) -> Spec | None:
     return _panel(report, rows, quantity("x", low - room, high + room, points))
 
 
-def _ratios(report: Report, figures: Sequence[Figure]) -> Spec | None:
+def _ratios(report: Report, figures: Sequence[FigurePair]) -> Spec | None:
     rows = [row for each in figures for row in _rows(report, each, lambda value, a: value / a)]
     ends = [end for row in rows for end in (row["x"], row["low"], row["high"]) if end is not None and end > 0]
     if not ends:
@@ -124,7 +124,7 @@ def _ratios(report: Report, figures: Sequence[Figure]) -> Spec | None:
     return _panel(report, rows, quantity("x", low, high, times, type="log" if wide else "linear"))
 
 
-def _rows(report: Report, each: Figure, relative: Callable[[float, float], float]) -> list[dict[str, Any]]:
+def _rows(report: Report, each: FigurePair, relative: Callable[[float, float], float]) -> list[dict[str, Any]]:
     """A row for each run. `relative`: how a value is told relative to A's."""
     named, of_a = _figure_name(each), each.a.value or 0.0
     rows = []
@@ -144,7 +144,7 @@ def _rows(report: Report, each: Figure, relative: Callable[[float, float], float
     return rows
 
 
-def _figure_name(each: Figure) -> str:
+def _figure_name(each: FigurePair) -> str:
     scope = parse_scope(each.scope)
     name = _WORDS.get(each.metric, each.metric.replace("_", " "))
     where = f"batch {scope.value}" if scope.dimension is Dimension.BATCH else scope.value.replace("_", " ")

@@ -14,7 +14,7 @@ from zoolens.engine.sandbox import trusting
 from zoolens.errors import ZoolensError
 from zoolens.measure.classorder import data_classes, matched_by_name
 from zoolens.measure.job_runner import open_data, run_job
-from zoolens.measure.jobs import Job, Wanted, plan_jobs
+from zoolens.measure.jobs import Job, RunOptions, plan_jobs
 from zoolens.measure.latency import LatencySettings
 from zoolens.measure.plan import EvaluationPlan
 from zoolens.progress import Progress, Silent
@@ -31,7 +31,7 @@ SLACK = {"s": 0.05, "inputs/s": 0.05, "B": 0.02}  # intervals of one sitting are
 
 
 @dataclass(frozen=True)
-class Verdict:
+class FigureVerdict:
     """One figure of the original; `now` is None where the repetition does not have it."""
 
     then: Observation
@@ -48,7 +48,7 @@ class Verdict:
 class Reproduction:
     original: Run
     again: Run
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[FigureVerdict, ...]
     report: Report
     identical: float | None = None  # share of inputs whose raw outputs are bit-equal; None: there are no answers
 
@@ -77,7 +77,7 @@ def reproduce(
 
 def verdicts(
     then: Sequence[Observation], now: Sequence[Observation], *, same_answers: bool = False
-) -> Iterator[Verdict]:
+) -> Iterator[FigureVerdict]:
     """One for every figure the original has; a figure that is gone is not reproduced. With the same answers bit by bit
     every figure that is made of answers holds, whatever its interval says."""
     repeated = {(original.metric, original.scope): original for original in now}
@@ -85,7 +85,7 @@ def verdicts(
         if original.value is not None:
             again = repeated.get((original.metric, original.scope))
             held = same_answers and not original.metric.startswith((*DRIFTING, *OF_FILES))
-            yield Verdict(original, again, again is not None and (held or inside(original, again)))
+            yield FigureVerdict(original, again, again is not None and (held or inside(original, again)))
 
 
 def _repeat(store: Store, original: Run, allow_code: bool, progress: Progress) -> Run:
@@ -147,7 +147,7 @@ def job_of_run(original: Run, allow_code: bool = False) -> Job:
         runtime = runtime_named(original.stack.full_runtime)
         asked_by = f"Run {original.id[:8]} of the store"
         confirm_environment(parse_env(",".join(environment)), runtime.requirements, asked_by)
-    wanted = Wanted(
+    wanted = RunOptions(
         runtimes=(original.stack.full_runtime,),
         environments=(",".join(environment),) if environment else (),
         options=Options(**identity["options"]),

@@ -24,7 +24,7 @@ from zoolens.comparisons.signatures import probe_runs
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.manifests.schema import FORMATS
 from zoolens.measure.evaluate import evaluate
-from zoolens.measure.jobs import Wanted, plan_jobs
+from zoolens.measure.jobs import RunOptions, plan_jobs
 from zoolens.progress import Progress
 from zoolens.runtimes.naming import parse_runtime
 from zoolens.store.records import ANSWERING_KINDS, Run
@@ -163,9 +163,9 @@ def _runtimes(a: str, b: str, preferred: str | None) -> list[tuple[str, str]]:
     """A runtime for each model: the same one where there is any, and the preferred one where it can."""
     able = []
     for name in (a, b):
-        jobs, skipped = plan_jobs([find(name)], Wanted(runtimes=(preferred,) if preferred else ()))
+        jobs, skipped = plan_jobs([find(name)], RunOptions(runtimes=(preferred,) if preferred else ()))
         if not jobs and preferred:
-            jobs, skipped = plan_jobs([find(name)], Wanted())
+            jobs, skipped = plan_jobs([find(name)], RunOptions())
         if not jobs:
             raise ZoolensError(skipped[0].reason)
         able.append([job.runtime.full_name for job in jobs])
@@ -267,7 +267,7 @@ def _contents_elsewhere(entry: Entry, runtime: str | None) -> set[str]:
     """The content of a model as a server has it now, where a runtime with an address is asked for."""
     if runtime is None or not parse_runtime(runtime).address:
         return set()
-    jobs, skipped = plan_jobs([entry], Wanted(runtimes=(runtime,)))
+    jobs, skipped = plan_jobs([entry], RunOptions(runtimes=(runtime,)))
     if not jobs:
         raise ZoolensError(skipped[0].reason)
     return {job.model.fingerprint for job in jobs}

@@ -13,7 +13,7 @@ ABSENT = "–"
 
 
 @dataclass(frozen=True)
-class Difference:
+class StackDifference:
     """One fact that is not the same. `telling`: it can change answers by itself."""
 
     what: str
@@ -22,7 +22,7 @@ class Difference:
     telling: bool = False
 
 
-def stack_differences(a: Run, b: Run) -> list[Difference]:
+def stack_differences(a: Run, b: Run) -> list[StackDifference]:
     """Effective precision, provider, runtime, options, packages, machine: only what differs."""
     differences = [
         *_changed("effective", _resolved(a), _resolved(b), telling=("precision",)),
@@ -90,12 +90,12 @@ def _resolved(run: Run) -> dict[str, Any]:
 
 def _changed(
     group: str, a: Mapping[str, Any], b: Mapping[str, Any], telling: tuple[str, ...] = ()
-) -> Iterator[Difference]:
+) -> Iterator[StackDifference]:
     for name in dict.fromkeys((*a, *b)):
         left, right = a.get(name), b.get(name)
         if left != right:
             title = f"{group} {name}".strip()
-            yield Difference(title, _text(left), _text(right), telling=name in telling)
+            yield StackDifference(title, _text(left), _text(right), telling=name in telling)
 
 
 def _text(value: Any) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from zoolens.comparisons.compare import (
-    Figure,
+    FigurePair,
     VectorChange,
     _class_changes,
     _compare_answers,
@@ -22,7 +22,7 @@ from zoolens.comparisons.compare import (
 from zoolens.comparisons.gate import parse_gate
 from zoolens.errors import ZoolensError
 from zoolens.measure.lock import resolve_stack
-from zoolens.measure.predictions import Batch, PredictionBuffer, Predictions
+from zoolens.measure.predictions import AnswerBatch, PredictionBuffer, Predictions
 from zoolens.runtimes.base import Options
 from zoolens.runtimes.fake import Fake
 from zoolens.statistics.intervals import paired_difference
@@ -157,7 +157,7 @@ def test_disagreements_come_surest_first(sides):
 def test_figures_are_those_that_both_have():
     a = [Observation("top1", 0.5, unit="fraction"), Observation("top1", 0.6, scope="x"), Observation("only_a", 1)]
     b = [Observation("top1", 0.7, unit="other"), Observation("top1", 0.8, scope="y"), Observation("only_b", 1)]
-    assert _figures(a, b) == [Figure("top1", "", "fraction", a[0], b[0])]
+    assert _figures(a, b) == [FigurePair("top1", "", "fraction", a[0], b[0])]
 
 
 def test_figures_of_one_run_alone_are_kept_apart():
@@ -180,7 +180,7 @@ def test_figures_of_one_run_alone_are_kept_apart():
     ],
 )
 def test_the_change_of_a_figure(unit, a, b, change):
-    assert Figure("m", "", unit, Observation("m", a), Observation("m", b)).change == change
+    assert FigurePair("m", "", unit, Observation("m", a), Observation("m", b)).change == change
 
 
 def test_vectors_that_agree_are_a_share():
@@ -215,7 +215,7 @@ def _run(
         },
     )
     buffer = PredictionBuffer(tasks=tasks)
-    buffer.add([f"i{n}" for n in range(count)], np.array(labels[:count]), [Batch(a, a) for a in answers])
+    buffer.add([f"i{n}" for n in range(count)], np.array(labels[:count]), [AnswerBatch(a, a) for a in answers])
     store.add_part(run.id, "predictions", 0, buffer.take())
     if finish:
         store.finish_stage(run.id, "predictions", list(figures))

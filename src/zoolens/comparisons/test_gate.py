@@ -3,7 +3,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from zoolens.comparisons.compare import Figure
+from zoolens.comparisons.compare import FigurePair
 from zoolens.comparisons.gate import parse_gate
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.store.records import Observation
@@ -17,7 +17,7 @@ def report_of(**known):
 
 
 def figure(metric, a, b, unit, scope=""):
-    return Figure(metric, scope, unit, Observation(metric, a, unit=unit), Observation(metric, b, unit=unit))
+    return FigurePair(metric, scope, unit, Observation(metric, a, unit=unit), Observation(metric, b, unit=unit))
 
 
 @pytest.fixture
@@ -87,9 +87,9 @@ def test_a_gate_refuses_a_timing_that_others_disturbed():
         return Observation("latency_p50", value, scope=scope, unit="s", details=details)
 
     figures = [
-        Figure("latency_p50", "batch=1", "s", timing(1.0), timing(7.76, disturbed=True)),
-        Figure("latency_p50", "batch=8", "s", timing(1.0, "batch=8"), timing(1.0, "batch=8")),
-        Figure("latency_p50", "batch=1,raw", "s", timing(1.0, "batch=1,raw"), timing(7.76, "batch=1,raw")),
+        FigurePair("latency_p50", "batch=1", "s", timing(1.0), timing(7.76, disturbed=True)),
+        FigurePair("latency_p50", "batch=8", "s", timing(1.0, "batch=8"), timing(1.0, "batch=8")),
+        FigurePair("latency_p50", "batch=1,raw", "s", timing(1.0, "batch=1,raw"), timing(7.76, "batch=1,raw")),
     ]
     report = report_of(figures=figures)
     with pytest.raises(ZoolensError, match=r"latency_p50\[batch=1\] of B was measured with fewer than 20 undisturbed"):

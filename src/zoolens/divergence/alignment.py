@@ -23,7 +23,7 @@ _LEAVES: Final = ("parameter", "constant")
 
 
 @dataclass(frozen=True)
-class Pair:
+class NodePair:
     """A node of each graph that stand for each other, by name."""
 
     a: str
@@ -40,7 +40,7 @@ class Aligned:
 
     a: Graph
     b: Graph
-    pairs: tuple[Pair, ...]
+    pairs: tuple[NodePair, ...]
     only_a: tuple[str, ...] = ()
     only_b: tuple[str, ...] = ()
 
@@ -52,11 +52,11 @@ class Aligned:
 def aligned(a: Graph, b: Graph) -> Aligned:
     """Nodes beside each other: by place where both have one structure, with norms folded where only one has them."""
     if a is b:
-        return Aligned(a, b, tuple(Pair(node.name, node.name) for node in a.nodes))
+        return Aligned(a, b, tuple(NodePair(node.name, node.name) for node in a.nodes))
     for left, right in _forms(a, b):
         if same_structure(left, right):
             names = zip(left.nodes, right.nodes, strict=True)
-            return Aligned(left, right, tuple(Pair(node.name, other.name) for node, other in names))
+            return Aligned(left, right, tuple(NodePair(node.name, other.name) for node, other in names))
         if _norms(left) == _norms(right) and [node.op for node in left.nodes] == [node.op for node in right.nodes]:
             way = _paired(left, right, _in_sequence(left, right))  # another setting, such as the epsilon of a norm
             if way.same_structure:
@@ -94,7 +94,7 @@ def _weights_digest(graph: Graph, node: Node) -> bytes:
 
 def _paired(a: Graph, b: Graph, partner: Mapping[str, Node]) -> Aligned:
     partner = {**partner, **{ours.name: theirs for ours, theirs in paired_inputs(a, b)}}
-    pairs = tuple(Pair(node.name, partner[node.name].name) for node in a.nodes if node.name in partner)
+    pairs = tuple(NodePair(node.name, partner[node.name].name) for node in a.nodes if node.name in partner)
     beside = {pair.b for pair in pairs}
     return Aligned(
         a,
@@ -127,7 +127,7 @@ def _norms(graph: Graph) -> int:
 
 
 @dataclass(frozen=True)
-class Difference:
+class FileDifference:
     """What two files say differently at one place. `kind`: "weights", "attribute", "operator", "missing" (B lacks the
     node), "extra" (only B has it) or "quantisation" (its values lie on another grid). `effect`: how far that alone
     moves the node's value, given A's exact inputs."""
@@ -139,12 +139,14 @@ class Difference:
     effect: float = 0.0
 
 
-def differences(graphs: Aligned, inputs: Mapping[str, Array]) -> list[Difference]:
+def differences(graphs: Aligned, inputs: Mapping[str, Array]) -> list[FileDifference]:
     """Every place where the two files say something else, in order of computation, with its effect on this input."""
     differing = {pair.a: pair for pair in graphs.pairs if _differ(graphs, pair)}
-    listed = [Difference("missing", name, None, f"B has no {_named(graphs.a.by_name[name])}") for name in graphs.only_a]
+    listed = [
+        FileDifference("missing", name, None, f"B has no {_named(graphs.a.by_name[name])}") for name in graphs.only_a
+    ]
     listed += [
-        Difference("extra", None, name, f"B has {_named(graphs.b.by_name[name])}, which A has not")
+        FileDifference("extra", None, name, f"B has {_named(graphs.b.by_name[name])}, which A has not")
         for name in graphs.only_b
     ]
     values: dict[str, Array] = {}
@@ -157,7 +159,7 @@ def differences(graphs: Aligned, inputs: Mapping[str, Array]) -> list[Difference
     return sorted(listed, key=_order_of_computation(graphs))
 
 
-def _order_of_computation(graphs: Aligned) -> Callable[[Difference], tuple[int, int]]:
+def _order_of_computation(graphs: Aligned) -> Callable[[FileDifference], tuple[int, int]]:
     """Where a difference stands in A; nodes that only B has stand behind what they are computed from, in B's order."""
     place = {node.name: number for number, node in enumerate(graphs.a.nodes)}
     beside = {pair.b: place[pair.a] for pair in graphs.pairs}
@@ -166,20 +168,20 @@ def _order_of_computation(graphs: Aligned) -> Callable[[Difference], tuple[int, 
         before = max((behind[name][0] for name in node.inputs), default=0)
         behind[node.name] = (beside[node.name], 0) if node.name in beside else (before, number)
 
-    def key(difference: Difference) -> tuple[int, int]:
+    def key(difference: FileDifference) -> tuple[int, int]:
         return (place[difference.a], 0) if difference.a is not None else behind[difference.b or ""]
 
     return key
 
 
-def _differ(graphs: Aligned, pair: Pair) -> bool:
+def _differ(graphs: Aligned, pair: NodePair) -> bool:
     a, b = graphs.a.by_name[pair.a], graphs.b.by_name[pair.b]
     if a.op != b.op or _attributes(a, b) or any(_weights(graphs, a, b)):
         return True
     return not _same_grid(*_grids(graphs, pair))
 
 
-def _grids(graphs: Aligned, pair: Pair) -> tuple[Grid | None, Grid | None]:
+def _grids(graphs: Aligned, pair: NodePair) -> tuple[Grid | None, Grid | None]:
     return grids_of(graphs.a).get(pair.a), grids_of(graphs.b).get(pair.b)
 
 
@@ -189,7 +191,7 @@ def _same_grid(a: Grid | None, b: Grid | None) -> bool:
     return abs(a.step - b.step) <= 1e-6 * a.step and abs(a.low - b.low) <= a.step / 2
 
 
-def _difference(graphs: Aligned, pair: Pair, values: Mapping[str, Array], exact: Array) -> Difference:
+def _difference(graphs: Aligned, pair: NodePair, values: Mapping[str, Array], exact: Array) -> FileDifference:
     a, b = graphs.a.by_name[pair.a], graphs.b.by_name[pair.b]
     weights = list(_weights(graphs, a, b))
     attributes = _attributes(a, b)
@@ -201,7 +203,7 @@ def _difference(graphs: Aligned, pair: Pair, values: Mapping[str, Array], exact:
     if not _same_grid(*grids):
         kind = "quantisation" if kind == "weights" else kind
         words.append(" → ".join("real numbers" if grid is None else grid.words for grid in grids))
-    return Difference(kind, a.name, b.name, "; ".join(words), _effect(graphs, a, b, values, exact))
+    return FileDifference(kind, a.name, b.name, "; ".join(words), _effect(graphs, a, b, values, exact))
 
 
 def _attributes(a: Node, b: Node) -> dict[str, tuple[Any, Any]]:
@@ -265,7 +267,7 @@ def _effect(graphs: Aligned, a: Node, b: Node, values: Mapping[str, Array], exac
     return deviation_of_finite(computed, exact).error if computed.shape == exact.shape else float("inf")
 
 
-def transplanted(graphs: Aligned, chosen: list[Difference]) -> Graph | None:
+def transplanted(graphs: Aligned, chosen: list[FileDifference]) -> Graph | None:
     """A with what B says in the place of what it says itself, at the chosen places; None where that has no meaning."""
     graph = graphs.a
     partner = {pair.b: pair.a for pair in graphs.pairs}
@@ -277,7 +279,7 @@ def transplanted(graphs: Aligned, chosen: list[Difference]) -> Graph | None:
     return graph
 
 
-def _changed(graph: Graph, b: Graph, difference: Difference, partner: dict[str, str]) -> Graph | None:
+def _changed(graph: Graph, b: Graph, difference: FileDifference, partner: dict[str, str]) -> Graph | None:
     if difference.kind == "missing":
         assert difference.a is not None
         return _without(graph, difference.a)

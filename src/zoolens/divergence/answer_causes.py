@@ -10,7 +10,7 @@ import numpy as np
 
 from zoolens.divergence.answers import Compared, comparable, compared_kind
 from zoolens.divergence.causes import Cause, Kind, Proof, number
-from zoolens.divergence.examined import Examined
+from zoolens.divergence.examined import ExaminedInput
 from zoolens.divergence.file_causes import manifest_lines
 from zoolens.divergence.sides import Feeds, Side, reopened
 from zoolens.errors import ZoolensError
@@ -33,7 +33,7 @@ def random_causes(sides: Sequence[Side], index: int) -> tuple[Cause, ...]:
     return tuple(causes)
 
 
-def causes_from_answers(a: Side, b: Side, examined: Sequence[Examined], floor: float) -> list[Cause]:
+def causes_from_answers(a: Side, b: Side, examined: Sequence[ExaminedInput], floor: float) -> list[Cause]:
     """Where no layers can be compared: what changing a suspect does to the answers of the worst input."""
     kind = compared_kind(a, b)
     worst = examined[0]
@@ -67,7 +67,7 @@ def causes_from_answers(a: Side, b: Side, examined: Sequence[Examined], floor: f
     ]
 
 
-def _same_feeds(a: Side, b: Side, examined: Examined) -> Feeds | None:
+def _same_feeds(a: Side, b: Side, examined: ExaminedInput) -> Feeds | None:
     """A's input under B's name, where both take the same kind of tensor and were fed different ones."""
     ours, theirs = examined.feeds
     if len(ours) != 1 or len(theirs) != 1:

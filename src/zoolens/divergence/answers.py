@@ -21,7 +21,7 @@ Compared = Literal["raw outputs", "scores"]
 
 
 @dataclass(frozen=True)
-class Answer:
+class AnswerPair:
     """Both answers to one input. `error`: the largest absolute difference; `a` and `b`: classes, −1 where there is
     none. `flips`: another class, or a vector that is off by more than a thousandth. `not_finite`: by label of the side
     whose answer has numbers that are not finite."""
@@ -54,18 +54,18 @@ class OtherOutput:
 
 
 @dataclass(frozen=True)
-class Answers:
+class AnswerPairs:
     """`compared`: raw outputs where both sides give the same kind, else scores, which both can be turned into.
     `others`: further outputs, that belong to each other; `unmatched`: names of those of which that is not known."""
 
-    rows: tuple[Answer, ...]
+    rows: tuple[AnswerPair, ...]
     compared: Compared
     discrete: bool = True
     others: tuple[OtherOutput, ...] = ()
     unmatched: tuple[str, ...] = ()
 
     @property
-    def flipped(self) -> tuple[Answer, ...]:
+    def flipped(self) -> tuple[AnswerPair, ...]:
         return tuple(row for row in self.rows if row.flips)
 
     @property
@@ -106,14 +106,14 @@ def compared_kind(a: Side, b: Side) -> Compared:
     return "raw outputs" if same and sizes[0] == sizes[1] else "scores"
 
 
-def compare_answers(a: Side, b: Side, dataset: Dataset, progress: Progress | None = None) -> Answers:
+def compare_answers(a: Side, b: Side, dataset: Dataset, progress: Progress | None = None) -> AnswerPairs:
     """Run both sides on all inputs, one at a time."""
     kind = compared_kind(a, b)
     others, unmatched = _other_outputs(a, b)
     watcher = progress or Silent()
     watcher.begin("answers", "comparing", len(dataset))
     labels = dataset.labels()
-    rows: list[Answer] = []
+    rows: list[AnswerPair] = []
     try:
         for index in range(len(dataset)):
             outputs = [side.outputs(side.feeds(index)) for side in (a, b)]
@@ -123,14 +123,14 @@ def compare_answers(a: Side, b: Side, dataset: Dataset, progress: Progress | Non
             watcher.advance(1)
     finally:
         watcher.end()
-    return Answers(tuple(rows), kind, _discrete(a, b), tuple(others), unmatched)
+    return AnswerPairs(tuple(rows), kind, _discrete(a, b), tuple(others), unmatched)
 
 
 def _discrete(a: Side, b: Side) -> bool:
     return all(task_named(side.job.manifest.task).discrete for side in (a, b))
 
 
-def _row(a: Side, b: Side, where: tuple[int, str, int], output_a: Array, output_b: Array, kind: Compared) -> Answer:
+def _row(a: Side, b: Side, where: tuple[int, str, int], output_a: Array, output_b: Array, kind: Compared) -> AnswerPair:
     values = comparable(a, output_a, kind), comparable(b, output_b, kind)
     if values[0].size != values[1].size:
         raise ModelError(
@@ -141,8 +141,8 @@ def _row(a: Side, b: Side, where: tuple[int, str, int], output_a: Array, output_
     broken = "".join(label for label, value in zip("AB", values, strict=True) if not np.isfinite(value).all())
     if _discrete(a, b):
         classes = _class(a.scores(output_a)), _class(b.scores(output_b))
-        return Answer(*where, *classes, error, moved, classes[0] != classes[1], broken)
-    return Answer(*where, -1, -1, error, moved, not moved.error <= TOLERANCE, broken)
+        return AnswerPair(*where, *classes, error, moved, classes[0] != classes[1], broken)
+    return AnswerPair(*where, -1, -1, error, moved, not moved.error <= TOLERANCE, broken)
 
 
 def _class(scores: Array) -> int:

@@ -13,15 +13,15 @@ from zoolens.comparisons.origins import DataOrigin
 from zoolens.comparisons.reproduce import job_of_run
 from zoolens.datasets.base import Dataset
 from zoolens.datasets.opening import absolute_spec, open_dataset
-from zoolens.divergence.alignment import Aligned, Pair, aligned
+from zoolens.divergence.alignment import Aligned, NodePair, aligned
 from zoolens.divergence.answer_causes import ASSUMED_FLOOR, causes_from_answers, random_causes
-from zoolens.divergence.answers import Answers, comparable, compare_answers, compared_kind
+from zoolens.divergence.answers import AnswerPairs, comparable, compare_answers, compared_kind
 from zoolens.divergence.causes import Cause, Kind, number
-from zoolens.divergence.examined import Exact, Examined
+from zoolens.divergence.examined import Exact, ExaminedInput
 from zoolens.divergence.file_causes import causes_of_files, not_finite_in_files
-from zoolens.divergence.inspection import Layer, inspect, worst_layer
+from zoolens.divergence.inspection import InspectedLayer, inspect, worst_layer
 from zoolens.divergence.points import alike
-from zoolens.divergence.result import Divergence, LayerFacts, SideFacts, is_beyond
+from zoolens.divergence.result import Divergence, LayerFacts, SideSummary, is_beyond
 from zoolens.divergence.runtime_causes import causes_of_runtime
 from zoolens.divergence.side_graphs import with_borrowed_graph, with_graph, with_points
 from zoolens.divergence.side_names import job_named, parse_side
@@ -162,7 +162,7 @@ def _diverge(a: Side, b: Side, dataset: Dataset, count: int, memory: int, progre
 
 
 def _explained(
-    a: Side, b: Side, dataset: Dataset, answers: Answers, chosen: list[int], memory: int, progress: Progress
+    a: Side, b: Side, dataset: Dataset, answers: AnswerPairs, chosen: list[int], memory: int, progress: Progress
 ) -> Divergence:
     """The difference of the watched output, looked at layer by layer on the chosen inputs."""
     if a.graph is None or b.graph is None:
@@ -191,14 +191,14 @@ def _explained(
     return replace(result, causes=causes, notes=(*result.notes, *notes))
 
 
-def _apart(a: Side, b: Side, examined: Examined) -> float:
+def _apart(a: Side, b: Side, examined: ExaminedInput) -> float:
     """How far the watched outputs of both are apart on one input."""
     kind = compared_kind(a, b)
     values = [comparable(side, answer, kind) for side, answer in zip((a, b), examined.answers, strict=True)]
     return deviation_of_finite(values[1], values[0]).error
 
 
-def _with_graphs(a: Side, b: Side, answers: Answers, index: int, memory: int) -> tuple[Side, Side]:
+def _with_graphs(a: Side, b: Side, answers: AnswerPairs, index: int, memory: int) -> tuple[Side, Side]:
     """Both sides with their graphs; where one cannot be read, it is held against the other's if that fits."""
     a = with_graph(a)
     b = with_graph(b, a)
@@ -233,7 +233,7 @@ def _first(layers: Sequence[LayerFacts]) -> LayerFacts | None:
 
 
 def _causes(
-    a: Side, b: Side, graphs: Aligned, examined: Sequence[Examined], exact: Mapping[int, Exact], differs: bool
+    a: Side, b: Side, graphs: Aligned, examined: Sequence[ExaminedInput], exact: Mapping[int, Exact], differs: bool
 ) -> tuple[tuple[Cause, ...], list[str]]:
     """Why the two differ, and what is to be said where they do not but one or both do not what their files say."""
     worst = examined[0]
@@ -258,7 +258,9 @@ def _causes(
     return (), [f"One side does not compute what its file says, which moves no answer beyond rounding: {words}."]
 
 
-def _by_answers(a: Side, b: Side, dataset: Dataset, answers: Answers, chosen: Sequence[int], memory: int) -> Divergence:
+def _by_answers(
+    a: Side, b: Side, dataset: Dataset, answers: AnswerPairs, chosen: Sequence[int], memory: int
+) -> Divergence:
     """The comparison of answers alone, where layers cannot be compared."""
     notes = ("Only answers are compared, not layers.", *a.notes, *b.notes, *_said_of_answers(answers))
     result = Divergence(
@@ -270,26 +272,26 @@ def _by_answers(a: Side, b: Side, dataset: Dataset, answers: Answers, chosen: Se
     return replace(result, causes=tuple(causes_from_answers(a, b, examined, ASSUMED_FLOOR))) if differs else result
 
 
-def _worst(answers: Answers, count: int) -> list[int]:
+def _worst(answers: AnswerPairs, count: int) -> list[int]:
     """The inputs to look at: the one on which the answers are farthest apart, then flipped ones, then the others."""
     apart = sorted(answers.rows, key=lambda row: (-row.deviation.error, row.index))
     ordered = [apart[0], *sorted(apart[1:], key=lambda row: not row.flips)]
     return [row.index for row in ordered[: max(1, count)]]
 
 
-def _examine(a: Side, b: Side, index: int) -> Examined:
+def _examine(a: Side, b: Side, index: int) -> ExaminedInput:
     feeds = a.feeds(index), b.feeds(index)
-    return Examined(index, feeds, (a.answer(feeds[0]), b.answer(feeds[1])))
+    return ExaminedInput(index, feeds, (a.answer(feeds[0]), b.answer(feeds[1])))
 
 
 def _inspected(
     a: Side,
     b: Side,
     graphs: Aligned,
-    examined: Sequence[Examined],
+    examined: Sequence[ExaminedInput],
     memory: int,
     progress: Progress,
-) -> list[Examined]:
+) -> list[ExaminedInput]:
     pairs = [pair for pair in graphs.pairs if pair.a in a.points or pair.b in b.points]
     if not pairs:
         return list(examined)
@@ -306,7 +308,7 @@ def _inspected(
     return inspected
 
 
-def _said_of(examined: Sequence[Examined]) -> list[str]:
+def _said_of(examined: Sequence[ExaminedInput]) -> list[str]:
     said = []
     if not any(example.inspection for example in examined):
         said.append("No tensor inside the models can be read: only answers and files are compared.")
@@ -328,7 +330,7 @@ def _said_of(examined: Sequence[Examined]) -> list[str]:
     return said
 
 
-def _said_of_answers(answers: Answers) -> list[str]:
+def _said_of_answers(answers: AnswerPairs) -> list[str]:
     said = []
     for sides, words in (("A", "A answers"), ("B", "B answers"), ("AB", "Both sides answer")):
         count = sum(row.not_finite == sides for row in answers.rows)
@@ -342,19 +344,19 @@ def _said_of_answers(answers: Answers) -> list[str]:
     return said
 
 
-def _worst_layers(examined: Sequence[Examined], graphs: Aligned) -> tuple[LayerFacts, ...]:
-    by_pair: dict[Pair, list[Layer]] = {}
+def _worst_layers(examined: Sequence[ExaminedInput], graphs: Aligned) -> tuple[LayerFacts, ...]:
+    by_pair: dict[NodePair, list[InspectedLayer]] = {}
     for example in examined:
         for layer in example.inspection.layers if example.inspection is not None else ():
             by_pair.setdefault(layer.pair, []).append(layer)
     return tuple(LayerFacts(_label(graphs, pair), worst_layer(layers)) for pair, layers in by_pair.items())
 
 
-def _label(graphs: Aligned, pair: Pair) -> str:
+def _label(graphs: Aligned, pair: NodePair) -> str:
     node = graphs.a.by_name[pair.a]
     return f"{node.source or node.name} ({node.op})"
 
 
-def _facts(side: Side) -> SideFacts:
+def _facts(side: Side) -> SideSummary:
     runtime = side.job.runtime
-    return SideFacts(side.title, runtime.full_name, side.job.stack.version, side.precision, len(side.points))
+    return SideSummary(side.title, runtime.full_name, side.job.stack.version, side.precision, len(side.points))

@@ -28,7 +28,7 @@ from zoolens.numerics.rounding import FACTOR, ONE_ROUNDING, ROUNDINGS
 
 
 @dataclass(frozen=True)
-class Examined:
+class ExaminedInput:
     """One input that was looked at layer by layer, with what both sides answered to it."""
 
     index: int
@@ -40,7 +40,7 @@ class Examined:
     def view(self, side: Side, place: int) -> SideView:
         return SideView(side, self.feeds[place], self.inputs[place])
 
-    def with_inputs(self, a: Side, b: Side) -> Examined:
+    def with_inputs(self, a: Side, b: Side) -> ExaminedInput:
         """With what both graphs are given. A side that is held against the other's graph is taken to compute the same
         of a sample, whatever order of channels or scale it is fed in: its graph is given the other's input."""
         owners = (b if a.borrowed else a, a if b.borrowed else b)
@@ -67,7 +67,7 @@ class Exact:
         return self.scores is not None and self.scores[0] <= self.scores[1]
 
     @classmethod
-    def of(cls, a: Side, b: Side, examined: Examined, kind: Compared = "raw outputs") -> Exact:
+    def of(cls, a: Side, b: Side, examined: ExaminedInput, kind: Compared = "raw outputs") -> Exact:
         views = examined.view(a, 0), examined.view(b, 1)
         ours = _measured(views[0])
         theirs = ours if same_evaluation(*views) and a.output == b.output else _measured(views[1])
@@ -81,7 +81,7 @@ class Exact:
         shows what the grids do: they are no rounding of the other."""
         return floor_between(a, b, self.floors) if self.scores is None else self.scores[1]
 
-    def parts(self, a: Side, b: Side, examined: Examined) -> Parts:
+    def parts(self, a: Side, b: Side, examined: ExaminedInput) -> Parts:
         return Parts(
             deviation_of_finite(a.real_answer(examined.answers[0]), self.outputs[0]).error,
             apart(self.outputs[1], self.outputs[0]),

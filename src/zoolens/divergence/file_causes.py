@@ -10,10 +10,10 @@ from typing import Final
 import numpy as np
 
 from zoolens.comparisons.modeldiff import differing_lines
-from zoolens.divergence.alignment import EQUAL, Aligned, Difference, differences, paired_inputs, transplanted
+from zoolens.divergence.alignment import EQUAL, Aligned, FileDifference, differences, paired_inputs, transplanted
 from zoolens.divergence.causes import Cause, Kind, Proof, label_of
 from zoolens.divergence.evaluation import exact_values
-from zoolens.divergence.examined import Exact, Examined, apart, exact_output, scores_of
+from zoolens.divergence.examined import Exact, ExaminedInput, apart, exact_output, scores_of
 from zoolens.divergence.sides import Side
 from zoolens.errors import ZoolensError
 from zoolens.graph.diff.report import diff
@@ -27,7 +27,7 @@ _UNPAIRED: Final = ("missing", "extra")
 
 
 def causes_of_files(
-    a: Side, b: Side, graphs: Aligned, examined: Sequence[Examined], exacts: Mapping[int, Exact]
+    a: Side, b: Side, graphs: Aligned, examined: Sequence[ExaminedInput], exacts: Mapping[int, Exact]
 ) -> list[Cause]:
     """Why the exact answers differ: other inputs, other weights, another structure. They are looked for on the worst
     input; one place of the files alone is the cause only if it is on every examined input."""
@@ -61,7 +61,9 @@ def _together(preprocessing: Cause, definitions: Sequence[Cause]) -> Cause:
     return replace(preprocessing, proof=replace(preprocessing.proof, words=words, after=proofs[0].after))
 
 
-def not_finite_in_files(sides: Sequence[Side], examined: Sequence[Examined], exacts: Mapping[int, Exact]) -> list[str]:
+def not_finite_in_files(
+    sides: Sequence[Side], examined: Sequence[ExaminedInput], exacts: Mapping[int, Exact]
+) -> list[str]:
     """The first layer that gives numbers that are not finite by what the file says, where its exact answer has some."""
     said = []
     for place, side in enumerate(sides):
@@ -169,7 +171,7 @@ class Exchange:
     def inputs(self) -> Mapping[str, Array]:
         return self.exact.inputs[0]
 
-    def answer(self, chosen: list[Difference], inputs: Mapping[str, Array]) -> Array | None:
+    def answer(self, chosen: list[FileDifference], inputs: Mapping[str, Array]) -> Array | None:
         """The exact answer of A's file with these places as B has them; None where that has no meaning."""
         changed = transplanted(self.graphs, chosen)
         if changed is None:
@@ -180,7 +182,7 @@ class Exchange:
         except ZoolensError:
             return None
 
-    def proof(self, chosen: list[Difference]) -> Proof:
+    def proof(self, chosen: list[FileDifference]) -> Proof:
         """What is left of the difference with these places taken over. Where the outputs are of different kinds, such
         as logits and probabilities, scores may show it too."""
         answer, exact = self.answer(chosen, self.inputs), self.exact
@@ -194,7 +196,7 @@ class Exchange:
         in_scores = Proof(f"{words} (scores)", exact.scores[0], left, exact.scores[1])
         return in_scores if in_scores.holds else proof
 
-    def holds_elsewhere(self, difference: Difference) -> bool:
+    def holds_elsewhere(self, difference: FileDifference) -> bool:
         """Whether the difference alone explains the other examined inputs too."""
         answers = [(self.answer([difference], other.inputs[0]), other) for other in self.others]
         return all(
@@ -231,7 +233,7 @@ def _definitions(exchange: Exchange) -> list[Cause]:
     return [*causes[:-1], replace(causes[-1], words=causes[-1].words + more)]
 
 
-def _also(graphs: Aligned, every: Sequence[Difference], cause: Difference) -> str:
+def _also(graphs: Aligned, every: Sequence[FileDifference], cause: FileDifference) -> str:
     """Other places that differ, which moved no examined answer beyond rounding."""
     names = [_place_of(graphs, difference) for difference in every if difference is not cause]
     shown = ", ".join(label_of(graph, name) for graph, name in names[:_COSTLY])
@@ -241,20 +243,20 @@ def _also(graphs: Aligned, every: Sequence[Difference], cause: Difference) -> st
     return f"; they also differ in {shown}{more}, which moves none of the examined answers beyond rounding"
 
 
-def _place_of(graphs: Aligned, difference: Difference) -> tuple[Graph, str]:
+def _place_of(graphs: Aligned, difference: FileDifference) -> tuple[Graph, str]:
     graph, name = (graphs.a, difference.a) if difference.a is not None else (graphs.b, difference.b)
     assert name is not None
     return graph, name
 
 
-def _definition(graphs: Aligned, difference: Difference, proof: Proof, also: str = "") -> Cause:
+def _definition(graphs: Aligned, difference: FileDifference, proof: Proof, also: str = "") -> Cause:
     graph, name = _place_of(graphs, difference)
     label = label_of(graph, name)
     kind = Kind.WEIGHTS if difference.kind == "weights" else Kind.STRUCTURE
     return Cause(kind, f"The files differ in {label}: {difference.words}{also}", None, name, label, proof)
 
 
-def _quantised(exchange: Exchange, every: list[Difference], proof: Proof) -> Cause:
+def _quantised(exchange: Exchange, every: list[FileDifference], proof: Proof) -> Cause:
     """Quantised against real: which layers cost most, by restoring them one at a time; of many, those that move their
     own value most."""
     graphs, real = exchange.graphs, exchange.exact.outputs[0]
@@ -275,7 +277,7 @@ def _quantised(exchange: Exchange, every: list[Difference], proof: Proof) -> Cau
     return Cause(Kind.QUANTISATION, words, None, first, label_of(graphs.a, first), proof)
 
 
-def _other_weights(graphs: Aligned, every: Sequence[Difference], learned: int, proof: Proof) -> Cause:
+def _other_weights(graphs: Aligned, every: Sequence[FileDifference], learned: int, proof: Proof) -> Cause:
     first = every[0].a
     assert first is not None
     label = label_of(graphs.a, first)

@@ -21,7 +21,7 @@ from typing import Final
 
 import numpy as np
 
-from zoolens.divergence.alignment import Pair
+from zoolens.divergence.alignment import NodePair
 from zoolens.divergence.evaluation import dithered, exact_value, exact_values, grids_of
 from zoolens.divergence.sides import Feeds, Side
 from zoolens.graph.model import Array, Graph
@@ -53,11 +53,11 @@ class SideLayer:
 
 
 @dataclass(frozen=True)
-class Layer:
+class InspectedLayer:
     """One value of both graphs. `between` is how far the sides are apart there, None where only one of them shows it;
     `floor` is what rounding may do to that."""
 
-    pair: Pair
+    pair: NodePair
     between: Deviation | None
     floor: float
     a: SideLayer | None
@@ -77,7 +77,7 @@ class Layer:
         return tuple(label for label, side in zip("AB", self.sides, strict=True) if side is not None and side.faulty)
 
 
-def worst_layer(layers: Sequence[Layer]) -> Layer:
+def worst_layer(layers: Sequence[InspectedLayer]) -> InspectedLayer:
     """One layer on several inputs: each of its deviations from the input on which it is farthest beyond its floor."""
     farthest = max(layers, key=lambda layer: _floors_beyond(layer.between, layer.floor))
     sides = [
@@ -103,7 +103,7 @@ class Inspection:
     """What was seen on one input. `observed`: how far the answer with observation lies from the one without, by
     side. `skipped`: values that alone would exceed the budget."""
 
-    layers: tuple[Layer, ...]
+    layers: tuple[InspectedLayer, ...]
     observed: Mapping[str, float]
     skipped: tuple[str, ...] = ()
 
@@ -223,7 +223,7 @@ def same_evaluation(a: SideView, b: SideView) -> bool:
     return a.graph is b.graph and all(np.array_equal(array, b.inputs[name]) for name, array in a.inputs.items())
 
 
-def inspect(a: SideView, b: SideView, pairs: Sequence[Pair], budget: int) -> Inspection:
+def inspect(a: SideView, b: SideView, pairs: Sequence[NodePair], budget: int) -> Inspection:
     """Compare these values of two sides on one input. `budget`: bytes for the tensors that are compared."""
     views = (a, b)
     windows, skipped = windows_of(views, pairs, budget)
@@ -232,7 +232,7 @@ def inspect(a: SideView, b: SideView, pairs: Sequence[Pair], budget: int) -> Ins
     shown = [{pair.names[place] for pair in kept if view.shows(pair.names[place])} for place, view in enumerate(views)]
     ours = list(_walks(a, shown[0] | shown[1] if same else shown[0]))
     walks = [ours, ours if same else list(_walks(b, shown[1]))]
-    layers: list[Layer] = []
+    layers: list[InspectedLayer] = []
     answers: dict[str, Array] = {}
     for window in windows:
         values = []
@@ -255,11 +255,11 @@ def inspect(a: SideView, b: SideView, pairs: Sequence[Pair], budget: int) -> Ins
 
 def _layer(
     views: tuple[SideView, SideView],
-    pair: Pair,
+    pair: NodePair,
     values: Sequence[Mapping[str, Array]],
     walks: Sequence[Sequence[_Walk]],
     same: bool,
-) -> Layer:
+) -> InspectedLayer:
     """`same`: both sides have one graph and one input, so that one exact value and one floor hold for both."""
     sides: list[SideLayer | None] = []
     floors: list[float] = []
@@ -276,7 +276,7 @@ def _layer(
     both = all(side is not None for side in sides)
     between = deviation_of_finite(values[1][pair.b], values[0][pair.a]) if both else None
     floor = floor_between(views[0].side, views[1].side, floors)
-    return Layer(pair, between, floor, sides[0], sides[1])
+    return InspectedLayer(pair, between, floor, sides[0], sides[1])
 
 
 def floor_between(a: Side, b: Side, floors: Sequence[float]) -> float:
@@ -314,10 +314,10 @@ def _side_layer(view: SideView, name: str, values: Mapping[str, Array], exact: A
 
 
 def windows_of(
-    views: Sequence[SideView], pairs: Sequence[Pair], budget: int
-) -> tuple[list[list[Pair]], tuple[str, ...]]:
+    views: Sequence[SideView], pairs: Sequence[NodePair], budget: int
+) -> tuple[list[list[NodePair]], tuple[str, ...]]:
     """Runs of values, in order, whose tensors fit into the budget together; and those that alone do not."""
-    windows: list[list[Pair]] = []
+    windows: list[list[NodePair]] = []
     skipped: list[str] = []
     left = 0
     for pair in pairs:

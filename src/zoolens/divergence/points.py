@@ -80,7 +80,7 @@ class Observed:
 
 
 @dataclass(frozen=True)
-class Found:
+class ObservablePoints:
     """What was found in a canonical graph: the values that points hold, in order of computation, and the grids of
     those that the file quantises."""
 
@@ -95,7 +95,7 @@ def observable(
     inputs: Mapping[str, Array],
     tensors: Mapping[str, Grid] | None = None,
     known: Alike | None = None,
-) -> Found:
+) -> ObservablePoints:
     """The nodes of the canonical graph whose values some point holds. `tensors`: grids of the file's tensors. `known`:
     what `alike` has found for these two graphs already."""
     quantised = tensors or {}
@@ -103,7 +103,7 @@ def observable(
     makers: Mapping[str, str] = raw.facts.get("tensors", {})
     gridded = {node: quantised[tensor] for tensor, node in makers.items() if tensor in quantised}
     candidates = known if known is not None else alike(raw, graph, inputs)
-    result = Found({}, {})
+    result = ObservablePoints({}, {})
     taken: set[str] = set()
     for node in graph.nodes:
         same = candidates.get(node.name, [])

@@ -6,13 +6,13 @@ import math
 from dataclasses import dataclass
 
 from zoolens.comparisons.origins import DataOrigin
-from zoolens.divergence.answers import Answers, OtherOutput
+from zoolens.divergence.answers import AnswerPairs, OtherOutput
 from zoolens.divergence.causes import Cause, Kind, Parts
-from zoolens.divergence.inspection import Layer
+from zoolens.divergence.inspection import InspectedLayer
 
 
 @dataclass(frozen=True)
-class SideFacts:
+class SideSummary:
     """What one side is, for a report."""
 
     title: str
@@ -28,7 +28,7 @@ class LayerFacts:
     its floor."""
 
     label: str
-    layer: Layer
+    layer: InspectedLayer
 
 
 @dataclass(frozen=True)
@@ -39,10 +39,10 @@ class Divergence:
     rounding may do to it; it is assumed, not measured, where `measured_floor` is false. `parts`: the three parts of the
     difference on the worst input."""
 
-    a: SideFacts
-    b: SideFacts
+    a: SideSummary
+    b: SideSummary
     data: str
-    answers: Answers
+    answers: AnswerPairs
     floor: float
     measured_floor: bool
     layers: tuple[LayerFacts, ...]

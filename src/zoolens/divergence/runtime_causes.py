@@ -11,7 +11,7 @@ import numpy as np
 
 from zoolens.divergence.causes import Cause, Kind, Proof, label_of, number
 from zoolens.divergence.evaluation import exact_value, exact_values, grids_of, with_grids
-from zoolens.divergence.examined import Exact, Examined
+from zoolens.divergence.examined import Exact, ExaminedInput
 from zoolens.divergence.inspection import SideLayer, SideView
 from zoolens.divergence.kernels import kernel_of, profile_of
 from zoolens.divergence.sides import Side, reopened
@@ -34,7 +34,7 @@ class Suspect:
 
     side: Side
     place: int
-    examined: Examined
+    examined: ExaminedInput
     exact: Exact
     layers: Mapping[str, SideLayer]
     before: float
@@ -61,7 +61,9 @@ class Suspect:
         return next((name for name, layer in self.layers.items() if layer.broken), None)
 
 
-def causes_of_runtime(side: Side, place: int, examined: Sequence[Examined], exact: Mapping[int, Exact]) -> list[Cause]:
+def causes_of_runtime(
+    side: Side, place: int, examined: Sequence[ExaminedInput], exact: Mapping[int, Exact]
+) -> list[Cause]:
     """Why a runtime's answer is not the exact one of its file, down to rounding."""
     worst = max(examined, key=lambda example: _added(side, place, example, exact))
     before = _added(side, place, worst, exact)
@@ -71,12 +73,12 @@ def causes_of_runtime(side: Side, place: int, examined: Sequence[Examined], exac
     return [_other_model(suspect) if side.borrowed and suspect.faulty else _of_runtime(suspect)]
 
 
-def _added(side: Side, place: int, examined: Examined, exact: Mapping[int, Exact]) -> float:
+def _added(side: Side, place: int, examined: ExaminedInput, exact: Mapping[int, Exact]) -> float:
     answer = side.real_answer(examined.answers[place])
     return deviation_of_finite(answer, exact[examined.index].outputs[place]).error
 
 
-def _side_layers(examined: Examined, place: int) -> dict[str, SideLayer]:
+def _side_layers(examined: ExaminedInput, place: int) -> dict[str, SideLayer]:
     layers = examined.inspection.layers if examined.inspection is not None else ()
     return {layer.pair.names[place]: side for layer in layers if (side := layer.sides[place]) is not None}
 

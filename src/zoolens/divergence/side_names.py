@@ -10,7 +10,7 @@ from typing import Final
 from zoolens import plugins
 from zoolens.catalog.lookup import find
 from zoolens.errors import ModelError, ZoolensError
-from zoolens.measure.jobs import Job, Wanted, plan_jobs
+from zoolens.measure.jobs import Job, RunOptions, plan_jobs
 from zoolens.progress import Progress
 from zoolens.runtimes.base import Options
 from zoolens.runtimes.naming import parse_runtime
@@ -53,7 +53,7 @@ def parse_side(text: str) -> SideName:
 
 def job_named(name: SideName, *, allow_code: bool = False, progress: Progress | None = None) -> Job:
     """The model in the runtime that was asked for, or in the installed one that reads the fewest other formats."""
-    wanted = Wanted(
+    wanted = RunOptions(
         runtimes=(name.runtime,) if name.runtime else (),
         environments=(name.environment,),
         options=name.options,

@@ -9,11 +9,11 @@ import pytest
 
 from zoolens.catalog.lookup import find
 from zoolens.datasets.opening import open_dataset
-from zoolens.divergence.alignment import Pair
+from zoolens.divergence.alignment import NodePair
 from zoolens.divergence.causes import Kind
 from zoolens.divergence.diverging import diverge_jobs
 from zoolens.divergence.gates import parse_divergence_gate
-from zoolens.divergence.inspection import Layer, SideLayer, worst_layer
+from zoolens.divergence.inspection import InspectedLayer, SideLayer, worst_layer
 from zoolens.divergence.page import html
 from zoolens.divergence.words import as_data, headline, lines
 from zoolens.numerics.deviation import Deviation
@@ -244,11 +244,11 @@ def test_a_changed_epsilon_is_called_that_and_not_other_weights(network, data, p
 
 
 def test_each_deviation_of_a_layer_is_that_of_its_own_worst_input():
-    pair = Pair("x", "x")
+    pair = NodePair("x", "x")
 
     def layer(between, local):
         side = SideLayer(Deviation(local), 1e-5, Deviation(local), 1e-5)
-        return Layer(pair, Deviation(between), 1e-5, side, None)
+        return InspectedLayer(pair, Deviation(between), 1e-5, side, None)
 
     worst = worst_layer([layer(1e-6, 1e-2), layer(1e-3, 1e-6)])
     assert worst.between.error == 1e-3

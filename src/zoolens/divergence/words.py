@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from zoolens.divergence.answers import Answer
+from zoolens.divergence.answers import AnswerPair
 from zoolens.divergence.causes import Cause, Kind, number
-from zoolens.divergence.inspection import NOISY_RUNS, Layer, SideLayer
-from zoolens.divergence.result import Divergence, LayerFacts, SideFacts
+from zoolens.divergence.inspection import NOISY_RUNS, InspectedLayer, SideLayer
+from zoolens.divergence.result import Divergence, LayerFacts, SideSummary
 from zoolens.numerics.rounding import FACTOR, ROUNDINGS
 from zoolens.present.tables import Column, Table
 from zoolens.tasks.base import TOLERANCE
@@ -97,7 +97,7 @@ def _on_answers(divergence: Divergence) -> Iterator[str]:
         yield f"  and {len(answers.flipped) - _SHOWN:,} more"
 
 
-def _flip(row: Answer, discrete: bool) -> str:
+def _flip(row: AnswerPair, discrete: bool) -> str:
     if not discrete:
         finite = math.isfinite(row.deviation.error)
         return f"off by {number(row.deviation.error)}" if finite else f"{row.not_finite} answers with no finite numbers"
@@ -177,12 +177,12 @@ def _moved(error: float | None, why: str) -> str:
     return number(math.inf if error is None else error) if why == "value" else why
 
 
-def _error(layer: Layer) -> str:
+def _error(layer: InspectedLayer) -> str:
     moved = layer.between
     return "–" if moved is None else _moved(moved.error, moved.why)
 
 
-def _verdict(layer: Layer) -> str:
+def _verdict(layer: InspectedLayer) -> str:
     own = ", ".join(f"{label} by itself" for label in layer.faulty)
     return own or ("carried on" if layer.beyond else "within")
 
@@ -243,7 +243,7 @@ def as_data(divergence: Divergence) -> dict[str, Any]:
     }
 
 
-def _side(facts: SideFacts) -> dict[str, Any]:
+def _side(facts: SideSummary) -> dict[str, Any]:
     return {
         "title": facts.title,
         "runtime": facts.runtime,

@@ -12,7 +12,7 @@ _NAMED: Final = 3  # parts of a network in one sentence
 
 
 @dataclass(frozen=True)
-class Held:
+class HeldParameters:
     """Learned numbers, statistics of norms aside. `used` lead to an output once what can be merged is merged."""
 
     total: int
@@ -41,7 +41,7 @@ class Held:
         return " and ".join(reasons)
 
 
-def held_parameters(graph: Graph) -> Held | None:
+def held_parameters(graph: Graph) -> HeldParameters | None:
     """What the source of a graph holds, if that is more than the graph needs; None where it is not, or not known."""
     total = graph.facts.get("parameters_total")
     if not isinstance(total, int):
@@ -52,7 +52,7 @@ def held_parameters(graph: Graph) -> Held | None:
         return None
     if sum(unused.values()) > total - graph.parameters:
         unused = {}
-    return Held(total, graph.parameters, unused)
+    return HeldParameters(total, graph.parameters, unused)
 
 
 def held_data(graph: Graph) -> dict[str, Any]:

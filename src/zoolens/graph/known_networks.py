@@ -14,7 +14,7 @@ from importlib import resources
 from typing import Any, Final
 
 from zoolens.errors import ModelError
-from zoolens.graph.signatures import VERSION, Signature
+from zoolens.graph.signatures import VERSION, StructureSignature
 
 FILE: Final = "data/known_structures.json"
 PAPER: Final = "paper"  # the zoo of a network that is compiled from its paper
@@ -26,7 +26,7 @@ class KnownNetwork:
 
     name: str
     zoo: str
-    signature: Signature
+    signature: StructureSignature
     architecture: str = ""
     note: str = ""  # such as "width 0.35"
 
@@ -73,11 +73,11 @@ def to_document(known: Iterable[KnownNetwork], versions: Mapping[str, str]) -> d
     }
 
 
-def _names(signature: Signature) -> set[str]:
+def _names(signature: StructureSignature) -> set[str]:
     return {*signature.layers, *(name for link in signature.links for name in link)}
 
 
-def _structure_row(known: Signature, number: Mapping[str, int]) -> list[Any]:
+def _structure_row(known: StructureSignature, number: Mapping[str, int]) -> list[Any]:
     """Sorted, so that equal structures are equal rows."""
     layers = sorted((number[name], count) for name, count in known.layers.items())
     links = sorted((number[a], number[b], count) for (a, b), count in known.links.items())
@@ -86,16 +86,16 @@ def _structure_row(known: Signature, number: Mapping[str, int]) -> list[Any]:
     return [digests, [list(stage) for stage in known.stages], dict(sorted(known.activations.items())), *flat]
 
 
-def _structure(row: list[Any], names: list[str]) -> Signature:
+def _structure(row: list[Any], names: list[str]) -> StructureSignature:
     digests, stages, activations, layers, links = row
     counts = {names[place]: count for place, count in zip(layers[::2], layers[1::2], strict=True)}
     linked = {(names[a], names[b]): count for a, b, count in zip(links[::3], links[1::3], links[2::3], strict=True)}
     drawn = tuple((factor, count, widest) for factor, count, widest in stages)
     full, activated, skeleton, outline = digests.split()
-    return Signature(full, activated, skeleton, outline, counts, linked, activations, drawn)
+    return StructureSignature(full, activated, skeleton, outline, counts, linked, activations, drawn)
 
 
-def _known(row: list[Any], structures: list[Signature]) -> KnownNetwork:
+def _known(row: list[Any], structures: list[StructureSignature]) -> KnownNetwork:
     zoo, name, architecture, note, place, parameters, macs, size, padding = row
     own = replace(structures[place], parameters=parameters, macs=macs, size=tuple(size), padding=padding)
     return KnownNetwork(name, zoo, own, architecture, note)

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from zoolens.graph.known_networks import PAPER, KnownNetwork
 from zoolens.graph.model import Graph
-from zoolens.graph.signatures import Signature, signature, without_width
+from zoolens.graph.signatures import StructureSignature, signature, without_width
 
 NEAR: Final = 0.6  # below, a network is said to be near nothing
 OTHER_ACTIVATIONS: Final = 0.97  # relu for relu6, at the same places
@@ -66,7 +66,7 @@ class NetworkMatch:
         }
 
 
-def nearest(graph: Graph | Signature, known: Iterable[KnownNetwork], n: int = 5) -> list[NetworkMatch]:
+def nearest(graph: Graph | StructureSignature, known: Iterable[KnownNetwork], n: int = 5) -> list[NetworkMatch]:
     """The known networks most like a graph, best first; all that are exactly equal even if they are more than `n`."""
     own = signature(graph) if isinstance(graph, Graph) else graph
     scores = ((similarity(own, network.signature), network) for network in known)
@@ -75,21 +75,21 @@ def nearest(graph: Graph | Signature, known: Iterable[KnownNetwork], n: int = 5)
     return [_match(own, score, network) for score, network in kept]
 
 
-def _match(own: Signature, score: float, network: KnownNetwork) -> NetworkMatch:
+def _match(own: StructureSignature, score: float, network: KnownNetwork) -> NetworkMatch:
     exact = own.digest == network.signature.digest
     words = () if exact else tuple(differences(own, network.signature))
     named = network.name, network.zoo
     return NetworkMatch(*named, score, exact, words, network.architecture, network.note, compare_padding(own, network))
 
 
-def compare_padding(own: Signature, network: KnownNetwork) -> Padding:
+def compare_padding(own: StructureSignature, network: KnownNetwork) -> Padding:
     theirs = network.signature
     if network.zoo == PAPER or not own.padding or not theirs.padding or own.size != theirs.size:
         return Padding.UNKNOWN
     return Padding.EQUAL if own.padding == theirs.padding else Padding.OTHER
 
 
-def contains(whole: Signature, part: Signature) -> bool:
+def contains(whole: StructureSignature, part: StructureSignature) -> bool:
     """Whether a network has another within it, such as a detector its backbone, whatever its strides and dilations."""
     pairs = (
         (_placeless(whole.layers), _placeless(part.layers)),
@@ -111,7 +111,7 @@ def _placeless(layers: Mapping[str, int]) -> Counter[str]:
     return counts
 
 
-def _placeless_links(signature: Signature) -> Counter[tuple[str, str]]:
+def _placeless_links(signature: StructureSignature) -> Counter[tuple[str, str]]:
     counts: Counter[tuple[str, str]] = Counter()
     for (a, b), count in signature.links.items():
         if not b.endswith("→classes"):
@@ -119,7 +119,7 @@ def _placeless_links(signature: Signature) -> Counter[tuple[str, str]]:
     return counts
 
 
-def similarity(a: Signature, b: Signature) -> float:
+def similarity(a: StructureSignature, b: StructureSignature) -> float:
     """How alike two networks are, from 0 to 1 (equal): mostly the overlap of layers, of links, and of layers whatever
     their width."""
     if a.digest == b.digest:
@@ -146,7 +146,7 @@ def _widthless(layers: Mapping[str, int]) -> Counter[str]:
     return counts
 
 
-def differences(own: Signature, other: Signature) -> list[str]:
+def differences(own: StructureSignature, other: StructureSignature) -> list[str]:
     """What `own` has instead of what `other` has, in a few words each, the most telling first."""
     if own.skeleton == other.skeleton:
         return _activations(own, other) or ["activations at other places"]
@@ -160,7 +160,7 @@ def differences(own: Signature, other: Signature) -> list[str]:
     return shown or _activations(own, other) or ["the same layers, linked otherwise"]
 
 
-def _activations(own: Signature, other: Signature) -> list[str]:
+def _activations(own: StructureSignature, other: StructureSignature) -> list[str]:
     more = Counter(own.activations) - Counter(other.activations)
     less = Counter(other.activations) - Counter(own.activations)
     if more and less:
@@ -168,7 +168,7 @@ def _activations(own: Signature, other: Signature) -> list[str]:
     return [f"{count} {'more' if more else 'fewer'} {op}" for op, count in sorted((more or less).items())]
 
 
-def _width_words(own: Signature, other: Signature) -> str:
+def _width_words(own: StructureSignature, other: StructureSignature) -> str:
     """Says by how much the widths differ. Networks of one outline have the same kinds of layers, whose widths are
     compared in order of size."""
     ratios = [
@@ -179,7 +179,7 @@ def _width_words(own: Signature, other: Signature) -> str:
     return f"the same layers with {median(ratios):.2g} × the width" if ratios else "other widths"
 
 
-def _widths(known: Signature, kind: str) -> list[int]:
+def _widths(known: StructureSignature, kind: str) -> list[int]:
     rows = ((layer, count) for layer, count in known.layers.items() if without_width(layer) == kind)
     return sorted(width for layer, count in rows if (width := _width(layer)) for _ in range(count))
 

@@ -33,7 +33,7 @@ _DIGEST_BYTES: Final = 8
 
 
 @dataclass(frozen=True)
-class Signature:
+class StructureSignature:
     """A network in few words. `stages` has (downsampling, learned layers, widest of them) from the finest resolution to
     the coarsest."""
 
@@ -51,13 +51,13 @@ class Signature:
     padding: str = ""  # of what every window pads at `size`; "" where it is not known
 
 
-def signature(graph: Graph) -> Signature:
+def signature(graph: Graph) -> StructureSignature:
     """The signature of a canonical graph."""
     walk = _Walk(graph)
     ends = [name for output in graph.outputs for name in walk.carriers(output)]
     sizes = resolution(graph.inputs[0].shape) if graph.inputs else ()
     total = cost(graph)
-    return Signature(
+    return StructureSignature(
         _digest(sorted(walk.full[name] for name in ends)),
         _digest(sorted(walk.activated[name] for name in ends)),
         _digest(sorted(walk.bare[name] for name in ends)),
@@ -218,7 +218,7 @@ def _digest(parts: Iterable[str]) -> str:
     return blake2b("\n".join(parts).encode(), digest_size=_DIGEST_BYTES).hexdigest()
 
 
-def as_json(signature: Signature) -> dict[str, Any]:
+def as_json(signature: StructureSignature) -> dict[str, Any]:
     return {
         "digest": signature.digest,
         "activated": signature.activated,

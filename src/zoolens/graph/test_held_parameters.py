@@ -5,7 +5,7 @@ import pytest
 
 from zoolens.graph.builder import GraphBuilder
 from zoolens.graph.diff.report import diff
-from zoolens.graph.held_parameters import Held, held_parameters
+from zoolens.graph.held_parameters import HeldParameters, held_parameters
 from zoolens.graph.importers.base import Request
 from zoolens.graph.importers.onnx.file import ONNX
 
@@ -19,7 +19,7 @@ def small(**facts):
 
 def test_auxiliary_heads_and_merged_tensors_are_told_apart():
     found = held_parameters(small(parameters_total=100, unused={"aux": 50}))
-    assert found == Held(100, 40, {"aux": 50})
+    assert found == HeldParameters(100, 40, {"aux": 50})
     assert found.merged == 10
     assert found.reason == "50 lead to no output (aux 50) and 10 are merged with others"
 
@@ -50,7 +50,7 @@ def test_parts_of_a_torch_network_that_lead_nowhere_are_named():
             return (y, self.aux(y.mean())) if self.training else y
 
     graph = graph_of_module(Net(), [torch.zeros(1, 3, 8, 8)], "net")
-    assert held_parameters(graph) == Held(152, 112, {"aux": 40})
+    assert held_parameters(graph) == HeldParameters(152, 112, {"aux": 40})
     assert held_parameters(replace(graph, facts={})) is None
 
 
@@ -71,4 +71,4 @@ def test_tensors_of_an_onnx_file_that_lead_nowhere_are_named(tmp_path):
     )
     onnx.save(helper.make_model(graph), tmp_path / "net.onnx")
     found = held_parameters(ONNX.load(Request(str(tmp_path / "net.onnx"))))
-    assert found == Held(1327, 200, {"aux": 1050, "left_over": 77})
+    assert found == HeldParameters(1327, 200, {"aux": 1050, "left_over": 77})

@@ -24,7 +24,7 @@ def code_type(rows: int) -> type[np.unsignedinteger[Any]]:
     return np.uint8 if rows <= BYTE_ROWS else np.uint16
 
 
-class Span(NamedTuple):
+class CodeRange(NamedTuple):
     """Codes `first` … `last` hold all rows of a range, and of those only the `unsure` codes hold others as well.
     `rows`: how many rows the codes hold; `expected`: how many the range is likely to, with half of a cut bucket."""
 
@@ -35,7 +35,7 @@ class Span(NamedTuple):
     expected: float
 
 
-NOTHING: Final = Span(1, 0, (), 0, 0.0)
+NOTHING: Final = CodeRange(1, 0, (), 0, 0.0)
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Buckets:
     def nbytes(self) -> int:
         return sum(array.itemsize * len(array) for array in (self.lows, self.highs, self.starts))
 
-    def span(self, low: float, high: float, open_low: bool, open_high: bool) -> Span:
+    def span(self, low: float, high: float, open_low: bool, open_high: bool) -> CodeRange:
         if low != low or high != high:  # NaN: nothing compares with it
             return NOTHING
         first = (bisect_right if open_low else bisect_left)(self.highs, low)
@@ -66,7 +66,7 @@ class Buckets:
             unsure, cut = (first,), starts[first + 1] - starts[first]
         if (highest > high or (open_high and highest == high)) and last not in unsure:
             unsure, cut = (*unsure, last), cut + starts[last + 1] - starts[last]
-        return Span(first, last, unsure, rows, rows - cut / 2)
+        return CodeRange(first, last, unsure, rows, rows - cut / 2)
 
 
 def buckets_of(ascending: Floats, most: int) -> Buckets:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.errors import UnknownName
-from zoolens.index.buckets import Buckets, Codes, Floats, Span, buckets_of, code_type, codes_of
+from zoolens.index.buckets import Buckets, CodeRange, Codes, Floats, buckets_of, code_type, codes_of
 
 
 class Range(NamedTuple):
@@ -43,7 +43,7 @@ class Range(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Arranged:
+class BucketedColumn:
     """A column made ready for search: its buckets, and the code of every row."""
 
     buckets: Buckets
@@ -61,11 +61,11 @@ class SearchColumn:
         self.exact = _smallest(np.asarray(values, np.float64))
 
     @cached_property
-    def arranged(self) -> Arranged:
+    def arranged(self) -> BucketedColumn:
         order = self._sorted_rows()
         unknown = np.iinfo(code_type(len(self.exact))).max  # as many codes lie below it
         buckets = buckets_of(self.exact[order], unknown)
-        return Arranged(buckets, codes_of(order, buckets, len(self.exact)))
+        return BucketedColumn(buckets, codes_of(order, buckets, len(self.exact)))
 
     @cached_property
     def order(self) -> NDArray[np.int32]:
@@ -81,11 +81,11 @@ class SearchColumn:
         known = len(self.exact) - int(np.count_nonzero(np.isnan(self.exact)))
         return np.argsort(self.exact)[:known].astype(np.int32)  # NaN sorts last
 
-    def span(self, range_: Range) -> Span:
+    def span(self, range_: Range) -> CodeRange:
         _, low, high, open_low, open_high = range_
         return self.arranged.buckets.span(low, high, open_low, open_high)
 
-    def rows_within(self, range_: Range, span: Span) -> NDArray[np.int32]:
+    def rows_within(self, range_: Range, span: CodeRange) -> NDArray[np.int32]:
         """Exactly the rows of a range, by value."""
         if not span.rows:
             return self.order[:0]

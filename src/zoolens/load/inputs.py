@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.catalog.lookup import find
-from zoolens.catalog.sessions import Wanted
+from zoolens.catalog.sessions import RunOptions
 from zoolens.datasets.base import UNLABELLED, Dataset
 from zoolens.datasets.opening import open_dataset
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.load.exchanges import UNKNOWN
 from zoolens.load.workload import Judge, Workload, fitting_count
 from zoolens.measure.jobs import Job, plan_jobs
-from zoolens.measure.subject import Judged, judge_main_output, prepare_subject
+from zoolens.measure.subject import JudgedOutput, judge_main_output, prepare_subject
 from zoolens.protocol.address import Address
 from zoolens.protocol.datatypes import numpy_type
 from zoolens.protocol.messages import InferRequest, InferResponse, ModelMetadata, Tensor, TensorMetadata
@@ -138,7 +138,7 @@ def _manifest_name(served: str, like: str | None) -> str:
 
 
 def _job(address: Address, like: str) -> Job:
-    jobs, skipped = plan_jobs([find(like)], Wanted(runtimes=(f"remote:{address}",)))
+    jobs, skipped = plan_jobs([find(like)], RunOptions(runtimes=(f"remote:{address}",)))
     if not jobs:
         raise ZoolensError(skipped[0].reason)
     return jobs[0]
@@ -167,7 +167,7 @@ def _as_png(pixels: Array) -> bytes:
     return file.getvalue()
 
 
-def _judge(judged: Judged, labels: NDArray[np.int64]) -> Judge | None:
+def _judge(judged: JudgedOutput, labels: NDArray[np.int64]) -> Judge | None:
     if (labels == UNLABELLED).all():
         return None
 

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from zoolens import untrusted
 from zoolens.errors import ManifestError
 from zoolens.manifests.schema import Manifest
-from zoolens.manifests.yamltree import Refused, YamlTree, path_words, read_exponents
+from zoolens.manifests.yamltree import YamlRefused, YamlTree, path_words, read_exponents
 
 MAX_BYTES = 1 << 20  # a manifest is prose and numbers; a megabyte of it is something else
 SUFFIXES = (".yaml", ".yml")
@@ -64,7 +64,7 @@ def check_manifest(text: str) -> tuple[Manifest | None, list[Problem]]:
     """The manifest in a text, or every problem that keeps it from being one, in order of line."""
     try:
         tree = _tree(text)
-    except Refused as refusal:
+    except YamlRefused as refusal:
         return None, [Problem(refusal.line, "", refusal.what)]
     try:
         return Manifest.model_validate(tree.value), []
@@ -107,7 +107,7 @@ read_exponents(_Dumper)
 def _tree(text: str) -> YamlTree:
     tree = YamlTree(text)
     if not isinstance(tree.value, dict):
-        raise Refused(1, "a manifest is a mapping that starts with 'zoolens: 1'")
+        raise YamlRefused(1, "a manifest is a mapping that starts with 'zoolens: 1'")
     return tree
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from zoolens.manifests.files import _Dumper
-from zoolens.manifests.yamltree import MAX_DEPTH, Refused, YamlTree, path_words
+from zoolens.manifests.yamltree import MAX_DEPTH, YamlRefused, YamlTree, path_words
 
 
 def test_every_value_knows_its_line():
@@ -40,7 +40,7 @@ def test_words_that_look_like_exponents_come_back_as_words():
     ],
 )
 def test_what_is_refused_names_its_line(text, line, words):
-    with pytest.raises(Refused, match=words) as refused:
+    with pytest.raises(YamlRefused, match=words) as refused:
         YamlTree(text)
     assert refused.value.line == line
 
@@ -54,7 +54,7 @@ def test_an_empty_text_has_no_value():
     '!!binary "/w=="', "!!omap [a: 1]", "!!python/name:os.system x", "!own x", "9" * 5000,
 ])  # fmt: skip
 def test_a_value_that_is_not_what_its_tag_says_is_refused(value):
-    with pytest.raises(Refused) as refused:
+    with pytest.raises(YamlRefused) as refused:
         YamlTree(f"a: 1\nb: {value}\n")
     assert refused.value.line == 2
 

@@ -15,7 +15,7 @@ _PLAIN = ("null", "bool", "int", "float")
 _TEXTS = ("str", "timestamp", "merge", "value")
 
 
-class Refused(Exception):
+class YamlRefused(Exception):
     """The text is not YAML, or none that we take; `line` is where."""
 
     def __init__(self, line: int, what: str) -> None:
@@ -66,7 +66,7 @@ class YamlTree:
     def _build(self, node: yaml.Node, path: tuple[Any, ...]) -> Any:
         self._line.setdefault(path, node.start_mark.line + 1)
         if isinstance(node, yaml.CollectionNode) and node.tag not in _COLLECTIONS:
-            raise Refused(node.start_mark.line + 1, f"YAML tags such as {node.tag[:60]} are not allowed")
+            raise YamlRefused(node.start_mark.line + 1, f"YAML tags such as {node.tag[:60]} are not allowed")
         if isinstance(node, yaml.MappingNode):
             return self._mapping(node, path)
         if isinstance(node, yaml.SequenceNode):
@@ -78,10 +78,10 @@ class YamlTree:
         for key_node, value_node in node.value:
             line = key_node.start_mark.line + 1
             if not isinstance(key_node, yaml.ScalarNode):
-                raise Refused(line, "a key must be plain text")
+                raise YamlRefused(line, "a key must be plain text")
             key = self._scalar(key_node)
             if key in result:
-                raise Refused(line, f"{key!r} is given twice")
+                raise YamlRefused(line, f"{key!r} is given twice")
             self._line[(*path, key)] = line
             result[key] = self._build(value_node, (*path, key))
         return result
@@ -92,7 +92,7 @@ class YamlTree:
         if kind in _TEXTS:
             return str(node.value)
         if kind not in _PLAIN:
-            raise Refused(node.start_mark.line + 1, f"YAML tags such as {node.tag[:60]} are not allowed")
+            raise YamlRefused(node.start_mark.line + 1, f"YAML tags such as {node.tag[:60]} are not allowed")
         try:
             return self._constructor.construct_object(node)
         # the constructor trusts that a value is written as its tag says, and a stranger may write both
@@ -100,7 +100,7 @@ class YamlTree:
             length = len(node.value)
             what = f"{str(node.value)[:60]!r} is not written as the YAML type {kind}"
             what = what if length < _MAX_DIGITS else f"a number of {length:,} digits is not read"
-            raise Refused(node.start_mark.line + 1, what) from error
+            raise YamlRefused(node.start_mark.line + 1, what) from error
 
 
 def path_words(path: tuple[Any, ...]) -> str:
@@ -118,9 +118,9 @@ def _compose(text: str) -> yaml.Node | None:
         root: yaml.Node | None = yaml.compose(text, Loader=_Loader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise Refused(mark.line + 1 if mark else 1, f"not valid YAML: {error.problem or error.context}") from error
+        raise YamlRefused(mark.line + 1 if mark else 1, f"not valid YAML: {error.problem or error.context}") from error
     except (yaml.YAMLError, ValueError) as error:
-        raise Refused(1, f"not valid YAML: {' '.join(str(error).split())}") from error
+        raise YamlRefused(1, f"not valid YAML: {' '.join(str(error).split())}") from error
     return root
 
 
@@ -129,10 +129,10 @@ def _check_events(text: str) -> None:
     for event in yaml.parse(text, Loader=_Loader):
         line = event.start_mark.line + 1 if event.start_mark else 1
         if isinstance(event, yaml.AliasEvent):
-            raise Refused(line, "YAML aliases (*name) are not allowed; write the value out")
+            raise YamlRefused(line, "YAML aliases (*name) are not allowed; write the value out")
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > MAX_DEPTH:
-                raise Refused(line, f"nested more than {MAX_DEPTH} levels deep")
+                raise YamlRefused(line, f"nested more than {MAX_DEPTH} levels deep")
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from zoolens.catalog.lookup import find_all
-from zoolens.catalog.sessions import Wanted
+from zoolens.catalog.sessions import RunOptions
 from zoolens.engine.executors.base import Executor, current_executor
 from zoolens.engine.sandbox import trusting
 from zoolens.errors import ZoolensError
@@ -58,7 +58,7 @@ def evaluate(
         data=None if data is None else str(data),
         limit=limit,
         seed=seed,
-        wanted=Wanted(
+        wanted=RunOptions(
             runtimes=_several(runtimes),
             environments=_several(environments),
             require=require,

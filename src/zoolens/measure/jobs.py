@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 
-from zoolens.catalog.sessions import Placement, Skipped, Wanted, placements
+from zoolens.catalog.sessions import Placement, RunOptions, Skipped, placements
 from zoolens.errors import ZoolensError
 from zoolens.manifests.locations import model_fingerprint
 from zoolens.measure.lock import resolve_stack
@@ -14,7 +14,7 @@ from zoolens.progress import Progress
 from zoolens.store.records import ModelRecord, StackRecord
 from zoolens.zoos.base import Entry
 
-__all__ = ["Job", "Skipped", "Wanted", "plan_jobs"]
+__all__ = ["Job", "RunOptions", "Skipped", "plan_jobs"]
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Job(Placement):
 
 
 def plan_jobs(
-    entries: Sequence[Entry], wanted: Wanted, progress: Progress | None = None
+    entries: Sequence[Entry], wanted: RunOptions, progress: Progress | None = None
 ) -> tuple[list[Job], list[Skipped]]:
     """Every job that can be run, and what was asked for and cannot. Builds environments that are not there yet."""
     jobs: list[Job] = []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from zoolens.catalog.sessions import Wanted
+from zoolens.catalog.sessions import RunOptions
 from zoolens.measure.latency import LatencySettings
 from zoolens.store.records import Run, RunKind
 
@@ -18,7 +18,7 @@ class EvaluationPlan:
     data: str | None  # None: only timing, with made-up inputs
     limit: int | None = None
     seed: int | None = None
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: RunOptions = field(default_factory=RunOptions)
     batches: Sequence[int] = (1,)
     accuracy: bool = True
     cold: bool = True

@@ -16,7 +16,7 @@ from zoolens.datasets.loader import batches
 from zoolens.errors import ModelError
 from zoolens.measure.classorder import AS_NAMED
 from zoolens.measure.input_checks import refuse_not_finite
-from zoolens.measure.predictions import KIND, Batch, PredictionBuffer
+from zoolens.measure.predictions import KIND, AnswerBatch, PredictionBuffer
 from zoolens.measure.stages import Context
 from zoolens.measure.subject import Subject
 from zoolens.measure.suspicions import SUMS_TO_ONE
@@ -104,7 +104,7 @@ def _judge(context: Context, buffer: PredictionBuffer, waiting: list[_Answered])
         return
     outputs = context.subject().outputs
     raw = [np.concatenate([answers[place] for _, answers in waiting]) for place in range(len(outputs))]
-    answers = [Batch(output.read(values), values) for output, values in zip(outputs, raw, strict=True)]
+    answers = [AnswerBatch(output.read(values), values) for output, values in zip(outputs, raw, strict=True)]
     ids = [input_id for batch, _ in waiting for input_id in batch.ids]
     labels = np.concatenate([batch.labels for batch, _ in waiting])
     try:

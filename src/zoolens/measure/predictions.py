@@ -228,7 +228,7 @@ def numbers(stored: pa.ChunkedArray) -> NDArray[Any]:
 
 
 @dataclass(frozen=True)
-class Batch:
+class AnswerBatch:
     """What one output answered: `values` are probabilities or vectors, `raw` the bits they were read from."""
 
     values: NDArray[np.float32]
@@ -245,7 +245,7 @@ class PredictionBuffer:
         self._schema = schema(tasks)
         self.rows = 0
 
-    def add(self, ids: Sequence[str], labels: NDArray[Any], answers: Sequence[Batch]) -> None:
+    def add(self, ids: Sequence[str], labels: NDArray[Any], answers: Sequence[AnswerBatch]) -> None:
         """The answers that follow, one batch for each output."""
         columns: dict[str, Any] = {
             "index": np.arange(self._next, self._next + len(labels)),

@@ -30,7 +30,7 @@ Lookup = Callable[[int], dict[int, int] | None]
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedOutput:
     """One declared output. `read` turns its raw answers into probabilities (classification) or plain vectors."""
 
     tensor: TensorSpec
@@ -44,7 +44,7 @@ class Subject:
     job: Job
     session: Session
     input: TensorSpec
-    outputs: tuple[Judged, ...]  # as the manifest declares them, the main one first
+    outputs: tuple[JudgedOutput, ...]  # as the manifest declares them, the main one first
     prepare: Callable[[Sample], Array]
     prepare_many: Callable[[Array], Array | None] | None
     text: PrepareText | None = None  # of a model that takes text
@@ -133,7 +133,7 @@ def _as_declared(spec: TensorSpec, declared: Sequence[int | None]) -> TensorSpec
     return replace(spec, shape=(None, *known))
 
 
-def judge_main_output(job: Job, session: Session, dataset: Dataset) -> Judged:
+def judge_main_output(job: Job, session: Session, dataset: Dataset) -> JudgedOutput:
     """How the main output of a model is read, whatever its inputs are: with classes in the data's order."""
     return _judged(job, session, 0, dataset)
 
@@ -186,7 +186,7 @@ def _prepare_several(job: Job, session: Session) -> Callable[[Sample], Array]:
     return prepare
 
 
-def _judged(job: Job, session: Session, place: int, dataset: Dataset) -> Judged:
+def _judged(job: Job, session: Session, place: int, dataset: Dataset) -> JudgedOutput:
     output = job.manifest.outputs[place]
     if session.postprocessed and place == 0:  # a second time would drop classes, or weaken probabilities
         output = output.model_copy(update={"name": None, "postprocess": (), "scores": "probabilities"})
@@ -198,9 +198,9 @@ def _judged(job: Job, session: Session, place: int, dataset: Dataset) -> Judged:
         order = class_order(job, dataset)
         output = in_data_order(output, order)
         lookup = partial(find_outputs, output.labels, dataset=dataset) if order.lookup else None
-        return Judged(tensor, output.task, _scores(job, session, output, tensor, dataset, lookup), output.pooling)
+        return JudgedOutput(tensor, output.task, _scores(job, session, output, tensor, dataset, lookup), output.pooling)
     # The classes of the data are those of the main output.
-    return Judged(tensor, output.task, build_scores(output, tensor, discrete=_discrete(output)), output.pooling)
+    return JudgedOutput(tensor, output.task, build_scores(output, tensor, discrete=_discrete(output)), output.pooling)
 
 
 def _prepare(

@@ -16,7 +16,7 @@ from zoolens.datasets.opening import open_dataset
 from zoolens.errors import ZoolensError
 from zoolens.measure.classorder import ClassOrder, class_order, data_classes, judged_right, stored_translation
 from zoolens.measure.evaluate import evaluate
-from zoolens.measure.jobs import Wanted, plan_jobs
+from zoolens.measure.jobs import RunOptions, plan_jobs
 from zoolens.measure.predictions import KIND
 from zoolens.store.records import ModelRecord
 from zoolens.store.store import open_store
@@ -205,7 +205,7 @@ def test_what_is_looked_up_has_a_key_of_its_own(store, tmp_path):
     np.savez(tmp_path / "images.npz", x=np.zeros((2, 4, 4), np.float32), y=np.arange(2))
     (tmp_path / "classes.txt").write_text("\n".join(imagenet_classes()))
     path = write_model(tmp_path, "plain", range(6))
-    job = plan_jobs(find_all([str(path)]), Wanted())[0][0]
+    job = plan_jobs(find_all([str(path)]), RunOptions())[0][0]
     with closing(open_dataset(f"{tmp_path / 'images.npz'}?classes=classes.txt")) as dataset:
         assert class_order(job, dataset) == ClassOrder()
     (tmp_path / "classes.txt").write_text("\n".join(imagenet_classes()[5:9]))

@@ -16,7 +16,7 @@ from zoolens.errors import ZoolensError
 from zoolens.manifests.schema import Framework, Input, Manifest
 from zoolens.measure.containers import dockerfile, requirements_lock, write_stack
 from zoolens.measure.job_runner import run_job
-from zoolens.measure.jobs import Wanted, plan_jobs
+from zoolens.measure.jobs import RunOptions, plan_jobs
 from zoolens.measure.lock import installed_packages, resolve_stack
 from zoolens.measure.plan import EvaluationPlan
 from zoolens.progress import Silent
@@ -45,26 +45,26 @@ def changed(entry, **fields):
 
 
 def test_every_runtime_that_can_run_it_is_chosen(entry):
-    jobs, skipped = plan_jobs([entry], Wanted())
+    jobs, skipped = plan_jobs([entry], RunOptions())
     assert [job.runtime.name for job in jobs] == ["fake"]
     assert not skipped
 
 
 def test_a_runtime_asked_for_that_cannot_run_it_is_named(entry):
-    jobs, skipped = plan_jobs([entry], Wanted(runtimes=("fake", "onnxruntime")))
+    jobs, skipped = plan_jobs([entry], RunOptions(runtimes=("fake", "onnxruntime")))
     assert [job.runtime.name for job in jobs] == ["fake"]
     assert skipped[0].reason == "onnxruntime does not run fake"
 
 
 def test_structure_only_is_never_run(entry):
-    jobs, (skipped,) = plan_jobs([changed(entry, assets=())], Wanted())
+    jobs, (skipped,) = plan_jobs([changed(entry, assets=())], RunOptions())
     assert not jobs
     assert "structure only" in skipped.reason
     assert "random" in skipped.reason
 
 
 def test_the_manifests_own_requirements_count(entry):
-    jobs, (skipped,) = plan_jobs([changed(entry, requires="cores>=100000")], Wanted())
+    jobs, (skipped,) = plan_jobs([changed(entry, requires="cores>=100000")], RunOptions())
     assert not jobs
     assert "cores" in skipped.reason
 
@@ -72,21 +72,21 @@ def test_the_manifests_own_requirements_count(entry):
 def test_the_manifests_framework_version_counts_in_that_framework_only(entry, monkeypatch):
     monkeypatch.setattr(Fake, "distributions", ("numpy",))
     old = changed(entry, framework=Framework(name="numpy", version="<1"))
-    jobs, (skipped,) = plan_jobs([old], Wanted(runtimes=("fake",)))
+    jobs, (skipped,) = plan_jobs([old], RunOptions(runtimes=("fake",)))
     assert not jobs
     assert "asks for numpy<1 but" in skipped.reason
     other = changed(entry, framework=Framework(name="torch", version="<1"))
-    assert len(plan_jobs([other], Wanted(runtimes=("fake",)))[0]) == 1
+    assert len(plan_jobs([other], RunOptions(runtimes=("fake",)))[0]) == 1
 
 
 def test_a_fragile_runtime_gets_a_process_of_its_own(entry, monkeypatch):
-    assert not plan_jobs([entry], Wanted())[0][0].isolate
+    assert not plan_jobs([entry], RunOptions())[0][0].isolate
     monkeypatch.setattr(Fake, "fragile", "it is made of glass")
-    assert plan_jobs([entry], Wanted())[0][0].isolate
+    assert plan_jobs([entry], RunOptions())[0][0].isolate
 
 
 def test_an_unknown_runtime_is_an_error_for_each_model(entry):
-    _, (skipped,) = plan_jobs([entry], Wanted(runtimes=("fakee",)))
+    _, (skipped,) = plan_jobs([entry], RunOptions(runtimes=("fakee",)))
     assert "Did you mean fake" in skipped.reason
 
 
@@ -99,7 +99,7 @@ def test_a_broken_plugin_does_not_stop_the_others(entry, monkeypatch):
         return load(group, name)
 
     monkeypatch.setattr(plugins, "load", sometimes)
-    jobs, _ = plan_jobs([entry], Wanted())
+    jobs, _ = plan_jobs([entry], RunOptions())
     assert [job.runtime.name for job in jobs] == ["fake"]
 
 
@@ -136,7 +136,7 @@ def upright(entry):
 
     def outcome(decoder):
         spec = Input(shape=(None, 3, 64, 48), decoder=decoder)
-        (job,), _ = plan_jobs([changed(entry, inputs=(spec,))], Wanted())
+        (job,), _ = plan_jobs([changed(entry, inputs=(spec,))], RunOptions())
         plan = EvaluationPlan(models=[], data=str(entry.folder / "data"), batches=(), cold=False)
         with open_store(entry.folder / "store.sqlite") as store:
             return run_job(job, plan, open_dataset(plan.data), store, Silent())
@@ -171,7 +171,7 @@ def test_installed_packages_are_those_that_metadata_knows():
 def test_the_exported_stack_pins_what_was_installed(entry):
     np.savez(entry.folder / "data.npz", x=np.random.default_rng(0).normal(size=(30, 4)), y=np.arange(30) % 3)
     store = open_store(entry.folder / "store.sqlite")
-    (job,), _ = plan_jobs([entry], Wanted())
+    (job,), _ = plan_jobs([entry], RunOptions())
     plan = EvaluationPlan(models=[], data=str(entry.folder / "data.npz"), batches=(), cold=False)
     outcome = run_job(job, plan, open_dataset(plan.data), store, Silent())
     assert not outcome.errors
@@ -187,7 +187,7 @@ def test_the_exported_stack_of_an_environment_has_its_own_versions(entry):
     """As `--env onnxruntime==1.20.1` would record it; nothing is installed for it."""
     np.savez(entry.folder / "data.npz", x=np.random.default_rng(0).normal(size=(30, 4)), y=np.arange(30) % 3)
     store = open_store(entry.folder / "store.sqlite")
-    (job,), _ = plan_jobs([entry], Wanted())
+    (job,), _ = plan_jobs([entry], RunOptions())
     plan = EvaluationPlan(models=[], data=str(entry.folder / "data.npz"), batches=(), cold=False)
     run = run_job(job, plan, open_dataset(plan.data), store, Silent()).run
     spec = ("onnxruntime==1.20.1",)

@@ -8,7 +8,7 @@ from zoolens.errors import ModelError
 from zoolens.measure.metrics.calibration import calibration, expected_calibration_error
 from zoolens.measure.metrics.per_class import per_class
 from zoolens.measure.metrics.topk import topk
-from zoolens.measure.predictions import Batch, PredictionBuffer, bit_digest, read_predictions
+from zoolens.measure.predictions import AnswerBatch, PredictionBuffer, bit_digest, read_predictions
 from zoolens.measure.suspicions import remarks
 from zoolens.tasks.classification import best_classes
 
@@ -35,7 +35,7 @@ def test_digests_see_every_bit_and_only_bits():
 def made(probabilities, labels):
     buffer = PredictionBuffer()
     probabilities = np.asarray(probabilities, np.float32)
-    buffer.add([f"i{n}" for n in range(len(labels))], np.asarray(labels), [Batch(probabilities, probabilities)])
+    buffer.add([f"i{n}" for n in range(len(labels))], np.asarray(labels), [AnswerBatch(probabilities, probabilities)])
     return read_predictions(buffer.take(), ("cat", "dog", "eel"))
 
 
@@ -87,17 +87,17 @@ def test_a_label_beyond_the_outputs_is_refused():
 def test_large_finite_numbers_are_no_infinity():
     large = np.full((2, 4), 3e38, np.float32)
     buffer = PredictionBuffer(tasks=["regression"])
-    buffer.add(["a", "b"], np.zeros(2, int), [Batch(large, large)])
+    buffer.add(["a", "b"], np.zeros(2, int), [AnswerBatch(large, large)])
     assert buffer.take()["vector"].to_pylist() == large.tolist()
     large[1, 2] = np.inf
     with pytest.raises(ModelError, match="1 of 2 inputs, first for input b"):
-        buffer.add(["a", "b"], np.zeros(2, int), [Batch(large, large)])
+        buffer.add(["a", "b"], np.zeros(2, int), [AnswerBatch(large, large)])
 
 
 def test_exact_ties_between_the_two_best_classes_are_counted():
     buffer = PredictionBuffer()
     rows = np.array([[0.5, 0.5, 0.0], [0.6, 0.2, 0.2], [0.0, 0.5, 0.5]], np.float32)
-    buffer.add(["a", "b", "c"], np.array([1, 0, 1]), [Batch(rows, rows)])
+    buffer.add(["a", "b", "c"], np.array([1, 0, 1]), [AnswerBatch(rows, rows)])
     predictions = read_predictions(buffer.take())
     assert predictions.ties == 2
     (told,) = remarks(predictions)

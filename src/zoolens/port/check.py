@@ -17,12 +17,12 @@ from zoolens.graph.diff.report import Diff
 from zoolens.graph.diff.report import diff as graph_diff
 from zoolens.graph.model import Graph
 from zoolens.graph.proof import alike, varied
-from zoolens.port.agreement import SAMPLES, Agreement, agreement, random_inputs
+from zoolens.port.agreement import SAMPLES, PortAgreement, agreement, random_inputs
 from zoolens.port.data_inputs import data_inputs
 from zoolens.port.frameworks.base import Array
 from zoolens.port.origins import Origin
 from zoolens.port.parameter_map import MappedSide, ParameterMap, parameter_map
-from zoolens.port.sides import TIMEOUT, InputShape, Side, SideName, open_side
+from zoolens.port.sides import TIMEOUT, InputShape, PortSide, SideName, open_side
 
 DATA_SAMPLES: Final = 16  # of a dataset, one after the other
 
@@ -31,8 +31,8 @@ DATA_SAMPLES: Final = 16  # of a dataset, one after the other
 class OpenPair:
     """Both networks, read: `diff` and `map` go from A to B."""
 
-    a: Side
-    b: Side
+    a: PortSide
+    b: PortSide
     inputs: tuple[InputShape, ...]
     diff: Diff
     map: ParameterMap
@@ -54,7 +54,7 @@ class Check:
     diff: Diff
     training: tuple[Item, ...]
     map: ParameterMap
-    agreement: Agreement
+    agreement: PortAgreement
 
     @property
     def same(self) -> bool:
@@ -117,7 +117,7 @@ def opened(
     *,
     chosen: Mapping[str, str] | None = None,
     timeout: float = TIMEOUT,
-    open_: Callable[..., Side] = open_side,
+    open_: Callable[..., PortSide] = open_side,
 ) -> Iterator[OpenPair]:
     """Both sides in their processes, read and aligned; the processes end with the `with`. `open_` opens each."""
     shapes = tuple(InputShape.parse(text) for text in inputs)
@@ -144,12 +144,12 @@ def opened(
         yield OpenPair(sides[0], sides[1], shapes, diff, parameter_map(diff, described[0], described[1], chosen))
 
 
-def _read(side: Side) -> tuple[Graph, dict[str, Origin], dict[str, tuple[int, ...]]]:
+def _read(side: PortSide) -> tuple[Graph, dict[str, Origin], dict[str, tuple[int, ...]]]:
     graph, origins = side.read()
     return graph, origins, {name: array.shape for name, array in side.tensors().items()}
 
 
-def _unused(side: Side, origins: Mapping[str, Origin], names: Iterable[str], fed: Sequence[Array]) -> list[str]:
+def _unused(side: PortSide, origins: Mapping[str, Origin], names: Iterable[str], fed: Sequence[Array]) -> list[str]:
     """Tensors that change no output when they change. Only those without a place in the graph are tried."""
     placed = {origin.tensor for origin in origins.values()}
     left = [name for name in names if name not in placed]

@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from zoolens.errors import ModelError
-from zoolens.graph.diff.alignment import Pair
+from zoolens.graph.diff.alignment import LayerPair
 from zoolens.graph.diff.report import Diff
 from zoolens.graph.model import Graph, Node, Parameter
 from zoolens.port.frameworks.base import Array
@@ -155,7 +155,7 @@ def parameter_map(diff: Diff, a: MappedSide, b: MappedSide, chosen: Mapping[str,
 
 
 def _folds(
-    pairs: Sequence[Pair], moves: Sequence[Move], alone: set[str], sides: tuple[MappedSide, MappedSide]
+    pairs: Sequence[LayerPair], moves: Sequence[Move], alone: set[str], sides: tuple[MappedSide, MappedSide]
 ) -> tuple[Fold, ...]:
     """Biases of A without a partner whose layers have a batch norm on both sides, of which the mean moves."""
     moved = {move.b.tensor for move in moves if move.role == "norm_mean"}
@@ -200,7 +200,7 @@ def _chosen(a: str, text: str, sides: tuple[MappedSide, MappedSide]) -> Move:
 
 
 def _moves(
-    pair: Pair,
+    pair: LayerPair,
     sides: tuple[MappedSide, MappedSide],
     graphs: tuple[Graph, Graph],
     missing: tuple[list[Unmatched], list[Unmatched]],

@@ -97,7 +97,7 @@ class SideName:
         return cls(text, code, function)
 
 
-class Side(ABC):
+class PortSide(ABC):
     """One network of the user's, wherever it lives; use it in a `with`."""
 
     text: str  # what sentences call it
@@ -160,7 +160,7 @@ class Side(ABC):
         """Write the tensors in one of the framework's own formats."""
 
 
-class LiveSide(Side):
+class LiveSide(PortSide):
     """A network that a user of Python holds already; its tensors are put back at the end."""
 
     def __init__(self, made: Any, inputs: Sequence[InputShape], text: str) -> None:
@@ -211,7 +211,7 @@ class LiveSide(Side):
         self._network.save(path)
 
 
-class WorkerSide(Side):
+class WorkerSide(PortSide):
     """A function of the user's code in a process of its own, which ends with all that it started."""
 
     def __init__(
@@ -299,7 +299,7 @@ def _fed(inputs: Sequence[Array]) -> dict[str, Array]:
     return {f"input{number}": array for number, array in enumerate(inputs)}
 
 
-def open_side(side: str | Any, inputs: Sequence[InputShape], letter: str, *, timeout: float = TIMEOUT) -> Side:
+def open_side(side: str | Any, inputs: Sequence[InputShape], letter: str, *, timeout: float = TIMEOUT) -> PortSide:
     """The side that a user names, or the live network that a user of Python hands over."""
     if isinstance(side, str):
         return WorkerSide(SideName.parse(side), inputs, timeout=timeout)

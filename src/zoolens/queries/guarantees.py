@@ -17,7 +17,7 @@ _STACK: Final = ("runtime", "runtime_version", "device", "precision", "mode", "t
 
 
 @dataclass(frozen=True)
-class Agreement:
+class RowAgreement:
     """How often each row answers like the reference: shares of `n` inputs of `dataset`, NaN where unknown."""
 
     shares: Values
@@ -33,7 +33,7 @@ class Guarantee:
     """What lower bounds are made from. They are one-sided and hold with `confidence` for all comparisons together,
     which are `each` for every candidate. If `elsewhere`, the agreement is of other data than the index's probes."""
 
-    agreement: Agreement | None
+    agreement: RowAgreement | None
     confidence: float
     candidates: int
     each: int = 1
@@ -54,11 +54,11 @@ class Guarantee:
         return binomial_lower(round(float(self.agreement.shares[row]) * self.agreement.n), self.agreement.n, self.alpha)
 
 
-def agreement_with(view: View, reference: int) -> Agreement:
-    return Agreement(view.agreement(reference), view.probes, view.dataset)
+def agreement_with(view: View, reference: int) -> RowAgreement:
+    return RowAgreement(view.agreement(reference), view.probes, view.dataset)
 
 
-def agreement_elsewhere(view: View, reference: int, other: View) -> Agreement:
+def agreement_elsewhere(view: View, reference: int, other: View) -> RowAgreement:
     """The agreement on the probes of another index, for the rows of this one."""
     places = {_same(other, row): row for row in range(len(other))}
     there = places.get(_same(view, reference))
@@ -69,7 +69,7 @@ def agreement_elsewhere(view: View, reference: int, other: View) -> Agreement:
         )
     shares = other.agreement(there)
     rows = [places.get(_same(view, row)) for row in range(len(view))]
-    return Agreement(
+    return RowAgreement(
         np.array([np.nan if row is None else shares[row] for row in rows], np.float64), other.probes, other.dataset
     )
 

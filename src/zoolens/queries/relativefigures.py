@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from zoolens.errors import ZoolensError
 from zoolens.queries import metrics
 from zoolens.queries.candidates import Candidates
-from zoolens.queries.guarantees import Agreement, Guarantee, lower_bounds
+from zoolens.queries.guarantees import Guarantee, RowAgreement, lower_bounds
 from zoolens.queries.reference import Reference
 from zoolens.queries.syntax import EQUIVALENCE
 from zoolens.queries.view import Values, View
@@ -120,7 +120,7 @@ class RelativeFigures:
         return self.reference.row
 
     @property
-    def _agreement(self) -> Agreement:
+    def _agreement(self) -> RowAgreement:
         assert self.guarantee is not None
         assert self.guarantee.agreement is not None
         return self.guarantee.agreement

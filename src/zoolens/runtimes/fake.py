@@ -46,7 +46,7 @@ MAX_CLASSES: Final = 1_000_000
 
 
 @dataclass(frozen=True)
-class Settings:
+class FakeSettings:
     classes: int
     input: tuple[int | None, ...] = (28, 28, 1)
     batch: int | None = None
@@ -71,21 +71,21 @@ class Fake(Runtime):
     def load_library(self) -> Any:
         return np
 
-    def load(self, model: ModelFiles, options: Options) -> Settings:
+    def load(self, model: ModelFiles, options: Options) -> FakeSettings:
         try:
             content = parse_json(model_text(model.path()))
-            settings = Settings(**{**content, "input": tuple(content.get("input", Settings.input))})
+            settings = FakeSettings(**{**content, "input": tuple(content.get("input", FakeSettings.input))})
         except (ValueError, TypeError, AttributeError) as error:
             raise ModelError(f"{model.path().name} is not a fake model: {error}.") from error
         _check(settings)
         return settings
 
-    def compile(self, loaded: Settings, model: ModelFiles, options: Options) -> Session:
+    def compile(self, loaded: FakeSettings, model: ModelFiles, options: Options) -> Session:
         return FakeSession(loaded)
 
 
 class FakeSession(Session):
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: FakeSettings) -> None:
         self._settings = settings
         self._answer = _BEHAVIOURS[settings.behaviour]
         sample = settings.input[1:] if settings.input[:1] == (None,) else settings.input
@@ -156,7 +156,7 @@ def _operator(name: str, kind: str, start: int, duration: int, made: Tensor) -> 
     )
 
 
-def _check(settings: Settings) -> None:
+def _check(settings: FakeSettings) -> None:
     if settings.behaviour not in _BEHAVIOURS:
         raise ModelError(
             f"A fake model cannot behave like {settings.behaviour!r}.", hint=f"It knows {', '.join(_BEHAVIOURS)}."
@@ -167,28 +167,28 @@ def _check(settings: Settings) -> None:
         raise ModelError("A fake model's input and batch are whole numbers or null.")
 
 
-def _hash(sample: Tensor, settings: Settings) -> Tensor:
+def _hash(sample: Tensor, settings: FakeSettings) -> Tensor:
     digest = hashlib.blake2b(np.ascontiguousarray(sample).tobytes(), digest_size=8, key=str(settings.seed).encode())
     return np.random.default_rng(int.from_bytes(digest.digest())).standard_normal(settings.classes)
 
 
-def _constant(sample: Tensor, settings: Settings) -> Tensor:
+def _constant(sample: Tensor, settings: FakeSettings) -> Tensor:
     return _one(settings.seed, settings)
 
 
-def _nan(sample: Tensor, settings: Settings) -> Tensor:
+def _nan(sample: Tensor, settings: FakeSettings) -> Tensor:
     return np.full(settings.classes, np.nan)
 
 
-def _label_leak(sample: Tensor, settings: Settings) -> Tensor:
+def _label_leak(sample: Tensor, settings: FakeSettings) -> Tensor:
     return _one(int(sample.flat[0]), settings)
 
 
-def _crash(sample: Tensor, settings: Settings) -> Tensor:
+def _crash(sample: Tensor, settings: FakeSettings) -> Tensor:
     raise ModelError("The fake model crashed, as it was told to.")
 
 
-def _faulty(sample: Tensor, settings: Settings) -> Tensor:
+def _faulty(sample: Tensor, settings: FakeSettings) -> Tensor:
     asked = float(sample.flat[0])
     if asked == 1001:
         time.sleep(0.1)
@@ -203,13 +203,13 @@ def _faulty(sample: Tensor, settings: Settings) -> Tensor:
     return _hash(sample, settings)
 
 
-def _one(index: int, settings: Settings) -> Tensor:
+def _one(index: int, settings: FakeSettings) -> Tensor:
     answer = np.zeros(settings.classes, np.float32)
     answer[index % settings.classes] = 1
     return answer
 
 
-_BEHAVIOURS: Final[Mapping[str, Callable[[Tensor, Settings], Tensor]]] = {
+_BEHAVIOURS: Final[Mapping[str, Callable[[Tensor, FakeSettings], Tensor]]] = {
     "hash": _hash,
     "constant": _constant,
     "nan": _nan,

@@ -27,7 +27,7 @@ from zoolens.runtimes.base import (
 )
 from zoolens.runtimes.calls import observed_calls
 from zoolens.runtimes.litertpartitions import file_operators
-from zoolens.runtimes.litertprofiler import Event, Input, ProfiledModel, check_outputs, check_version
+from zoolens.runtimes.litertprofiler import FileInput, OperatorEvent, ProfiledModel, check_outputs, check_version
 from zoolens.runtimes.observing import Captured, CapturePoint, OperatorTime, Profile, check_points
 from zoolens.runtimes.process_wide import quiet_stderr
 from zoolens.runtimes.tflitefile import TfliteGraph, read_graph, tensor_labels
@@ -144,7 +144,7 @@ class LiteRtSession(Session):
         answers = self.predict(feeds)
         arrays = [feeds[spec.name] for spec in self.inputs]
         library = Path(self._library.__file__).parent / "libLiteRt.so"
-        inputs = [Input(index, array.shape) for index, array in zip(self._in, arrays, strict=True)]
+        inputs = [FileInput(index, array.shape) for index, array in zip(self._in, arrays, strict=True)]
         model = ProfiledModel(library, Path(self._path), self._threads, inputs, self._out)
         try:
             model.fill(arrays)
@@ -160,7 +160,7 @@ class LiteRtSession(Session):
         events = model.stop()
         return Profile(call.start, call.duration, self._operators(events), call.delay)
 
-    def _operators(self, events: Sequence[Event]) -> tuple[OperatorTime, ...]:
+    def _operators(self, events: Sequence[OperatorEvent]) -> tuple[OperatorTime, ...]:
         labels = tensor_labels(self._graph)
         seen: Counter[str] = Counter()
         operators: list[OperatorTime] = []

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from zoolens.runtimes.litertprofiler import Event
+from zoolens.runtimes.litertprofiler import OperatorEvent
 from zoolens.runtimes.tflitefile import TfliteGraph
 
 _MOST_OPERATORS: Final = 20_000  # of a file for which the sets are formed: the time grows with the square
@@ -38,7 +38,7 @@ _KINDS: Final[Mapping[str, frozenset[int]]] = {
 }
 
 
-def file_operators(graph: TfliteGraph, events: Sequence[Event]) -> list[int | None]:
+def file_operators(graph: TfliteGraph, events: Sequence[OperatorEvent]) -> list[int | None]:
     """For each event the place in the file of the operator that it computes; None where that is unknown."""
     if len(graph.operators) > _MOST_OPERATORS:
         return [None] * len(events)
@@ -78,7 +78,7 @@ def _partitions(graph: TfliteGraph, own: set[int]) -> list[list[int]]:
     return partitions
 
 
-def _runs(events: Sequence[Event]) -> list[list[int]]:
+def _runs(events: Sequence[OperatorEvent]) -> list[list[int]]:
     """Places of XNNPACK's events in the main graph, for each time that LiteRT called it: their numbers begin again at
     zero."""
     runs: list[list[int]] = []

@@ -64,7 +64,7 @@ class _Layout(ctypes.Structure):
 
 
 @dataclass(frozen=True)
-class Event:
+class OperatorEvent:
     """An operator that ran. `delegated`: by XNNPACK, and `index` is its place in a partition; otherwise its place in
     the file's main graph, or None where it belongs to another one. `inner`: it belongs to another graph than the main
     one, which an operator before it runs, such as the body of a loop."""
@@ -76,7 +76,7 @@ class Event:
     inner: bool = False
 
 
-class Input(NamedTuple):
+class FileInput(NamedTuple):
     """An input of the file: the place of its tensor, and the shape of what it is given."""
 
     tensor: int
@@ -106,7 +106,7 @@ class ProfiledModel:
     """A compiled model with a profiler. Close it: nothing in it is released otherwise."""
 
     def __init__(
-        self, library: Path, model: Path, threads: int | None, inputs: Sequence[Input], outputs: Sequence[int]
+        self, library: Path, model: Path, threads: int | None, inputs: Sequence[FileInput], outputs: Sequence[int]
     ) -> None:
         """`inputs` and `outputs`: which tensors of the file they are. A signature may have them in another order."""
         self._destroyers: list[tuple[str, c_void_p]] = []
@@ -122,7 +122,7 @@ class ProfiledModel:
             self.close()
             raise
 
-    def _open(self, model: Path, threads: int | None, inputs: Sequence[Input], outputs: Sequence[int]) -> None:
+    def _open(self, model: Path, threads: int | None, inputs: Sequence[FileInput], outputs: Sequence[int]) -> None:
         environment = self._made("Environment", c_int(0), None)
         self._environment = environment
         file = self._made("ModelFromFile", environment, c_char_p(bytes(model)), destroys="Model")
@@ -228,7 +228,7 @@ class ProfiledModel:
         self._call("ResetProfiler", self._profiler)
         self._call("StartProfiler", self._profiler)
 
-    def stop(self) -> list[Event]:
+    def stop(self) -> list[OperatorEvent]:
         """The operators that ran since `start`, in their order."""
         self._call("StopProfiler", self._profiler)
         count = c_int()
@@ -283,8 +283,10 @@ class ProfiledModel:
             raise ModelError(f"LiteRT's C library cannot profile this model: {name} answered with status {status}.")
 
 
-def _operator(event: Any) -> Event:
+def _operator(event: Any) -> OperatorEvent:
     delegated = event.kind == _DELEGATED
     inner = event.subgraph != 0
     index = int(event.index) if delegated or not inner else None
-    return Event((event.tag or b"").decode(errors="replace"), int(event.elapsed_us) * 1000, delegated, index, inner)
+    return OperatorEvent(
+        (event.tag or b"").decode(errors="replace"), int(event.elapsed_us) * 1000, delegated, index, inner
+    )

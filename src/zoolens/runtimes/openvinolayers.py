@@ -30,7 +30,7 @@ _SPREAD: Final = 1 / sqrt(6)  # standard deviation of the difference of two numb
 
 
 @dataclass(frozen=True)
-class Layer:
+class ExecutedLayer:
     """One layer of the executed graph. `originals` are names of operators of the model that was compiled."""
 
     name: str
@@ -41,7 +41,7 @@ class Layer:
     shapes: tuple[tuple[int, ...], ...]
 
 
-def executed_layers(compiled: Any) -> Iterator[Layer]:
+def executed_layers(compiled: Any) -> Iterator[ExecutedLayer]:
     """Every layer as the plug-in really runs it."""
     for op in compiled.get_runtime_model().get_ops():
         info = op.get_rt_info()
@@ -52,7 +52,7 @@ def executed_layers(compiled: Any) -> Iterator[Layer]:
             shapes = [port.get_partial_shape() for port in op.outputs()]
             static = tuple(tuple(shape.to_shape()) for shape in shapes if shape.is_static)
             originals = tuple(filter(None, names.split(",")))
-            yield Layer(op.get_friendly_name(), kind, precision, kernel, originals, static)
+            yield ExecutedLayer(op.get_friendly_name(), kind, precision, kernel, originals, static)
 
 
 class Counters:
@@ -89,7 +89,7 @@ def calls_per_compilation(nanoseconds: int, layers: int) -> int:
 
 
 def operators(
-    durations: Sequence[tuple[Any, int]], layers: Mapping[str, Layer], names: Mapping[str, tuple[str, ...]]
+    durations: Sequence[tuple[Any, int]], layers: Mapping[str, ExecutedLayer], names: Mapping[str, tuple[str, ...]]
 ) -> tuple[OperatorTime, ...]:
     """`names`: what the file calls each operator, as `file_names` gives it."""
     ran = []
@@ -105,7 +105,7 @@ def operators(
 
 
 def _operator(
-    info: Any, name: str, duration: int, layer: Layer | None, names: Mapping[str, tuple[str, ...]]
+    info: Any, name: str, duration: int, layer: ExecutedLayer | None, names: Mapping[str, tuple[str, ...]]
 ) -> OperatorTime:
     nodes = [node for original in layer.originals for node in names.get(original, ())] if layer else []
     return OperatorTime(
@@ -208,7 +208,7 @@ def _point(name: str, node: str, port: Any, *, kept: bool) -> CapturePoint:
     return CapturePoint(name, node, tensor, kept, extents, str(port.get_element_type().to_dtype()))
 
 
-def kept_operators(graph: Any, layers: Sequence[Layer]) -> set[str]:
+def kept_operators(graph: Any, layers: Sequence[ExecutedLayer]) -> set[str]:
     """The operators whose output a layer of the executed graph gives on: the last one of those that it computes."""
     order = {op.get_friendly_name(): place for place, op in enumerate(graph.get_ordered_ops())}
     return {

@@ -11,7 +11,7 @@ import pytest
 from zoolens.errors import UnsupportedAbility
 from zoolens.runtimes.base import ModelFiles, Options
 from zoolens.runtimes.litert import LiteRt
-from zoolens.runtimes.litertprofiler import Event, check_version
+from zoolens.runtimes.litertprofiler import OperatorEvent, check_version
 from zoolens.testing import models
 from zoolens.testing.runtime_contract import RuntimeContract
 from zoolens.testing.tiny import ComputesTheTinyNetwork
@@ -81,8 +81,8 @@ def test_operators_name_those_of_the_file_and_their_kernels(tmp_path):
 
 
 def test_what_a_loop_runs_stands_below_it(tmp_path):
-    body = [Event("LESS", 1000, False, None, inner=True), Event("Add (ND)", 2000, True, 0, inner=True)]
-    events = [Event("WHILE", 9000, False, 0), *body, *body, Event("SOFTMAX", 3000, False, 1)]
+    body = [OperatorEvent("LESS", 1000, False, None, inner=True), OperatorEvent("Add (ND)", 2000, True, 0, inner=True)]
+    events = [OperatorEvent("WHILE", 9000, False, 0), *body, *body, OperatorEvent("SOFTMAX", 3000, False, 1)]
     with LiteRt().open(models.cached(models.tflite, tmp_path)) as session:
         operators = session._operators(events)
     assert [operator.parent for operator in operators] == [None, 0, 0, 0, 0, None]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from zoolens.runtimes.litertpartitions import file_operators
-from zoolens.runtimes.litertprofiler import Event
+from zoolens.runtimes.litertprofiler import OperatorEvent
 from zoolens.runtimes.tflitefile import TfliteGraph, TfliteOperator
 
 CONVOLUTION, RESHAPE, ADD, CUSTOM, WHILE = 3, 22, 0, 32, 119
@@ -18,7 +18,7 @@ def graph(*operators):
 
 
 def xnnpack(*tags):
-    return [Event(tag, 1000, True, index) for index, tag in enumerate(tags)]
+    return [OperatorEvent(tag, 1000, True, index) for index, tag in enumerate(tags)]
 
 
 def test_what_xnnpack_leaves_out_and_renames():
@@ -36,7 +36,7 @@ def test_sets_are_formed_as_litert_forms_them():
         (CUSTOM, [3], [4]),
         (CONVOLUTION, [2, 4], [5]),
     )
-    own = [Event("CUSTOM", 1000, False, 0), Event("CUSTOM", 1000, False, 3)]
+    own = [OperatorEvent("CUSTOM", 1000, False, 0), OperatorEvent("CUSTOM", 1000, False, 3)]
     convolution = "Convolution (NHWC, F32) IGEMM"
     events = [own[0], *xnnpack(convolution, convolution), own[1], *xnnpack(convolution)]
     assert file_operators(file, events) == [0, 1, 2, 3, 4]
@@ -46,7 +46,7 @@ def test_sets_are_formed_as_litert_forms_them():
         (CONVOLUTION, [2], [3]),
         (CONVOLUTION, [0], [4]),
     )
-    events = [*xnnpack(convolution, convolution), Event("CUSTOM", 1000, False, 1), *xnnpack(convolution)]
+    events = [*xnnpack(convolution, convolution), OperatorEvent("CUSTOM", 1000, False, 1), *xnnpack(convolution)]
     assert file_operators(other, events) == [0, 3, 1, 2]
 
 
@@ -55,7 +55,7 @@ def test_where_counts_differ_nothing_is_claimed():
     events = xnnpack("Convolution (NHWC, F32) IGEMM", "Add (ND)")
     assert file_operators(file, events) == [None, 2]
     assert file_operators(file, [*events, *events]) == [None] * 4
-    subgraph = [Event("ADD", 1000, False, None)]
+    subgraph = [OperatorEvent("ADD", 1000, False, None)]
     assert file_operators(file, subgraph) == [None]
 
 
@@ -63,5 +63,5 @@ def test_what_a_loop_runs_is_no_partition_of_the_main_graph():
     convolution = "Convolution (NHWC, F32) IGEMM"
     body = [replace(event, inner=True) for event in xnnpack(convolution)]
     file = graph((CONVOLUTION, [0], [1]), (WHILE, [1], [2]), (CONVOLUTION, [2], [3]))
-    events = [*xnnpack(convolution), Event("WHILE", 1000, False, 1), *body, *body, *xnnpack(convolution)]
+    events = [*xnnpack(convolution), OperatorEvent("WHILE", 1000, False, 1), *body, *body, *xnnpack(convolution)]
     assert file_operators(file, events) == [0, 1, None, None, 2]

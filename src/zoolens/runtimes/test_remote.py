@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from zoolens.catalog.lookup import find
-from zoolens.catalog.sessions import Wanted, placements
+from zoolens.catalog.sessions import RunOptions, placements
 from zoolens.errors import ConstraintError, ModelError, UnknownName, UnsupportedAbility, ZoolensError
 from zoolens.protocol.errors import Refusal, ServingError
 from zoolens.protocol.messages import InferResponse, ModelMetadata, TensorMetadata
@@ -271,7 +271,7 @@ def model(tmp_path):
 def test_a_placement_needs_no_file_of_the_model(address, model, tmp_path):
     entry = find(model)
     (tmp_path / "net.json").unlink()
-    (way,), skipped = placements(entry, Wanted(runtimes=(f"remote:{address}",)))
+    (way,), skipped = placements(entry, RunOptions(runtimes=(f"remote:{address}",)))
     assert not skipped
     with way.open() as session:
         assert session.predict({"input": np.ones((2, 4), np.float32)})["logits"].shape == (2, 3)
@@ -283,11 +283,11 @@ def test_a_placement_needs_no_file_of_the_model(address, model, tmp_path):
 )
 def test_what_cannot_be_had_behind_a_server_is_said(address, model, wanted, message):
     with pytest.raises(ConstraintError, match=message):
-        placements(find(model), Wanted(runtimes=(f"remote:{address}",), **wanted))
+        placements(find(model), RunOptions(runtimes=(f"remote:{address}",), **wanted))
 
 
 def test_threads_cannot_be_asked_of_a_server(address, model):
-    (way,), _ = placements(find(model), Wanted(runtimes=(f"remote:{address}",), options=Options(threads=1)))
+    (way,), _ = placements(find(model), RunOptions(runtimes=(f"remote:{address}",), options=Options(threads=1)))
     with pytest.raises(UnsupportedAbility, match="the server decides"):
         way.open()
 
@@ -296,4 +296,4 @@ def test_no_server_is_one_sentence(model):
     with serving(summed) as gone:
         pass
     with pytest.raises(ZoolensError, match="no answer"):
-        placements(find(model), Wanted(runtimes=(f"remote:{gone}",)))
+        placements(find(model), RunOptions(runtimes=(f"remote:{gone}",)))

@@ -27,7 +27,7 @@ class ClientLeft(Exception):
     """The client closed its connection before it was answered."""
 
 
-class Held:
+class HeldBytes:
     """Bytes that one request holds; they are given back together."""
 
     def __init__(self, readers: BodyReader) -> None:
@@ -54,15 +54,15 @@ class BodyReader:
         self.held, self.limit = 0, options.held_bytes
 
     @contextmanager
-    def holding(self) -> Iterator[Held]:
-        held = Held(self)
+    def holding(self) -> Iterator[HeldBytes]:
+        held = HeldBytes(self)
         try:
             yield held
         finally:
             held.release()
 
     async def read(
-        self, held: Held, headers: Mapping[str, str], receive: Receive, offset: int = 0, most: int | None = None
+        self, held: HeldBytes, headers: Mapping[str, str], receive: Receive, offset: int = 0, most: int | None = None
     ) -> Buffer:
         """The body, unpacked, of at most `most` bytes where that is less than the server's own limit.
 
@@ -85,7 +85,7 @@ class BodyReader:
             return await self._unpack(held, b"".join(chunks), encoding, limits.body_bytes)
         return chunks[0] if len(chunks) == 1 else _joined(chunks, offset)
 
-    async def _chunks(self, held: Held, receive: Receive, limits: Limits) -> list[bytes]:
+    async def _chunks(self, held: HeldBytes, receive: Receive, limits: Limits) -> list[bytes]:
         chunks: list[bytes] = []
         size = 0
         while True:
@@ -100,7 +100,7 @@ class BodyReader:
             if not message.get("more_body", False):
                 return chunks
 
-    async def _unpack(self, held: Held, content: bytes, encoding: str, most: int) -> bytes:
+    async def _unpack(self, held: HeldBytes, content: bytes, encoding: str, most: int) -> bytes:
         if encoding not in _WINDOW_BITS:
             raise ServingError(
                 Refusal.UNSUPPORTED, f"Bodies with the content encoding {encoding[:40]!r} are not unpacked."

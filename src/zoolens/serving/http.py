@@ -24,7 +24,7 @@ from zoolens.protocol.limits import invalid
 from zoolens.serving.bodies import BodyReader, ClientLeft, Receive
 from zoolens.serving.call import traceparent
 from zoolens.serving.contract import DataPlane
-from zoolens.serving.http_inference import Answer, Head, Inference, error_answer, http_answer, read_head
+from zoolens.serving.http_inference import Head, HttpAnswer, Inference, error_answer, http_answer, read_head
 from zoolens.serving.openapi import document
 from zoolens.serving.options import ServerOptions, check_access
 
@@ -33,7 +33,7 @@ log = logging.getLogger("zoolens.serving")
 Scope = MutableMapping[str, Any]
 Send = Callable[[Any], Awaitable[None]]
 Metrics = Callable[[], tuple[bytes, str]]  # the text for Prometheus, and its content type
-Handler = Callable[["Asked"], Awaitable[Any]]
+Handler = Callable[["RouteRequest"], Awaitable[Any]]
 
 _DISCARD_SECONDS: Final = 1.0
 _MOST_ROUTE_BYTES: Final = 1 << 20  # of a body that is no inference: it is parsed on the event loop
@@ -105,7 +105,7 @@ def _check_method(scope: Scope) -> None:
         raise HTTPException(405, headers={"Allow": "POST"})
 
 
-async def _unless_client_leaves(work: Awaitable[Answer], receive: Receive) -> Answer:
+async def _unless_client_leaves(work: Awaitable[HttpAnswer], receive: Receive) -> HttpAnswer:
     """Await the answer, but cancel it when the client closes its connection."""
     task = asyncio.current_task()
     assert task is not None
@@ -134,13 +134,13 @@ async def _disconnected(receive: Receive) -> None:
         pass
 
 
-def _no_route(scope: Scope, error: HTTPException) -> Answer:
+def _no_route(scope: Scope, error: HTTPException) -> HttpAnswer:
     sentence = f"There is nothing at {scope['path'][:200]!r} for {scope['method']}; /openapi.json lists what there is."
     fields = {"Content-Type": "application/json", **(error.headers or {})}
     return http_answer(error.status_code, fields, json_text.dump({"error": sentence}))
 
 
-async def _send(send: Send, answer: Answer) -> None:
+async def _send(send: Send, answer: HttpAnswer) -> None:
     headers = [(name.encode(), value.encode()) for name, value in answer.fields.items()]
     headers.append((b"content-length", str(len(answer)).encode()))
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
@@ -153,7 +153,7 @@ async def _send(send: Send, answer: Answer) -> None:
 
 
 @dataclass(frozen=True)
-class Asked:
+class RouteRequest:
     """One request to a route. `data` is its JSON body; an absent one is empty."""
 
     plane: DataPlane
@@ -178,61 +178,61 @@ def _readiness(state: str, value: bool, **more: Any) -> dict[str, Any]:
     return data
 
 
-async def _live(asked: Asked) -> Any:
+async def _live(asked: RouteRequest) -> Any:
     return _readiness("live", asked.plane.live())
 
 
-async def _ready(asked: Asked) -> Any:
+async def _ready(asked: RouteRequest) -> Any:
     return _readiness("ready", asked.plane.ready())
 
 
-async def _model_ready(asked: Asked) -> Any:
+async def _model_ready(asked: RouteRequest) -> Any:
     return _readiness("ready", asked.plane.model_ready(asked.model, asked.version), name=asked.model)
 
 
-async def _metadata(asked: Asked) -> Any:
+async def _metadata(asked: RouteRequest) -> Any:
     return documents.server_to_data(asked.plane.metadata())
 
 
-async def _model_metadata(asked: Asked) -> Any:
+async def _model_metadata(asked: RouteRequest) -> Any:
     return documents.model_to_data(asked.plane.model_metadata(asked.model, asked.version))
 
 
-async def _config(asked: Asked) -> Any:
+async def _config(asked: RouteRequest) -> Any:
     return asked.plane.model_config(asked.model, asked.version)
 
 
-async def _statistics(asked: Asked) -> Any:
+async def _statistics(asked: RouteRequest) -> Any:
     return documents.statistics_to_data(asked.plane.statistics(asked.model, asked.version))
 
 
-async def _index(asked: Asked) -> Any:
+async def _index(asked: RouteRequest) -> Any:
     only_ready = asked.data.get("ready", False)
     if not isinstance(only_ready, bool):
         raise invalid("The field 'ready' must be true or false.")
     return documents.repository_to_data(asked.plane.repository(only_ready))
 
 
-async def _load(asked: Asked) -> Any:
+async def _load(asked: RouteRequest) -> Any:
     await asked.plane.load(asked.model, _object(asked.data, "parameters"))
     return {}
 
 
-async def _unload(asked: Asked) -> Any:
+async def _unload(asked: RouteRequest) -> Any:
     await asked.plane.unload(asked.model)
     return {}
 
 
-async def _feedback(asked: Asked) -> Any:
+async def _feedback(asked: RouteRequest) -> Any:
     labels = _object(asked.data, "labels")
     return {"known": await asked.plane.feedback(asked.model, labels), "given": len(labels)}
 
 
-async def _trace(asked: Asked) -> Any:
+async def _trace(asked: RouteRequest) -> Any:
     return dict(asked.plane.trace_settings(asked.model))
 
 
-async def _change_trace(asked: Asked) -> Any:
+async def _change_trace(asked: RouteRequest) -> Any:
     return dict(asked.plane.change_trace_settings(asked.model, asked.data))
 
 
@@ -289,7 +289,7 @@ def _endpoint(plane: DataPlane, bodies: BodyReader, handler: Handler) -> Callabl
             content = await bodies.read(held, request.headers, request.receive, most=_MOST_ROUTE_BYTES)
             data = json_text.parse_object(content) if request.method == "POST" and len(content) else {}
             path = request.path_params
-            asked = Asked(plane, _text(path.get("model", "")), _text(path.get("version", "")), data)
+            asked = RouteRequest(plane, _text(path.get("model", "")), _text(path.get("version", "")), data)
             try:
                 response = _json(200, await handler(asked))
             except _Status as answer:

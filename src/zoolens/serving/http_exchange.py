@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from zoolens.serving.bodies import ALIGNMENT, Held
+from zoolens.serving.bodies import ALIGNMENT, HeldBytes
 from zoolens.serving.http_inference import Head, read_head
 
 _UNUSUAL: Final = frozenset({"content-encoding", "transfer-encoding", "expect", "upgrade"})
@@ -57,7 +57,7 @@ class Exchange:
     _view: memoryview | None = None
     _start = _place = 0
 
-    def __init__(self, usual: Usual, held: Held) -> None:
+    def __init__(self, usual: Usual, held: HeldBytes) -> None:
         self.head, self.keep_alive = usual.head, usual.keep_alive
         self.missing = self._size = usual.size
         self.held = held

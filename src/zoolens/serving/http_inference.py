@@ -72,7 +72,7 @@ def read_head(path: str, headers: Mapping[str, str]) -> Head | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """What goes back. `fields` are headers without the length; `parts` are sent one behind the other. `lines` are the
     headers, with the length, as they are sent; `http_answer` makes them."""
 
@@ -85,13 +85,13 @@ class Answer:
         return sum(map(len, self.parts))
 
 
-def http_answer(status: int, fields: Mapping[str, str], *parts: Buffer) -> Answer:
+def http_answer(status: int, fields: Mapping[str, str], *parts: Buffer) -> HttpAnswer:
     length = sum(map(len, parts))
     lines = "".join(f"{name}: {value}\r\n" for name, value in {**fields, "content-length": length}.items())
-    return Answer(status, fields, parts, lines.encode("latin-1"))
+    return HttpAnswer(status, fields, parts, lines.encode("latin-1"))
 
 
-Done = Callable[[Answer], object]
+Done = Callable[[HttpAnswer], object]
 
 
 class Inference:
@@ -103,7 +103,7 @@ class Inference:
         self._tasks: set[asyncio.Task[None]] = set()
         self._known: dict[tuple[object, ...], tuple[Mapping[str, str], bytes, Buffer]] = {}  # see `_binary_answer`
 
-    async def answer(self, head: Head, content: Buffer) -> Answer:
+    async def answer(self, head: Head, content: Buffer) -> HttpAnswer:
         """The answer to a request whose body is here and unpacked. Whatever is wrong becomes an answer, too."""
         try:
             if _is_long(head, content):
@@ -145,7 +145,7 @@ class Inference:
                 answer = error_answer(error)
             done(answer)
 
-    def _binary_answer(self, response: InferResponse, request: InferRequest) -> Answer:
+    def _binary_answer(self, response: InferResponse, request: InferRequest) -> HttpAnswer:
         """An answer whose tensors all lie behind the JSON, to a request without an id and a trace. Its headers and its
         JSON are the same in most answers of a model, and are then those of an answer before it."""
         outputs, parameters = response.outputs, response.parameters
@@ -166,7 +166,7 @@ class Inference:
             self._known[key] = answer.fields, answer.lines, answer.parts[0]
             return answer
         fields, lines, header = known
-        return Answer(200, fields, (header, *blobs), lines)
+        return HttpAnswer(200, fields, (header, *blobs), lines)
 
     def _request(self, head: Head, content: Buffer) -> InferRequest:
         if head.header_length == 0:
@@ -196,7 +196,7 @@ async def _answer_later(response: InferResponse, request: InferRequest, head: He
     done(answer)
 
 
-async def _answer(response: InferResponse, request: InferRequest, head: Head) -> Answer:
+async def _answer(response: InferResponse, request: InferRequest, head: Head) -> HttpAnswer:
     as_json = outputs_as_json(response, request)
     if _values(response, as_json) > _ENCODE_IN_THREAD:
         body = await asyncio.to_thread(encode_response, response, request, as_json)
@@ -209,14 +209,14 @@ async def _answer(response: InferResponse, request: InferRequest, head: Head) ->
     return http_answer(200, fields, await asyncio.to_thread(_COMPRESSORS[head.encoding], body.content()))
 
 
-def _encoded(body: Body, response: InferResponse, request: InferRequest) -> Answer:
+def _encoded(body: Body, response: InferResponse, request: InferRequest) -> HttpAnswer:
     fields = {**body.headers, **answered_by(response.parameters)}
     if request.traceparent is not None:
         fields["traceparent"] = request.traceparent
     return http_answer(200, fields, *body.parts)
 
 
-def error_answer(error: Exception) -> Answer:
+def error_answer(error: Exception) -> HttpAnswer:
     """An error as clients of the protocol read it: a status, and one sentence."""
     refused = error if isinstance(error, ServingError) else unforeseen(error)
     fields = {"Content-Type": "application/json"}

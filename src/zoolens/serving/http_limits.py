@@ -13,7 +13,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from zoolens.protocol.errors import Refusal, ServingError
 from zoolens.serving.http import Application
-from zoolens.serving.http_inference import Answer, error_answer
+from zoolens.serving.http_inference import HttpAnswer, error_answer
 
 _MOST_HEADER_BYTES: Final = 1 << 16
 _MOST_HEADERS: Final = 256
@@ -132,7 +132,7 @@ class LimitedConnection(HttpToolsProtocol):
             type(self).defaults = headers, b"".join(b"%b: %b\r\n" % header for header in headers)
         return self.defaults[1]
 
-    def _write(self, answer: Answer, *, keep_alive: bool, announce_close: bool = False) -> None:
+    def _write(self, answer: HttpAnswer, *, keep_alive: bool, announce_close: bool = False) -> None:
         """Write an answer, and close the connection unless it is kept alive. `announce_close`: the client is told that
         the connection ends, and the caller ends it."""
         closing = (not keep_alive or announce_close) and "Connection" not in answer.fields

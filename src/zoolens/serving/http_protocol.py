@@ -20,9 +20,9 @@ import httptools
 
 from zoolens.protocol.errors import Refusal, ServingError
 from zoolens.protocol.limits import check_body
-from zoolens.serving.bodies import Held
+from zoolens.serving.bodies import HeldBytes
 from zoolens.serving.http_exchange import Exchange, Usual, usual_request
-from zoolens.serving.http_inference import Answer, error_answer
+from zoolens.serving.http_inference import HttpAnswer, error_answer
 from zoolens.serving.http_limits import LimitedConnection
 from zoolens.serving.options import check_access
 
@@ -218,7 +218,7 @@ class Connection(LimitedConnection):
         return True
 
     def _take(self, usual: Usual) -> Exchange:
-        exchange = Exchange(usual, Held(self.application.bodies))
+        exchange = Exchange(usual, HeldBytes(self.application.bodies))
         self.cycle = self._exchange = exchange  # type: ignore[assignment]
         return exchange
 
@@ -284,7 +284,7 @@ class Connection(LimitedConnection):
         exchange.task = None
         self._answered(exchange, answer)
 
-    def _answered(self, exchange: Exchange, answer: Answer) -> None:
+    def _answered(self, exchange: Exchange, answer: HttpAnswer) -> None:
         if exchange.response_complete:  # its client has gone
             return
         try:

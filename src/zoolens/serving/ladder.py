@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
-class Profile:
+class LatencyProfile:
     """Measured seconds of one call of a model, by batch size. In between it is interpolated, beyond it grows
     by the last slope."""
 
@@ -33,7 +33,7 @@ class Rung:
     runtime: str
     equivalence: float
     equivalence_lower: float | None
-    profile: Profile
+    profile: LatencyProfile
     memory_bytes: int | None = None
     figures: Mapping[str, float] = field(default_factory=dict)  # accuracy, energy and the like, where they are known
 

@@ -53,7 +53,7 @@ class Histogram:
 
 
 @dataclass
-class Answers:
+class AnswerMetrics:
     """Of one model under one served name."""
 
     requests: int = 0
@@ -134,7 +134,7 @@ class PlaneMetrics:
     """An observer of all endpoints of a plane; `follow` says of which."""
 
     def __init__(self) -> None:
-        self._answers: dict[tuple[str, str, str], Answers] = {}  # by endpoint, model and runtime
+        self._answers: dict[tuple[str, str, str], AnswerMetrics] = {}  # by endpoint, model and runtime
         self._switches: dict[str, int] = {}
         self._recent = RecentRequests()
         self.plane: Plane | None = None
@@ -150,7 +150,7 @@ class PlaneMetrics:
         key = (report.endpoint, rung.model, rung.runtime) if rung is not None else (report.endpoint, "", "")
         answers = self._answers.get(key)
         if answers is None:
-            answers = self._answers[key] = Answers()
+            answers = self._answers[key] = AnswerMetrics()
         answers.requests += len(report.requests)
         answers.batch_rows.add(sum(report.rows))
         for waited in report.waited:

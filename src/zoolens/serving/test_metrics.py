@@ -11,7 +11,7 @@ pytest.importorskip("prometheus_client")
 from prometheus_client.parser import text_string_to_metric_families
 
 from zoolens.protocol.messages import InferRequest
-from zoolens.serving.ladder import Profile, Rung
+from zoolens.serving.ladder import LatencyProfile, Rung
 from zoolens.serving.live_line import live_line, show_live_line
 from zoolens.serving.logs import FIELDS, JsonLines, LogObserver, logging_to_stderr
 from zoolens.serving.metrics import Histogram, PlaneMetrics
@@ -24,7 +24,7 @@ def report(*, rung=0, previous=0, waited=(0.001,), seconds=0.01, free=True):
     models = ("zoo:large@1", "zoo:small@1")
     return BatchReport(
         "net", rung, previous, "The queue is long.", requests, [1] * len(waited), {}, {}, waited, seconds, 3,
-        Rung(models[rung], "fake", 1.0, 1.0, Profile({})), free,
+        Rung(models[rung], "fake", 1.0, 1.0, LatencyProfile({})), free,
     )  # fmt: skip
 
 

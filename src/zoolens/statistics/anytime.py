@@ -31,7 +31,7 @@ _PRIOR_VARIANCE: Final = 0.25  # that of 25 % disagreement, counted as _PRIOR_WE
 _PRIOR_WEIGHT: Final = 4
 _HALVINGS: Final = 24  # the bracket ends below 1e-6; its outer end is what is returned
 _BLOCK: Final = 1 << 21  # numbers worked on at once
-_GRID: Final = np.linspace(-1.0, 1.0, 2001)  # means that `Streaming` tries
+_GRID: Final = np.linspace(-1.0, 1.0, 2001)  # means that `StreamingBound` tries
 _MOST_STAKED: Final = _STAKE / np.maximum(1 + _GRID, 1e-12)  # against each of them
 
 
@@ -72,7 +72,7 @@ def paired_lowers(
     return lowers_in_order(np.asarray(differences)[:, order], alpha, method, horizon or count)
 
 
-class Running:
+class RunningBound:
     """A bound that is asked for while inputs still come in, and may be believed at whichever moment one stops.
 
     Inputs must come in random order. Without a horizon the stakes shrink forever, which suits an open end.
@@ -104,8 +104,8 @@ class Running:
         return Interval(float(low[0]), float(-mirrored[0]))
 
 
-class Streaming:
-    """As `Running` with "betting" and an open end, at the same cost for each input however many came before it.
+class StreamingBound:
+    """As `RunningBound` with "betting" and an open end, at the same cost for each input however many came before it.
 
     Only means on a grid are tried, and what was seen is not kept: each end lies up to 0.001 further out.
     """

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from zoolens.statistics.anytime import (
-    Running,
-    Streaming,
+    RunningBound,
+    StreamingBound,
     lowers_in_order,
     paired_interval,
     paired_lower,
@@ -100,7 +100,7 @@ def test_inputs_sorted_by_class_are_put_in_random_order():
 @pytest.mark.parametrize("method", ["betting", "bernstein"])
 def test_a_running_bound_narrows_and_ends_where_the_whole_does(method):
     row = draw(np.random.default_rng(8), 1, 600, 0.2, 0.1)[0]
-    running = Running(0.05, method, horizon=600)
+    running = RunningBound(0.05, method, horizon=600)
     assert running.interval == (-1.0, 1.0)
     before = running.interval
     for part in np.split(row, 6):
@@ -116,7 +116,7 @@ def test_a_running_bound_narrows_and_ends_where_the_whole_does(method):
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5])
 def test_a_streaming_bound_is_that_of_all_inputs_but_for_its_grid(share):
     row = draw(np.random.default_rng(9), 1, 400, share, share / 2)[0]
-    running, streaming = Running(0.05), Streaming(0.05)
+    running, streaming = RunningBound(0.05), StreamingBound(0.05)
     assert streaming.interval == (-1.0, 1.0)
     for part in np.split(row, 8):
         running.update(part)
@@ -129,7 +129,7 @@ def test_a_streaming_bound_is_that_of_all_inputs_but_for_its_grid(share):
 
 def test_a_streaming_bound_takes_the_same_time_for_each_input():
     """It keeps nothing that grows with the number of inputs."""
-    streaming = Streaming(0.05)
+    streaming = StreamingBound(0.05)
     streaming.update(np.ones(10))
     sizes = {name: np.size(value) for name, value in vars(streaming).items()}
     streaming.update(np.ones(1000))
@@ -152,6 +152,6 @@ def test_nonsense_is_refused():
     with pytest.raises(ValueError, match="alpha"):
         paired_lower(np.zeros(3), 0.0)
     with pytest.raises(ValueError, match="alpha"):
-        Streaming(1.0)
+        StreamingBound(1.0)
     with pytest.raises(ValueError, match="between −1 and 1"):
-        Streaming(0.05).update(np.array([np.nan]))
+        StreamingBound(0.05).update(np.array([np.nan]))

@@ -22,7 +22,7 @@ from sqlalchemy import Connection, func, select
 
 from zoolens.store.queries import NAME_AND_DIGITS
 from zoolens.store.records import RunKind
-from zoolens.store.run_columns import KINDS, STATES, Figure, Integers, Mask, RunColumns, RunIndex, RunState, Subject
+from zoolens.store.run_columns import KINDS, STATES, Figure, Integers, Mask, RunColumns, RunIndex, RunState, RunSubject
 from zoolens.store.schema import observations
 from zoolens.store.scopes import Dimension
 from zoolens.store.store import Store
@@ -209,7 +209,7 @@ def _flags(values: Iterable[bool]) -> Mask:
     return np.fromiter(values, np.bool_)
 
 
-def _fits(subject: Subject, pattern: str, kind: str) -> bool:
+def _fits(subject: RunSubject, pattern: str, kind: str) -> bool:
     expression = _expression(pattern)
     if any(expression.fullmatch(name) for name in subject.names):
         return True

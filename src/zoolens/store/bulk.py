@@ -28,7 +28,7 @@ _OURS: Final = re.compile(r"[a-z0-9][a-z0-9_-]*\.\d+\.[0-9a-f]{16}\.parquet(\.tm
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenPart:
     name: str  # below the bulk directory, with forward slashes
     sha256: str
     rows: int
@@ -41,7 +41,7 @@ class Bulk:
     def __init__(self, root: Path) -> None:
         self.root = root
 
-    def write(self, run_id: str, kind: str, part: int, table: pa.Table) -> Written:
+    def write(self, run_id: str, kind: str, part: int, table: pa.Table) -> WrittenPart:
         """One part, complete and on disk when this returns."""
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -58,7 +58,7 @@ class Bulk:
             raise StoreError(
                 f"{self.root / name} cannot be written: {error.strerror or error}.", hint="Is there room on the disk?"
             ) from error
-        return Written(name, hashlib.sha256(content).hexdigest(), table.num_rows, content.size)
+        return WrittenPart(name, hashlib.sha256(content).hexdigest(), table.num_rows, content.size)
 
     def _put(self, path: Path, content: pa.Buffer) -> None:
         temporary = path.with_name(path.name + ".tmp")

@@ -14,7 +14,7 @@ from sqlalchemy import Connection, Table, func, insert, select, update
 
 from zoolens.errors import UnknownName
 from zoolens.store import schema
-from zoolens.store.bulk import Written
+from zoolens.store.bulk import WrittenPart
 from zoolens.store.checksums import COLUMN, checksum
 from zoolens.store.queries import load_rows, load_runs, next_attempt, part_name
 from zoolens.store.records import (
@@ -165,7 +165,7 @@ def _observation_row(run_id: str, stage: str, observation: Observation, created:
 # --- parts
 
 
-def register_part(connection: Connection, run_id: str, kind: str, part: int, written: Written) -> str | None:
+def register_part(connection: Connection, run_id: str, kind: str, part: int, written: WrittenPart) -> str | None:
     """The name of the file that is registered for a part: this one, or that of a process that was faster."""
     facts = {"name": written.name, "sha256": written.sha256, "rows": written.rows, "bytes": written.bytes}
     _add(connection, schema.parts, [{"run_id": run_id, "kind": kind, "part": part, **facts, "created": now()}])

@@ -57,7 +57,7 @@ STATES: Final = tuple(RunState)
 
 
 @dataclass(frozen=True)
-class Subject:
+class RunSubject:
     """A model, a dataset or a stack that runs are about. `name`: the one to show, which no other dataset has. `names`:
     every name that it goes by. A stack is named by its runtime. `format`: of a model's file."""
 
@@ -68,9 +68,9 @@ class Subject:
     format: str = ""
 
 
-def _subject(fingerprint: str, name: str, names: Iterable[str], file_format: str = "") -> Subject:
+def _subject(fingerprint: str, name: str, names: Iterable[str], file_format: str = "") -> RunSubject:
     every_name = tuple(dict.fromkeys(names))
-    return Subject(fingerprint, name, every_name, "\n".join(every_name).casefold(), file_format)
+    return RunSubject(fingerprint, name, every_name, "\n".join(every_name).casefold(), file_format)
 
 
 @dataclass(frozen=True)
@@ -91,9 +91,9 @@ class RunColumns:
     stack: Integers
     kind: Integers
     state: Integers
-    models: tuple[Subject, ...]
-    datasets: tuple[Subject, ...]
-    stacks: tuple[Subject, ...]
+    models: tuple[RunSubject, ...]
+    datasets: tuple[RunSubject, ...]
+    stacks: tuple[RunSubject, ...]
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -204,9 +204,9 @@ _RUNS: Final = select(runs.c.id, runs.c.model, runs.c.dataset, runs.c.stack, run
 
 @dataclass(frozen=True)
 class _Subjects:
-    models: tuple[Subject, ...]
-    datasets: tuple[Subject, ...]
-    stacks: tuple[Subject, ...]
+    models: tuple[RunSubject, ...]
+    datasets: tuple[RunSubject, ...]
+    stacks: tuple[RunSubject, ...]
 
     @classmethod
     def of(cls, connection: Connection) -> _Subjects:
@@ -245,7 +245,7 @@ class _Values:
         )
 
 
-def _codes(subjects: Sequence[Subject], fingerprints: Iterable[str]) -> Integers:
+def _codes(subjects: Sequence[RunSubject], fingerprints: Iterable[str]) -> Integers:
     code_of = {subject.fingerprint: code for code, subject in enumerate(subjects)}
     return np.array([code_of[fingerprint] for fingerprint in fingerprints], np.int32)
 
@@ -280,7 +280,7 @@ def _newest_first(created: NDArray[np.datetime64]) -> NDArray[np.int64]:
     return np.argsort(created, kind="stable")[::-1]
 
 
-def _subjects(connection: Connection, name: str) -> tuple[Subject, ...]:
+def _subjects(connection: Connection, name: str) -> tuple[RunSubject, ...]:
     if name == "stack":
         rows = _tuples(connection, select(stacks.c.fingerprint, stacks.c.runtime))
         return tuple(_subject(key, runtime, [runtime]) for key, runtime in rows)
@@ -296,7 +296,7 @@ def _subjects(connection: Connection, name: str) -> tuple[Subject, ...]:
     return tuple(_told_apart([_subject(key, shown, [shown, *names.get(key, ())]) for key, shown in rows]))
 
 
-def _told_apart(listed: Sequence[Subject]) -> Iterator[Subject]:
+def _told_apart(listed: Sequence[RunSubject]) -> Iterator[RunSubject]:
     """Datasets with names by which they can be found: those that share theirs are called name#fingerprint."""
     seen: dict[str, int] = {}
     for subject in listed:
@@ -346,7 +346,7 @@ def _updated(
         column[at] = fresh
         return column
 
-    def recoded(codes: Integers, before: Sequence[Subject], after: Sequence[Subject]) -> Integers:
+    def recoded(codes: Integers, before: Sequence[RunSubject], after: Sequence[RunSubject]) -> Integers:
         return _codes(after, (subject.fingerprint for subject in before))[codes] if len(codes) else codes
 
     merged = _Values(

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from zoolens.serving.ladder import Ladder, Profile, Rung
+from zoolens.serving.ladder import Ladder, LatencyProfile, Rung
 from zoolens.serving.policies.base import Policy, Situation
 
 _SIZES = (1, 2, 4, 8, 16, 32)
@@ -37,7 +37,7 @@ def simulated_ladder(
                 runtime="fake",
                 equivalence=falling[place],
                 equivalence_lower=falling[place] - 0.01 if place else 1.0,
-                profile=Profile({size: single * (1 + batching * (size - 1)) for size in _SIZES}),
+                profile=LatencyProfile({size: single * (1 + batching * (size - 1)) for size in _SIZES}),
                 memory_bytes=memory[place] if memory else None,
                 figures={"energy": energy[place]} if energy else {},
             )

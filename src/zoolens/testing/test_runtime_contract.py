@@ -9,7 +9,7 @@ import pytest
 
 from zoolens.errors import ModelError
 from zoolens.runtimes.base import Effective
-from zoolens.runtimes.fake import Fake, FakeSession, Settings
+from zoolens.runtimes.fake import Fake, FakeSession, FakeSettings
 from zoolens.testing import models
 from zoolens.testing.runtime_contract import RuntimeContract
 
@@ -205,7 +205,7 @@ def test_an_ability_that_does_not_work_is_caught(tmp_path):
 def test_a_runtime_that_opens_anything_is_caught(tmp_path, how):
     class Credulous(_Faulty):
         def load(self, model, options):
-            return Settings(classes=3)
+            return FakeSettings(classes=3)
 
     class Contract(RuntimeContract):
         def model(self, tmp_path):

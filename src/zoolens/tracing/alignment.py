@@ -18,7 +18,7 @@ from zoolens.errors import ZoolensError
 from zoolens.graph.diff.alignment import Alignment, align
 from zoolens.graph.model import Graph, Node
 from zoolens.tracing.families import family
-from zoolens.tracing.layers import Layer, timing
+from zoolens.tracing.layers import TracedLayer, timing
 from zoolens.tracing.operators import LEAVES, traced_graph
 from zoolens.tracing.report import merged_layers
 from zoolens.tracing.spans import Level
@@ -33,8 +33,8 @@ class Group:
 
     nodes_a: tuple[str, ...]
     nodes_b: tuple[str, ...]
-    a: tuple[Layer, ...]
-    b: tuple[Layer, ...]
+    a: tuple[TracedLayer, ...]
+    b: tuple[TracedLayer, ...]
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class AlignedLayers:
     such as changes of layout. `by` says how both sides met: "file", "graph" or "kind"."""
 
     groups: tuple[Group, ...]
-    only_a: tuple[Layer, ...]
-    only_b: tuple[Layer, ...]
+    only_a: tuple[TracedLayer, ...]
+    only_b: tuple[TracedLayer, ...]
     by: str
     reason: str = ""  # why they met in kinds of operators only; of graphs a sentence on how well they fit
 
@@ -67,7 +67,7 @@ def alignment_as_data(a: Trace, b: Trace) -> dict[str, Any]:
     aligned = _aligned(a, b, left, right)
     places = {id(layer): place for side in (left, right) for place, layer in enumerate(side)}
 
-    def of(layers: Sequence[Layer]) -> list[int]:
+    def of(layers: Sequence[TracedLayer]) -> list[int]:
         return [places[id(layer)] for layer in layers]
 
     return {
@@ -96,7 +96,7 @@ def alignment_from_data(a: Trace, b: Trace, data: Mapping[str, Any]) -> AlignedL
     )
 
 
-def _aligned(a: Trace, b: Trace, left: Sequence[Layer], right: Sequence[Layer]) -> AlignedLayers:
+def _aligned(a: Trace, b: Trace, left: Sequence[TracedLayer], right: Sequence[TracedLayer]) -> AlignedLayers:
     if not (any(layer.nodes for layer in left) and any(layer.nodes for layer in right)):
         silent = a.runtime if not any(layer.nodes for layer in left) else b.runtime
         return _by_kind(left, right, f"{silent} does not tell which operators of the file its layers compute")
@@ -112,13 +112,13 @@ def _aligned(a: Trace, b: Trace, left: Sequence[Layer], right: Sequence[Layer]) 
     return aligned
 
 
-def innermost_layers(trace: Trace) -> Iterator[Layer]:
+def innermost_layers(trace: Trace) -> Iterator[TracedLayer]:
     """The layers to compare: the innermost ones whose operators are known. What a layer does besides those inside it
     is a layer of its own, of which nothing is known."""
     return _innermost(merged_layers(trace), trace)
 
 
-def _innermost(layers: Sequence[Layer], trace: Trace) -> Iterator[Layer]:
+def _innermost(layers: Sequence[TracedLayer], trace: Trace) -> Iterator[TracedLayer]:
     for layer in layers:
         inner = [child for child in layer.children if child.level == Level.LAYER]
         if not any(_knows_nodes(child) for child in inner):
@@ -131,19 +131,21 @@ def _innermost(layers: Sequence[Layer], trace: Trace) -> Iterator[Layer]:
         yield replace(layer, samples=samples, timing=timing(samples, clean), nodes=(), children=())
 
 
-def _knows_nodes(layer: Layer) -> bool:
+def _knows_nodes(layer: TracedLayer) -> bool:
     return bool(layer.nodes) or any(_knows_nodes(child) for child in layer.children)
 
 
-def _by_nodes(a: Sequence[Layer], b: Sequence[Layer], names_a: Names, names_b: Names, by: str) -> AlignedLayers:
+def _by_nodes(
+    a: Sequence[TracedLayer], b: Sequence[TracedLayer], names_a: Names, names_b: Names, by: str
+) -> AlignedLayers:
     """Join layers that have an operator in common, until no two groups have one."""
     sides = [(layer, names_a(layer.nodes)) for layer in a], [(layer, names_b(layer.nodes)) for layer in b]
     joined = JoinedNames()
     for side in sides:
         for _, names in side:
             joined.join(names)
-    members: dict[str, tuple[list[Layer], list[Layer]]] = {}
-    unknown: tuple[list[Layer], list[Layer]] = ([], [])
+    members: dict[str, tuple[list[TracedLayer], list[TracedLayer]]] = {}
+    unknown: tuple[list[TracedLayer], list[TracedLayer]] = ([], [])
     for place, side in enumerate(sides):
         for layer, names in side:
             own = members.setdefault(joined.root(names[0]), ([], [])) if names else unknown
@@ -155,7 +157,7 @@ def _by_nodes(a: Sequence[Layer], b: Sequence[Layer], names_a: Names, names_b: N
     return AlignedLayers(tuple(ordered), tuple(unknown[0]), tuple(unknown[1]), by)
 
 
-def _nodes(layers: Sequence[Layer]) -> tuple[str, ...]:
+def _nodes(layers: Sequence[TracedLayer]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(node for layer in layers for node in layer.nodes))
 
 
@@ -179,10 +181,10 @@ class JoinedNames:
             self._above[self.root(name)] = self.root(names[0])
 
 
-def _by_kind(a: Sequence[Layer], b: Sequence[Layer], reason: str) -> AlignedLayers:
+def _by_kind(a: Sequence[TracedLayer], b: Sequence[TracedLayer], reason: str) -> AlignedLayers:
     """All layers of one kind of operator beside those of the other side. Each framework has its own names for kinds:
     families of operators have one name for both."""
-    kinds: dict[str, tuple[list[Layer], list[Layer]]] = defaultdict(lambda: ([], []))
+    kinds: dict[str, tuple[list[TracedLayer], list[TracedLayer]]] = defaultdict(lambda: ([], []))
     for place, side in enumerate((a, b)):
         for layer in side:
             kinds[family(layer.kind)][place].append(layer)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from zoolens.catalog.sessions import Wanted
+from zoolens.catalog.sessions import RunOptions
 from zoolens.engine.sandbox import trusting
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.progress import Progress, Silent
@@ -58,7 +58,7 @@ def trace(
         None if data is None else str(data),
         limit,
         seed,
-        Wanted(
+        RunOptions(
             runtimes=_several(runtimes),
             environments=_several(environments),
             options=Options(threads, device, precision, mode),

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.catalog.lookup import find
-from zoolens.catalog.sessions import Wanted
+from zoolens.catalog.sessions import RunOptions
 from zoolens.datasets.base import Dataset
 from zoolens.errors import ModelError, ZoolensError
 from zoolens.measure.job_runner import open_data
@@ -29,7 +29,7 @@ from zoolens.runtimes.calls import observed_calls
 from zoolens.runtimes.isolated_session import IsolatedSession
 from zoolens.store.store import Store, borrowed_store
 from zoolens.tracing.measuring import FEWEST, TraceSettings, judged_clean
-from zoolens.tracing.recorded import Recorded, load_recording
+from zoolens.tracing.recorded import StoredRecording, load_recording
 from zoolens.tracing.recorder import recording, span
 from zoolens.tracing.sessions import traced
 
@@ -52,7 +52,7 @@ class ChainPlan:
     traceparent: str | None = None
 
 
-def trace_chain(plan: ChainPlan, *, store: Store | str | Path | None = None) -> Recorded:
+def trace_chain(plan: ChainPlan, *, store: Store | str | Path | None = None) -> StoredRecording:
     """Send requests through all models and store them as a recording. ZoolensError where a model cannot be opened, or
     does not take what the one before it answers."""
     jobs = [_job(model, runtime, plan) for model, runtime in zip(plan.models, _runtimes(plan), strict=True)]
@@ -93,7 +93,7 @@ def _runtimes(plan: ChainPlan) -> Sequence[str | None]:
 
 
 def _job(model: str, runtime: str | None, plan: ChainPlan) -> Job:
-    wanted = Wanted(
+    wanted = RunOptions(
         runtimes=(runtime,) if runtime else (), environments=("",), options=plan.options, allow_code=plan.allow_code
     )
     jobs, skipped = plan_jobs([find(model)], wanted)

@@ -16,7 +16,7 @@ from zoolens.statistics.intervals import CONFIDENCE, RESAMPLES, Interval
 from zoolens.store.records import Run
 from zoolens.store.store import Store
 from zoolens.tracing.alignment import AlignedLayers, Group, align_layers
-from zoolens.tracing.layers import Layer, ObservedCalls, Samples, Timing, timing
+from zoolens.tracing.layers import ObservedCalls, Samples, Timing, TracedLayer, timing
 from zoolens.tracing.report import share_words, short_name
 from zoolens.tracing.spans import Level
 from zoolens.tracing.stored import SUMS_UP, Trace, load_trace
@@ -37,8 +37,8 @@ class LayerDifference:
     interval: Interval
     computed_a: str
     computed_b: str
-    layers_a: tuple[Layer, ...] = ()
-    layers_b: tuple[Layer, ...] = ()
+    layers_a: tuple[TracedLayer, ...] = ()
+    layers_b: tuple[TracedLayer, ...] = ()
 
     @property
     def sure(self) -> bool:
@@ -113,8 +113,8 @@ def _differences(aligned: AlignedLayers, a: ObservedCalls, b: ObservedCalls) -> 
 def _difference(
     name: str,
     nodes: Sequence[str],
-    from_a: Sequence[Layer],
-    from_b: Sequence[Layer],
+    from_a: Sequence[TracedLayer],
+    from_b: Sequence[TracedLayer],
     a: ObservedCalls,
     b: ObservedCalls,
 ) -> LayerDifference:
@@ -146,7 +146,7 @@ def _call(a: Trace, b: Trace) -> LayerDifference:
     return LayerDifference("predict", (), left, right, right.median - left.median, Interval(low, high), "", "")
 
 
-def _summed(layers: Sequence[Layer], observed: ObservedCalls) -> Samples:
+def _summed(layers: Sequence[TracedLayer], observed: ObservedCalls) -> Samples:
     return np.asarray(np.nansum([np.zeros(len(observed.clean)), *(layer.samples for layer in layers)], axis=0))
 
 
@@ -180,7 +180,7 @@ def _nodes_words(nodes: Sequence[str]) -> str:
     return f"{short_name(nodes[0], 30)} … {short_name(nodes[-1], 30)} ({len(nodes)} operators)"
 
 
-def _computed(layers: Sequence[Layer]) -> str:
+def _computed(layers: Sequence[TracedLayer]) -> str:
     """What computes some layers: kernel and precision, else the kind of operator."""
     words = [
         " ".join(dict.fromkeys(word for word in (layer.kernel or layer.kind, layer.precision) if word))

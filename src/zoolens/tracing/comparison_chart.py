@@ -10,9 +10,9 @@ import numpy as np
 from zoolens.present.charts import DIM, INK, SERIES, Chart, Spec, axis, heading, level, quantity, series, values
 from zoolens.present.figures import figure
 from zoolens.tracing.comparison import LayerDifference, TraceComparison
-from zoolens.tracing.layers import Layer
+from zoolens.tracing.layers import TracedLayer
 from zoolens.tracing.report import short_name
-from zoolens.tracing.timeline import WHOLE, Band, Timeline, Window, bands_chart
+from zoolens.tracing.timeline import WHOLE, Band, Timeline, TimelineWindow, bands_chart
 
 TOP: Final = 12
 WIDTH: Final = 620
@@ -23,7 +23,7 @@ _UNCLEAR: Final = "unclear"
 
 
 def aligned_chart(
-    comparison: TraceComparison, a: Timeline, b: Timeline, picked: int | None = None, window: Window = WHOLE
+    comparison: TraceComparison, a: Timeline, b: Timeline, picked: int | None = None, window: TimelineWindow = WHOLE
 ) -> Chart:
     """One call of each side from its own beginning. `picked`: the place of a difference, whose layers stand out."""
     row = None if picked is None else comparison.differences[picked]
@@ -43,7 +43,7 @@ def difference_of(comparison: TraceComparison, side: str, drawn: Timeline, numbe
     return None
 
 
-def _numbers(drawn: Timeline, layers: Sequence[Layer]) -> set[int]:
+def _numbers(drawn: Timeline, layers: Sequence[TracedLayer]) -> set[int]:
     """The spans of these layers. Layers with the same name, kind and operators are parts of the same difference."""
     wanted = {(layer.name, layer.kind, layer.nodes) for layer in layers}
     return {span.number for span in drawn.spans if (span.name, span.kind, span.nodes) in wanted}

@@ -50,7 +50,7 @@ class Timing:
 
 
 @dataclass(frozen=True)
-class Layer:
+class TracedLayer:
     """An operator of the framework, or a kernel. `samples` has seconds by repetition; NaN where it did not run.
     `kernel` and `precision` are those of most repetitions."""
 
@@ -65,7 +65,7 @@ class Layer:
     shapes: tuple[tuple[int, ...], ...] = ()
     device: str = "cpu"
     synthetic: bool = False
-    children: tuple[Layer, ...] = ()
+    children: tuple[TracedLayer, ...] = ()
     started: float = 0.0  # seconds from the beginning of the call, in the median repetition
 
 
@@ -74,7 +74,7 @@ class ObservedCalls:
     """What was observed at one level: the calls, the layers below them, and which repetitions were clean."""
 
     calls: Timing
-    layers: tuple[Layer, ...]
+    layers: tuple[TracedLayer, ...]
     total: Timing | None  # of the outermost layers; None where there are none
     gaps: Mapping[str, Timing]  # time of the call in no layer: before the first, between, after the last
     overlap: bool  # layers ran at the same time, so that their sum is more than the time they took
@@ -138,7 +138,7 @@ class _Tree:
             self._below[row["parent"]].append(row)
         self.layers = self._grouped(list(calls))
 
-    def _grouped(self, parents: Sequence[int]) -> list[Layer]:
+    def _grouped(self, parents: Sequence[int]) -> list[TracedLayer]:
         """The layers below spans that are the same one in different repetitions, in the order of time."""
         groups: dict[tuple[str, str, str, int], list[Mapping[str, Any]]] = {}
         for parent in parents:
@@ -150,7 +150,7 @@ class _Tree:
         layers = [self._layer(group) for group in groups.values()]
         return sorted(layers, key=lambda layer: layer.started)
 
-    def _layer(self, rows: Sequence[Mapping[str, Any]]) -> Layer:
+    def _layer(self, rows: Sequence[Mapping[str, Any]]) -> TracedLayer:
         samples = np.full(len(self._clean), np.nan)
         began = np.full(len(self._clean), np.nan)
         for row in rows:
@@ -159,7 +159,7 @@ class _Tree:
             began[place] = (row["time"] - self._starts[row["repeat"]]) / 1e9
         first = rows[0]
         (kernel, precision), _ = Counter((row["kernel"], row["precision"]) for row in rows).most_common(1)[0]
-        return Layer(
+        return TracedLayer(
             first["name"],
             first["kind"],
             first["level"],
@@ -219,7 +219,7 @@ def _merged(spans: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     yield start, end
 
 
-def flat(layers: Sequence[Layer]) -> Iterator[Layer]:
+def flat(layers: Sequence[TracedLayer]) -> Iterator[TracedLayer]:
     """Layers and everything below them."""
     for layer in layers:
         yield layer

@@ -9,7 +9,7 @@ from zoolens.present.figures import figure
 from zoolens.present.pages import Page, Section, Tile, page_html
 from zoolens.tracing.comparison import TraceComparison, comparison_table
 from zoolens.tracing.comparison import sentences as comparison_sentences
-from zoolens.tracing.recorded import Recorded, steps_table, typical_request
+from zoolens.tracing.recorded import StoredRecording, steps_table, typical_request
 from zoolens.tracing.recorded import sentences as step_sentences
 from zoolens.tracing.report import counters_table, layers_table, levels_table, merged_layers, sentences, short_name
 from zoolens.tracing.roofline.attained import Roofline
@@ -71,7 +71,7 @@ def comparison_section(comparison: TraceComparison) -> Section:
     )
 
 
-def recording_page(recorded: Recorded) -> str:
+def recording_page(recorded: StoredRecording) -> str:
     """The steps of an application, and the timeline of one request."""
     drawn = timeline(typical_request(recorded), USER)
     return page_html(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from zoolens.catalog.sessions import Wanted
+from zoolens.catalog.sessions import RunOptions
 from zoolens.tracing.measuring import TraceSettings
 from zoolens.tracing.spans import Level
 from zoolens.tracing.tracecontext import TraceContext, new_context
@@ -18,7 +18,7 @@ class TracePlan:
     data: str | None = None  # None: made-up inputs
     limit: int | None = None
     seed: int | None = None
-    wanted: Wanted = field(default_factory=Wanted)
+    wanted: RunOptions = field(default_factory=RunOptions)
     level: Level = Level.LAYER
     batch: int = 1
     settings: TraceSettings = field(default_factory=TraceSettings)

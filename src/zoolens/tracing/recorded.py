@@ -40,7 +40,7 @@ class RecordedStep:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class StoredRecording:
     """A recording that is stored. `adopted`: the spans of models that were traced meanwhile, which have own runs."""
 
     run: Run
@@ -58,7 +58,7 @@ def is_recording(run: Run) -> bool:
     return run.model.format == "code"
 
 
-def load_recording(run: Run | str, *, store: Store | str | Path | None = None) -> Recorded:
+def load_recording(run: Run | str, *, store: Store | str | Path | None = None) -> StoredRecording:
     """A recording by its run, or as `load_trace` takes it."""
     with borrowed_store(store, must_exist=True) as opened:
         named = find_trace(opened, run) if isinstance(run, str) else run
@@ -70,7 +70,7 @@ def load_recording(run: Run | str, *, store: Store | str | Path | None = None) -
         if row is not root:  # a caller that had not ended when the recording did is not there
             below.setdefault(row["parent"] if row["parent"] in known else root["span_id"], []).append(row)
     judged = len(rows) > 1 and all(row["clean"] is not None for row in rows if row is not root)
-    return Recorded(named, _step([root], None, below), len(table) - len(rows), table, judged)
+    return StoredRecording(named, _step([root], None, below), len(table) - len(rows), table, judged)
 
 
 def _step(
@@ -93,7 +93,7 @@ def _step(
     )
 
 
-def steps_table(recorded: Recorded) -> Table:
+def steps_table(recorded: StoredRecording) -> Table:
     columns = (
         Column("step", "key", keep=9),
         Column("level", "key", keep=5),
@@ -113,7 +113,7 @@ def _rows(step: RecordedStep, depth: int) -> Iterator[tuple[Any, ...]]:
         yield from _rows(inner, depth + 1)
 
 
-def sentences(recorded: Recorded) -> Iterator[str]:
+def sentences(recorded: StoredRecording) -> Iterator[str]:
     if not recorded.judged:
         yield "Whether other processes disturbed a step is not known: all of them count."
     if disturbed := list(dict.fromkeys(step.name for step in _outermost_disturbed(recorded.step))):
@@ -143,7 +143,7 @@ def _crowded(step: RecordedStep) -> bool:
     return any((inner.share or 0) > 1 or _crowded(inner) for inner in step.steps)
 
 
-def recording_as_data(recorded: Recorded) -> dict[str, Any]:
+def recording_as_data(recorded: StoredRecording) -> dict[str, Any]:
     return {
         "run": recorded.run.id,
         "recording": _data(recorded.step),
@@ -166,7 +166,7 @@ def _data(step: RecordedStep) -> dict[str, Any]:
     }
 
 
-def typical_request(recorded: Recorded) -> pa.Table:
+def typical_request(recorded: StoredRecording) -> pa.Table:
     """The spans of one request: of the step below the recording that takes most of its time, the call whose duration
     is the median one, with all below it. The whole recording where nothing is below it."""
     import pyarrow as pa

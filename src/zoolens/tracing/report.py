@@ -10,7 +10,7 @@ from zoolens.present.figures import NOTHING, figure, with_interval
 from zoolens.present.tables import Column, Table
 from zoolens.store.records import Observation
 from zoolens.tracing.coverage import coverage_sentences
-from zoolens.tracing.layers import Layer, Timing
+from zoolens.tracing.layers import Timing, TracedLayer
 from zoolens.tracing.spans import Level
 from zoolens.tracing.stored import Overhead, Trace
 
@@ -103,7 +103,7 @@ def layers_table(trace: Trace, top: int | None = TOP) -> Table:
     return Table("layers", tuple(columns[i] for i in filled), tuple(tuple(row[i] for i in filled) for row in rows))
 
 
-def _rows(layer: Layer, total: float, depth: int, most: int | None) -> Iterator[tuple[Any, ...]]:
+def _rows(layer: TracedLayer, total: float, depth: int, most: int | None) -> Iterator[tuple[Any, ...]]:
     yield (
         indent(depth) + short_name(layer.name),
         layer.kind,
@@ -123,7 +123,7 @@ def short_name(name: str, longest: int = LONGEST) -> str:
     return name if len(name) <= longest else f"…{name[1 - longest :]}"
 
 
-def merged_layers(trace: Trace) -> list[Layer]:
+def merged_layers(trace: Trace) -> list[TracedLayer]:
     """Layers with times from calls in which nothing deeper was observed, and below them the kernels of other calls."""
     layers = [layer for layer in trace.layers if layer.level == Level.LAYER] or list(trace.layers)
     if trace.library is None:
@@ -132,7 +132,7 @@ def merged_layers(trace: Trace) -> list[Layer]:
     return [layer if key not in kernels else _with_kernels(layer, kernels[key]) for key, layer in _keyed(layers)]
 
 
-def _keyed(layers: Sequence[Layer]) -> Iterator[tuple[tuple[str, str, int], Layer]]:
+def _keyed(layers: Sequence[TracedLayer]) -> Iterator[tuple[tuple[str, str, int], TracedLayer]]:
     seen: dict[tuple[str, str], int] = defaultdict(int)
     for layer in layers:
         key = (layer.name, layer.kind)
@@ -140,7 +140,7 @@ def _keyed(layers: Sequence[Layer]) -> Iterator[tuple[tuple[str, str, int], Laye
         seen[key] += 1
 
 
-def _with_kernels(layer: Layer, with_kernels: Layer) -> Layer:
+def _with_kernels(layer: TracedLayer, with_kernels: TracedLayer) -> TracedLayer:
     """The layer with what is known of its kernels. Layers inside it keep their own times, too."""
     from dataclasses import replace
 
@@ -283,7 +283,7 @@ def _data(timing: Timing | None) -> dict[str, Any] | None:
     return None if timing is None else timing.as_data
 
 
-def _layer_data(layer: Layer) -> dict[str, Any]:
+def _layer_data(layer: TracedLayer) -> dict[str, Any]:
     return {
         "name": layer.name,
         "kind": layer.kind,

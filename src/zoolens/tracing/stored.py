@@ -16,7 +16,7 @@ from zoolens.store.records import Observation, Run, RunKind, Stage
 from zoolens.store.scopes import batch_scope
 from zoolens.store.series import read_series, series_names
 from zoolens.store.store import Store, borrowed_store
-from zoolens.tracing.layers import Layer, ObservedCalls, Timing, call_timing, observed_calls_of, timing
+from zoolens.tracing.layers import ObservedCalls, Timing, TracedLayer, call_timing, observed_calls_of, timing
 from zoolens.tracing.measuring import COUNTERS, UNOBSERVED
 from zoolens.tracing.runner import BATCH, INPUTS, PREFIX, series_name
 from zoolens.tracing.spans import Level
@@ -30,7 +30,7 @@ SUMS_UP: Final = 0.05  # so much of the model's time may be in no layer before t
 
 
 @dataclass(frozen=True)
-class Step:
+class RequestStep:
     """One step of a request. `inside`: it is a part of the step before it."""
 
     name: str
@@ -83,7 +83,7 @@ class Trace:
     inputs: str
     model: Timing | None = None
     request: Timing | None = None
-    steps: tuple[Step, ...] = ()
+    steps: tuple[RequestStep, ...] = ()
     layer: ObservedCalls | None = None
     library: ObservedCalls | None = None
     overheads: tuple[Overhead, ...] = ()
@@ -121,7 +121,7 @@ class Trace:
         return f"{self.run.ref} in {self.stack}"
 
     @property
-    def layers(self) -> tuple[Layer, ...]:
+    def layers(self) -> tuple[TracedLayer, ...]:
         """The outermost operators of the framework."""
         return () if self.layer is None else self.layer.layers
 
@@ -211,7 +211,7 @@ class _Loader:
         )
 
 
-def _steps(table: pa.Table) -> Iterator[Step]:
+def _steps(table: pa.Table) -> Iterator[RequestStep]:
     """The steps in the order in which they come, the worker's own share behind the prediction."""
     rows = [row for row in table.to_pylist() if row["observed"] == Level.PIPELINE and row["kind"] != "request"]
     order = {name: place for place, name in enumerate(("decode", "preprocess", "predict", "model", "postprocess"))}
@@ -219,7 +219,7 @@ def _steps(table: pa.Table) -> Iterator[Step]:
         own = [row for row in rows if row["name"] == name]
         samples = np.array([row["duration"] / 1e9 for row in own])
         times = timing(samples, np.array([row["clean"] is not False for row in own], bool))
-        yield Step(name, times, inside=own[0]["level"] == Level.MODEL)
+        yield RequestStep(name, times, inside=own[0]["level"] == Level.MODEL)
 
 
 def _overheads(tables: Mapping[Level, Any]) -> Iterator[Overhead]:

@@ -13,7 +13,7 @@ from zoolens.runtimes.observing import OperatorTime, Profile
 from zoolens.tracing.chrome import write_chrome
 from zoolens.tracing.otlp import endpoint, send_otlp, with_outer_spans
 from zoolens.tracing.spans import Level, SpanColumns, add_profiles
-from zoolens.tracing.timeline import Band, Window, bands_chart, timeline, timeline_chart
+from zoolens.tracing.timeline import Band, TimelineWindow, bands_chart, timeline, timeline_chart
 from zoolens.tracing.tracecontext import TraceContext
 
 NAME = "<script>conv & relu</script>"
@@ -71,7 +71,7 @@ def test_a_part_of_a_timeline_has_only_the_spans_of_that_time():
     drawn = timeline(
         table(OperatorTime("a", "Conv", 10_000, 1_000), OperatorTime("b", "Relu", 50_000, 41_000)), "layer"
     )
-    assert set(bars(timeline_chart(drawn, window=Window(0.0, 0.3)))) == {"predict", "a"}
+    assert set(bars(timeline_chart(drawn, window=TimelineWindow(0.0, 0.3)))) == {"predict", "a"}
     both = bands_chart([Band(drawn, "A", {1}), Band(drawn, "B", ())], "both")
     rows = both.spec["layer"][0]["data"]["values"]
     assert [(row["band"], row["name"]) for row in rows if row["marked"]] == [(0, "a")]

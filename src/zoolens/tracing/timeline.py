@@ -90,14 +90,14 @@ class Timeline:
 
 
 @dataclass(frozen=True)
-class Window:
+class TimelineWindow:
     """The part of a call that is drawn, as shares of its time."""
 
     start: float = 0.0
     end: float = 1.0
 
 
-WHOLE: Final = Window()
+WHOLE: Final = TimelineWindow()
 
 
 def timeline(table: pa.Table, observed: str) -> Timeline | None:
@@ -170,13 +170,13 @@ class Band:
     marked: Collection[int] | None = None
 
 
-def timeline_chart(drawn: Timeline, title: str = "", window: Window = WHOLE) -> Chart:
+def timeline_chart(drawn: Timeline, title: str = "", window: TimelineWindow = WHOLE) -> Chart:
     """The spans of one call. The selection "window" gives the stretch of time that a reader chose; each datum has the
     `number` of its span and the `band` that it is in."""
     return bands_chart([Band(drawn)], title or f"Timeline of one call, {drawn.observed} observed", window)
 
 
-def bands_chart(bands: Sequence[Band], title: str, window: Window = WHOLE) -> Chart:
+def bands_chart(bands: Sequence[Band], title: str, window: TimelineWindow = WHOLE) -> Chart:
     """Several calls below each other, each from its own beginning, on one scale of time."""
     longest = max(band.timeline.seconds for band in bands)
     start, end = window.start * longest, max(window.end, window.start + 1e-9) * longest

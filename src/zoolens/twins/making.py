@@ -34,7 +34,7 @@ from zoolens.statistics.multiplicity import corrected
 from zoolens.store.records import Run, Stage
 from zoolens.store.store import Store, borrowed_store
 from zoolens.twins.pieces import Piece, pieces_of
-from zoolens.twins.provenance import Written, segment_data, twins_folder, write_twin
+from zoolens.twins.provenance import WrittenTwin, segment_data, twins_folder, write_twin
 from zoolens.twins.search import attempts
 from zoolens.twins.theory import Theory, some_inputs, theory_of
 from zoolens.twins.theory import as_data as theory_data
@@ -180,7 +180,7 @@ class _Maker:
 
 
 @contextmanager
-def _removed_on_failure(written: Written) -> Iterator[None]:
+def _removed_on_failure(written: WrittenTwin) -> Iterator[None]:
     """A twin that could not be judged leaves no files behind, nor a folder that was made for them."""
     try:
         yield

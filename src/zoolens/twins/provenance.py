@@ -32,7 +32,7 @@ _MOVED: Final = {"NHWC": (0, 3, 1, 2)}  # how the canonical form arranges an inp
 
 
 @dataclass(frozen=True)
-class Written:
+class WrittenTwin:
     manifest: Path
     model: Path
     name: str
@@ -45,7 +45,7 @@ def twins_folder() -> Path:
 
 def write_twin(
     graph: Graph, reference: Entry, donor: Entry, pieces: Sequence[Piece], folder: Path, *, among: int | None = None
-) -> Written:
+) -> WrittenTwin:
     """Write the spliced graph and its manifest; what is there already with the same content is left as it is. `among`:
     how many twins its search might have made."""
     content = onnx_bytes(graph)
@@ -57,7 +57,7 @@ def write_twin(
     new = tuple(file for file in (model, path) if not file.exists())
     _write(model, content)
     _write(path, dump_manifest(manifest).encode())
-    return Written(path, model, stem, new)
+    return WrittenTwin(path, model, stem, new)
 
 
 def _short(entry: Entry) -> str:

@@ -14,7 +14,7 @@ from zoolens.store.store import Store, open_store
 from zoolens.tracing.alignment import alignment_as_data, alignment_from_data, needs_graphs
 from zoolens.tracing.comparison import TraceComparison, compare_traces
 from zoolens.tracing.layers import Timing, call_timing
-from zoolens.tracing.recorded import Recorded, is_recording, load_recording, typical_request
+from zoolens.tracing.recorded import StoredRecording, is_recording, load_recording, typical_request
 from zoolens.tracing.roofline.attained import check_machine, peak_threads, roofline, sentences
 from zoolens.tracing.roofline.chart import roofline_as_data, roofline_chart, roofline_table
 from zoolens.tracing.roofline.peaks import stored_peaks
@@ -51,7 +51,7 @@ class TraceReader:
     def trace(self, run: Run) -> Trace:
         return self._keep(("trace", *self._stamp(run)), lambda: load_trace(run, store=self._store))
 
-    def recording(self, run: Run) -> Recorded:
+    def recording(self, run: Run) -> StoredRecording:
         return self._keep(("recording", *self._stamp(run)), lambda: load_recording(run, store=self._store))
 
     def timelines(self, run: Run) -> dict[str, Timeline]:

@@ -17,7 +17,7 @@ from zoolens.datasets.subset import select
 from zoolens.engine.executors.base import current_executor
 from zoolens.measure.fanout import Evaluation, evaluate_elsewhere
 from zoolens.measure.job_runner import run_job
-from zoolens.measure.jobs import Job, Wanted
+from zoolens.measure.jobs import Job, RunOptions
 from zoolens.measure.plan import EvaluationPlan, Outcome
 from zoolens.measure.stages import stored_predictions
 from zoolens.progress import Progress
@@ -38,7 +38,7 @@ class Level(IntEnum):
     ALL = 2
 
 
-class Bench:
+class VariantBench:
     """One model and its data. Use `close` (or `contextlib.closing`) when done."""
 
     def __init__(
@@ -102,7 +102,7 @@ class Bench:
         executor = current_executor()
         if not executor.elsewhere:
             return
-        wanted = Wanted(runtimes=(self.job.runtime.full_name,), options=self.job.options, allow_code=True)
+        wanted = RunOptions(runtimes=(self.job.runtime.full_name,), options=self.job.options, allow_code=True)
         plan = replace(self._sized(level), wanted=wanted)
         evaluations = [Evaluation(self._varied(variant).entry, plan, asked=False) for variant in variants]
         coming = evaluate_elsewhere(executor, evaluations, self._store, self._progress, self._runs_of)

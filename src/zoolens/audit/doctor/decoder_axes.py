@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from zoolens.audit.doctor.variants import Axis, Choice, NotSwept, with_input
+from zoolens.audit.doctor.variants import Axis, AxisChoice, NotSwept, with_input
 from zoolens.datasets.base import Dataset
 from zoolens.datasets.decoders.base import DECODERS, is_installed
 from zoolens.errors import ZoolensError
@@ -18,7 +18,7 @@ def decoder_axis(manifest: Manifest, dataset: Dataset) -> list[Axis | NotSwept]:
     if not dataset.encoded:
         return [NotSwept("decoder", "the data are pixels already, so that there is nothing to decode.")]
     declared = manifest.inputs[0].decoder
-    choices: list[Choice] = []
+    choices: list[AxisChoice] = []
     left_out: list[Axis | NotSwept] = []
     for decoder in DECODERS:
         if decoder != declared:
@@ -30,8 +30,8 @@ def decoder_axis(manifest: Manifest, dataset: Dataset) -> list[Axis | NotSwept]:
     return [*([Axis("decoder", declared, tuple(choices))] if choices else []), *left_out]
 
 
-def _choice(decoder: str) -> Choice:
-    return Choice("decoder", "decoder", decoder, lambda manifest: with_input(manifest, decoder=decoder))
+def _choice(decoder: str) -> AxisChoice:
+    return AxisChoice("decoder", "decoder", decoder, lambda manifest: with_input(manifest, decoder=decoder))
 
 
 def _why_not(dataset: Dataset, declared: str, decoder: str) -> str | None:

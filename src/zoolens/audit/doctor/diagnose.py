@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from zoolens.audit.doctor.bench import Bench, Level
+from zoolens.audit.doctor.bench import Level, VariantBench
 from zoolens.audit.doctor.decoder_axes import decoder_axis
 from zoolens.audit.doctor.label_order import doubt, needs_other_orders, order_choices, with_orders
 from zoolens.audit.doctor.output_axes import label_axis, scores_axis
@@ -22,13 +22,13 @@ from zoolens.audit.doctor.pixel_axes import colour_axis, normalisation_axis
 from zoolens.audit.doctor.search import search
 from zoolens.audit.doctor.shape_axes import layout_axis, shape_axes
 from zoolens.audit.doctor.spelling import spelling_note
-from zoolens.audit.doctor.variants import Axis, Choice, NotSwept
+from zoolens.audit.doctor.variants import Axis, AxisChoice, NotSwept
 from zoolens.audit.doctor.verdict import Diagnosis, judge
 from zoolens.catalog.lookup import find_all
 from zoolens.datasets.base import Dataset
 from zoolens.datasets.opening import open_dataset
 from zoolens.errors import ConstraintError, DatasetError, ManifestError, ModelError
-from zoolens.measure.jobs import Job, Wanted, plan_jobs
+from zoolens.measure.jobs import Job, RunOptions, plan_jobs
 from zoolens.measure.plan import EvaluationPlan
 from zoolens.preprocess.classlookup import find_outputs
 from zoolens.preprocess.outputs import labels_of, remaining_columns
@@ -64,7 +64,7 @@ def doctor(
     plan = EvaluationPlan([str(model)], str(data), limit=limit, seed=seed, batches=(), cold=False, kind=RunKind.TRIAL)
     with borrowed_store(store) as opened, closing(open_dataset(str(data))) as dataset:
         _check_labels(dataset)
-        with closing(Bench(job, plan, dataset, screen, opened, said)) as bench:
+        with closing(VariantBench(job, plan, dataset, screen, opened, said)) as bench:
             _check_outputs(job, bench.session())
             axes, not_swept = _axes(job, bench.session(), bench.data[Level.ALL], bench.data[Level.SCREEN])
             best = search(bench, axes)
@@ -97,7 +97,7 @@ def _who_answered(job: Job) -> str | None:
     )
 
 
-def _orders(job: Job, session: Session, dataset: Dataset) -> list[Choice]:
+def _orders(job: Job, session: Session, dataset: Dataset) -> list[AxisChoice]:
     output = job.manifest.outputs[0]
     outputs = _outputs(session, output.name)
     columns = remaining_columns(output, outputs) if outputs else int(dataset.labels().max()) + 1
@@ -127,7 +127,7 @@ def _one_entry(model: str) -> Entry:
 
 
 def _job(entry: Entry, runtime: str | None, threads: int | None, allow_code: bool, progress: Progress) -> Job:
-    wanted = Wanted(runtimes=(runtime,) if runtime else (), options=Options(threads=threads), allow_code=allow_code)
+    wanted = RunOptions(runtimes=(runtime,) if runtime else (), options=Options(threads=threads), allow_code=allow_code)
     jobs, skipped = plan_jobs([entry], wanted, progress)
     if not jobs:
         raise ConstraintError(skipped[0].reason)

@@ -15,9 +15,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.audit.doctor.bench import Bench, Level
+from zoolens.audit.doctor.bench import Level, VariantBench
 from zoolens.audit.doctor.evidence import Evidence
-from zoolens.audit.doctor.variants import DECLARED, Axis, Choice, Variant, with_output
+from zoolens.audit.doctor.variants import DECLARED, Axis, AxisChoice, Variant, with_output
 from zoolens.audit.doctor.verdict import Diagnosis, Status
 from zoolens.datasets.imagenet import imagenet_classes
 from zoolens.manifests.schema import Manifest
@@ -44,19 +44,19 @@ class Separation:
         return self.right / self.n
 
 
-def needs_other_orders(bench: Bench, best: Variant) -> bool:
+def needs_other_orders(bench: VariantBench, best: Variant) -> bool:
     evidence = bench.measure(best, Level.SELECTION)
     return evidence.n >= FEWEST and evidence.accuracy < POOR
 
 
-def with_orders(axes: Sequence[Axis], choices: Sequence[Choice]) -> list[Axis]:
+def with_orders(axes: Sequence[Axis], choices: Sequence[AxisChoice]) -> list[Axis]:
     """The same axes with more choices for the labels."""
     return [replace(axis, choices=(*axis.choices, *choices)) if axis.slot == "labels" else axis for axis in axes]
 
 
 def order_choices(
     manifest: Manifest, outputs: int, names: Sequence[str] | None, labels: Sequence[str] | None
-) -> list[Choice]:
+) -> list[AxisChoice]:
     """Orders that are not the one in use. `names`: the data's classes; `labels`: the model's; `outputs`: how many
     there are once the manifest's steps are done."""
     if manifest.outputs[0].label_map:
@@ -65,10 +65,10 @@ def order_choices(
     for title, order in _plausible(outputs, names, labels):
         if list(order) != list(range(outputs)):
             title_of_order.setdefault(tuple(order), title)
-    return [Choice("labels", "label order", title, _mapped(order)) for order, title in title_of_order.items()]
+    return [AxisChoice("labels", "label order", title, _mapped(order)) for order, title in title_of_order.items()]
 
 
-def doubt(diagnosis: Diagnosis, bench: Bench, best: Variant) -> Diagnosis:
+def doubt(diagnosis: Diagnosis, bench: VariantBench, best: Variant) -> Diagnosis:
     """The same diagnosis, but for one that would call a manifest right with which next to nothing is right."""
     evidence, labels = bench.measure(best, Level.SELECTION), bench.data[Level.SELECTION].labels()
     if evidence.n < FEWEST or evidence.error is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zoolens.audit.doctor.variants import Axis, Choice, with_output
+from zoolens.audit.doctor.variants import Axis, AxisChoice, with_output
 from zoolens.manifests.schema import DropLeading, Manifest, Output, OutputStep, Softmax
 from zoolens.preprocess.outputs import remaining_columns
 
@@ -30,7 +30,7 @@ def scores_axis(manifest: Manifest) -> Axis:
         steps = tuple(step for step in manifest.outputs[0].postprocess if not isinstance(step, Softmax))
         return with_output(manifest, scores=other, postprocess=steps)
 
-    return Axis("scores", declared, (Choice("scores", "scores", other, change),))
+    return Axis("scores", declared, (AxisChoice("scores", "scores", other, change),))
 
 
 def _dropped(output: Output) -> int:
@@ -41,7 +41,7 @@ def _dropping(count: int) -> str:
     return f"the first {'output' if count == 1 else f'{count} outputs'} dropped" if count else "outputs as they come"
 
 
-def _drop(count: int, raw: int, labels: tuple[str, ...] | None) -> Choice:
+def _drop(count: int, raw: int, labels: tuple[str, ...] | None) -> AxisChoice:
     def change(manifest: Manifest) -> Manifest:
         output = manifest.outputs[0]
         others: tuple[OutputStep, ...] = tuple(s for s in output.postprocess if not isinstance(s, DropLeading))
@@ -50,7 +50,7 @@ def _drop(count: int, raw: int, labels: tuple[str, ...] | None) -> Choice:
         fitted = _fitted(labels, remaining_columns(changed, raw)) if labels else None
         return with_output(manifest, postprocess=steps, labels=fitted, labels_file=None)
 
-    return Choice("labels", "label offset", _dropping(count), change)
+    return AxisChoice("labels", "label offset", _dropping(count), change)
 
 
 def _fitted(labels: tuple[str, ...], columns: int) -> tuple[str, ...] | None:
@@ -61,11 +61,11 @@ def _fitted(labels: tuple[str, ...], columns: int) -> tuple[str, ...] | None:
     return ("background", *labels) if missing == 1 else None
 
 
-def _shift(columns: int, by: int) -> Choice:
+def _shift(columns: int, by: int) -> AxisChoice:
     def change(manifest: Manifest) -> Manifest:
         before = manifest.outputs[0].label_map or {index: index for index in range(columns)}
         moved = {source: target + by for source, target in before.items() if target + by >= 0}
         as_they_come = moved == {index: index for index in range(columns)}
         return with_output(manifest, label_map=None if as_they_come else moved)
 
-    return Choice("labels", "label offset", f"every output one class {'lower' if by < 0 else 'higher'}", change)
+    return AxisChoice("labels", "label offset", f"every output one class {'lower' if by < 0 else 'higher'}", change)

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.audit.doctor.variants import Axis, Choice, NotSwept, axis_or_none, with_input
+from zoolens.audit.doctor.variants import Axis, AxisChoice, NotSwept, axis_or_none, with_input
 from zoolens.manifests.schema import MODALITIES, Input, Manifest, Normalize
 from zoolens.runtimes.base import TensorSpec
 
@@ -16,7 +16,7 @@ SCALING, MEAN = "scaling", "mean and deviation"
 
 
 @dataclass(frozen=True)
-class Recipe:
+class PixelRecipe:
     """value = (pixel × scale − mean) / std, channels in the order red, green, blue."""
 
     name: str
@@ -32,22 +32,24 @@ class Recipe:
 
 
 _PLAIN: Final = (
-    Recipe("0 to 255", SCALING),
-    Recipe("0 to 1", SCALING, scale=1 / 255),
-    Recipe("−1 to 1", SCALING, mean=(127.5,), std=(127.5,)),
-    Recipe("(x − 127) / 128", SCALING, mean=(127.0,), std=(128.0,), rarity=1),
-    Recipe("(x − 128) / 128", SCALING, mean=(128.0,), std=(128.0,), rarity=1),
+    PixelRecipe("0 to 255", SCALING),
+    PixelRecipe("0 to 1", SCALING, scale=1 / 255),
+    PixelRecipe("−1 to 1", SCALING, mean=(127.5,), std=(127.5,)),
+    PixelRecipe("(x − 127) / 128", SCALING, mean=(127.0,), std=(128.0,), rarity=1),
+    PixelRecipe("(x − 128) / 128", SCALING, mean=(128.0,), std=(128.0,), rarity=1),
 )
 _COLOUR: Final = (
-    Recipe("ImageNet mean and deviation", MEAN, 1 / 255, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
-    Recipe("ImageNet mean of Caffe", MEAN, 1.0, (123.68, 116.779, 103.939), rarity=1),
-    Recipe("CIFAR-10", MEAN, 1 / 255, (0.4914, 0.4822, 0.4465), (0.247, 0.2435, 0.2616), rarity=2),
-    Recipe("CLIP", MEAN, 1 / 255, (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711), rarity=2),
+    PixelRecipe("ImageNet mean and deviation", MEAN, 1 / 255, (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)),
+    PixelRecipe("ImageNet mean of Caffe", MEAN, 1.0, (123.68, 116.779, 103.939), rarity=1),
+    PixelRecipe("CIFAR-10", MEAN, 1 / 255, (0.4914, 0.4822, 0.4465), (0.247, 0.2435, 0.2616), rarity=2),
+    PixelRecipe(
+        "CLIP", MEAN, 1 / 255, (0.48145466, 0.4578275, 0.40821073), (0.26862954, 0.26130258, 0.27577711), rarity=2
+    ),
 )
 _GRAY: Final = (
-    Recipe("1 to 0, inverted", SCALING, -1 / 255, (-1.0,)),
-    Recipe("MNIST", MEAN, 1 / 255, (0.1307,), (0.3081,)),
-    Recipe("Fashion-MNIST", MEAN, 1 / 255, (0.286,), (0.353,)),
+    PixelRecipe("1 to 0, inverted", SCALING, -1 / 255, (-1.0,)),
+    PixelRecipe("MNIST", MEAN, 1 / 255, (0.1307,), (0.3081,)),
+    PixelRecipe("Fashion-MNIST", MEAN, 1 / 255, (0.286,), (0.353,)),
 )
 _SCALES: Final = (("1", 1.0), ("1/255", 1 / 255), ("1/127.5", 1 / 127.5))
 
@@ -58,7 +60,7 @@ def colour_axis(manifest: Manifest) -> Axis | NotSwept:
         kind = "grey" if declared.modality == "image" else MODALITIES[declared.modality]
         return NotSwept("colour order", f"the input is {kind} and has no colour order.")
     other = "BGR" if declared.color == "RGB" else "RGB"
-    choice = Choice("colour", "colour order", other, lambda manifest: with_input(manifest, color=other))
+    choice = AxisChoice("colour", "colour order", other, lambda manifest: with_input(manifest, color=other))
     return Axis("colour", declared.color, (choice,))
 
 
@@ -90,20 +92,20 @@ def _figures(values: tuple[float, ...]) -> str:
     return "/".join(f"{value:.4g}" for value in values)
 
 
-def _recipes(declared: Input) -> tuple[Recipe, ...]:
+def _recipes(declared: Input) -> tuple[PixelRecipe, ...]:
     if declared.modality == "array":
         return _PLAIN
     return _PLAIN + (_GRAY if declared.color == "gray" else _COLOUR)
 
 
-def _whole(recipe: Recipe) -> Choice:
+def _whole(recipe: PixelRecipe) -> AxisChoice:
     def change(manifest: Manifest) -> Manifest:
         return _renormalised(manifest, (recipe.step(manifest.inputs[0].color),))
 
-    return Choice("normalisation", recipe.factor, recipe.name, change, recipe.rarity)
+    return AxisChoice("normalisation", recipe.factor, recipe.name, change, recipe.rarity)
 
 
-def _rescaled(declared: Input) -> list[Choice]:
+def _rescaled(declared: Input) -> list[AxisChoice]:
     """The declared mean and deviation on pixels of another range: the forgotten (or doubled) division by 255."""
     steps = _steps(declared)
     if len(steps) != 1 or (set(steps[0].mean) == {0.0} and set(steps[0].std) == {1.0}):
@@ -115,7 +117,7 @@ def _rescaled(declared: Input) -> list[Choice]:
     ]
 
 
-def _reversed(declared: Input) -> list[Choice]:
+def _reversed(declared: Input) -> list[AxisChoice]:
     steps = _steps(declared)
     if len(steps) != 1 or (len(set(steps[0].mean)) == 1 and len(set(steps[0].std)) == 1):
         return []
@@ -123,8 +125,8 @@ def _reversed(declared: Input) -> list[Choice]:
     return [_fixed(MEAN, "declared, channels reversed", turned)]
 
 
-def _fixed(factor: str, name: str, step: Normalize) -> Choice:
-    return Choice("normalisation", factor, name, lambda manifest: _renormalised(manifest, (step,)), rarity=3)
+def _fixed(factor: str, name: str, step: Normalize) -> AxisChoice:
+    return AxisChoice("normalisation", factor, name, lambda manifest: _renormalised(manifest, (step,)), rarity=3)
 
 
 def _renormalised(manifest: Manifest, steps: tuple[Normalize, ...]) -> Manifest:

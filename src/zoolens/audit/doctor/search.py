@@ -17,9 +17,9 @@ from typing import Final
 
 import numpy as np
 
-from zoolens.audit.doctor.bench import Bench, Level
+from zoolens.audit.doctor.bench import Level, VariantBench
 from zoolens.audit.doctor.evidence import ALPHA, Contrast, Evidence
-from zoolens.audit.doctor.variants import DECLARED, PROTOCOL, Axis, Choice, Variant, combinations, neighbours
+from zoolens.audit.doctor.variants import DECLARED, PROTOCOL, Axis, AxisChoice, Variant, combinations, neighbours
 from zoolens.errors import ModelError
 
 PROMOTED: Final = 6
@@ -28,7 +28,7 @@ NOMINATED: Final = 0.2  # p-value that is good enough where fresh images decide
 _MANY: Final = 3  # images more than by chance that an offset must explain before it is tried
 
 
-def search(bench: Bench, axes: Sequence[Axis]) -> Variant:
+def search(bench: VariantBench, axes: Sequence[Axis]) -> Variant:
     """The variant that the selection images speak for; the declared one unless they do so clearly."""
     ranked = [axis for axis in axes if axis.slot != "scores"]  # scores do not change which class is best
     base = _runnable(bench, axes)
@@ -46,14 +46,14 @@ def search(bench: Bench, axes: Sequence[Axis]) -> Variant:
     return final
 
 
-def equals_of(bench: Bench, final: Variant) -> list[Variant]:
+def equals_of(bench: VariantBench, final: Variant) -> list[Variant]:
     """Variants that saw all selection images and cannot be told from the final one, the commonest first."""
     seen = [variant for variant in bench.seen(Level.SELECTION) if variant != final]
     equal = [variant for variant in seen if bench.contrast(final, variant, Level.SELECTION).p_value >= ALPHA]
     return sorted(equal, key=lambda variant: variant.rarity)
 
 
-def _runnable(bench: Bench, axes: Sequence[Axis]) -> Variant:
+def _runnable(bench: VariantBench, axes: Sequence[Axis]) -> Variant:
     """The declared variant; where that cannot run at all, the best single change with which it can."""
     declared = bench.measure(DECLARED, Level.SCREEN)
     if declared.error is None:
@@ -74,7 +74,7 @@ def _joint(base: Variant, axes: Sequence[Axis]) -> list[Variant]:
     return combinations(base, by_slot["colour"], by_slot["normalisation"])
 
 
-def _best(bench: Bench, base: Variant, candidates: Iterable[Variant], axes: Sequence[Axis]) -> Variant | None:
+def _best(bench: VariantBench, base: Variant, candidates: Iterable[Variant], axes: Sequence[Axis]) -> Variant | None:
     """The candidate that clearly beats the base, or None."""
     screened = bench.measure_all(candidates, Level.SCREEN, "Screening")
     shifted = _shifted(screened, axes)
@@ -121,7 +121,7 @@ def _shifted(screened: dict[Variant, Evidence], axes: Sequence[Axis]) -> list[Va
     return [variant for _, variant in sorted(promising, key=lambda promise: -promise[0])[:PROMOTED]]
 
 
-def _simplified(bench: Bench, variant: Variant, level: Level) -> Variant:
+def _simplified(bench: VariantBench, variant: Variant, level: Level) -> Variant:
     """The variant without changes that make no difference beside the others, judged on images of this level."""
     for choice in variant.choices:
         less = variant.reverting(choice.slot)
@@ -131,6 +131,6 @@ def _simplified(bench: Bench, variant: Variant, level: Level) -> Variant:
     return variant
 
 
-def _needed(choice: Choice, without: Contrast) -> bool:
+def _needed(choice: AxisChoice, without: Contrast) -> bool:
     """Taking it back costs right answers. Probability alone keeps no protocol: a tighter crop makes any model surer."""
     return without.worse or (choice.slot not in PROTOCOL and without.less_likely)

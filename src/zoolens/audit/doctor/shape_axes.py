@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from zoolens.audit.doctor.variants import Axis, Change, Choice, NotSwept, axis_or_none, with_input
+from zoolens.audit.doctor.variants import Axis, AxisChoice, Change, NotSwept, axis_or_none, with_input
 from zoolens.datasets.base import Dataset
 from zoolens.errors import ManifestError
 from zoolens.manifests.schema import MODALITIES, CenterCrop, Input, Manifest, Normalize, Resize, Step
@@ -57,8 +57,8 @@ def layout_axis(manifest: Manifest, tensor: TensorSpec, format_: str) -> Axis | 
     return Axis("layout", declared.layout, (_laid_out(other, moved),))
 
 
-def _laid_out(layout: str, shape: tuple[int | None, ...]) -> Choice:
-    return Choice("layout", "layout", layout, lambda manifest: with_input(manifest, layout=layout, shape=shape))
+def _laid_out(layout: str, shape: tuple[int | None, ...]) -> AxisChoice:
+    return AxisChoice("layout", "layout", layout, lambda manifest: with_input(manifest, layout=layout, shape=shape))
 
 
 def _permuted(declared: Input) -> tuple[int | None, ...]:
@@ -102,14 +102,14 @@ class _Sized:
         return like.model_copy(update={"size": self.size}) if like else Resize(op="resize", size=self.size)
 
 
-def _framed(name: str, frame: Sequence[_Sized | CenterCrop]) -> Choice:
+def _framed(name: str, frame: Sequence[_Sized | CenterCrop]) -> AxisChoice:
     def change(manifest: Manifest) -> Manifest:
         declared = manifest.inputs[0].preprocess
         like = next((step for step in declared if isinstance(step, Resize)), None)
         shaping = tuple(step.step(like) if isinstance(step, _Sized) else step for step in frame)
         return with_input(manifest, preprocess=(*shaping, *(s for s in declared if isinstance(s, Normalize))))
 
-    return Choice("framing", "crop", name, change)
+    return AxisChoice("framing", "crop", name, change)
 
 
 def describe(steps: Sequence[Step]) -> str:
@@ -132,7 +132,7 @@ def _methods(manifest: Manifest) -> Axis | None:
     if declared is None:
         return None
     choices = [
-        Choice("resize method", "resize method", method, _resizing(method=method))
+        AxisChoice("resize method", "resize method", method, _resizing(method=method))
         for method in METHODS[declared.library]
         if _possible(method, declared.library, declared.antialias)
     ]
@@ -151,7 +151,7 @@ def _libraries(manifest: Manifest) -> Axis | None:
             continue
         factor = "resize library" if smooths == before else "antialias"
         name = library if antialias is None else f"{library}, {'with' if antialias else 'without'} antialias"
-        choices.append(Choice("resize library", factor, name, _resizing(library=library, antialias=antialias)))
+        choices.append(AxisChoice("resize library", factor, name, _resizing(library=library, antialias=antialias)))
     words = f"{declared.library}{'' if before else ', without antialias'}"
     return axis_or_none("resize library", words, choices, manifest)
 

@@ -21,7 +21,7 @@ Change = Callable[[Manifest], Manifest]
 
 
 @dataclass(frozen=True)
-class Choice:
+class AxisChoice:
     """One other value of one axis. `factor` is what reports call it: one axis may serve two factors."""
 
     slot: str
@@ -37,7 +37,7 @@ class Axis:
 
     slot: str
     declared: str
-    choices: tuple[Choice, ...]
+    choices: tuple[AxisChoice, ...]
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class NotSwept:
 class Variant:
     """The declared manifest with at most one choice an axis."""
 
-    choices: tuple[Choice, ...] = ()
+    choices: tuple[AxisChoice, ...] = ()
 
     @property
     def name(self) -> str:
@@ -64,10 +64,10 @@ class Variant:
     def rarity(self) -> int:
         return sum(choice.rarity for choice in self.choices)
 
-    def choice(self, slot: str) -> Choice | None:
+    def choice(self, slot: str) -> AxisChoice | None:
         return next((choice for choice in self.choices if choice.slot == slot), None)
 
-    def choosing(self, choice: Choice) -> Variant:
+    def choosing(self, choice: AxisChoice) -> Variant:
         kept = [other for other in self.choices if other.slot != choice.slot]
         return Variant(tuple(sorted([*kept, choice], key=lambda other: SLOTS.index(other.slot))))
 
@@ -106,7 +106,7 @@ def with_output(manifest: Manifest, **changes: Any) -> Manifest:
     return manifest.model_copy(update={"outputs": (changed, *manifest.outputs[1:])})
 
 
-def axis_or_none(slot: str, declared: str, choices: Sequence[Choice], manifest: Manifest) -> Axis | None:
+def axis_or_none(slot: str, declared: str, choices: Sequence[AxisChoice], manifest: Manifest) -> Axis | None:
     """An axis of the choices that change something; None where none does."""
     telling = tuple(choice for choice in choices if choice.change(manifest) != manifest)
     return Axis(slot, declared, telling) if telling else None

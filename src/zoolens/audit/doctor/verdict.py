@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from zoolens.audit.doctor.bench import MIN_HELD_OUT, Bench, Level
+from zoolens.audit.doctor.bench import MIN_HELD_OUT, Level, VariantBench
 from zoolens.audit.doctor.evidence import ALPHA, WORTH_SEEING, Contrast, Evidence
 from zoolens.audit.doctor.search import equals_of
-from zoolens.audit.doctor.variants import DECLARED, PROTOCOL, Axis, Choice, NotSwept, Variant, neighbours
+from zoolens.audit.doctor.variants import DECLARED, PROTOCOL, Axis, AxisChoice, NotSwept, Variant, neighbours
 from zoolens.manifests.schema import Manifest
 from zoolens.statistics.intervals import Interval
 from zoolens.statistics.multiplicity import holm
@@ -25,7 +25,7 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True)
-class Trial:
+class VariantTrial:
     """One variant against the declared one, on the same images. `p_value` is adjusted (Holm) for all variants."""
 
     variant: str
@@ -84,7 +84,7 @@ class Diagnosis:
     sentence: str
     faults: tuple[Fault, ...]
     confirmation: Confirmation | None
-    trials: tuple[Trial, ...]  # the declared one first
+    trials: tuple[VariantTrial, ...]  # the declared one first
     sensitivity: tuple[Sensitivity, ...]
     equals: tuple[str, ...]  # variants that cannot be told from the best one
     not_swept: tuple[NotSwept, ...]
@@ -93,7 +93,7 @@ class Diagnosis:
     notes: tuple[str, ...] = ()  # what else the user should know
 
 
-def judge(bench: Bench, axes: Sequence[Axis], not_swept: Sequence[NotSwept], final: Variant) -> Diagnosis:
+def judge(bench: VariantBench, axes: Sequence[Axis], not_swept: Sequence[NotSwept], final: Variant) -> Diagnosis:
     manifest = bench.job.manifest
     confirmation = _confirm(bench, final) if final != DECLARED else None
     trials = _trials(bench)  # before the scores are probed, which is no trial: it cannot change top-1
@@ -120,7 +120,7 @@ def judge(bench: Bench, axes: Sequence[Axis], not_swept: Sequence[NotSwept], fin
     )
 
 
-def _confirm(bench: Bench, final: Variant) -> Confirmation:
+def _confirm(bench: VariantBench, final: Variant) -> Confirmation:
     """Test the final variant: once on images that the search did not use, or else adjusted as one of many tests."""
     if not bench.held_out:
         contrast = bench.contrast(DECLARED, final, Level.ALL)
@@ -144,7 +144,7 @@ def _status(fixed: Variant) -> Status:
     return Status.RIGHT if not slots else Status.IMPROVABLE if slots <= PROTOCOL else Status.WRONG
 
 
-def _already_probabilities(bench: Bench, axes: Sequence[Axis], final: Variant) -> Choice | None:
+def _already_probabilities(bench: VariantBench, axes: Sequence[Axis], final: Variant) -> AxisChoice | None:
     """Declared logits that pass for probabilities on every image: softmax was applied twice. Top-1 cannot tell."""
     axis = next(axis for axis in axes if axis.slot == "scores")
     if axis.declared != "logits" or final.choice("scores") is not None:
@@ -161,7 +161,7 @@ def _faults(fixed: Variant, axes: Sequence[Axis]) -> list[Fault]:
 # --- all that was tried
 
 
-def _trials(bench: Bench) -> tuple[Trial, ...]:
+def _trials(bench: VariantBench) -> tuple[VariantTrial, ...]:
     level = max(level for level in Level if bench.known(DECLARED, level))
     declared = bench.measure(DECLARED, level)
     contrasts = {variant: bench.contrast(DECLARED, variant, bench.widest(variant)) for variant in bench.tried}
@@ -173,9 +173,9 @@ def _trials(bench: Bench) -> tuple[Trial, ...]:
     return (_trial(DECLARED, Contrast(declared, declared), 1.0), *others)
 
 
-def _trial(variant: Variant, contrast: Contrast, p_value: float) -> Trial:
+def _trial(variant: Variant, contrast: Contrast, p_value: float) -> VariantTrial:
     evidence = contrast.other
-    return Trial(
+    return VariantTrial(
         variant=variant.name,
         factor=variant.factor,
         run=evidence.run,
@@ -190,7 +190,7 @@ def _trial(variant: Variant, contrast: Contrast, p_value: float) -> Trial:
     )
 
 
-def _sensitivity(bench: Bench, axes: Sequence[Axis], final: Variant) -> list[Sensitivity]:
+def _sensitivity(bench: VariantBench, axes: Sequence[Axis], final: Variant) -> list[Sensitivity]:
     by_factor: dict[str, dict[str, Evidence]] = {}
     best = bench.measure(final, Level.SCREEN)
     declared = {axis.slot: axis.declared for axis in axes}
@@ -215,11 +215,11 @@ def _spread(factor: str, group: dict[str, Evidence]) -> Sensitivity:
 
 
 def _sentence(
-    bench: Bench,
+    bench: VariantBench,
     faults: Sequence[Fault],
     status: Status,
     confirmation: Confirmation | None,
-    trials: Sequence[Trial],
+    trials: Sequence[VariantTrial],
     doubled: bool,
 ) -> str:
     """The verdict in one sentence. `faults` are those that cost right answers, which a second softmax does not."""
@@ -245,7 +245,7 @@ _DOUBLED: Final = (
 )
 
 
-def _no_fault(status: Status, trials: Sequence[Trial], confirmation: Confirmation | None) -> str:
+def _no_fault(status: Status, trials: Sequence[VariantTrial], confirmation: Confirmation | None) -> str:
     declared, *others = trials
     text = f"The manifest is right: none of {len(others)} variants is better than it by more than noise"
     if status is Status.UNDECIDED:

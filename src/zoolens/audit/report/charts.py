@@ -25,27 +25,27 @@ BARE: Final[Spec] = {  # no ground, and the names of architectures as they stand
 
 
 @dataclass(frozen=True)
-class View:
+class ArchitectureView:
     """One way to look at the architectures; None where no architecture is to be seen that way."""
 
     label: str
     chart: Chart | None
 
 
-def spread_views(audit: Audit) -> list[View]:
+def spread_views(audit: Audit) -> list[ArchitectureView]:
     """Claimed accuracies, the widest spread first."""
     return [
-        View("as in the 2022 study: its architectures, first weights", _spreads(audit, first=True)),
-        View("today: all architectures, best weights", _spreads(audit, first=False)),
+        ArchitectureView("as in the 2022 study: its architectures, first weights", _spreads(audit, first=True)),
+        ArchitectureView("today: all architectures, best weights", _spreads(audit, first=False)),
     ]
 
 
-def ratio_views(audit: Audit) -> list[View]:
+def ratio_views(audit: Audit) -> list[ArchitectureView]:
     """The cost of the costliest network of a name over that of the cheapest."""
     return [
-        View("zoos of the study, by the ratio as studied", _ratios(audit, "studied_ratio")),
-        View("by the real ratio", _ratios(audit, "real_ratio")),
-        View("all zoos", _ratios(audit, "macs_ratio")),
+        ArchitectureView("zoos of the study, by the ratio as studied", _ratios(audit, "studied_ratio")),
+        ArchitectureView("by the real ratio", _ratios(audit, "real_ratio")),
+        ArchitectureView("all zoos", _ratios(audit, "macs_ratio")),
     ]
 
 

@@ -7,7 +7,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
-from zoolens.audit.document import ArchitectureRow, Audit, Conformance, Judged, Network, ZooRank
+from zoolens.audit.document import ArchitectureRow, Audit, AuditedNetwork, Conformance, JudgedClaim, ZooRank
 from zoolens.present import tables as present
 from zoolens.present.tables import Column, Table
 
@@ -23,12 +23,12 @@ def write_csv(audit: Audit, folder: Path) -> list[Path]:
 def tables(audit: Audit) -> Iterator[Table]:
     yield _architectures(audit.architectures)
     networks = [network for row in audit.architectures for network in row.networks]
-    yield _table("networks", _names(Network), [asdict(network) for network in networks])
+    yield _table("networks", _names(AuditedNetwork), [asdict(network) for network in networks])
     yield _table("causes", _CAUSE, [cause.as_data() for cause in audit.causes])
     yield _table("findings", _FINDING, [finding.as_data() for finding in audit.findings])
     yield _table("ranks", _names(ZooRank), [asdict(rank) for rank in audit.ranks])
     yield _table("conformance", _names(Conformance), [asdict(network) for network in audit.conformance])
-    yield _table("judged", _names(Judged), [asdict(claim) for claim in audit.judged])
+    yield _table("judged", _names(JudgedClaim), [asdict(claim) for claim in audit.judged])
 
 
 def _architectures(rows: Sequence[ArchitectureRow]) -> Table:

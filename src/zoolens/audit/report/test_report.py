@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from zoolens.audit.document import ArchitectureRow, Audit, Conformance, Judged, Network, ZooRank
+from zoolens.audit.document import ArchitectureRow, Audit, AuditedNetwork, Conformance, JudgedClaim, ZooRank
 from zoolens.audit.findings import Finding, Severity, ranked
 from zoolens.audit.report.page import html
 from zoolens.audit.report.tables import write_csv
@@ -19,7 +19,7 @@ EVIL = "</script><script>alert(1)</script>"
 
 
 def network(zoo, macs, group, name="net"):
-    return Network(
+    return AuditedNetwork(
         zoo, "resnet50", name, (f"{zoo}:{name}",), (224, 224), macs, 2 * macs, 25_557_032, 10**8, group,
         macs * 1.01, 76.13, 80.86, macs * 1.0, 25_557_032.0,
     )  # fmt: skip
@@ -40,7 +40,7 @@ def audit():
         ranked([finding, finding]),
         (ZooRank("torchvision", 1, 1, 0), ZooRank("keras", 1, 0, 1)),
         (Conformance("resnet50", "keras", "ResNet50", "He et al. 2015", "Table 1", ("=cmd()",)),),
-        (Judged("keras:ResNet50", "top1", "consistent", "claims 74.9 %, measured 75.0 %: consistent"),),
+        (JudgedClaim("keras:ResNet50", "top1", "consistent", "claims 74.9 %, measured 75.0 %: consistent"),),
         ("mxnet is not here",),
         {"summary": "1 architecture in 2 zoos"},
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 
 from zoolens.audit.claim_spreads import Spread
-from zoolens.audit.claim_verdicts import Judgement, Verdict
+from zoolens.audit.claim_verdicts import ClaimVerdict, Judgement
 from zoolens.audit.claims import ClaimRow, first_claims
 from zoolens.audit.findings import Finding, Severity
 from zoolens.audit.networks import ZooNetwork
@@ -98,7 +98,7 @@ def _wider_counts(network: ZooNetwork, metric: str) -> Iterator[int]:
         yield known.parameters_total + (known.statistics or 0)
 
 
-def measured(verdicts: Iterable[Verdict], architecture_of: Mapping[str, str]) -> Iterator[Finding]:
+def measured(verdicts: Iterable[ClaimVerdict], architecture_of: Mapping[str, str]) -> Iterator[Finding]:
     """Claims that our own measurement contradicts."""
     for verdict in verdicts:
         if verdict.judgement is Judgement.INCONSISTENT:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from zoolens.audit.findings import Finding, Severity
-from zoolens.audit.grouping import Comparison, Grouped
+from zoolens.audit.grouping import Grouped, NetworkComparison
 from zoolens.audit.networks import ZooNetwork
-from zoolens.audit.profiles import Profile
+from zoolens.audit.profiles import StructureProfile
 from zoolens.graph.diff.causes import CLASSES, INPUT_SIZE, OUTPUT, STRIDE_PLACEMENT
 
 MATTERS = 0.01  # of multiply-accumulates or parameters
@@ -102,7 +102,7 @@ def shortcuts(grouped: Grouped) -> Iterator[Finding]:
     )
 
 
-def sentences(comparison: Comparison) -> Iterator[str]:
+def sentences(comparison: NetworkComparison) -> Iterator[str]:
     """Every difference in words, with what it adds to or takes from the cost."""
     base = comparison.base.figure("macs") or 0
     for difference in comparison.differences:
@@ -114,7 +114,7 @@ def sentences(comparison: Comparison) -> Iterator[str]:
         yield f"{difference.text}{share}"
 
 
-def _severity(comparison: Comparison) -> Severity:
+def _severity(comparison: NetworkComparison) -> Severity:
     """High where structure alone, whatever the image sizes, changes the cost or the number of parameters."""
     base, other = (network.figure("parameters") or 0 for network in (comparison.base, comparison.other))
     changes = ((comparison.structural_macs, comparison.base.figure("macs")), (other - base, base))
@@ -126,7 +126,7 @@ def _all(zoos: int) -> str:
     return {1: "all its networks have", 2: "both zoos have"}.get(zoos, f"all {zoos} zoos have")
 
 
-def _counted(network: ZooNetwork, profile: Profile) -> str:
+def _counted(network: ZooNetwork, profile: StructureProfile) -> str:
     pools = f" and {profile.shortcuts['pool']} pools" if profile.shortcuts["pool"] else ""
     return f"{network.label}: {profile.shortcuts['conv']} convolutions{pools} on shortcuts"
 

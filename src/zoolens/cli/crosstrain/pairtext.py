@@ -10,12 +10,12 @@ import click
 from zoolens.present.figures import percent
 
 if TYPE_CHECKING:
-    from zoolens.crosstrain.study.side_comparison import Paired
+    from zoolens.crosstrain.study.side_comparison import SidePair
     from zoolens.crosstrain.training.trials import Trial
     from zoolens.statistics.seeds import SeedNoise
 
 
-def print_pairs(pairs: Sequence[Paired], noises: Sequence[SeedNoise]) -> None:
+def print_pairs(pairs: Sequence[SidePair], noises: Sequence[SeedNoise]) -> None:
     """Print each pair on these images and, where there are replicates, over the seeds."""
     if pairs:
         click.echo()
@@ -30,7 +30,7 @@ def print_pairs(pairs: Sequence[Paired], noises: Sequence[SeedNoise]) -> None:
                 click.echo(line)
 
 
-def pair_line(pair: Paired) -> str:
+def pair_line(pair: SidePair) -> str:
     """jax − torch: −7.25 points [−9.10, −5.40] on these images (exact McNemar p = 1e-12); 12.1 % answered
     differently."""
     line = f"{pair.b} − {pair.a}: {100 * pair.difference:+.2f} points"
@@ -40,14 +40,14 @@ def pair_line(pair: Paired) -> str:
     return f"{line}; {percent(pair.churn, 1)} answered differently" if pair.churn is not None else line
 
 
-def noises_of(trials: Sequence[Trial], pairs: Sequence[Paired]) -> list[SeedNoise]:
+def noises_of(trials: Sequence[Trial], pairs: Sequence[SidePair]) -> list[SeedNoise]:
     """The seed noise of each pair, from a trial and its replicates; without replicates there is none."""
     from zoolens.crosstrain.study.noise import noise_of
 
     return [noise_of(trials, pair.a, pair.b) for pair in pairs] if len(trials) > 1 else []
 
 
-def pairs_data(pairs: Sequence[Paired], noises: Sequence[SeedNoise]) -> dict[str, Any]:
+def pairs_data(pairs: Sequence[SidePair], noises: Sequence[SeedNoise]) -> dict[str, Any]:
     from dataclasses import asdict
 
     return {"pairs": [asdict(item) for item in pairs], "noise": [asdict(item) for item in noises]}

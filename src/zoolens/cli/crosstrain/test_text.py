@@ -18,18 +18,18 @@ from zoolens.cli.crosstrain.trialtext import accuracies_line, print_trial, trial
 from zoolens.contrib.crossedwires.test_trials import write
 from zoolens.contrib.crossedwires.trials import import_published
 from zoolens.crosstrain.exchange.conftest import file_numbered
-from zoolens.crosstrain.study.search.journal import Asked, Finished, Told
+from zoolens.crosstrain.study.search.journal import FinishedTrial, TrialRequest, TrialResult
 from zoolens.crosstrain.study.search.search_state import SearchStatus
-from zoolens.crosstrain.study.side_comparison import Paired
-from zoolens.crosstrain.training.trials import Side, Study, Trial
+from zoolens.crosstrain.study.side_comparison import SidePair
+from zoolens.crosstrain.training.trials import Study, TrainedSide, Trial
 from zoolens.errors import DatasetError, UnknownName, ZoolensError
 from zoolens.store.store import open_store
 
-TORCH = Side(
+TORCH = TrainedSide(
     "torch", accuracy=0.75, correct=15, total=20, losses=(1.5, 0.5), accuracies=(0.5, 0.75), answered=(10, 10),
     class_accuracy=(0.8, 0.7), semantics={"norm_momentum": 0.9, "padding": "same"}, seconds=2.0,
 )  # fmt: skip
-JAX = Side(
+JAX = TrainedSide(
     "jax", status="non-finite", accuracy=0.5, correct=10, total=20, losses=(None,), accuracies=(0.5,), answered=(20, 0),
     class_accuracy=(1.0, 0.0), semantics={"norm_momentum": 0.99, "padding": "same"}, message="[red]oh",
 )  # fmt: skip
@@ -48,7 +48,7 @@ def test_a_trial_reads_well(capsys):
 
 
 def test_a_side_that_has_nothing_is_shown_with_dashes(capsys):
-    lost = Side("jax", status="out-of-memory")
+    lost = TrainedSide("jax", status="out-of-memory")
     print_trial(Trial("1", {}, (TORCH, lost)))
     assert "out-of-memory" in capsys.readouterr().out
     assert accuracies_line(Trial("1", {}, (TORCH, lost))) == "1: torch 75.00 %, jax – (out-of-memory), Δ –"
@@ -66,8 +66,8 @@ def test_a_trial_is_json():
 
 
 def test_a_pair_is_told_with_as_much_as_is_known():
-    assert pair_line(Paired("a", "b", -0.05)) == "b − a: -5.00 points"
-    whole = Paired("a", "b", -0.05, 0.2, -0.08, -0.02, 0.01, 9, 4)
+    assert pair_line(SidePair("a", "b", -0.05)) == "b − a: -5.00 points"
+    whole = SidePair("a", "b", -0.05, 0.2, -0.08, -0.02, 0.01, 9, 4)
     assert pair_line(whole) == (
         "b − a: -5.00 points [-8.00, -2.00] on these images (exact McNemar p = 0.01); 20.0 % answered differently"
     )
@@ -86,9 +86,9 @@ def test_a_study_without_a_terminal_is_told_in_lines(capsys):
 
 
 def test_a_mean_over_seeds_is_told_as_one(capsys):
-    asked = Asked(trial="0001", subspace=0, hyperparameters={})
+    asked = TrialRequest(trial="0001", subspace=0, hyperparameters={})
     with StudyBar("tiny", seeds=3) as bar:
-        bar.search(SearchStatus(1, 2, Finished(asked=asked, told=Told(delta=0.25)), None))
+        bar.search(SearchStatus(1, 2, FinishedTrial(asked=asked, told=TrialResult(delta=0.25)), None))
     assert capsys.readouterr().err == "1 of 2 trials, best Δ 25.00 points on average over 3 seeds\n"
     assert delta_text(0.25, 1) == "25.00 points"
 

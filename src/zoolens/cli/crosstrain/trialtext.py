@@ -14,7 +14,7 @@ from zoolens.present.terminal import print_table
 from zoolens.statistics.intervals import wilson
 
 if TYPE_CHECKING:
-    from zoolens.crosstrain.training.trials import Hyperparameter, Side, Trial
+    from zoolens.crosstrain.training.trials import Hyperparameter, TrainedSide, Trial
 
 EPOCHS_SHOWN: Final = 12
 CLASSES_SHOWN: Final = 10
@@ -57,7 +57,7 @@ def points(value: float | None) -> str:
     return NOTHING if value is None else f"{100 * value:.2f} points"
 
 
-def print_sides(sides: Sequence[Side]) -> None:
+def print_sides(sides: Sequence[TrainedSide]) -> None:
     columns = [
         Column("side", keep=4),
         Column("accuracy", "number", keep=3),
@@ -68,7 +68,7 @@ def print_sides(sides: Sequence[Side]) -> None:
     print_table(columns, [_side_row(side) for side in sides])
 
 
-def _side_row(side: Side) -> list[str]:
+def _side_row(side: TrainedSide) -> list[str]:
     accuracy = percent(side.accuracy)
     right = NOTHING
     if side.correct is not None and side.total:
@@ -79,7 +79,7 @@ def _side_row(side: Side) -> list[str]:
     return [side.framework, accuracy, right, status, figure(side.seconds, "s")]
 
 
-def _print_curves(sides: Sequence[Side]) -> None:
+def _print_curves(sides: Sequence[TrainedSide]) -> None:
     epochs = max((len(side.losses) for side in sides), default=0)
     if epochs < 2:
         return
@@ -107,7 +107,7 @@ def _at(values: Sequence[float | None], place: int) -> float | None:
     return values[place] if place < len(values) else None
 
 
-def _print_classes(sides: Sequence[Side]) -> None:
+def _print_classes(sides: Sequence[TrainedSide]) -> None:
     known = [side for side in sides if side.class_accuracy]
     if len(known) < 2:
         return
@@ -127,7 +127,7 @@ def _print_classes(sides: Sequence[Side]) -> None:
     print_table(columns, table)
 
 
-def _print_semantics(sides: Iterable[Side]) -> None:
+def _print_semantics(sides: Iterable[TrainedSide]) -> None:
     """Print the semantics that the frameworks decided differently."""
     known = [side for side in sides if side.semantics]
     names = dict.fromkeys(name for side in known for name in side.semantics)

@@ -21,7 +21,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.contrib.arora.chain import Chain, Layer, chain_of
+from zoolens.contrib.arora.chain import Chain, LinearMap, chain_of
 from zoolens.contrib.arora.stability import Stability, smoothness, stability
 from zoolens.errors import DatasetError, ModelError
 from zoolens.graph.model import Graph
@@ -175,7 +175,7 @@ def _largest(measured: Stability) -> float:
     return float(np.linalg.norm(measured.outputs, axis=1).max())
 
 
-def _term(layer: Layer, measured: Stability, at: int) -> float:
+def _term(layer: LinearMap, measured: Stability, at: int) -> float:
     cushions = float(measured.cushions[at] * measured.interlayer[at])
     return (measured.spread * layer.overlap / cushions) ** 2 if cushions else math.inf
 
@@ -187,7 +187,7 @@ def _accuracies(chain: Chain, measured: Stability, margin: float) -> NDArray[np.
     return share * measured.cushions * measured.interlayer
 
 
-def _facts(layer: Layer, measured: Stability, at: int) -> LayerFacts:
+def _facts(layer: LinearMap, measured: Stability, at: int) -> LayerFacts:
     return LayerFacts(
         name=layer.name,
         kind=layer.kind,

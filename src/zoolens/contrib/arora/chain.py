@@ -29,7 +29,7 @@ _MAX_KERNEL: Final = 1 << 26  # 512 MiB in float64: a grouped kernel is spread o
 
 
 @dataclass(frozen=True)
-class Layer:
+class LinearMap:
     """One linear map, and `before` it the activations that its input comes through."""
 
     name: str
@@ -49,7 +49,7 @@ class Layer:
 class Chain:
     graph: Graph
     preparation: Graph  # what is done to an input before the first layer
-    layers: tuple[Layer, ...]
+    layers: tuple[LinearMap, ...]
     constant: bool  # whether a constant is carried along for the biases
 
     def prepared(self, inputs: Array) -> Array:
@@ -95,7 +95,7 @@ def _uncovered(graph: Graph, why: str) -> ModelError:
     )
 
 
-def _layers(graph: Graph, nodes: list[Node], *, constant: bool) -> Iterator[Layer]:
+def _layers(graph: Graph, nodes: list[Node], *, constant: bool) -> Iterator[LinearMap]:
     last = max(at for at, node in enumerate(nodes) if node.op in _LAYERS)
     trailing = next((node for node in nodes[last + 1 :] if node.op not in _VIEWS), None)
     if trailing is not None:
@@ -110,25 +110,25 @@ def _layers(graph: Graph, nodes: list[Node], *, constant: bool) -> Iterator[Laye
             before.append(_activation(graph, node, constant=constant))
 
 
-def _layer(graph: Graph, node: Node, before: tuple[Step, ...], *, constant: bool, carried: bool) -> Layer:
+def _layer(graph: Graph, node: Node, before: tuple[Step, ...], *, constant: bool, carried: bool) -> LinearMap:
     given = graph.by_name[node.inputs[0]].shape
     if node.op == "global_avg_pool":
         step = steps.global_avg_pool()
         step = step if carried or not constant else steps.without_constant(step)
         norm = ((given[1] + carried) / prod(given[2:])) ** 0.5
-        return Layer(node.name, "pool", before, step, norm)
+        return LinearMap(node.name, "pool", before, step, norm)
     kernel, bias = _affine(graph, node)
     if node.op == "dense":
         if len(given) != 2:
             raise _uncovered(graph, f"applies {node.name[:60]!r} (dense) to several places at once")
         matrix = _with_constant(kernel, bias, (), constant=constant, carried=carried)
-        return Layer(node.name, "dense", before, steps.dense(matrix), float(np.linalg.norm(matrix)))
+        return LinearMap(node.name, "dense", before, steps.dense(matrix), float(np.linalg.norm(matrix)))
     window = _window(graph, node)
     spot = _covered_place(graph, node, window)
     tensor = _with_constant(_full(graph, node, kernel), bias, spot, constant=constant, carried=carried)
     overlap = -(-max(window.kernel) // min(window.stride))
     norm = float(np.linalg.norm(tensor))
-    return Layer(node.name, "conv", before, steps.conv(tensor, window), norm, overlap, window)
+    return LinearMap(node.name, "conv", before, steps.conv(tensor, window), norm, overlap, window)
 
 
 def _affine(graph: Graph, node: Node) -> tuple[Array, Array]:

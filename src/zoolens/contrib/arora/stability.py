@@ -22,7 +22,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.contrib.arora.chain import Chain, Layer
+from zoolens.contrib.arora.chain import Chain, LinearMap
 from zoolens.contrib.arora.steps import Derivative
 from zoolens.graph import reference_spatial as spatial
 from zoolens.graph.model import Array
@@ -178,7 +178,7 @@ def smoothness(chain: Chain, values: Array, accuracies: Floats, seed: int) -> fl
 
 
 def _smoothness_of_piece(
-    layers: tuple[Layer, ...], piece: Piece, accuracies: Floats, generator: np.random.Generator
+    layers: tuple[LinearMap, ...], piece: Piece, accuracies: Floats, generator: np.random.Generator
 ) -> float:
     noisy, smallest = piece.start, np.inf
     for at, layer in enumerate(layers[:-1]):
@@ -191,7 +191,7 @@ def _smoothness_of_piece(
     return smallest
 
 
-def _compressed(layer: Layer, x: Array, accuracy: float, generator: np.random.Generator) -> Array:
+def _compressed(layer: LinearMap, x: Array, accuracy: float, generator: np.random.Generator) -> Array:
     for step in layer.before:
         x = step.forward(x)
     y = layer.linear.forward(x)
@@ -199,7 +199,7 @@ def _compressed(layer: Layer, x: Array, accuracy: float, generator: np.random.Ge
     return np.asarray(y + accuracy * layer.norm * _seen_lengths(layer, x, y) * noise)
 
 
-def _seen_lengths(layer: Layer, x: Array, y: Array) -> Array:
+def _seen_lengths(layer: LinearMap, x: Array, y: Array) -> Array:
     """The length of what the kernel sees, at each place of the output."""
     if layer.window is None:
         return lengths(x).reshape(-1, *(1,) * (y.ndim - 1))
@@ -207,7 +207,7 @@ def _seen_lengths(layer: Layer, x: Array, y: Array) -> Array:
     return np.asarray(np.sqrt(np.sum(layer.window.taps(squares), axis=0)))
 
 
-def _onwards(layers: tuple[Layer, ...], piece: Piece, at: int, noisy: Array) -> Iterator[tuple[int, Array, Array]]:
+def _onwards(layers: tuple[LinearMap, ...], piece: Piece, at: int, noisy: Array) -> Iterator[tuple[int, Array, Array]]:
     """What becomes of a noisy x_at in each later layer: in the network, and by the derivative at x_at."""
     curved = straight = noisy
     for after in range(at + 1, len(layers)):

@@ -13,7 +13,7 @@ import pytest
 from zoolens.contrib.crossedwires.paper import agrees, compare_with_paper
 from zoolens.contrib.crossedwires.trials import read_published
 from zoolens.crosstrain.study.analysis.tables import accuracy_table, apart, delta_table
-from zoolens.crosstrain.training.trials import Side, Study, Trial
+from zoolens.crosstrain.training.trials import Study, TrainedSide, Trial
 
 ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[5] / "shared" / "assets")
 
@@ -91,7 +91,7 @@ def test_one_study_alone_is_compared_as_far_as_it_goes(studies):
 
 def test_a_study_that_only_says_it_is_the_published_one_is_not_compared():
     said = {"published": True, "architecture": "vgg16"}
-    sides = (Side("pytorch", accuracy=0.5), Side("tensorflow", accuracy=0.25))
+    sides = (TrainedSide("pytorch", accuracy=0.5), TrainedSide("tensorflow", accuracy=0.25))
     settings = {"adam_epsilon": 0.1, "batch_size": 0, "learning_rate": 0.1, "epochs": 1}
     names = ("pytorch", "tensorflow")
     for trials, details in (

@@ -19,7 +19,7 @@ from typing import Any, Final
 from zoolens.crosstrain.study.published import Imported
 from zoolens.crosstrain.study.stored_studies import file_study, file_trial, natural_order, read_study, study_names
 from zoolens.crosstrain.training.semantics import Semantics
-from zoolens.crosstrain.training.trials import Hyperparameter, Side, Study, Trial
+from zoolens.crosstrain.training.trials import Hyperparameter, Study, TrainedSide, Trial
 from zoolens.errors import DatasetError
 from zoolens.store.records import DatasetRecord, Provenance, fingerprint
 from zoolens.store.store import Store
@@ -185,7 +185,7 @@ def _trial(row: _Row, architecture: str) -> Trial:
         "epochs": epochs,
     }
     sides = (
-        Side(
+        TrainedSide(
             "pytorch",
             accuracy=row.number("pt_test_acc", 0, 1),
             exact=False,
@@ -201,12 +201,12 @@ def _trial(row: _Row, architecture: str) -> Trial:
     )
 
 
-def _counted(framework: str, accuracy: float, losses: tuple[float | None, ...]) -> Side:
+def _counted(framework: str, accuracy: float, losses: tuple[float | None, ...]) -> TrainedSide:
     """A share of 10,000 test samples, as near as float32 tells it."""
     correct = round(accuracy * TEST_SAMPLES)
     exact = math.isclose(accuracy, correct / TEST_SAMPLES, abs_tol=1e-7)
     counts: dict[str, Any] = {"correct": correct, "total": TEST_SAMPLES} if exact else {}
-    return Side(framework, accuracy=accuracy, exact=exact, losses=losses, **counts)
+    return TrainedSide(framework, accuracy=accuracy, exact=exact, losses=losses, **counts)
 
 
 def _details(row: _Row, architecture: str, delta: float) -> dict[str, Any]:

@@ -35,7 +35,7 @@ MEANING: Final = "an upper bound for these inputs alone, from weights and from a
 
 
 @dataclass(frozen=True)
-class Share:
+class SegmentShare:
     """What one spliced segment, named by its exit, adds to the bound; the worst of the inputs."""
 
     segment: str
@@ -52,7 +52,7 @@ class AnalyticBound:
     each: Floats  # the bound of every input
     each_measured: Floats
     unchanged: float | None  # the share of inputs whose first class cannot have changed; None without classes
-    shares: tuple[Share, ...]
+    shares: tuple[SegmentShare, ...]
     reasons: tuple[str, ...] = ()  # why it is infinite, or larger than it need be
     meaning: str = field(default=MEANING)
 
@@ -88,7 +88,7 @@ def bound_twin(original: Graph, twin: Graph, inputs: Array | Feed, *, proof: Pro
         each=whole,
         each_measured=measured,
         unchanged=float((whole * sqrt(2) < margins).mean()) if len(classes) == 2 and classes[1] > 1 else None,
-        shares=tuple(Share(name, float(row.max())) for name, row in zip(work.sources, each, strict=True)),
+        shares=tuple(SegmentShare(name, float(row.max())) for name, row in zip(work.sources, each, strict=True)),
         reasons=tuple(dict.fromkeys(work.reasons)),
     )
 

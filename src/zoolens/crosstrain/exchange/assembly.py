@@ -10,13 +10,13 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from zoolens.crosstrain.exchange.contents import STUDY, Contents, SideFacts, TrialFacts
-from zoolens.crosstrain.exchange.files import Files, Refused
+from zoolens.crosstrain.exchange.contents import STUDY, Contents, ExportedSide, TrialFacts
+from zoolens.crosstrain.exchange.files import Files, FolderRefused
 from zoolens.crosstrain.exchange.row_types import Row
 from zoolens.crosstrain.exchange.schema import MAX_NAME, MAX_PROBLEMS, settings_of
 from zoolens.crosstrain.exchange.tables import FolderTables, read_tables
 from zoolens.crosstrain.training.semantics import Semantics
-from zoolens.crosstrain.training.trials import Side, Trial
+from zoolens.crosstrain.training.trials import TrainedSide, Trial
 from zoolens.store.records import Provenance
 
 RESERVED: Final = frozenset({"study", "labels"})  # what the store files beside frameworks
@@ -27,7 +27,7 @@ def read_contents(files: Files) -> Contents:
     tables = read_tables(files.content)
     problems = list(islice(_reference_problems(tables, files), MAX_PROBLEMS))
     if problems:
-        raise Refused(problems)
+        raise FolderRefused(problems)
     return _assembled(tables, files)
 
 
@@ -109,7 +109,7 @@ def _assembled(tables: FolderTables, files: Files) -> Contents:
     epochs: dict[int, list[Row]] = {}
     for row in tables.rows["epochs"]:
         epochs.setdefault(row["side"], []).append(row)
-    sides: dict[str, list[SideFacts]] = {}
+    sides: dict[str, list[ExportedSide]] = {}
     for row in tables.rows["sides"]:
         sides.setdefault(row["trial"], []).append(_side_facts(row, epochs.get(row["side"], []), tables, files))
     churn: dict[str, dict[tuple[str, str], float]] = {}
@@ -123,7 +123,7 @@ def _assembled(tables: FolderTables, files: Files) -> Contents:
 
 
 def _trial_facts(
-    row: Row, sides: tuple[SideFacts, ...], churn: Mapping[tuple[str, str], float], tables: FolderTables
+    row: Row, sides: tuple[ExportedSide, ...], churn: Mapping[tuple[str, str], float], tables: FolderTables
 ) -> TrialFacts:
     trial = Trial(
         row["trial"],
@@ -136,8 +136,8 @@ def _trial_facts(
     return TrialFacts(trial, row["dataset"], json.loads(row["conditions"]), Provenance(row["provenance"]), sides)
 
 
-def _side_facts(row: Row, epochs: Sequence[Row], tables: FolderTables, files: Files) -> SideFacts:
-    side = Side(
+def _side_facts(row: Row, epochs: Sequence[Row], tables: FolderTables, files: Files) -> ExportedSide:
+    side = TrainedSide(
         row["framework"],
         status=row["status"],
         accuracy=row["accuracy"],
@@ -153,8 +153,8 @@ def _side_facts(row: Row, epochs: Sequence[Row], tables: FolderTables, files: Fi
         message=row["message"],
     )
     if row["collapsed"] is not (side.collapsed if side.answered else None):
-        raise Refused([f"sides.parquet, side {row['side']}, column collapsed: the answers say {side.collapsed}."])
-    return SideFacts(
+        raise FolderRefused([f"sides.parquet, side {row['side']}, column collapsed: the answers say {side.collapsed}."])
+    return ExportedSide(
         side,
         None if row["recipe"] is None else tables.recipes[row["recipe"]],
         Semantics.model_validate_json(row["told"]),

@@ -12,9 +12,9 @@ from pydantic import ValidationError
 
 from zoolens.crosstrain.exchange.assembly import read_contents
 from zoolens.crosstrain.exchange.consistency import consistency_problems, weight_problems
-from zoolens.crosstrain.exchange.contents import Contents, DatasetEntry, SideFacts
+from zoolens.crosstrain.exchange.contents import Contents, DatasetEntry, ExportedSide
 from zoolens.crosstrain.exchange.figures import metric_problems
-from zoolens.crosstrain.exchange.files import Files, Refused, read_files, shown
+from zoolens.crosstrain.exchange.files import Files, FolderRefused, read_files, shown
 from zoolens.crosstrain.exchange.rerun import CannotRun, answers_problem
 from zoolens.crosstrain.training.kept_weights import TYPES
 from zoolens.crosstrain.training.weights import read_weights
@@ -36,7 +36,7 @@ class Check:
 
 
 @dataclass(frozen=True)
-class Examined:
+class ExaminedFolder:
     """What was checked, so that nobody reads it a second time, when it may have changed."""
 
     contents: Contents
@@ -50,20 +50,20 @@ def check_submission(folder: Path | str) -> Check:
     hand."""
     try:
         examined = examine(Path(folder))
-    except Refused as refused:
+    except FolderRefused as refused:
         return Check(refused.problems)
     return Check((), {**examined.contents.counts(), "weights run": examined.ran})
 
 
-def examine(folder: Path) -> Examined:
+def examine(folder: Path) -> ExaminedFolder:
     """Refused, with the problems of the first step that finds any."""
     files = read_files(folder)
     contents = read_contents(files)
     ran: list[int] = []
     problems = tuple(islice(_problems(contents, files, ran), MAX_SHOWN))
     if problems:
-        raise Refused(problems)
-    return Examined(contents, files.digests, len(ran))
+        raise FolderRefused(problems)
+    return ExaminedFolder(contents, files.digests, len(ran))
 
 
 def _problems(contents: Contents, files: Files, ran: list[int]) -> Iterator[str]:
@@ -83,7 +83,7 @@ def _problems(contents: Contents, files: Files, ran: list[int]) -> Iterator[str]
 
 
 def _weights_problems(
-    arrays: Mapping[str, Any], facts: SideFacts, dataset: DatasetEntry, number: int, ran: list[int]
+    arrays: Mapping[str, Any], facts: ExportedSide, dataset: DatasetEntry, number: int, ran: list[int]
 ) -> Iterator[str]:
     """`ran`: gets the number of weights that gave their answers."""
     strange = [name for name, array in arrays.items() if array.dtype.name not in TYPES]

@@ -22,7 +22,7 @@ from zoolens.crosstrain.training.kept_weights import keep_weights
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.semantics import ALIGNED, Semantics
 from zoolens.crosstrain.training.trial_runner import churn, side_of
-from zoolens.crosstrain.training.trials import Side, Trial
+from zoolens.crosstrain.training.trials import TrainedSide, Trial
 from zoolens.crosstrain.training.weights import read_weights, write_weights
 from zoolens.measure.answers import keep_labels
 from zoolens.store.records import DatasetRecord
@@ -75,7 +75,7 @@ def file_numbered(
     outcomes = {name: outcome(name, answers[name]) for name in VERSIONS}
     sides = {name: side_of(outcomes[name], answers[name], LABELS, CLASSES) for name in VERSIONS}
     if number == 2:  # it failed, and so it has nothing
-        sides["jax"] = Side("jax", status="failed", message="no such device")
+        sides["jax"] = TrainedSide("jax", status="failed", message="no such device")
         del answers["jax"], outcomes["jax"]
     recipe = Recipe(architecture="mlp", dataset="tiny", learning_rate=rate, batch_size=4, epochs=2, seed=number)
     trial = Trial(

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from zoolens.crosstrain.exchange.contents import Contents, DatasetEntry, SideFacts, TrialFacts
+from zoolens.crosstrain.exchange.contents import Contents, DatasetEntry, ExportedSide, TrialFacts
 from zoolens.crosstrain.training.architectures import build, parameters, tensor_shapes
 from zoolens.crosstrain.training.network import Network
 from zoolens.crosstrain.training.order import steps
@@ -45,7 +45,7 @@ def consistency_problems(contents: Contents) -> Iterator[str]:
             yield from (f"{where}: {problem}." for problem in _side_problems(facts, trial, dataset))
 
 
-def weight_problems(facts: SideFacts, dataset: DatasetEntry, shapes: Shapes) -> Iterator[str]:
+def weight_problems(facts: ExportedSide, dataset: DatasetEntry, shapes: Shapes) -> Iterator[str]:
     """Names and shapes of a side's tensors against those of the network of its recipe. Networks as a library ships them
     have tensors of the library's own, which are not known here."""
     if facts.recipe is None or facts.recipe.shipped or not builds_common_networks(facts.side.framework):
@@ -99,7 +99,7 @@ def _trial_problems(trial: TrialFacts, dataset: DatasetEntry) -> Iterator[str]:
                 yield f"pairs.parquet does not say how differently {framework} and {other} answer"
 
 
-def _side_problems(facts: SideFacts, trial: TrialFacts, dataset: DatasetEntry) -> Iterator[str]:
+def _side_problems(facts: ExportedSide, trial: TrialFacts, dataset: DatasetEntry) -> Iterator[str]:
     side, recipe = facts.side, facts.recipe
     if side.status == "failed" and (facts.answers is not None or side.losses or side.accuracy is not None):
         yield "it failed, and has results"
@@ -113,7 +113,7 @@ def _side_problems(facts: SideFacts, trial: TrialFacts, dataset: DatasetEntry) -
     yield from _count_problems(facts, recipe, dataset)
 
 
-def _version_problems(facts: SideFacts) -> Iterator[str]:
+def _version_problems(facts: ExportedSide) -> Iterator[str]:
     main = _distribution(facts.side.framework)
     if main is not None and next(iter(facts.versions), None) != main:
         yield f"its versions do not begin with that of {main}"
@@ -122,7 +122,7 @@ def _version_problems(facts: SideFacts) -> Iterator[str]:
             yield f"{version[:40]!r} is no version of {name[:60]}"
 
 
-def _semantics_problems(facts: SideFacts, recipe: Recipe, trial: TrialFacts) -> Iterator[str]:
+def _semantics_problems(facts: ExportedSide, recipe: Recipe, trial: TrialFacts) -> Iterator[str]:
     try:
         read = Semantics.model_validate(dict(facts.side.semantics))
     except ValidationError as error:
@@ -142,7 +142,7 @@ def _semantics_problems(facts: SideFacts, recipe: Recipe, trial: TrialFacts) -> 
         yield f"it was told {name} {getattr(facts.told, name)}, and its live objects had {getattr(read, name)}"
 
 
-def _switched(facts: SideFacts, trial: TrialFacts) -> Semantics | None:
+def _switched(facts: ExportedSide, trial: TrialFacts) -> Semantics | None:
     """What this side alone was told: by the trial's details, or by hyperparameters that are semantics."""
     overrides = trial.trial.details.get("overrides") or {}
     settings = trial.trial.hyperparameters.items()
@@ -154,7 +154,7 @@ def _switched(facts: SideFacts, trial: TrialFacts) -> Semantics | None:
         return None
 
 
-def _curve_problems(facts: SideFacts, recipe: Recipe) -> Iterator[str]:
+def _curve_problems(facts: ExportedSide, recipe: Recipe) -> Iterator[str]:
     side = facts.side
     counts = {"losses": len(side.losses), "accuracies": len(side.accuracies)}
     for name, count in counts.items():
@@ -169,7 +169,7 @@ def _curve_problems(facts: SideFacts, recipe: Recipe) -> Iterator[str]:
         yield f"its epochs took {spent:g} s, more than the {side.seconds:g} s of the whole training"
 
 
-def _count_problems(facts: SideFacts, recipe: Recipe, dataset: DatasetEntry) -> Iterator[str]:
+def _count_problems(facts: ExportedSide, recipe: Recipe, dataset: DatasetEntry) -> Iterator[str]:
     samples = _whole(dataset.details.get("train"))
     if facts.steps is not None and samples is not None:
         most = steps(recipe, samples) * recipe.epochs

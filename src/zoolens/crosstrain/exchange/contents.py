@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from pydantic import Field, TypeAdapter
 
 from zoolens.crosstrain.exchange.schema import FORMAT, MAX_TEXT
-from zoolens.crosstrain.training.recipe import Part, Recipe
+from zoolens.crosstrain.training.recipe import Recipe, RecipePart
 from zoolens.crosstrain.training.semantics import Semantics
-from zoolens.crosstrain.training.trials import Side, Trial
+from zoolens.crosstrain.training.trials import TrainedSide, Trial
 from zoolens.store.records import DatasetRecord, Provenance
 
 STUDY: Final = "study.json"
@@ -32,7 +32,7 @@ Framework = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_.-]{0,59}$")]
 RecipeList: Final = TypeAdapter(tuple[Recipe, ...])
 
 
-class DatasetEntry(Part):
+class DatasetEntry(RecipePart):
     """A dataset as it was when it was trained on; `fingerprint` is over its content and limits."""
 
     fingerprint: str = Field(pattern=r"^[0-9a-f]{64}$")
@@ -45,7 +45,7 @@ class DatasetEntry(Part):
         return DatasetRecord(self.fingerprint, self.name, self.size, self.details)
 
 
-class StudyFile(Part):
+class StudyFile(RecipePart):
     """study.json."""
 
     format: Literal["zoolens crosstrain study 1"] = FORMAT
@@ -56,11 +56,11 @@ class StudyFile(Part):
 
 
 @dataclass(frozen=True)
-class SideFacts:
+class ExportedSide:
     """A side, and what the store knows of it beside. `told`: the semantics its trainer was given; `recipe` None: a
     claim of somebody who gave none. `weights`: where they lie, if they were kept."""
 
-    side: Side
+    side: TrainedSide
     recipe: Recipe | None
     told: Semantics
     versions: Mapping[str, str]
@@ -77,7 +77,7 @@ class TrialFacts:
     dataset: int  # its place among the study's
     conditions: Mapping[str, Any]
     provenance: Provenance
-    sides: tuple[SideFacts, ...]
+    sides: tuple[ExportedSide, ...]
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class Contents:
     labels: Mapping[int, Answers] = field(default_factory=dict)
 
     @property
-    def sides(self) -> Iterator[tuple[TrialFacts, SideFacts]]:
+    def sides(self) -> Iterator[tuple[TrialFacts, ExportedSide]]:
         """In the order of their numbers."""
         return ((trial, side) for trial in self.trials for side in trial.sides)
 

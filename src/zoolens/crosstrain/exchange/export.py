@@ -22,7 +22,7 @@ from zoolens.crosstrain.exchange.contents import (
     Answers,
     Contents,
     DatasetEntry,
-    SideFacts,
+    ExportedSide,
     StudyFile,
     TrialFacts,
 )
@@ -36,7 +36,7 @@ from zoolens.crosstrain.study.stored_studies import Facts, read_study
 from zoolens.crosstrain.training.kept_weights import has_weights, weights_of
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.semantics import Semantics
-from zoolens.crosstrain.training.trials import Side, Trial
+from zoolens.crosstrain.training.trials import TrainedSide, Trial
 from zoolens.crosstrain.training.weights import write_weights
 from zoolens.errors import ZoolensError
 from zoolens.measure.answers import TRAINED, kept_labels, trained_answers
@@ -114,12 +114,12 @@ class _Gathering:
             sides,
         )
 
-    def _side(self, side: Side, facts: Facts) -> SideFacts:
+    def _side(self, side: TrainedSide, facts: Facts) -> ExportedSide:
         run = self.runs[str(side.run)]
         manifest, learnt = run.model.manifest, facts.get((TRAINED, ""))
         answered = learnt is not None and learnt.details.get("answers") is not None
         times = (facts.get(("epoch_time", epoch_scope(number))) for number in range(1, len(side.losses) + 1))
-        return SideFacts(
+        return ExportedSide(
             replace(side, run=None),
             Recipe.model_validate(manifest["recipe"]) if "recipe" in manifest else None,
             Semantics.model_validate(manifest.get("semantics", {})),

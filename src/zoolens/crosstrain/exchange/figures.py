@@ -6,10 +6,10 @@ import math
 from collections.abc import Iterator
 from typing import Any, Final
 
-from zoolens.crosstrain.exchange.contents import Answers, Contents, DatasetEntry, SideFacts, TrialFacts
+from zoolens.crosstrain.exchange.contents import Answers, Contents, DatasetEntry, ExportedSide, TrialFacts
 from zoolens.crosstrain.training.job import Outcome
 from zoolens.crosstrain.training.trial_runner import churn, side_of
-from zoolens.crosstrain.training.trials import Side
+from zoolens.crosstrain.training.trials import TrainedSide
 from zoolens.store.records import Provenance, fingerprint
 
 _ROUNDING: Final = 1e-9
@@ -50,7 +50,9 @@ def _classes(dataset: DatasetEntry) -> int | None:
     return classes if isinstance(classes, int) and 0 < classes <= 1_000_000 else None
 
 
-def _side_problems(facts: SideFacts, trial: TrialFacts, dataset: DatasetEntry, labels: Answers | None) -> Iterator[str]:
+def _side_problems(
+    facts: ExportedSide, trial: TrialFacts, dataset: DatasetEntry, labels: Answers | None
+) -> Iterator[str]:
     if facts.answers is None:
         if facts.side.accuracy is not None and trial.provenance is not Provenance.CLAIMED:
             yield "it has no predictions that its accuracy could be recomputed from"
@@ -77,7 +79,7 @@ def _side_problems(facts: SideFacts, trial: TrialFacts, dataset: DatasetEntry, l
     yield from _curve_problems(facts.side, recomputed)
 
 
-def _curve_problems(side: Side, recomputed: Side) -> Iterator[str]:
+def _curve_problems(side: TrainedSide, recomputed: TrainedSide) -> Iterator[str]:
     """The answers are those after the last epoch, and every accuracy is a count of the same samples."""
     assert recomputed.total is not None
     if side.accuracies and not _same(side.accuracies[-1], recomputed.accuracy):
@@ -103,7 +105,7 @@ def _churn_problems(trial: TrialFacts) -> Iterator[str]:
 
 def _twin_problems(contents: Contents) -> Iterator[str]:
     """One training told twice must be told alike."""
-    seen: dict[str, tuple[str, Side]] = {}
+    seen: dict[str, tuple[str, TrainedSide]] = {}
     for trial, facts in contents.sides:
         if facts.recipe is None or facts.side.status == "failed":
             continue

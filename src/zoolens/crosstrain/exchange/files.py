@@ -33,7 +33,7 @@ _LIMITS: Final[Mapping[str, int]] = {
 _WEIGHTS_LIMIT: Final = 4096
 
 
-class Refused(Exception):
+class FolderRefused(Exception):
     """What is wrong with a folder, all of it that could be seen."""
 
     def __init__(self, problems: Iterable[str]) -> None:
@@ -60,7 +60,7 @@ def read_files(folder: Path) -> Files:
         digests[f"{WEIGHTS}/{number}.safetensors"] = digest(path)
     problems = list(_checksum_problems(content[CHECKSUMS], digests))
     if problems:
-        raise Refused(problems)
+        raise FolderRefused(problems)
     return Files(content, weights, digests)
 
 
@@ -84,7 +84,7 @@ def _listed(folder: Path) -> list[str]:
     problems: list[str] = []
     for name, info in _walk(folder):
         if len(names) + len(problems) >= MAX_FILES:
-            raise Refused([f"The folder has more than {MAX_FILES} files."])
+            raise FolderRefused([f"The folder has more than {MAX_FILES} files."])
         if wrong := _wrong_file(name, info):
             problems.append(f"{shown(name)} {wrong}.")
         else:
@@ -94,7 +94,7 @@ def _listed(folder: Path) -> list[str]:
         f"{name} is missing." for name in _LIMITS if name not in seen and not any(p.startswith(name) for p in problems)
     ]
     if problems:
-        raise Refused(problems)
+        raise FolderRefused(problems)
     return names
 
 
@@ -125,7 +125,7 @@ def _read(folder: Path, name: str) -> bytes:
     with _opened(folder / name) as file:
         content = file.read(_LIMITS[name] * _MIB + 1)
     if len(content) > _LIMITS[name] * _MIB:
-        raise Refused([f"{name} is larger than {_LIMITS[name]} MiB."])
+        raise FolderRefused([f"{name} is larger than {_LIMITS[name]} MiB."])
     return content
 
 
@@ -133,7 +133,7 @@ def _opened(path: Path) -> IO[bytes]:
     try:
         return open_regular(path, follow_links=False)
     except OSError as error:
-        raise Refused([f"{path.name} cannot be read: {error.strerror}."]) from error
+        raise FolderRefused([f"{path.name} cannot be read: {error.strerror}."]) from error
 
 
 def _checksum_problems(content: bytes, digests: Mapping[str, str]) -> Iterator[str]:

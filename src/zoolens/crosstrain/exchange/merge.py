@@ -12,15 +12,15 @@ from pathlib import Path
 
 import numpy as np
 
-from zoolens.crosstrain.exchange.check import MAX_SHOWN, Examined, examine
-from zoolens.crosstrain.exchange.contents import NAME, WEIGHTS, Answers, Contents, SideFacts, TrialFacts
-from zoolens.crosstrain.exchange.files import Refused, digest
+from zoolens.crosstrain.exchange.check import MAX_SHOWN, ExaminedFolder, examine
+from zoolens.crosstrain.exchange.contents import NAME, WEIGHTS, Answers, Contents, ExportedSide, TrialFacts
+from zoolens.crosstrain.exchange.files import FolderRefused, digest
 from zoolens.crosstrain.exchange.labels import SAFE_NAMES, labels_here
 from zoolens.crosstrain.exchange.seeds import seed_conflicts
 from zoolens.crosstrain.study.stored_studies import file_study, file_trial, read_study, side_done, study_names
 from zoolens.crosstrain.training.job import Epoch, Outcome
 from zoolens.crosstrain.training.kept_weights import filed_answers, has_weights, keep_weights
-from zoolens.crosstrain.training.trials import Side, Study, Trial
+from zoolens.crosstrain.training.trials import Study, TrainedSide, Trial
 from zoolens.crosstrain.training.weights import read_weights
 from zoolens.errors import ZoolensError
 from zoolens.measure.answers import keep_labels, kept_labels
@@ -58,7 +58,7 @@ def submit(store: Store, folder: Path | str, *, into: str | None = None) -> Merg
         raise ZoolensError(f"A study cannot be named {into[:60]!r}.", hint="Use letters, digits, dots and dashes.")
     try:
         examined = examine(path)
-    except Refused as refused:
+    except FolderRefused as refused:
         raise SubmissionRefused(path, refused.problems, hint="Export it again from where it was made.") from refused
     contents = examined.contents
     name = contents.study.name if into is None else into
@@ -106,7 +106,7 @@ def _label_conflicts(store: Store, contents: Contents) -> Iterator[str]:
             yield f"The labels of {record.name!r} are not those of the same data here."
 
 
-def _trained(store: Store, contents: Contents, trial: TrialFacts, facts: SideFacts) -> Side | None:
+def _trained(store: Store, contents: Contents, trial: TrialFacts, facts: ExportedSide) -> TrainedSide | None:
     """The same training, if another trial of the store has it."""
     if facts.recipe is None:
         return None
@@ -121,7 +121,7 @@ def _trained(store: Store, contents: Contents, trial: TrialFacts, facts: SideFac
     )
 
 
-def _side_conflicts(store: Store, trial: TrialFacts, sides: Sequence[Side]) -> Iterator[str]:
+def _side_conflicts(store: Store, trial: TrialFacts, sides: Sequence[TrainedSide]) -> Iterator[str]:
     """One training learnt one thing; how long it took may be told twice."""
     given = {side.side.framework: side for side in trial.sides}
     for side in sides:
@@ -136,7 +136,7 @@ def _side_conflicts(store: Store, trial: TrialFacts, sides: Sequence[Side]) -> I
             )
 
 
-def _same_answers(store: Store, side: Side, answers: Answers | None) -> bool:
+def _same_answers(store: Store, side: TrainedSide, answers: Answers | None) -> bool:
     ours = filed_answers(store, str(side.run))
     return ours is None or answers is None or np.array_equal(ours, answers)
 
@@ -152,7 +152,9 @@ def _difference(ours: Trial, theirs: Trial) -> str | None:
             return f"its {field.name}"
         ours_side, theirs_side = next(pair for pair in zip(a, b, strict=True) if pair[0] != pair[1])
         figure = next(
-            each.name for each in fields(Side) if getattr(ours_side, each.name) != getattr(theirs_side, each.name)
+            each.name
+            for each in fields(TrainedSide)
+            if getattr(ours_side, each.name) != getattr(theirs_side, each.name)
         )
         return f"{ours_side.framework}'s {figure}"
     return None
@@ -161,7 +163,7 @@ def _difference(ours: Trial, theirs: Trial) -> str | None:
 # --- into the store
 
 
-def _merged(store: Store, examined: Examined, name: str, known: Mapping[str, Trial]) -> Merged:
+def _merged(store: Store, examined: ExaminedFolder, name: str, known: Mapping[str, Trial]) -> Merged:
     contents = examined.contents
     if name not in study_names(store):  # new, or removed from the list before
         file_study(store, name, contents.study.frameworks, contents.study.details)
@@ -195,7 +197,7 @@ def _file(store: Store, name: str, contents: Contents, trial: TrialFacts) -> Tri
     )
 
 
-def _outcome(facts: SideFacts) -> Outcome:
+def _outcome(facts: ExportedSide) -> Outcome:
     """What was measured beside the trial itself."""
     side, total = facts.side, facts.side.total or 1
     epochs = []

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from zoolens.crosstrain.exchange.files import Refused
+from zoolens.crosstrain.exchange.files import FolderRefused
 from zoolens.crosstrain.exchange.schema import (
     MAX_COLUMNS,
     MAX_NAME,
@@ -50,7 +50,7 @@ def main(settings: Mapping[str, Any], began_ns: int) -> None:
         content = service.inputs.read(request["tensors"])["content"]
         try:
             hyperparameters, tensors = unpack(request["table"], content, request["limits"])
-        except Refused as refused:
+        except FolderRefused as refused:
             return {"problems": refused.problems}
         kinds = {column.name: column.kind for column in hyperparameters}
         return {"problems": [], "settings": kinds, "tensors": service.outputs.write(tensors)}
@@ -63,20 +63,20 @@ def unpack(name: str, content: NDArray[np.uint8], limits: Limits) -> tuple[tuple
     try:
         plain = pq.ParquetFile(pa.BufferReader(content)).schema_arrow
         if len(plain) > MAX_COLUMNS:
-            raise Refused([f"{name}.parquet has more than {MAX_COLUMNS} columns."])
+            raise FolderRefused([f"{name}.parquet has more than {MAX_COLUMNS} columns."])
         # Texts stay behind numbers when they are read, so that one long text is not unpacked a million times.
         texts = [field.name for field in plain if pa.types.is_string(field.type)]
         file = pq.ParquetFile(pa.BufferReader(content), read_dictionary=texts)
         hyperparameters = found_hyperparameters(plain) if name == "trials" else ()
         columns = (*TABLES[name], *hyperparameters)
         if problems := list(_column_problems(name, columns, plain)):
-            raise Refused(problems)
+            raise FolderRefused(problems)
         batches = list(_batches(name, file, limits))
         return hyperparameters, _numbers(name, columns, batches) if name in NUMBERS else _rows(name, batches, limits)
     except MemoryError as error:
-        raise Refused([f"{name}.parquet needs more than {MEMORY >> 20} MiB when it is unpacked."]) from error
+        raise FolderRefused([f"{name}.parquet needs more than {MEMORY >> 20} MiB when it is unpacked."]) from error
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise Refused([f"{name}.parquet is not a Parquet file that can be read: {first_line(error)}."]) from error
+        raise FolderRefused([f"{name}.parquet is not a Parquet file that can be read: {first_line(error)}."]) from error
 
 
 def _column_problems(table: str, columns: Sequence[Column], schema: pa.Schema) -> Iterator[str]:
@@ -102,11 +102,11 @@ def _batches(table: str, file: pq.ParquetFile, limits: Limits) -> Iterator[pa.Re
         values += sum(_count(column) for column in batch.columns)
         texts += sum(_text_size(column) for column in batch.columns)
         if rows > limits["rows"]:
-            raise Refused([f"{table}.parquet has more than {limits['rows']} rows."])
+            raise FolderRefused([f"{table}.parquet has more than {limits['rows']} rows."])
         if values > limits["values"]:
-            raise Refused([f"{table}.parquet has more than {limits['values']} values."])
+            raise FolderRefused([f"{table}.parquet has more than {limits['values']} values."])
         if texts > limits["texts"]:
-            raise Refused([f"{table}.parquet has more than {limits['texts'] >> 20} MiB of text."])
+            raise FolderRefused([f"{table}.parquet has more than {limits['texts'] >> 20} MiB of text."])
         yield batch
 
 
@@ -122,7 +122,7 @@ def _text_size(column: pa.Array) -> int:
 
 def _numbers(table: str, columns: Sequence[Column], batches: Sequence[pa.RecordBatch]) -> Tensors:
     if any(column.null_count for batch in batches for column in batch.columns):
-        raise Refused([f"{table}.parquet has empty cells."])
+        raise FolderRefused([f"{table}.parquet has empty cells."])
     parts = {column.name: [batch.column(column.name).to_numpy() for batch in batches] for column in columns}
     return {name: np.concatenate([np.empty(0, np.int32), *arrays]) for name, arrays in parts.items()}
 
@@ -135,5 +135,5 @@ def _rows(table: str, batches: Sequence[pa.RecordBatch], limits: Limits) -> Tens
             for row in batch.slice(start, _SLICE).to_pylist():
                 lines += json.dumps(row).encode() + b"\n"
                 if len(lines) > limits["json"]:
-                    raise Refused([f"{table}.parquet has more than {limits['json'] >> 20} MiB of rows as JSON."])
+                    raise FolderRefused([f"{table}.parquet has more than {limits['json'] >> 20} MiB of rows as JSON."])
     return {"rows": np.frombuffer(lines, np.uint8)}

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.crosstrain.exchange.contents import DatasetEntry, SideFacts
+from zoolens.crosstrain.exchange.contents import DatasetEntry, ExportedSide
 from zoolens.crosstrain.exchange.labels import SAFE_NAMES
 from zoolens.crosstrain.training.data import load, prepared
 from zoolens.crosstrain.training.semantics import Semantics
@@ -23,7 +23,7 @@ from zoolens.errors import MissingDependency, ZoolensError
 TOLERATED: Final = 0.01  # share of the answers that rounding of another machine may change
 
 
-def answers_problem(facts: SideFacts, dataset: DatasetEntry, weights: Mapping[str, NDArray[Any]]) -> str | None:
+def answers_problem(facts: ExportedSide, dataset: DatasetEntry, weights: Mapping[str, NDArray[Any]]) -> str | None:
     """None: they give the stored answers. A `CannotRun` says why that cannot be known here."""
     recipe = facts.recipe
     if recipe is None or facts.answers is None or not builds_common_networks(facts.side.framework):

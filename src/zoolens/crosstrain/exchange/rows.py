@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from zoolens.crosstrain.exchange.contents import Answers, Contents, SideFacts, TrialFacts
+from zoolens.crosstrain.exchange.contents import Answers, Contents, ExportedSide, TrialFacts
 from zoolens.crosstrain.exchange.schema import (
     EPOCHS,
     LABELS,
@@ -83,7 +83,7 @@ def _pair_rows(trial_facts: TrialFacts) -> Iterator[dict[str, Any]]:
         yield {"trial": trial_facts.trial.id, "framework_a": a, "framework_b": b, "churn": share}
 
 
-def _side_row(number: int, trial: TrialFacts, facts: SideFacts, place_of: Mapping[Recipe, int]) -> dict[str, Any]:
+def _side_row(number: int, trial: TrialFacts, facts: ExportedSide, place_of: Mapping[Recipe, int]) -> dict[str, Any]:
     side = facts.side
     return {
         "side": number,
@@ -110,7 +110,7 @@ def _side_row(number: int, trial: TrialFacts, facts: SideFacts, place_of: Mappin
     }
 
 
-def _epoch_rows(number: int, facts: SideFacts) -> Iterator[dict[str, Any]]:
+def _epoch_rows(number: int, facts: ExportedSide) -> Iterator[dict[str, Any]]:
     series = zip_longest(facts.side.losses, facts.side.accuracies, facts.epoch_seconds)
     for epoch, (loss, accuracy, seconds) in enumerate(series, start=1):
         yield {"side": number, "epoch": epoch, "loss": loss, "accuracy": accuracy, "seconds": seconds}

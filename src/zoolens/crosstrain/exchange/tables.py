@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from zoolens.crosstrain.exchange import parquet_worker
 from zoolens.crosstrain.exchange.contents import RECIPES, SCHEMA, STUDY, Answers, RecipeList, StudyFile
-from zoolens.crosstrain.exchange.files import Refused
+from zoolens.crosstrain.exchange.files import FolderRefused
 from zoolens.crosstrain.exchange.row_types import Row, read_rows, strict_json
 from zoolens.crosstrain.exchange.schema import (
     HYPERPARAMETER,
@@ -74,7 +74,7 @@ def read_tables(content: Mapping[str, bytes]) -> FolderTables:
     rows = {name: unpacked[name].rows for name in TABLES if name not in NUMBERS}
     numbers = {name: _by_owner(name, TABLES[name], unpacked[name].numbers, problems) for name in NUMBERS}
     if problems or study is None or recipes is None:
-        raise Refused(problems)
+        raise FolderRefused(problems)
     return FolderTables(study, recipes, settings, rows, numbers["predictions"], numbers["labels"])
 
 
@@ -133,10 +133,10 @@ class _TableReader:
             raise
         except WorkerError as error:
             hint = f" {error.hint}" if error.hint else ""
-            raise Refused([f"{name}.parquet cannot be read: {error.message}{hint}"]) from error
+            raise FolderRefused([f"{name}.parquet cannot be read: {error.message}{hint}"]) from error
         with process.sensible(doing):
             if answer["problems"]:
-                raise Refused(map(str, answer["problems"]))
+                raise FolderRefused(map(str, answer["problems"]))
             tensors = process.outputs.read(answer["tensors"], _limit(name))
             return _unpacked(name, _settings(answer["settings"]), tensors)
 

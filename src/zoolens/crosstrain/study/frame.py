@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from zoolens.crosstrain.training.trials import Hyperparameter, Side, Study, Trial
+from zoolens.crosstrain.training.trials import Hyperparameter, Study, TrainedSide, Trial
 from zoolens.errors import MissingDependency, UnknownName
 
 
@@ -60,7 +60,7 @@ def _rows(study: str, trial: Trial) -> Iterator[dict[str, Any]]:
         yield {"study": study, "trial": trial.id, **settings, **figures}
 
 
-def _figures(side: Side, which: str) -> dict[str, Any]:
+def _figures(side: TrainedSide, which: str) -> dict[str, Any]:
     figures = {
         "framework": side.framework,
         "status": side.status,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from zoolens.crosstrain.training.trials import Side, Trial
+from zoolens.crosstrain.training.trials import TrainedSide, Trial
 from zoolens.errors import ZoolensError
 from zoolens.statistics.intervals import CONFIDENCE
 from zoolens.statistics.seeds import SeedNoise, seed_noise
@@ -27,18 +27,18 @@ def noise_of(trials: Iterable[Trial], a: str, b: str) -> SeedNoise:
     return noise_of_sides(a, [ours for ours, _ in both], b, [theirs for _, theirs in both])
 
 
-def noise_of_sides(a: str, ours: Sequence[Side], b: str, theirs: Sequence[Side]) -> SeedNoise:
+def noise_of_sides(a: str, ours: Sequence[TrainedSide], b: str, theirs: Sequence[TrainedSide]) -> SeedNoise:
     """From sides that have an accuracy, in the order of their seeds."""
     return seed_noise(a, _accuracies(ours), b, _accuracies(theirs), images_of((*ours, *theirs)))
 
 
-def images_of(sides: Iterable[Side]) -> int | None:
+def images_of(sides: Iterable[TrainedSide]) -> int | None:
     """The fewest test images that a side has. None: one of them does not know how many it had."""
     totals = [side.total for side in sides]
     return None if None in totals else min(total for total in totals if total is not None)
 
 
-def _accuracies(sides: Iterable[Side]) -> list[float]:
+def _accuracies(sides: Iterable[TrainedSide]) -> list[float]:
     return [side.accuracy for side in sides if side.accuracy is not None]
 
 

@@ -6,11 +6,11 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from zoolens.crosstrain.training.recipe import Part, Recipe
+from zoolens.crosstrain.training.recipe import Recipe, RecipePart
 from zoolens.crosstrain.training.trainers.registry import default_frameworks
 
 
-class Dimension(Part):
+class Dimension(RecipePart):
     """One hyperparameter: a range, or a list of choices. `name` is a field of the recipe, with dots into its parts
     ("learning_rate", "optimizer.epsilon", "epochs")."""
 
@@ -33,7 +33,7 @@ class Dimension(Part):
         return self
 
 
-class Search(Part):
+class Search(RecipePart):
     """`split`: the dimensions that HyperSpace halves (2^D overlapping subspaces); None: all ranges, () : none.
     `overlap` is φ. `initial`: designed points in each subspace before the sampler takes over."""
 
@@ -46,7 +46,7 @@ class Search(Part):
     seed: int = 0
 
 
-class Plan(Part):
+class Plan(RecipePart):
     """`replicates`: seeds per setting and side, beyond the first, to tell noise from difference."""
 
     name: str = Field(min_length=1, max_length=120, pattern=r"^[\w.-]+$")

@@ -18,7 +18,7 @@ from typing import Final, Literal, Protocol
 
 from zoolens.crosstrain.study.plan import Plan
 from zoolens.crosstrain.study.search.budget import Budget
-from zoolens.crosstrain.study.search.journal import Journal, Told, writing_lock
+from zoolens.crosstrain.study.search.journal import Journal, TrialResult, writing_lock
 from zoolens.crosstrain.study.search.search_loop import SearchResult, run_search
 from zoolens.crosstrain.study.search.search_state import SearchStatus
 from zoolens.crosstrain.study.store_training import REPLICATES, Manner, begin_study, train_with_replicates
@@ -126,7 +126,7 @@ class Trials:
         """In the study; a second search has names of its own."""
         return trial if self._search == 1 else f"{self._search}-{trial}"
 
-    def __call__(self, trial: str, hyperparameters: Mapping[str, Hyperparameter]) -> Told:
+    def __call__(self, trial: str, hyperparameters: Mapping[str, Hyperparameter]) -> TrialResult:
         store, workers = self._store, self._workers
         plan, name = self._plan, self.name(trial)
         recipe = apply(plan.recipe, hyperparameters)
@@ -150,14 +150,14 @@ class Trials:
         return told_by(trials)
 
 
-def told_by(trials: Sequence[Trial]) -> Told:
+def told_by(trials: Sequence[Trial]) -> TrialResult:
     """What the search is told of a trial and its replicates: accuracies and differences are means over the seeds, so
     that it does not climb on noise."""
     accuracies: dict[str, float | None] = {}
     for side in trials[0].sides:
         accuracies[side.framework] = _mean([trial.side(side.framework).accuracy for trial in trials])
     statuses = {side.status for trial in trials for side in trial.sides}
-    return Told(
+    return TrialResult(
         delta=mean_delta(trials),
         status=next((status for status in _WORST_FIRST if status in statuses), "failed"),
         accuracies=accuracies,

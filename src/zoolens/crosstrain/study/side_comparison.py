@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.crosstrain.training.kept_weights import filed_answers
-from zoolens.crosstrain.training.trials import Side, Trial
+from zoolens.crosstrain.training.trials import TrainedSide, Trial
 from zoolens.measure.answers import kept_labels
 from zoolens.statistics.intervals import paired_difference
 from zoolens.statistics.significance import exact_mcnemar
@@ -20,7 +20,7 @@ from zoolens.store.store import Store
 
 
 @dataclass(frozen=True)
-class Paired:
+class SidePair:
     """`difference`: accuracy of b minus that of a. `only_a`: samples that only a has right; where answers or labels
     were not kept, neither these nor the interval and p-value (exact McNemar) are known."""
 
@@ -35,31 +35,31 @@ class Paired:
     only_b: int | None = None
 
 
-def paired_sides(store: Store, trial: Trial) -> tuple[Paired, ...]:
+def paired_sides(store: Store, trial: Trial) -> tuple[SidePair, ...]:
     """Every pair that has both accuracies."""
     return tuple(_pairs(store, trial))
 
 
-def _pairs(store: Store, trial: Trial) -> Iterator[Paired]:
+def _pairs(store: Store, trial: Trial) -> Iterator[SidePair]:
     right = {side.framework: correct for side in trial.sides if (correct := _right(store, side)) is not None}
     for a, b in trial.pairs:
         if a.accuracy is None or b.accuracy is None:
             continue
         names = a.framework, b.framework
         churn = trial.churn.get(names, trial.churn.get(names[::-1]))
-        plain = Paired(*names, b.accuracy - a.accuracy, churn)
+        plain = SidePair(*names, b.accuracy - a.accuracy, churn)
         both = names[0] in right and names[1] in right
         yield _tested(plain, right[names[0]], right[names[1]]) if both else plain
 
 
-def _right(store: Store, side: Side) -> NDArray[np.bool_] | None:
+def _right(store: Store, side: TrainedSide) -> NDArray[np.bool_] | None:
     answers = None if side.run is None else filed_answers(store, side.run)
     labels = None if answers is None else kept_labels(store, store.run(str(side.run)).dataset)
     return None if answers is None or labels is None or len(answers) != len(labels) else answers == labels
 
 
-def _tested(plain: Paired, right_a: NDArray[np.bool_], right_b: NDArray[np.bool_]) -> Paired:
+def _tested(plain: SidePair, right_a: NDArray[np.bool_], right_b: NDArray[np.bool_]) -> SidePair:
     only_a, only_b = int((right_a & ~right_b).sum()), int((right_b & ~right_a).sum())
     low, high = paired_difference(only_a, only_b, len(right_a))
     p_value = exact_mcnemar(only_a, only_b)
-    return Paired(plain.a, plain.b, plain.difference, plain.churn, low, high, p_value, only_a, only_b)
+    return SidePair(plain.a, plain.b, plain.difference, plain.churn, low, high, p_value, only_a, only_b)

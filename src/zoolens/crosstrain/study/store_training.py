@@ -19,7 +19,7 @@ from zoolens.crosstrain.study.stored_studies import (
     side_done,
     study_names,
 )
-from zoolens.crosstrain.training.data import Prepared, load, prepared
+from zoolens.crosstrain.training.data import PreparedData, load, prepared
 from zoolens.crosstrain.training.fanout import this_machine
 from zoolens.crosstrain.training.job import Job, LoopKind, Outcome
 from zoolens.crosstrain.training.kept_weights import filed_answers, has_weights, keep_weights
@@ -29,7 +29,7 @@ from zoolens.crosstrain.training.trainer_pool import Workers
 from zoolens.crosstrain.training.trainer_process import OUTCOME, PREDICTIONS, WEIGHTS
 from zoolens.crosstrain.training.trainers.registry import trainer_named
 from zoolens.crosstrain.training.trial_runner import Report, apply, no_report, train_trial
-from zoolens.crosstrain.training.trials import Hyperparameter, Side, Trial
+from zoolens.crosstrain.training.trials import Hyperparameter, TrainedSide, Trial
 from zoolens.crosstrain.training.weights import read_weights
 from zoolens.engine.machine import gpu_names
 from zoolens.errors import ZoolensError
@@ -165,7 +165,7 @@ def replicates(store: Store, study: str) -> dict[str, tuple[Trial, ...]]:
     return by_trial
 
 
-def _known(store: Store, job: Job, data: Prepared, conditions: Mapping[str, Any]) -> Side | None:
+def _known(store: Store, job: Job, data: PreparedData, conditions: Mapping[str, Any]) -> TrainedSide | None:
     """A side of the store, with its answers laid where the trial looks for them. One whose weights are wanted and were
     not kept is trained again."""
     side = side_done(
@@ -188,9 +188,9 @@ def _known(store: Store, job: Job, data: Prepared, conditions: Mapping[str, Any]
 
 def _keep(
     store: Store,
-    side: Side,
+    side: TrainedSide,
     training: tuple[Recipe, Semantics],
-    data: Prepared,
+    data: PreparedData,
     conditions: Mapping[str, Any],
     work: Path,
 ) -> None:

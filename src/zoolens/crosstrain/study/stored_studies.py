@@ -22,7 +22,7 @@ from zoolens.crosstrain.training.fanout import this_machine
 from zoolens.crosstrain.training.job import Outcome
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.semantics import Semantics
-from zoolens.crosstrain.training.trials import Side, Study, Trial
+from zoolens.crosstrain.training.trials import Study, TrainedSide, Trial
 from zoolens.errors import UnknownName
 from zoolens.measure.answers import TRAINED, has_answers, keep_trained_answers
 from zoolens.store.records import (
@@ -92,7 +92,7 @@ def file_trial(
 
 def file_side(
     store: Store,
-    side: Side,
+    side: TrainedSide,
     training: tuple[Recipe, Semantics],
     dataset: DatasetRecord,
     outcome: Outcome,
@@ -140,7 +140,7 @@ def _stack(framework: str, versions: Versions, conditions: Mapping[str, Any]) ->
 def _file_side(
     store: Store,
     run: Run,
-    side: Side,
+    side: TrainedSide,
     answers: NDArray[Any] | None,
     outcome: Outcome | None,
     provenance: Provenance,
@@ -163,7 +163,7 @@ def _file_side(
     )
 
 
-def _figures(side: Side) -> Iterator[Observation]:
+def _figures(side: TrainedSide) -> Iterator[Observation]:
     counted = {"correct": side.correct, "exact": side.exact}
     if side.accuracy is not None:
         yield Observation("accuracy", side.accuracy, unit="fraction", n=side.total, details=counted)
@@ -256,7 +256,7 @@ def side_done(
     dataset: DatasetRecord,
     versions: Versions,
     conditions: Mapping[str, Any] | None = None,
-) -> Side | None:
+) -> TrainedSide | None:
     """The side that was trained so already, else None; the arguments are those of `file_trial`. One that failed is not
     done; one that did not stay finite, or ran out of memory, is."""
     stack = _stack(framework, versions, this_machine() if conditions is None else conditions)
@@ -268,7 +268,7 @@ def side_done(
 def _trial(record: TrialRecord, facts: Mapping[str, Facts]) -> Trial:
     sides = []
     for side in record.sides:
-        failed = Side(side.framework, status="failed", message=side.error or "", run=side.run)
+        failed = TrainedSide(side.framework, status="failed", message=side.error or "", run=side.run)
         sides.append(_side(side.framework, side.run, facts.get(side.run, {})) or failed)
     churn = {
         (a.framework, b.framework): float(share.value)
@@ -278,12 +278,12 @@ def _trial(record: TrialRecord, facts: Mapping[str, Facts]) -> Trial:
     return Trial(record.name, record.hyperparameters, tuple(sides), churn, record.notes, record.details)
 
 
-def _side(framework: str, run: str, facts: Facts) -> Side | None:
+def _side(framework: str, run: str, facts: Facts) -> TrainedSide | None:
     learnt = facts.get((TRAINED, ""))
     if learnt is None:
         return None
     accuracy, seconds = facts.get(("accuracy", "")), facts.get(("training_time", ""))
-    return Side(
+    return TrainedSide(
         framework,
         status=learnt.details["status"],
         accuracy=accuracy.value if accuracy else None,

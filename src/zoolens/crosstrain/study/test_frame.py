@@ -5,10 +5,14 @@ from __future__ import annotations
 import pytest
 
 from zoolens.crosstrain.study.frame import find_trials, trials_frame
-from zoolens.crosstrain.training.trials import Side, Study, Trial
+from zoolens.crosstrain.training.trials import Study, TrainedSide, Trial
 from zoolens.errors import UnknownName
 
-SIDES = (Side("torch", accuracy=0.75, answered=(4, 0)), Side("tensorflow", accuracy=0.5), Side("jax", status="failed"))
+SIDES = (
+    TrainedSide("torch", accuracy=0.75, answered=(4, 0)),
+    TrainedSide("tensorflow", accuracy=0.5),
+    TrainedSide("jax", status="failed"),
+)
 
 
 def trial(name, **hyperparameters):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from zoolens.crosstrain.study.noise import lines, noise_of
-from zoolens.crosstrain.training.trials import Side, Trial
+from zoolens.crosstrain.training.trials import TrainedSide, Trial
 from zoolens.errors import ZoolensError
 from zoolens.statistics.seeds import seed_noise
 
@@ -26,7 +26,7 @@ def test_one_seed_says_nothing_of_noise():
 
 
 def trial(number, a, b):
-    return Trial(str(number), {}, (Side("torch", accuracy=a), Side("jax", accuracy=b)))
+    return Trial(str(number), {}, (TrainedSide("torch", accuracy=a), TrainedSide("jax", accuracy=b)))
 
 
 def test_noise_of_trials_skips_seeds_without_both():
@@ -38,7 +38,7 @@ def test_noise_of_trials_skips_seeds_without_both():
 
 def test_trials_that_say_on_how_many_images_have_an_interval_with_a_width():
     trials = [
-        Trial(seed, {}, (Side("torch", accuracy=a, total=100), Side("jax", accuracy=a + 0.03, total=100)))
+        Trial(seed, {}, (TrainedSide("torch", accuracy=a, total=100), TrainedSide("jax", accuracy=a + 0.03, total=100)))
         for seed, a in (("0", 0.70), ("1", 0.75))
     ]
     assert noise_of(trials, "torch", "jax").beyond_noise is False

@@ -17,7 +17,7 @@ from zoolens.crosstrain.study.store_training import Manner
 from zoolens.crosstrain.study.stored_studies import file_trial, read_study
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.semantics import Semantics
-from zoolens.crosstrain.training.trials import Side, Study, Trial
+from zoolens.crosstrain.training.trials import Study, TrainedSide, Trial
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.store.records import DatasetRecord, fingerprint
 from zoolens.store.store import open_store
@@ -25,7 +25,7 @@ from zoolens.store.store import open_store
 
 def trial(*accuracies, status="finished"):
     names = ("torch", "tensorflow", "jax")
-    sides = [Side(name, status=status, accuracy=value) for name, value in zip(names, accuracies, strict=False)]
+    sides = [TrainedSide(name, status=status, accuracy=value) for name, value in zip(names, accuracies, strict=False)]
     return Trial("1", {}, tuple(sides), notes=("a note",))
 
 

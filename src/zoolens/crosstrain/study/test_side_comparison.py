@@ -6,7 +6,7 @@ from zoolens.crosstrain.study.stored_studies import file_trial
 from zoolens.crosstrain.training.job import Outcome
 from zoolens.crosstrain.training.semantics import Semantics
 from zoolens.crosstrain.training.trial_runner import churn, side_of
-from zoolens.crosstrain.training.trials import Side, Trial
+from zoolens.crosstrain.training.trials import TrainedSide, Trial
 from zoolens.measure.answers import keep_labels
 from zoolens.statistics.significance import exact_mcnemar
 from zoolens.store.records import DatasetRecord
@@ -59,5 +59,5 @@ def test_without_labels_or_answers_only_the_difference_is_known(store):
 
 def test_a_side_without_an_accuracy_has_no_pair(store):
     (torch, _), answers = drawn()
-    lost = Side("jax", status="out-of-memory", message="no room")
+    lost = TrainedSide("jax", status="out-of-memory", message="no room")
     assert paired_sides(store, filed(store, (torch, lost), {"torch": answers["torch"]})) == ()

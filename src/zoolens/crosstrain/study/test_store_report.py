@@ -5,7 +5,7 @@ from zoolens.crosstrain.study.store_report import noise_words, report_study
 from zoolens.crosstrain.study.stored_studies import file_study, file_trial
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.semantics import Semantics
-from zoolens.crosstrain.training.trials import Side, Trial
+from zoolens.crosstrain.training.trials import TrainedSide, Trial
 from zoolens.errors import DatasetError
 from zoolens.statistics.seeds import seed_noise
 from zoolens.store.records import DatasetRecord
@@ -29,7 +29,7 @@ def store(tmp_path):
 
 
 def file(store, study, name, accuracies, rate, names=NAMES, details=None, **settings):
-    sides = tuple(Side(one, accuracy=value) for one, value in zip(names, accuracies, strict=True))
+    sides = tuple(TrainedSide(one, accuracy=value) for one, value in zip(names, accuracies, strict=True))
     file_trial(
         store, study, Trial(name, {"learning_rate": float(rate), **settings}, sides, details=details or {}),
         recipe_of=dict.fromkeys(names, (None, Semantics())), dataset=DatasetRecord("d" * 64, "tiny", 20, {}),
@@ -50,7 +50,7 @@ def test_replicates_are_in_the_report(store, tmp_path):
 def test_trainings_that_are_told_twice_count_once(store, tmp_path):
     recipe = Recipe(architecture="mlp", learning_rate=0.1, batch_size=4, epochs=1)
     for name in ("0001", "2-0001"):
-        sides = tuple(Side(one, accuracy=0.5) for one in NAMES)
+        sides = tuple(TrainedSide(one, accuracy=0.5) for one in NAMES)
         file_trial(
             store, "anew", Trial(name, {"epochs": 1}, sides), recipe_of=dict.fromkeys(NAMES, (recipe, Semantics())),
             dataset=DatasetRecord("d" * 64, "tiny", 20, {}), versions={one: {} for one in NAMES},

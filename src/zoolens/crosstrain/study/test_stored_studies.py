@@ -19,7 +19,7 @@ from zoolens.crosstrain.study.stored_studies import (
 from zoolens.crosstrain.training.job import Epoch, Outcome
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.semantics import ALIGNED, Semantics
-from zoolens.crosstrain.training.trials import Side, Trial
+from zoolens.crosstrain.training.trials import TrainedSide, Trial
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.measure.answers import keep_trained_answers, trained_answers
 from zoolens.store.records import DatasetRecord, Provenance
@@ -51,7 +51,7 @@ def side(framework, **changes):
         "seconds": 1.25,
         "semantics": {"norm_momentum": 0.9, "init": None},
     }
-    return Side(**{**told, **changes})
+    return TrainedSide(**{**told, **changes})
 
 
 def trial(name="t1", **changes):
@@ -151,7 +151,7 @@ def test_a_training_that_came_to_nothing_is_a_result(store, status):
 
 
 def test_a_side_that_failed_is_told_and_trained_again(store):
-    failed = Side("torch", status="failed", message="no such device")
+    failed = TrainedSide("torch", status="failed", message="no such device")
     other = trial().side("jax")
     first = file(store, trial(sides=(failed, other), churn={}, notes=("torch failed",)))
     assert read_study(store, "s").trials == (first,)
@@ -179,7 +179,7 @@ def test_answers_are_read_in_order(store):
 
 def test_answers_of_a_killed_training_do_not_pass_for_those_of_the_next(store):
     """It wrote its answers and was killed before it was marked as done."""
-    failed = Side("torch", status="failed", message="killed")
+    failed = TrainedSide("torch", status="failed", message="killed")
     run = file(store, trial(sides=(failed, side("jax")), churn={})).side("torch").run
     keep_trained_answers(store, run, np.array([9, 9, 9, 9]))
     file(store, trial(), predictions=ANSWERED)

@@ -19,7 +19,7 @@ from zoolens.crosstrain.training.semantics import Semantics
 from zoolens.crosstrain.training.trial_runner import HYPERPARAMETERS, apply
 from zoolens.crosstrain.training.trials import Hyperparameter
 from zoolens.errors import UnknownName, ZoolensError
-from zoolens.manifests.yamltree import Refused, YamlTree, path_words
+from zoolens.manifests.yamltree import YamlRefused, YamlTree, path_words
 from zoolens.untrusted import read_text
 
 M = TypeVar("M", bound=BaseModel)
@@ -107,7 +107,7 @@ def read_settings(words: Iterable[str]) -> dict[str, Hyperparameter]:
             raise ZoolensError(f"{word[:60]!r} sets nothing.", hint="Write NAME=VALUE, such as learning_rate=0.01.")
         try:
             value = YamlTree(text).value
-        except Refused:
+        except YamlRefused:
             value = text
         if not isinstance(value, str | int | float):
             raise ZoolensError(f"{word[:60]!r} gives no single value.", hint="Write a number or a word.")
@@ -122,7 +122,7 @@ def load_fields(path: Path, model: type[M]) -> M:
     """The fields of a file as such a model; what is wrong is told with its line."""
     try:
         tree = YamlTree(_text(path))
-    except Refused as refusal:
+    except YamlRefused as refusal:
         raise PlanError(f"{path}, line {refusal.line}: {refusal.what}.") from refusal
     value = tree.value
     if not isinstance(value, dict):

@@ -34,7 +34,7 @@ _VERSION: Final = 1  # of the layout of the folder and of how limits choose
 
 
 @dataclass(frozen=True)
-class Prepared:
+class PreparedData:
     """`folder` has train_x.npy, train_y.npy, test_x.npy and test_y.npy."""
 
     folder: Path
@@ -51,7 +51,7 @@ class Prepared:
         return channels, height, width
 
 
-def prepared(recipe: Recipe) -> Prepared:
+def prepared(recipe: Recipe) -> PreparedData:
     """`recipe.dataset`: "demo", "fashion-mnist", "cifar10-subset", "TRAIN|TEST" of any two datasets, or one that has
     both as its splits. Limits take the first samples of every class in turn, in the order of the dataset."""
     wanted = (recipe.dataset, recipe.train_limit, recipe.test_limit, cache_dir())
@@ -80,7 +80,7 @@ def load(folder: Path) -> TrainData:
 
 
 @lru_cache(maxsize=32)
-def _prepare(dataset: str, train_limit: int | None, test_limit: int | None, cache: Path) -> Prepared:
+def _prepare(dataset: str, train_limit: int | None, test_limit: int | None, cache: Path) -> PreparedData:
     train, test = _splits(dataset)
     try:
         key = fingerprint([_VERSION, train.fingerprint(), test.fingerprint(), train_limit, test_limit])
@@ -90,7 +90,7 @@ def _prepare(dataset: str, train_limit: int | None, test_limit: int | None, cach
         train.close()
         test.close()
     name = dataset if train_limit is test_limit is None else f"{dataset} ({about['train']} + {about['test']})"
-    return Prepared(folder, DatasetRecord(key, name, about["test"], about))
+    return PreparedData(folder, DatasetRecord(key, name, about["test"], about))
 
 
 def _splits(dataset: str) -> tuple[Dataset, Dataset]:

@@ -24,11 +24,11 @@ MAX_LIMIT: Final = 1 << 31  # samples
 LIBRARY_ONLY_SHIPPED: Final = ("vgg16", "resnet50", "densenet121")  # library mode builds what the library ships
 
 
-class Part(BaseModel):
+class RecipePart(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Optimizer(Part):
+class Optimizer(RecipePart):
     """`epsilon`, `rho` and `initial_accumulator` may be left to the framework or to the semantics by None."""
 
     model_config = ConfigDict(allow_inf_nan=False)
@@ -92,7 +92,7 @@ FEATURES: Final = frozenset(
 )  # fmt: skip
 
 
-class Schedule(Part):
+class Schedule(RecipePart):
     """How the learning rate changes, told in epochs; semantics say whether at every step or once an epoch.
 
     A warm-up raises it in a line to the recipe's rate. Then "cosine" lowers it along half a cosine to `final` of it,
@@ -124,7 +124,7 @@ class Schedule(Part):
         return self
 
 
-class Recipe(Part):
+class Recipe(RecipePart):
     """`mode`: "library" builds what each library's user gets: torchvision's or keras.applications' own network for the
     large architectures, each framework's own default layers for the small ones; "aligned" builds one definition with
     the same semantics in each. `semantics` fixes single ones in either mode (not in a network that a library ships).

@@ -16,7 +16,7 @@ from zoolens import plugins
 from zoolens.crosstrain.training.job import Epoch, Job, Outcome
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.trainer_pool import Workers, _kind
-from zoolens.crosstrain.training.trainer_process import Worker, doing
+from zoolens.crosstrain.training.trainer_process import TrainerWorker, doing
 from zoolens.crosstrain.training.trainers.base import Trained, Trainer
 from zoolens.crosstrain.training.weights import read_weights
 from zoolens.engine.faults import rebuild
@@ -238,7 +238,7 @@ class Scripted(Trainer):
 
 def failure(do, job, report=lambda _: None):
     """How the worker describes what went wrong."""
-    return response({"job": job.model_dump(mode="json")}, Worker(Scripted(do), report).answer, doing)["error"]
+    return response({"job": job.model_dump(mode="json")}, TrainerWorker(Scripted(do), report).answer, doing)["error"]
 
 
 def test_a_crash_is_an_answer_in_one_sentence(job):
@@ -262,7 +262,7 @@ def test_a_trainer_that_breaks_the_contract_does_not_end_the_process(job, do):
 
 
 def test_nonsense_instead_of_a_job():
-    worker = Worker(Scripted(lambda _: None), lambda _: None)
+    worker = TrainerWorker(Scripted(lambda _: None), lambda _: None)
     assert response({"job": {"recipe": 1}}, worker.answer, doing)["error"]["type"] == "UnexpectedError"
 
 
@@ -283,7 +283,7 @@ def test_the_data_stay_mapped_between_jobs(job):
         seen.append(data)
         return Trained(Outcome(framework="scripted", versions={}, status="finished"), np.zeros(20, np.int32))
 
-    worker = Worker(Scripted(keep), lambda _: None)
+    worker = TrainerWorker(Scripted(keep), lambda _: None)
     for name in ("one", "two"):
         assert worker.answer({"job": job(name).model_dump(mode="json")})["status"] == "finished"
     assert seen[0] is seen[1]

@@ -16,7 +16,7 @@ from zoolens.crosstrain.training.trial_runner import (
     side_of,
     train_trial,
 )
-from zoolens.crosstrain.training.trials import Side
+from zoolens.crosstrain.training.trials import TrainedSide
 from zoolens.crosstrain.training.weights import read_weights
 from zoolens.errors import UnknownName, WorkerError, ZoolensError
 
@@ -154,7 +154,7 @@ def test_a_trial_of_a_new_and_a_known_side(recipe, tmp_path, workers):
 
     def known(job):
         jobs.append(job)
-        return Side("jax", accuracy=1.0) if job.framework == "jax" else None
+        return TrainedSide("jax", accuracy=1.0) if job.framework == "jax" else None
 
     trial = train_trial(
         told, ("torch", "jax"), workers, trial_id="t1", hyperparameters={"epochs": 2}, work=tmp_path / "work",
@@ -162,7 +162,7 @@ def test_a_trial_of_a_new_and_a_known_side(recipe, tmp_path, workers):
         report=lambda framework, epoch: seen.append((framework, epoch.number)),
     )  # fmt: skip
     torch, jax = trial.sides
-    assert jax == Side("jax", accuracy=1.0)
+    assert jax == TrainedSide("jax", accuracy=1.0)
     assert seen == [("torch", 1), ("torch", 2)]
     assert torch.semantics["init"] == "glorot_uniform"
     assert torch.total == len(truth) == sum(torch.answered)

@@ -26,7 +26,7 @@ WEIGHTS: Final = "weights.safetensors"
 OUTCOME: Final = "outcome.json"
 
 
-class Worker:
+class TrainerWorker:
     """One trainer. The data of the last job stay mapped: the next one most likely has the same."""
 
     def __init__(self, trainer: Trainer, report: Callable[[dict[str, Any]], None]) -> None:
@@ -70,7 +70,7 @@ def _write(path: Path, content: bytes) -> None:
 def main(settings: Mapping[str, Any], began_ns: int) -> None:
     """`trainer` of the settings is the name of an entry point."""
     service = Service(settings, began_ns)
-    worker = Worker(plugins.load(plugins.TRAINERS, settings["trainer"])(), service.report)
+    worker = TrainerWorker(plugins.load(plugins.TRAINERS, settings["trainer"])(), service.report)
     service.serve(worker.answer, doing)
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ValidationError
 
 from zoolens.crosstrain.training.architectures import build
-from zoolens.crosstrain.training.data import Prepared, load, prepared
+from zoolens.crosstrain.training.data import PreparedData, load, prepared
 from zoolens.crosstrain.training.initial import initial_weights
 from zoolens.crosstrain.training.job import Epoch, Job, LoopKind, Outcome
 from zoolens.crosstrain.training.network import Network
@@ -23,7 +23,7 @@ from zoolens.crosstrain.training.semantics import USUAL, Semantics
 from zoolens.crosstrain.training.trainer_pool import Workers, read_predictions
 from zoolens.crosstrain.training.trainer_process import PREDICTIONS
 from zoolens.crosstrain.training.trainers.registry import trainer_named
-from zoolens.crosstrain.training.trials import Hyperparameter, Side, Trial
+from zoolens.crosstrain.training.trials import Hyperparameter, TrainedSide, Trial
 from zoolens.crosstrain.training.weights import write_weights
 from zoolens.errors import UnknownName, WorkerError, ZoolensError
 from zoolens.store.records import fingerprint
@@ -40,7 +40,7 @@ _PARTS: Final[Mapping[str, type[BaseModel]]] = {
 }  # fmt: skip
 
 
-def none_known(_: Job) -> Side | None:
+def none_known(_: Job) -> TrainedSide | None:
     """Train every side."""
     return None
 
@@ -49,7 +49,7 @@ def no_report(_framework: str, _epoch: Epoch) -> None:
     """For who waits for the end."""
 
 
-def not_kept(_: Side) -> None:
+def not_kept(_: TrainedSide) -> None:
     """For who keeps nothing, or only whole trials."""
 
 
@@ -67,8 +67,8 @@ def train_trial(
     threads: int | None = None,
     concurrent: bool = False,
     keep_weights: bool = False,
-    known: Callable[[Job], Side | None] = none_known,
-    keep: Callable[[Side], None] = not_kept,
+    known: Callable[[Job], TrainedSide | None] = none_known,
+    keep: Callable[[TrainedSide], None] = not_kept,
     report: Report = no_report,
 ) -> Trial:
     """`recipe`: as it stands, with the hyperparameters applied. `overrides`: semantics switched for one side alone.
@@ -100,7 +100,7 @@ def train_trial(
     old = [job for job in jobs if job.framework in sides and (job.output / PREDICTIONS).is_file()]
     answers = {job.framework: read_predictions(job) for job in old}
 
-    def train(job: Job) -> tuple[Side, Answers]:
+    def train(job: Job) -> tuple[TrainedSide, Answers]:
         outcome, predicted = workers.train(job, lambda epoch: report(job.framework, epoch))
         check_told(job, switched.get(job.framework), outcome.semantics)
         side = side_of(outcome, predicted, truth, data.classes)
@@ -144,7 +144,7 @@ def contradicted(recipe: Recipe, wanted: Semantics, switched: Semantics, read: S
     return wanted.model_copy(update=dict.fromkeys(own)).differing(read)
 
 
-def side_of(outcome: Outcome, answers: Answers, truth: NDArray[Any], classes: int) -> Side:
+def side_of(outcome: Outcome, answers: Answers, truth: NDArray[Any], classes: int) -> TrainedSide:
     """Exact counts from what was answered; without answers, a side that only says what went wrong."""
     facts: dict[str, Any] = {
         "status": outcome.status,
@@ -155,13 +155,13 @@ def side_of(outcome: Outcome, answers: Answers, truth: NDArray[Any], classes: in
         "message": outcome.message,
     }
     if not len(answers):
-        return Side(outcome.framework, **facts)
+        return TrainedSide(outcome.framework, **facts)
     if len(answers) != len(truth) or answers.min() < 0 or answers.max() >= classes:
         raise WorkerError(f"{outcome.framework} did not answer one of {classes} classes for each test sample.")
     right = answers == truth
     present = np.bincount(truth, minlength=classes)
     correct_of = np.bincount(truth[right], minlength=classes)
-    return Side(
+    return TrainedSide(
         outcome.framework,
         accuracy=float(right.mean()),
         correct=int(right.sum()),
@@ -208,7 +208,7 @@ HYPERPARAMETERS: Final = (
 
 
 @contextmanager
-def _shared_weights(data: Prepared, jobs: list[Job], folder: Path) -> Iterator[list[Job]]:
+def _shared_weights(data: PreparedData, jobs: list[Job], folder: Path) -> Iterator[list[Job]]:
     """Where weights are shared: one file for all sides, or one for each kind of first weights that they want. Tensors
     of the same rule are the same in each."""
     files: dict[str, Path] = {}
@@ -243,8 +243,8 @@ def first_weights(network: Network, semantics: Semantics, seed: int) -> dict[str
 
 
 def _each(
-    train: Callable[[Job], tuple[Side, Answers]], jobs: Sequence[Job], concurrent: bool
-) -> list[tuple[Side, Answers]]:
+    train: Callable[[Job], tuple[TrainedSide, Answers]], jobs: Sequence[Job], concurrent: bool
+) -> list[tuple[TrainedSide, Answers]]:
     if not concurrent or len(jobs) < 2:
         return [train(job) for job in jobs]
     with ThreadPoolExecutor(len(jobs)) as threads:

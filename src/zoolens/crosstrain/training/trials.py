@@ -16,7 +16,7 @@ Hyperparameter = float | int | str
 
 
 @dataclass(frozen=True)
-class Side:
+class TrainedSide:
     """What one framework made of a trial. `correct` and `total` are exact counts; a published figure that cannot be
     turned into counts has only `accuracy`, and `exact` is False. `answered`: how often each class was answered."""
 
@@ -48,19 +48,19 @@ class Trial:
 
     id: str
     hyperparameters: Mapping[str, Hyperparameter]
-    sides: tuple[Side, ...]
+    sides: tuple[TrainedSide, ...]
     churn: Mapping[tuple[str, str], float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)  # recipe, subspace, when, where
 
-    def side(self, framework: str) -> Side:
+    def side(self, framework: str) -> TrainedSide:
         for trained in self.sides:
             if trained.framework == framework:
                 return trained
         raise UnknownName(f"side of trial {self.id}", framework, (side.framework for side in self.sides))
 
     @property
-    def pairs(self) -> Iterator[tuple[Side, Side]]:
+    def pairs(self) -> Iterator[tuple[TrainedSide, TrainedSide]]:
         return combinations(self.sides, 2)
 
     @property

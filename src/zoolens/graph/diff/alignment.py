@@ -16,7 +16,7 @@ from functools import cached_property
 from itertools import product
 from typing import Final
 
-from zoolens.graph.blocks import Block, Layer
+from zoolens.graph.blocks import Block, PlacedLayer
 from zoolens.graph.diff.block_order import Beside, reordered
 from zoolens.graph.diff.open_shortcuts import chained
 from zoolens.graph.diff.similarity import LEAST, block_similarity, block_weight, node_similarity, weight
@@ -28,11 +28,11 @@ _ROUNDING: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class LayerPair:
     """Two layers that stand for each other, or one that has no partner. Positions are those of its own side."""
 
-    a: Layer | None
-    b: Layer | None
+    a: PlacedLayer | None
+    b: PlacedLayer | None
 
     @property
     def names(self) -> tuple[str | None, str | None]:
@@ -40,7 +40,7 @@ class Pair:
         return self.a.node.name if self.a else None, self.b.node.name if self.b else None
 
     @property
-    def either(self) -> Layer:
+    def either(self) -> PlacedLayer:
         """The layer of a, or that of b where a has none."""
         layer = self.a or self.b
         assert layer is not None  # a pair without any layer is never made
@@ -51,7 +51,7 @@ class Pair:
 class BlockRow:
     a: Block | None
     b: Block | None
-    pairs: tuple[Pair, ...]
+    pairs: tuple[LayerPair, ...]
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Alignment:
     rows: tuple[BlockRow, ...]
 
     @property
-    def pairs(self) -> list[Pair]:
+    def pairs(self) -> list[LayerPair]:
         return [pair for row in self.rows for pair in row.pairs]
 
     @cached_property
@@ -111,22 +111,24 @@ def _worth(similarity: float, weight_a: float, weight_b: float) -> float:
 
 def _row(a: Block | None, b: Block | None) -> BlockRow:
     if a is None or b is None:
-        only_a = [Pair(layer, None) for layer in a.layers] if a else []
-        return BlockRow(a, b, tuple(only_a or [Pair(None, layer) for layer in (b.layers if b else ())]))
+        only_a = [LayerPair(layer, None) for layer in a.layers] if a else []
+        return BlockRow(a, b, tuple(only_a or [LayerPair(None, layer) for layer in (b.layers if b else ())]))
     if a.signature == b.signature:
-        return BlockRow(a, b, tuple(Pair(from_a, from_b) for from_a, from_b in zip(a.layers, b.layers, strict=True)))
-    pairs: list[Pair] = []
+        return BlockRow(
+            a, b, tuple(LayerPair(from_a, from_b) for from_a, from_b in zip(a.layers, b.layers, strict=True))
+        )
+    pairs: list[LayerPair] = []
     for from_a, from_b in _matched_paths(a, b):
         left, right = a.on(from_a) if from_a is not None else [], b.on(from_b) if from_b is not None else []
         pairs.extend(_layer_pairs(left, right))
     return BlockRow(a, b, tuple(_in_order(pairs, a, b)))
 
 
-def _layer_pairs(left: Sequence[Layer], right: Sequence[Layer]) -> list[Pair]:
-    def score(layer_a: Layer, layer_b: Layer) -> float:
+def _layer_pairs(left: Sequence[PlacedLayer], right: Sequence[PlacedLayer]) -> list[LayerPair]:
+    def score(layer_a: PlacedLayer, layer_b: PlacedLayer) -> float:
         return _worth(node_similarity(layer_a.node, layer_b.node), weight(layer_a), weight(layer_b))
 
-    return [Pair(layer_a, layer_b) for layer_a, layer_b in best_pairs(left, right, score)]
+    return [LayerPair(layer_a, layer_b) for layer_a, layer_b in best_pairs(left, right, score)]
 
 
 def _matched_paths(a: Block, b: Block) -> list[tuple[str | None, str | None]]:
@@ -150,7 +152,7 @@ def _matched_paths(a: Block, b: Block) -> list[tuple[str | None, str | None]]:
     return [*matched, *((from_a, None) for from_a in left), *((None, from_b) for from_b in right)]
 
 
-def _path_score(left: Sequence[Layer], right: Sequence[Layer]) -> float:
+def _path_score(left: Sequence[PlacedLayer], right: Sequence[PlacedLayer]) -> float:
     total = sum(map(weight, left)) + sum(map(weight, right))
     gained = sum(
         _worth(node_similarity(pair.a.node, pair.b.node), weight(pair.a), weight(pair.b))
@@ -160,13 +162,13 @@ def _path_score(left: Sequence[Layer], right: Sequence[Layer]) -> float:
     return 2 * gained / total if total else 1.0
 
 
-def _in_order(pairs: list[Pair], a: Block, b: Block) -> list[Pair]:
+def _in_order(pairs: list[LayerPair], a: Block, b: Block) -> list[LayerPair]:
     """Sorts pairs as their layers come in a; what only b has stands where b has it."""
     place_a = {id(layer): number for number, layer in enumerate(a.layers)}
     place_b = {id(layer): number for number, layer in enumerate(b.layers)}
     scale = len(a.layers) / max(len(b.layers), 1)
 
-    def place(pair: Pair) -> float:
+    def place(pair: LayerPair) -> float:
         return place_a[id(pair.a)] if pair.a else place_b[id(pair.b)] * scale
 
     return sorted(pairs, key=place)

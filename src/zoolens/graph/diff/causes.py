@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
 
-from zoolens.graph.blocks import LEARNED, Layer, is_depthwise, resolution
+from zoolens.graph.blocks import LEARNED, PlacedLayer, is_depthwise, resolution
 from zoolens.graph.diff import settings
-from zoolens.graph.diff.alignment import Pair
+from zoolens.graph.diff.alignment import LayerPair
 from zoolens.graph.diff.similarity import channels
 from zoolens.graph.model import Graph, Node
 from zoolens.graph.vocabulary import ACTIVATIONS, NORMS, POOLS
@@ -68,7 +68,7 @@ class LayerFinding:
 
     cause: str
     row: int
-    pair: Pair
+    pair: LayerPair
     aspect: str
     values: tuple[Any, Any]
     group: Hashable = ()
@@ -89,7 +89,7 @@ class PairContext:
         sizes = [resolution(graph.inputs[0].shape) if graph.inputs else () for graph in (self.a, self.b)]
         return prod(sizes[1]) / prod(sizes[0]) if sizes[0] and sizes[0] != sizes[1] else 1.0
 
-    def extents(self, pair: Pair) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    def extents(self, pair: LayerPair) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Resolution of what each side's layer works on."""
         return tuple(  # type: ignore[return-value]
             resolution(graph.by_name[layer.node.inputs[0]].shape) if layer and layer.node.inputs else ()
@@ -97,7 +97,7 @@ class PairContext:
         )
 
 
-def own_findings(pair: Pair, context: PairContext) -> Iterator[LayerFinding]:
+def own_findings(pair: LayerPair, context: PairContext) -> Iterator[LayerFinding]:
     """What two aligned layers differ in by themselves; strides are left to `strides`."""
     assert pair.a is not None
     assert pair.b is not None
@@ -109,7 +109,9 @@ def own_findings(pair: Pair, context: PairContext) -> Iterator[LayerFinding]:
 Raw = tuple[str, str, tuple[Any, Any], Hashable]
 
 
-def _differences(pair: Pair, layer_a: Layer, layer_b: Layer, a: Node, b: Node, context: PairContext) -> Iterator[Raw]:
+def _differences(
+    pair: LayerPair, layer_a: PlacedLayer, layer_b: PlacedLayer, a: Node, b: Node, context: PairContext
+) -> Iterator[Raw]:
     if a.op == "input":
         yield from _inputs(a, b)
     if a.op == b.op == "parameter" and channels(a) != channels(b) and prod(a.shape) != prod(b.shape):
@@ -148,7 +150,7 @@ def _substitution(a: Node, b: Node) -> Raw:
     return cause, "norm" if cause == NORM else "", (a.op, b.op), (a.op, b.op)
 
 
-def _learned(layer: Layer, a: Node, b: Node, context: PairContext) -> Iterator[Raw]:
+def _learned(layer: PlacedLayer, a: Node, b: Node, context: PairContext) -> Iterator[Raw]:
     if {a.name, b.name} <= context.last_learned and channels(a) != channels(b):
         yield CLASSES, "width", (channels(a), channels(b)), ()
     elif channels(a) != channels(b) and not _follows_width(a, b, context):
@@ -191,7 +193,7 @@ def _norms(a: Node, b: Node, prefix: str) -> Iterator[Raw]:
             yield NORM_PARAMETERS, "norm", (role, has), (role, has)
 
 
-def _windows(pair: Pair, layer: Layer, a: Node, b: Node, context: PairContext) -> Iterator[Raw]:
+def _windows(pair: LayerPair, layer: PlacedLayer, a: Node, b: Node, context: PairContext) -> Iterator[Raw]:
     kernel_a, kernel_b = settings.kernel(a), settings.kernel(b)
     if kernel_a != kernel_b:
         yield KERNEL, "kernel", (kernel_a, kernel_b), (layer.path, layer.kind, layer.index, kernel_a, kernel_b)
@@ -202,7 +204,7 @@ def _windows(pair: Pair, layer: Layer, a: Node, b: Node, context: PairContext) -
         yield from _padding(pair, a, b, context)
 
 
-def _padding(pair: Pair, a: Node, b: Node, context: PairContext) -> Iterator[Raw]:
+def _padding(pair: LayerPair, a: Node, b: Node, context: PairContext) -> Iterator[Raw]:
     pads_a, pads_b = settings.pads(a), settings.pads(b)
     extents = context.extents(pair)
     if pads_a != pads_b and extents[0] != extents[1] and _follows_extents(a, b, extents):

@@ -17,7 +17,7 @@ from dataclasses import replace
 from math import floor, log
 
 from zoolens.graph.cost import cost
-from zoolens.graph.diff.alignment import Alignment, Pair
+from zoolens.graph.diff.alignment import Alignment, LayerPair
 from zoolens.graph.diff.causes import INPUT_SIZE, ORDER
 from zoolens.graph.diff.extent_origins import Logs, combined, kernel_factors, origins
 from zoolens.graph.diff.findings import Difference
@@ -63,7 +63,7 @@ class Books:
         for pair in alignment.pairs:
             self._book(pair)
 
-    def _book(self, pair: Pair) -> None:
+    def _book(self, pair: LayerPair) -> None:
         if pair.a and pair.b:
             self._book_two(pair, pair.a.node, pair.b.node)
             return
@@ -77,7 +77,7 @@ class Books:
             _add(self.macs, {whole: float(self.cost_b[name])})
             _add(self.parameters, {whole: float(sum(self.learned_b[name].values()))})
 
-    def _book_two(self, pair: Pair, a: Node, b: Node) -> None:
+    def _book_two(self, pair: LayerPair, a: Node, b: Node) -> None:
         cost_a, cost_b = self.cost_a[a.name], self.cost_b[b.name]
         own = self.owner.get(pair.names, {})
         kernel = kernel_factors(a, b, own, self.origins)

@@ -8,7 +8,7 @@ from math import log, prod
 
 from zoolens.graph.blocks import LEARNED, is_depthwise, resolution
 from zoolens.graph.diff import settings
-from zoolens.graph.diff.alignment import Alignment, Pair
+from zoolens.graph.diff.alignment import Alignment, LayerPair
 from zoolens.graph.diff.similarity import channels
 from zoolens.graph.model import Graph, Node
 from zoolens.graph.vocabulary import VIEWS
@@ -84,7 +84,7 @@ def _main_input(node: Node, graph: Graph) -> str:
     return max(node.inputs, key=lambda name: prod(graph.by_name[name].shape), default="")
 
 
-def _alone(pair: Pair, own: Mapping[str, int], graph: Graph, known: Origins) -> None:
+def _alone(pair: LayerPair, own: Mapping[str, int], graph: Graph, known: Origins) -> None:
     node, sign = pair.either.node, -1.0 if pair.a else 1.0
     spatial, width = (known.spatial_a, known.width_a) if pair.a else (known.spatial_b, known.width_b)
     before = graph.by_name[_main_input(node, graph)] if node.inputs else node

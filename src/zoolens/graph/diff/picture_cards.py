@@ -10,9 +10,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from zoolens.graph.blocks import Block, Layer, resolution
+from zoolens.graph.blocks import Block, PlacedLayer, resolution
 from zoolens.graph.diff import settings
-from zoolens.graph.diff.alignment import BlockRow, Pair
+from zoolens.graph.diff.alignment import BlockRow, LayerPair
 from zoolens.graph.diff.causes import CONSTANTS
 from zoolens.graph.diff.place_names import ranges
 from zoolens.graph.diff.report import Diff
@@ -140,7 +140,7 @@ def _kind_title(blocks: Iterable[Block | None]) -> str:
     return "" if not kinds else "layers" if kinds[0] == "layer" else kinds[0]
 
 
-def _lines(pairs: Sequence[Pair], marks: Marks) -> Iterator[CardLine]:
+def _lines(pairs: Sequence[LayerPair], marks: Marks) -> Iterator[CardLine]:
     for pair in pairs:
         own = marks.get(pair.names, [])
         if own or pair.either.kind not in QUIET:
@@ -154,7 +154,7 @@ def _lines(pairs: Sequence[Pair], marks: Marks) -> Iterator[CardLine]:
             )
 
 
-def layer_text(layer: Layer | None) -> str:
+def layer_text(layer: PlacedLayer | None) -> str:
     """Describes a layer in one line, such as "shortcut: 3×3 conv 64 /2, batch norm"."""
     if layer is None:
         return ""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from zoolens.graph.blocks import Block, Layer
-from zoolens.graph.diff.alignment import Alignment, BlockRow, Pair
+from zoolens.graph.blocks import Block, PlacedLayer
+from zoolens.graph.diff.alignment import Alignment, BlockRow, LayerPair
 from zoolens.graph.diff.causes import LayerFinding
 
 MANY_LABELS = 3
@@ -24,14 +24,14 @@ class LayerPlace:
     after: int = 0  # the block that a single layer comes after
 
 
-def place_of(pair: Pair, row: BlockRow) -> LayerPlace:
+def place_of(pair: LayerPair, row: BlockRow) -> LayerPlace:
     """Where a pair is, as side a counts; as b does, where a has nothing."""
     block = row.a if pair.a else row.b
     assert block is not None  # a layer lies in a block of its own side
     return position(pair.either, block)
 
 
-def position(layer: Layer, block: Block) -> LayerPlace:
+def position(layer: PlacedLayer, block: Block) -> LayerPlace:
     return LayerPlace(block.stage, block.index, layer.path, layer.kind, layer.index, block.after)
 
 

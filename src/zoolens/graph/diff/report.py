@@ -14,7 +14,7 @@ from zoolens.graph.diff.findings import Difference, differences
 from zoolens.graph.diff.place_names import place_of
 from zoolens.graph.diff.sentences import sentence
 from zoolens.graph.diff.verdict import verdict
-from zoolens.graph.held_parameters import Held, held_parameters
+from zoolens.graph.held_parameters import HeldParameters, held_parameters
 from zoolens.graph.model import Graph, Node
 from zoolens.graph.passes.folded_norms import folded_norms
 from zoolens.graph.passes.stored_values import stored_values
@@ -37,7 +37,10 @@ class Diff:
     norm_blind: str = ""  # the side without norms, if one has none and the other does: norms were then left out
     folded: str = ""  # the side whose norms are folded where they can be: both were then compared with folded norms
     stored: str = ""  # the side that stores what the other computes from weights alone: compared as stored
-    held: tuple[Held | None, Held | None] = (None, None)  # where a source holds more parameters than are used
+    held: tuple[HeldParameters | None, HeldParameters | None] = (
+        None,
+        None,
+    )  # where a source holds more parameters than are used
 
     @property
     def same(self) -> bool:

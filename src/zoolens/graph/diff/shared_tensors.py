@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from zoolens.graph.diff.alignment import Alignment, Pair
+from zoolens.graph.diff.alignment import Alignment, LayerPair
 from zoolens.graph.diff.causes import SHARING, LayerFinding
 from zoolens.graph.model import STATISTICS, Graph, Node, Parameter
 
@@ -21,7 +21,9 @@ def sharing_findings(alignment: Alignment, a: Graph, b: Graph) -> Iterator[Layer
             yield from _of_pair(pair, number, owners)
 
 
-def _of_pair(pair: Pair, row: int, owners: tuple[Mapping[str, Node], Mapping[str, Node]]) -> Iterator[LayerFinding]:
+def _of_pair(
+    pair: LayerPair, row: int, owners: tuple[Mapping[str, Node], Mapping[str, Node]]
+) -> Iterator[LayerFinding]:
     if pair.a is None or pair.b is None or pair.a.node.op in _LEAVES:
         return
     nodes = (pair.a.node, pair.b.node)

@@ -12,12 +12,12 @@ from math import log2
 
 from zoolens.graph.blocks import Block, resolution
 from zoolens.graph.diff import settings
-from zoolens.graph.diff.alignment import Alignment, BlockRow, Pair
+from zoolens.graph.diff.alignment import Alignment, BlockRow, LayerPair
 from zoolens.graph.diff.causes import STRIDE, STRIDE_PLACEMENT, LayerFinding
 from zoolens.graph.model import Graph
 
 TOLERANCE = 0.5  # in octaves: 10 cells of 299 are as fine as 7 of 224, but not as 14 of 224
-Event = list[tuple[int, Pair]]
+Event = list[tuple[int, LayerPair]]
 
 
 def stride_findings(alignment: Alignment, a: Graph, b: Graph) -> list[LayerFinding]:
@@ -32,7 +32,7 @@ def stride_findings(alignment: Alignment, a: Graph, b: Graph) -> list[LayerFindi
     return findings + _never_closed(event)
 
 
-def strides_differ(pair: Pair) -> bool:
+def strides_differ(pair: LayerPair) -> bool:
     if pair.a and pair.b:
         windowed = pair.a.node.op in settings.WINDOWED and pair.b.node.op in settings.WINDOWED
         return windowed and settings.stride(pair.a.node) != settings.stride(pair.b.node)
@@ -61,17 +61,17 @@ def _closed(event: Event, rows: Sequence[BlockRow]) -> list[LayerFinding]:
     ]
 
 
-def _by(pair: Pair, side: int) -> bool:
+def _by(pair: LayerPair, side: int) -> bool:
     """Whether this side's layer strides more than its partner."""
     values = stride_values(pair)
     return max(values[side], default=1) > max(values[1 - side], default=1)
 
 
-def stride_values(pair: Pair) -> tuple[tuple[int, ...], tuple[int, ...]]:
+def stride_values(pair: LayerPair) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return (settings.stride(pair.a.node) if pair.a else (), settings.stride(pair.b.node) if pair.b else ())
 
 
-def _described(pair: Pair, row: BlockRow, rows: Sequence[BlockRow], *, moved: bool) -> Hashable:
+def _described(pair: LayerPair, row: BlockRow, rows: Sequence[BlockRow], *, moved: bool) -> Hashable:
     block = (row.a if pair.a else row.b) or row.a or row.b
     assert block is not None
     where = block_label(block, rows, 0 if pair.a else 1) if moved else ""

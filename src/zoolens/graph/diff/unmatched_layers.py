@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 
-from zoolens.graph.blocks import LEARNED, Block, Layer, resolution
+from zoolens.graph.blocks import LEARNED, Block, PlacedLayer, resolution
 from zoolens.graph.diff import causes, settings
-from zoolens.graph.diff.alignment import Alignment, Pair
+from zoolens.graph.diff.alignment import Alignment, LayerPair
 from zoolens.graph.diff.causes import LayerFinding
 from zoolens.graph.model import Node
 from zoolens.graph.stages import SCALING
@@ -35,7 +35,7 @@ def absent_findings(alignment: Alignment) -> Iterator[LayerFinding]:
 
 
 def _of_row(
-    block: Block, alone: list[Pair], number: int, reasons: dict[str, Reason], redundant: set[str], *, whole: bool
+    block: Block, alone: list[LayerPair], number: int, reasons: dict[str, Reason], redundant: set[str], *, whole: bool
 ) -> Iterator[LayerFinding]:
     gates = _gate_members(block, {pair.either.node.name for pair in alone})
     opened = not whole and any(_closes_shortcut(pair.either) for pair in alone)
@@ -55,7 +55,7 @@ def _of_row(
         yield LayerFinding(cause, number, pair, "whole", values, () if shared else (values, group))
 
 
-def _is_resized(pair: Pair) -> bool:
+def _is_resized(pair: LayerPair) -> bool:
     """Whether this is the input, of another image size."""
     if pair.a is None or pair.b is None or pair.a.node.op != "input":
         return False
@@ -84,7 +84,7 @@ def _is_redundant(node: Node, nodes: Mapping[str, Node]) -> bool:
     return before is not None and (before.op == "batch_norm" or settings.normed(before) == "batch")
 
 
-def _reason(block: Block, layer: Layer, *, whole: bool, gate: bool) -> Reason:
+def _reason(block: Block, layer: PlacedLayer, *, whole: bool, gate: bool) -> Reason:
     node = layer.node
     if block.stage == "auxiliary":
         return causes.AUXILIARY, ()
@@ -103,12 +103,12 @@ def _reason(block: Block, layer: Layer, *, whole: bool, gate: bool) -> Reason:
     return _by_op(block, layer)
 
 
-def _closes_shortcut(layer: Layer) -> bool:
+def _closes_shortcut(layer: PlacedLayer) -> bool:
     """Whether it adds a second value to the main path; a number that is added is none."""
     return layer.node.op == "add" and layer.path == "" and len(layer.node.inputs) > 1
 
 
-def _by_op(block: Block, layer: Layer) -> Reason:
+def _by_op(block: Block, layer: PlacedLayer) -> Reason:
     node = layer.node
     if node.op in LEARNED:
         if block.stage == "head":

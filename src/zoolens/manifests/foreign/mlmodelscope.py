@@ -34,7 +34,7 @@ from zoolens.manifests.schema import (
     Resize,
     Step,
 )
-from zoolens.manifests.yamltree import Refused, YamlTree, path_words
+from zoolens.manifests.yamltree import YamlRefused, YamlTree, path_words
 from zoolens.untrusted import open_regular
 
 # framework -> the format of a file whose name does not tell
@@ -164,7 +164,7 @@ def _read(text: str, path: Path) -> _Model:
     what = f"{path.name} is not an MLModelScope manifest"
     try:
         tree = YamlTree(text)
-    except Refused as refusal:
+    except YamlRefused as refusal:
         raise ManifestError(f"{what}: line {refusal.line}: {refusal.what}.") from refusal
     if not isinstance(tree.value, dict) or not {"name", "inputs", "model"} <= tree.value.keys():
         raise ManifestError(f"{what}: it needs the keys name, inputs and model.")

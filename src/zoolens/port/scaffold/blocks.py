@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from zoolens.port.scaffold.steps import Setting, Step
+from zoolens.port.scaffold.steps import CodeStep, Setting
 
 Path = tuple[str, ...]
 _LINES: Final = 3  # that a function has beside its steps
@@ -20,7 +20,7 @@ _FEW: Final = 2  # steps of a part beside those of its only child, which then is
 
 @dataclass(frozen=True)
 class Instance:
-    steps: tuple[Step, ...]
+    steps: tuple[CodeStep, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     path: Path
@@ -30,7 +30,7 @@ class Instance:
 
 
 @dataclass
-class Block:
+class CodeBlock:
     """The first instance stands for all: they differ in the values of settings alone."""
 
     number: int
@@ -42,11 +42,11 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Arranged:
+class Arrangement:
     """`steps` call `blocks`, which are in an order in which each calls only earlier ones."""
 
-    steps: tuple[Step, ...]
-    blocks: tuple[Block, ...]
+    steps: tuple[CodeStep, ...]
+    blocks: tuple[CodeBlock, ...]
 
     @property
     def size(self) -> int:
@@ -55,14 +55,14 @@ class Arranged:
 
 
 def arranged(
-    steps: Sequence[Step],
+    steps: Sequence[CodeStep],
     outputs: Iterable[str],
     eligible: Callable[[Path], bool],
     is_class: Callable[[Path], bool] = lambda _: False,
-) -> Arranged:
+) -> Arrangement:
     """The steps with every block that saves lines taken out. What the source has a class for is written at once."""
     items, kept = list(steps), set(outputs)
-    blocks: dict[Any, Block] = {}
+    blocks: dict[Any, CodeBlock] = {}
     for depth in range(max((len(step.path) for step in items), default=0), 0, -1):
         by_key: dict[Any, list[Instance]] = {}
         for path in _parts(items, depth, eligible):
@@ -72,14 +72,14 @@ def arranged(
         for key, instances in by_key.items():
             if key not in blocks and not _saves(instances, lines=0 if is_class(instances[0].path) else _LINES):
                 continue
-            block = blocks.setdefault(key, Block(len(blocks)))
+            block = blocks.setdefault(key, CodeBlock(len(blocks)))
             block.instances += instances
             for instance in instances:
                 items = _collapsed(items, instance, block.number)
-    return Arranged(tuple(_named_after_makers(items)), tuple(blocks.values()))
+    return Arrangement(tuple(_named_after_makers(items)), tuple(blocks.values()))
 
 
-def _named_after_makers(items: Sequence[Step]) -> list[Step]:
+def _named_after_makers(items: Sequence[CodeStep]) -> list[CodeStep]:
     """A concat that was taken out of a block is called after the block that it appends."""
     calls = {value: step for step in items if step.is_call for value in step.values}
     return [
@@ -96,7 +96,7 @@ def _saves(instances: Sequence[Instance], lines: int) -> bool:
     return count > 1 and steps > 1 and count * steps > count + steps + lines
 
 
-def _parts(items: Sequence[Step], depth: int, eligible: Callable[[Path], bool]) -> list[Path]:
+def _parts(items: Sequence[CodeStep], depth: int, eligible: Callable[[Path], bool]) -> list[Path]:
     members: dict[Path, int] = {}
     around: dict[Path, int] = {}
     for step in items:
@@ -113,11 +113,11 @@ def _parts(items: Sequence[Step], depth: int, eligible: Callable[[Path], bool]) 
     ]
 
 
-def _inside(step: Step, depth: int) -> bool:
+def _inside(step: CodeStep, depth: int) -> bool:
     return len(step.path) > depth or (len(step.path) == depth and not step.is_leaf and not step.is_call)
 
 
-def _instance(items: Sequence[Step], path: Path, kept: set[str]) -> Instance | None:
+def _instance(items: Sequence[CodeStep], path: Path, kept: set[str]) -> Instance | None:
     """What lies under a name, unless something outside lies between."""
     inside = [step for step in items if _inside(step, len(path)) and step.path[: len(path)] == path]
     own = {value for step in inside for value in step.values}
@@ -131,14 +131,14 @@ def _instance(items: Sequence[Step], path: Path, kept: set[str]) -> Instance | N
     return Instance(tuple(inside), tuple(inputs), outputs, path) if outputs and inputs else None
 
 
-def _shares_with_others(items: Sequence[Step], inside: Sequence[Step]) -> bool:
+def _shares_with_others(items: Sequence[CodeStep], inside: Sequence[CodeStep]) -> bool:
     """Whether a layer of the part is called outside of it, too."""
     own = {step.values for step in inside}
     shared = {step.shared for step in inside if step.shared}
     return any(step.shared in shared and step.values not in own for step in items)
 
 
-def _convex(items: Sequence[Step], own: set[str]) -> bool:
+def _convex(items: Sequence[CodeStep], own: set[str]) -> bool:
     """Whether no step outside depends on the part and is needed by it."""
     behind: set[str] = set()
     for step in items:
@@ -165,18 +165,18 @@ def _key(instance: Instance) -> Any:
     return tuple(rows), tuple(place[name] for name in instance.outputs)
 
 
-def relative(step: Step, instance: Instance) -> Path:
+def relative(step: CodeStep, instance: Instance) -> Path:
     """What a step is called within its part."""
     return step.path[len(instance.path) :]
 
 
-def _collapsed(items: Sequence[Step], instance: Instance, number: int) -> list[Step]:
+def _collapsed(items: Sequence[CodeStep], instance: Instance, number: int) -> list[CodeStep]:
     own = {value for step in instance.steps for value in step.values}
-    call = Step(
+    call = CodeStep(
         instance.outputs, instance.inputs, "", "call", settings=tuple(instance.slots()), path=instance.path,
         body=number, shape=instance.steps[-1].shape,
     )  # fmt: skip
-    merged: list[Step] = []
+    merged: list[CodeStep] = []
     for step in items:
         if own.issuperset(step.values):
             if call is not None:
@@ -189,7 +189,7 @@ def _collapsed(items: Sequence[Step], instance: Instance, number: int) -> list[S
     return _in_order(merged)
 
 
-def _in_order(items: Sequence[Step]) -> list[Step]:
+def _in_order(items: Sequence[CodeStep]) -> list[CodeStep]:
     """An order of computation that stays as near to the given one as it can."""
     maker = {value: number for number, step in enumerate(items) for value in step.values}
     needs = [{maker[name] for name in step.inputs if name in maker} for step in items]
@@ -211,7 +211,7 @@ def _in_order(items: Sequence[Step]) -> list[Step]:
     return ordered
 
 
-def without_aliases(steps: Sequence[Step], outputs: Sequence[str]) -> tuple[list[Step], list[str]]:
+def without_aliases(steps: Sequence[CodeStep], outputs: Sequence[str]) -> tuple[list[CodeStep], list[str]]:
     """The steps without those that only give a value another name."""
     names: dict[str, str] = {}
     kept = []
@@ -224,6 +224,6 @@ def without_aliases(steps: Sequence[Step], outputs: Sequence[str]) -> tuple[list
     return kept, [names.get(name, name) for name in outputs]
 
 
-def renamed(steps: Sequence[Step], paths: Mapping[str, Path]) -> list[Step]:
+def renamed(steps: Sequence[CodeStep], paths: Mapping[str, Path]) -> list[CodeStep]:
     """Steps under other names, by the first value that they make."""
     return [replace(step, path=paths.get(step.values[0], step.path), is_leaf=True) for step in steps]

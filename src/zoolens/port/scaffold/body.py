@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from zoolens.port.scaffold.functions import Function, rendered_slots
-from zoolens.port.scaffold.steps import Step, literal
+from zoolens.port.scaffold.steps import CodeStep, literal
 
 _POOL: Final = ("x", "y", "z")
 _LONGEST_PERIOD: Final = 4
@@ -28,7 +28,7 @@ class Statement:
 
 
 @dataclass(frozen=True)
-class Loop:
+class CodeLoop:
     """`rounds` times the statements, whose names have a number that begins with `first`."""
 
     statements: tuple[Statement, ...]
@@ -43,7 +43,7 @@ class Loop:
 
 
 def settings_text(
-    step: Step, functions: Sequence[Function], text_of: Callable[[int], str | None]
+    step: CodeStep, functions: Sequence[Function], text_of: Callable[[int], str | None]
 ) -> Iterator[tuple[str, str, bool]]:
     """(keyword, text, positional) of each setting that is written; `text_of` gives the argument that a slot is."""
     for slot, keyword in rendered_slots(step, functions):
@@ -53,7 +53,7 @@ def settings_text(
         yield keyword, argument or literal(setting.value), setting.positional and step.body is None
 
 
-def argument_texts(step: Step, functions: Sequence[Function], text_of: Callable[[int], str | None]) -> list[str]:
+def argument_texts(step: CodeStep, functions: Sequence[Function], text_of: Callable[[int], str | None]) -> list[str]:
     return [
         text if positional else f"{keyword}={text}"
         for keyword, text, positional in settings_text(step, functions, text_of)
@@ -61,7 +61,7 @@ def argument_texts(step: Step, functions: Sequence[Function], text_of: Callable[
 
 
 def assigned_variables(
-    steps: Sequence[Step], given: Mapping[str, str], kept: Iterable[str]
+    steps: Sequence[CodeStep], given: Mapping[str, str], kept: Iterable[str]
 ) -> list[tuple[list[str], list[str]]]:
     """For each step the variables of its inputs and of its values. A variable is used again when its value is."""
     last = {name: number for number, step in enumerate(steps) for name in step.inputs}
@@ -93,9 +93,9 @@ def _pool() -> Iterator[str]:
         number += 1
 
 
-def rolled(statements: Sequence[Statement]) -> list[Statement | Loop]:
+def rolled(statements: Sequence[Statement]) -> list[Statement | CodeLoop]:
     """The statements with loops for those that repeat with the next number in their names."""
-    rows: list[Statement | Loop] = []
+    rows: list[Statement | CodeLoop] = []
     place = 0
     while place < len(statements):
         loop = _loop_at(statements, place)
@@ -108,7 +108,7 @@ def rolled(statements: Sequence[Statement]) -> list[Statement | Loop]:
     return rows
 
 
-def _loop_at(statements: Sequence[Statement], place: int) -> Loop | None:
+def _loop_at(statements: Sequence[Statement], place: int) -> CodeLoop | None:
     for period in range(1, _LONGEST_PERIOD + 1):
         first = statements[place : place + period]
         if len(first) < period or not any(statement.name for statement in first):
@@ -121,7 +121,7 @@ def _loop_at(statements: Sequence[Statement], place: int) -> Loop | None:
                 rounds += 1
             if rounds >= _LEAST_ROUNDS:
                 steps = tuple(statement.step for statement in statements[place : place + rounds * period])
-                return Loop(tuple(first), number, rounds, steps)
+                return CodeLoop(tuple(first), number, rounds, steps)
     return None
 
 

@@ -12,12 +12,12 @@ from zoolens.errors import ModelError
 from zoolens.graph.model import Graph
 from zoolens.graph.outline import outline
 from zoolens.port.scaffold import keras, keras_operations, keras_pools, torch, torch_operations
-from zoolens.port.scaffold.blocks import Arranged, Path, arranged, renamed, without_aliases
+from zoolens.port.scaffold.blocks import Arrangement, Path, arranged, renamed, without_aliases
 from zoolens.port.scaffold.keras import KerasWriter
 from zoolens.port.scaffold.keras_file import keras_file
 from zoolens.port.scaffold.names import comment
 from zoolens.port.scaffold.plain_graph import PlainGraph, plain_graph
-from zoolens.port.scaffold.steps import Step
+from zoolens.port.scaffold.steps import CodeStep
 from zoolens.port.scaffold.torch import TorchWriter
 from zoolens.port.scaffold.torch_file import torch_file
 from zoolens.port.scaffold.writer import CannotWrite, SourceFacts, Todo, Writer
@@ -66,7 +66,7 @@ def draft_of(
 
 def _written(
     to: str, plain: PlainGraph, graph: Graph, source: SourceFacts, explicit: bool, integers: frozenset[str]
-) -> tuple[Writer, Arranged, list[str]]:
+) -> tuple[Writer, Arrangement, list[str]]:
     """`explicit`: convolutions without a stride have their padding as a layer, too, so that all of them are alike."""
     writer = _writer(to, plain.graph, source)
     writer.integers, writer.explicit = integers, explicit
@@ -85,15 +85,15 @@ def _writer(to: str, graph: Graph, source: SourceFacts) -> Writer:
     return TorchWriter(graph, source, {**torch.LAYERS, **torch_operations.OPERATIONS})
 
 
-def _file(writer: Writer, layout: Arranged, outputs: Sequence[str], header: Sequence[str], name: str) -> str:
+def _file(writer: Writer, layout: Arrangement, outputs: Sequence[str], header: Sequence[str], name: str) -> str:
     if isinstance(writer, KerasWriter):
         return keras_file(writer, layout, outputs, header, name)
     return torch_file(writer, layout, outputs, header)
 
 
 def _arranged(
-    steps: Sequence[Step], outputs: Sequence[str], plain: PlainGraph, graph: Graph, source: SourceFacts
-) -> Arranged:
+    steps: Sequence[CodeStep], outputs: Sequence[str], plain: PlainGraph, graph: Graph, source: SourceFacts
+) -> Arrangement:
     """By the names of the source; where these show no blocks, by the blocks that the graph has."""
 
     def eligible(path: Path) -> bool:
@@ -110,7 +110,7 @@ def _arranged(
     return again if again.blocks else layout
 
 
-def _paths_by_outline(steps: Sequence[Step], plain: PlainGraph, graph: Graph) -> Mapping[str, Path]:
+def _paths_by_outline(steps: Sequence[CodeStep], plain: PlainGraph, graph: Graph) -> Mapping[str, Path]:
     home: dict[str, str] = {}
     for number, block in enumerate(outline(graph), 1):
         if not block.plain:

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from zoolens.port.scaffold.blocks import Block, Instance, relative
+from zoolens.port.scaffold.blocks import CodeBlock, Instance, relative
 from zoolens.port.scaffold.names import identifier, snake_case, unique
-from zoolens.port.scaffold.steps import Step, literal
+from zoolens.port.scaffold.steps import CodeStep, literal
 
 _RESERVED: Final = frozenset(
     {"x", "y", "z", "name", "self", "super", "net", "Net", "inputs", "layers", "layer", "ops", "keras", "nn", "torch",
@@ -30,7 +30,7 @@ class Argument:
 class Function:
     """A block as a function. `names`: what its layers are called in it, one for each step; `labels`: what they are."""
 
-    block: Block
+    block: CodeBlock
     name: str
     arguments: list[Argument] = field(default_factory=list)
     names: list[tuple[str, ...]] = field(default_factory=list)
@@ -40,7 +40,7 @@ class Function:
         return next((argument.name for argument in self.arguments if slot in argument.slots), None)
 
 
-def functions_of(blocks: Sequence[Block], classes: Mapping[str, str]) -> list[Function]:
+def functions_of(blocks: Sequence[CodeBlock], classes: Mapping[str, str]) -> list[Function]:
     """In the order of the blocks, so that a function calls only earlier ones."""
     functions: list[Function] = []
     names = _names(blocks, classes)
@@ -53,19 +53,19 @@ def functions_of(blocks: Sequence[Block], classes: Mapping[str, str]) -> list[Fu
     return functions
 
 
-def step_label(step: Step, functions: Sequence[Function]) -> str:
+def step_label(step: CodeStep, functions: Sequence[Function]) -> str:
     """One word for what a step is."""
     return snake_case(step.label if step.body is None else functions[step.body].name).partition("_")[0]
 
 
-def rendered_slots(step: Step, functions: Sequence[Function]) -> list[tuple[int, str]]:
+def rendered_slots(step: CodeStep, functions: Sequence[Function]) -> list[tuple[int, str]]:
     """The settings of a step that are written, by number, with their keywords: of a call those that are arguments."""
     if step.body is None:
         return [(number, setting.keyword) for number, setting in enumerate(step.settings)]
     return [(argument.slots[0], argument.name) for argument in functions[step.body].arguments]
 
 
-def step_names(steps: Sequence[tuple[tuple[str, ...], Step]]) -> list[tuple[str, ...]]:
+def step_names(steps: Sequence[tuple[tuple[str, ...], CodeStep]]) -> list[tuple[str, ...]]:
     """A name in parts for each step that needs one; the second of one name has a number."""
     taken: Counter[tuple[str, ...]] = Counter()
     names = []
@@ -79,7 +79,7 @@ def step_names(steps: Sequence[tuple[tuple[str, ...], Step]]) -> list[tuple[str,
     return names
 
 
-def _arguments(block: Block, made: Function, functions: Sequence[Function]) -> list[Argument]:
+def _arguments(block: CodeBlock, made: Function, functions: Sequence[Function]) -> list[Argument]:
     """One for each settings' vector over the instances that is not the same value everywhere."""
     columns = [instance.slots() for instance in block.instances]
     groups: dict[tuple[str, tuple[str, ...]], list[tuple[int, str, str]]] = {}
@@ -105,7 +105,7 @@ def _arguments(block: Block, made: Function, functions: Sequence[Function]) -> l
     return arguments
 
 
-def _names(blocks: Sequence[Block], classes: Mapping[str, str]) -> list[str]:
+def _names(blocks: Sequence[CodeBlock], classes: Mapping[str, str]) -> list[str]:
     bases = [_base(block, classes) for block in blocks]
     names: dict[int, str] = {}
     taken: set[str] = set(_RESERVED)
@@ -119,7 +119,7 @@ def _names(blocks: Sequence[Block], classes: Mapping[str, str]) -> list[str]:
     return [names[block.number] for block in blocks]
 
 
-def _base(block: Block, classes: Mapping[str, str]) -> str:
+def _base(block: CodeBlock, classes: Mapping[str, str]) -> str:
     """The class of the source's modules, or what its names or layers have in common."""
     kinds = {classes.get(".".join(instance.path), "") for instance in block.instances}
     if len(kinds) == 1 and (kind := kinds.pop()):

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Final
 
 from zoolens.graph.model import Node
-from zoolens.port.scaffold.blocks import Arranged
+from zoolens.port.scaffold.blocks import Arrangement
 from zoolens.port.scaffold.body import (
     NAME,
-    Loop,
+    CodeLoop,
     Statement,
     argument_texts,
     assigned_variables,
@@ -29,7 +29,7 @@ from zoolens.port.scaffold.parts import (
     step_texts,
     todo_function,
 )
-from zoolens.port.scaffold.steps import Step, literal
+from zoolens.port.scaffold.steps import CodeStep, literal
 from zoolens.port.scaffold.text import call, docstring, fitted, indented
 
 HELPERS: Final = {
@@ -84,7 +84,7 @@ def attention(q, k, v, scale, bias=None):
 
 
 def keras_file(
-    writer: KerasWriter, arranged: Arranged, outputs: Sequence[str], header: Sequence[str], module_name: str
+    writer: KerasWriter, arranged: Arrangement, outputs: Sequence[str], header: Sequence[str], module_name: str
 ) -> str:
     functions = functions_of(arranged.blocks, writer.source.classes)
     parts = [HELPERS[name].splitlines() for name in writer.helpers]
@@ -128,7 +128,7 @@ class _Layer:
     is_made: bool
 
 
-def _layer_variables(steps: Sequence[Step], names: Sequence[str], taken: Sequence[str]) -> list[_Layer | None]:
+def _layer_variables(steps: Sequence[CodeStep], names: Sequence[str], taken: Sequence[str]) -> list[_Layer | None]:
     """For each step whose layer is called again, the layer's variable."""
     again, first = called_again(steps), first_calls(steps)
     variables: dict[int, str] = {}
@@ -143,7 +143,7 @@ def _layer_variables(steps: Sequence[Step], names: Sequence[str], taken: Sequenc
 
 
 def _texts(
-    step: Step,
+    step: CodeStep,
     functions: Sequence[Function],
     inputs: Sequence[str],
     text_of: Callable[[int], str | None],
@@ -170,7 +170,7 @@ def _assigned(values: Sequence[str], texts: tuple[str, str]) -> list[str]:
 
 def _net(
     inputs: Sequence[Node],
-    steps: Sequence[Step],
+    steps: Sequence[CodeStep],
     outputs: Sequence[str],
     functions: Sequence[Function],
     writer: KerasWriter,
@@ -208,7 +208,7 @@ def _input(node: Node, variable: str, integers: frozenset[str]) -> str:
     return f"{variable} = keras.Input({literal(tuple(shape))}{kind})"
 
 
-def _row(row: Statement | Loop) -> list[str]:
+def _row(row: Statement | CodeLoop) -> list[str]:
     if isinstance(row, Statement):
         return [row.text.replace(NAME, f'"{row.name}"')]
     bounds = str(row.rounds) if row.first == 0 else f"{row.first}, {row.first + row.rounds}"
@@ -219,7 +219,7 @@ def _row(row: Statement | Loop) -> list[str]:
 
 
 def _free_of_each_other(
-    names: Sequence[tuple[str, ...]], steps: Sequence[Step], functions: Sequence[Function]
+    names: Sequence[tuple[str, ...]], steps: Sequence[CodeStep], functions: Sequence[Function]
 ) -> list[str]:
     """A name for each step so that no two layers of the model have the same one."""
     taken: set[str] = set()
@@ -239,7 +239,7 @@ def _free_of_each_other(
     return free
 
 
-def _layers(step: Step, name: str, functions: Sequence[Function]) -> list[str]:
+def _layers(step: CodeStep, name: str, functions: Sequence[Function]) -> list[str]:
     """The full names of all layers that a step makes."""
     if step.body is None:
         return [name] if step.maker else []

@@ -219,9 +219,9 @@ def _transpose(writer: KerasWriter, node: Node) -> None:
 
 
 def _alias(writer: KerasWriter, node: Node, value: str) -> Any:
-    from zoolens.port.scaffold.steps import Step
+    from zoolens.port.scaffold.steps import CodeStep
 
-    return Step((node.name,), (value,), "{0}", "alias", path=writer.path(node), is_leaf=False)
+    return CodeStep((node.name,), (value,), "{0}", "alias", path=writer.path(node), is_leaf=False)
 
 
 def _matmul(writer: KerasWriter, node: Node) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from zoolens.port.scaffold.functions import Function
 from zoolens.port.scaffold.names import comment, layer_name, unique
-from zoolens.port.scaffold.steps import Step
+from zoolens.port.scaffold.steps import CodeStep
 from zoolens.port.scaffold.writer import Todo
 
 
@@ -44,12 +44,12 @@ def places(made: Function, framework: str) -> str:
     return f"The block {names[0]} of the source and {more} more like it."
 
 
-def step_texts(names: Sequence[tuple[str, ...]], steps: Sequence[Step]) -> list[str]:
+def step_texts(names: Sequence[tuple[str, ...]], steps: Sequence[CodeStep]) -> list[str]:
     """The name of each step within its block; those of layers are unique."""
     return unique_names([layer_name(parts) or step.label for parts, step in zip(names, steps, strict=True)], steps)
 
 
-def unique_names(wanted: Sequence[str], steps: Sequence[Step], reserved: Iterable[str] = ()) -> list[str]:
+def unique_names(wanted: Sequence[str], steps: Sequence[CodeStep], reserved: Iterable[str] = ()) -> list[str]:
     """These names, where those of layers and of calls of blocks become unique."""
     taken = set(reserved)
     names: list[str] = []
@@ -65,20 +65,20 @@ def unique_names(wanted: Sequence[str], steps: Sequence[Step], reserved: Iterabl
     return names
 
 
-def first_calls(steps: Sequence[Step]) -> list[int]:
+def first_calls(steps: Sequence[CodeStep]) -> list[int]:
     """For each step the place of the step that makes its layer: an earlier one where both call one layer."""
     makers: dict[str, int] = {}
     return [makers.setdefault(step.shared, number) if step.shared else number for number, step in enumerate(steps)]
 
 
-def called_again(steps: Sequence[Step]) -> set[int]:
+def called_again(steps: Sequence[CodeStep]) -> set[int]:
     """The places of steps whose layer several steps call."""
     first = first_calls(steps)
     return {number for number in range(len(steps)) if first.count(first[number]) > 1}
 
 
 def results(
-    steps: Sequence[Step],
+    steps: Sequence[CodeStep],
     rows: Sequence[tuple[list[str], list[str]]],
     given: Mapping[str, str],
     outputs: Sequence[str],

@@ -13,7 +13,7 @@ from zoolens.port.check import Check, check_pair, opened
 from zoolens.port.scaffold.draft import TARGETS, Draft, draft_of
 from zoolens.port.scaffold.names import layer_name
 from zoolens.port.scaffold.writer import SourceFacts
-from zoolens.port.sides import TIMEOUT, InputShape, Side, SideName, open_side
+from zoolens.port.sides import TIMEOUT, InputShape, PortSide, SideName, open_side
 from zoolens.port.weights import Moved, check_format, move_in_pair
 
 FUNCTION: Final = "net"  # of the draft
@@ -61,7 +61,7 @@ def scaffold(
         if draft.todos:
             return Scaffold(source.text, path, draft, None)
 
-        def open_(given: Any, *options: Any, **more: Any) -> Side:
+        def open_(given: Any, *options: Any, **more: Any) -> PortSide:
             return source if given is source else open_side(given, *options, **more)
 
         with opened(source, f"{path}:{FUNCTION}", inputs, timeout=timeout, open_=open_) as pair:
@@ -73,7 +73,7 @@ def scaffold(
             return Scaffold(source.text, path, draft, checked, move_in_pair(pair, weights))
 
 
-def draft_of_side(source: Side, to: str, inputs: Sequence[str]) -> Draft:
+def draft_of_side(source: PortSide, to: str, inputs: Sequence[str]) -> Draft:
     """The draft alone, which nothing has checked yet."""
     graph, origins = source.read()
     raw, classes = source.source()

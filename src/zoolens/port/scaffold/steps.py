@@ -44,7 +44,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Step:
+class CodeStep:
     """`pattern` has {0}, {1} … for the inputs, {layer} for the layer, and {keyword} for settings of a plain expression.
 
     `maker` is the class of a layer, which has a name and is made before it is called; "" for a plain expression.

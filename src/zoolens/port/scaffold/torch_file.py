@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from zoolens.port.scaffold.blocks import Arranged
-from zoolens.port.scaffold.body import Loop, Statement, argument_texts, assigned_variables, rolled
+from zoolens.port.scaffold.blocks import Arrangement
+from zoolens.port.scaffold.body import CodeLoop, Statement, argument_texts, assigned_variables, rolled
 from zoolens.port.scaffold.functions import Function, functions_of, step_label, step_names
 from zoolens.port.scaffold.names import camel_case, identifier, unique
 from zoolens.port.scaffold.parts import (
@@ -19,7 +19,7 @@ from zoolens.port.scaffold.parts import (
     todo_function,
     unique_names,
 )
-from zoolens.port.scaffold.steps import Step, literal
+from zoolens.port.scaffold.steps import CodeStep, literal
 from zoolens.port.scaffold.text import call, docstring, fitted, indented
 from zoolens.port.scaffold.writer import Writer
 
@@ -73,7 +73,7 @@ _RESERVED: Final = frozenset(
 )  # fmt: skip
 
 
-def torch_file(writer: Writer, arranged: Arranged, outputs: Sequence[str], header: Sequence[str]) -> str:
+def torch_file(writer: Writer, arranged: Arrangement, outputs: Sequence[str], header: Sequence[str]) -> str:
     functions = functions_of(arranged.blocks, writer.source.classes)
     taken = {"Net", *writer.helpers}
     for made in functions:
@@ -102,7 +102,7 @@ def _block(made: Function, functions: Sequence[Function], framework: str) -> lis
 def _module(
     name: str,
     words: str,
-    steps: Sequence[Step],
+    steps: Sequence[CodeStep],
     inputs: Sequence[str],
     outputs: Sequence[str],
     functions: Sequence[Function],
@@ -114,7 +114,7 @@ def _module(
     names = _attributes(parts, [step_label(step, functions) for step in steps], steps)
     makers, statements = _statements(steps, rows, names, functions, function)
     body = list(_lists(rolled(statements), statements)) if function is None else list(statements)
-    lists = _list_names([row for row in body if isinstance(row, Loop)], names)
+    lists = _list_names([row for row in body if isinstance(row, CodeLoop)], names)
     made = [line for row in body for line in _made(row, makers, steps, lists)]
     run = [line for row in body for line in _run(row, lists)]
     returned = results(steps, rows, given, outputs)
@@ -135,13 +135,13 @@ def _module(
     ]
 
 
-def _attributes(parts: Sequence[tuple[str, ...]], labels: Sequence[str], steps: Sequence[Step]) -> list[str]:
+def _attributes(parts: Sequence[tuple[str, ...]], labels: Sequence[str], steps: Sequence[CodeStep]) -> list[str]:
     wanted = [identifier(own, label) for own, label in zip(parts, labels, strict=True)]
     return unique_names(wanted, steps, _RESERVED)
 
 
 def _statements(
-    steps: Sequence[Step],
+    steps: Sequence[CodeStep],
     rows: Sequence[tuple[list[str], list[str]]],
     names: Sequence[str],
     functions: Sequence[Function],
@@ -182,7 +182,7 @@ def _keeping(arguments: Sequence[str], run: Sequence[str]) -> list[str]:
     return [f"{_kept(argument)} = {argument}" for argument in arguments if argument in used]
 
 
-def _maker(step: Step, functions: Sequence[Function], text_of: Callable[[int], str | None]) -> str:
+def _maker(step: CodeStep, functions: Sequence[Function], text_of: Callable[[int], str | None]) -> str:
     if not step.maker and step.body is None:
         return ""
     kind = step.maker or functions[step.body].name  # type: ignore[index]
@@ -190,10 +190,10 @@ def _maker(step: Step, functions: Sequence[Function], text_of: Callable[[int], s
 
 
 def _made(
-    row: Statement | Loop, makers: Sequence[str], steps: Sequence[Step], lists: Mapping[tuple[int, ...], str]
+    row: Statement | CodeLoop, makers: Sequence[str], steps: Sequence[CodeStep], lists: Mapping[tuple[int, ...], str]
 ) -> list[str]:
     """The lines of `__init__`."""
-    if isinstance(row, Loop):
+    if isinstance(row, CodeLoop):
         maker = _layered(row).text.partition("\0")[2]
         return [f"self.{lists[row.steps]} = nn.ModuleList([{maker} for _ in range({row.rounds})])"]
     if not row.name or first_calls(steps)[row.step] != row.step:
@@ -203,21 +203,21 @@ def _made(
     return [f"{layer} = {makers[row.step]}", *after]
 
 
-def _lists(rows: Sequence[Statement | Loop], statements: Sequence[Statement]) -> Iterator[Statement | Loop]:
+def _lists(rows: Sequence[Statement | CodeLoop], statements: Sequence[Statement]) -> Iterator[Statement | CodeLoop]:
     """Loops over one layer in each round, which then are a list of layers; others as statements."""
     for row in rows:
-        if isinstance(row, Loop) and sum(bool(statement.name) for statement in row.statements) != 1:
+        if isinstance(row, CodeLoop) and sum(bool(statement.name) for statement in row.statements) != 1:
             yield from (statements[step] for step in row.steps)
         else:
             yield row
 
 
-def _layered(row: Loop) -> Statement:
+def _layered(row: CodeLoop) -> Statement:
     """The statement with the layer that each round has."""
     return next(statement for statement in row.statements if statement.name)
 
 
-def _list_names(loops: Sequence[Loop], names: Sequence[str]) -> dict[tuple[int, ...], str]:
+def _list_names(loops: Sequence[CodeLoop], names: Sequence[str]) -> dict[tuple[int, ...], str]:
     """An attribute for the list of layers of each loop, by the loop's steps."""
     taken = {*_RESERVED, *names}
     lists = {}
@@ -230,7 +230,7 @@ def _list_names(loops: Sequence[Loop], names: Sequence[str]) -> dict[tuple[int, 
     return lists
 
 
-def _run(row: Statement | Loop, lists: Mapping[tuple[int, ...], str]) -> list[str]:
+def _run(row: Statement | CodeLoop, lists: Mapping[tuple[int, ...], str]) -> list[str]:
     """The lines of `forward`."""
     if isinstance(row, Statement):
         return [row.text.partition("\0")[0].replace("{layer}", f"self.{row.name}")]

@@ -13,7 +13,7 @@ from zoolens.graph.model import Graph, Node
 from zoolens.graph.passes.pads import never_negative
 from zoolens.port.origins import Origin
 from zoolens.port.scaffold.names import comment, identifier, parts_of, unique
-from zoolens.port.scaffold.steps import Setting, Step
+from zoolens.port.scaffold.steps import CodeStep, Setting
 
 Handler = Callable[[Any, Node], None]  # of a writer of the framework and the node
 
@@ -56,7 +56,7 @@ class Writer(ABC):
     def __init__(self, graph: Graph, source: SourceFacts, handlers: Mapping[str, Handler]) -> None:
         """`handlers`: by op, what writes it."""
         self.graph, self.source, self._handlers = graph, source, handlers
-        self.steps: list[Step] = []
+        self.steps: list[CodeStep] = []
         self.todos: list[Todo] = []
         self.helpers: dict[str, None] = {}  # names of helper functions and classes that the file needs, in order
         self.never_negative = never_negative(graph)
@@ -75,7 +75,7 @@ class Writer(ABC):
     def finished(self, outputs: Sequence[str]) -> list[str]:
         """The variables of the outputs, once every node is written."""
 
-    def written(self) -> list[Step]:
+    def written(self) -> list[CodeStep]:
         for node in self.graph.nodes:
             before = len(self.steps)
             handler = self._handlers.get(node.op)
@@ -134,7 +134,7 @@ class Writer(ABC):
         path = more.pop("path", None) or self.path(node)
         leaf, maker = more.pop("is_leaf", self.is_leaf(node)), more.pop("maker", "")
         self.steps.append(
-            Step((value,), tuple(inputs), pattern, more.pop("label", node.op), maker, tuple(settings), path, leaf,
+            CodeStep((value,), tuple(inputs), pattern, more.pop("label", node.op), maker, tuple(settings), path, leaf,
                  shape=node.shape, shared=self._shared_layer(node, maker, tuple(settings)), **more)
         )  # fmt: skip
         return value

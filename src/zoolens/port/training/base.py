@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from zoolens.errors import ModelError
 from zoolens.port.frameworks.base import Array, LiveNetwork
-from zoolens.port.training.batch import Batch
+from zoolens.port.training.batch import TrainingBatch
 from zoolens.port.training.objects import TrainingObjects
 
 Losses = NDArray[np.float64]
@@ -59,7 +59,7 @@ class TrainableNetwork(ABC):
         """The optimizer and the schedule as `remember` saw them, whatever was trained since."""
 
     @abstractmethod
-    def steps(self, batches: Iterable[Batch]) -> Losses:
+    def steps(self, batches: Iterable[TrainingBatch]) -> Losses:
         """One step for each batch, and the loss of each, regularisation included, from before its update."""
 
     @abstractmethod
@@ -67,7 +67,7 @@ class TrainableNetwork(ABC):
         """Let a schedule that counts epochs go on by one."""
 
     @abstractmethod
-    def captured_step(self, batch: Batch) -> Capture:
+    def captured_step(self, batch: TrainingBatch) -> Capture:
         """One step like those of `steps`, and all that it computed."""
 
     @abstractmethod

@@ -8,7 +8,7 @@ from zoolens.port.frameworks.base import Array
 
 
 @dataclass(frozen=True)
-class Batch:
+class TrainingBatch:
     """`inputs`: one array for each input of the networks, float32 or int64, with the channels of images first. An array
     may be a transposed view of memory with the channels last, so that turning it back copies nothing. `targets`: int64
     where they are whole numbers, else float32. Arrays

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from zoolens.port.training.base import NotSwitchable, Setting
-from zoolens.port.training.departures import SEED, Captures, Compared, Departure, PairedSteps
-from zoolens.port.training.differences import Difference, in_order
+from zoolens.port.training.departures import SEED, Captures, ComparedRun, Departure, PairedSteps
+from zoolens.port.training.differences import SettingDifference, in_order
 from zoolens.port.training.sides import TrainableSide
 
 _OF_UPDATE: Final = ("first", "second", "average", "tensor")
@@ -36,12 +36,12 @@ _LATER: Final = (1 << 62, 0)  # the position of a run that never departs
 
 
 @dataclass(frozen=True)
-class Cause:
+class DepartureCause:
     """`differences`: those that make it, where `proved`; else those that could. `fixed`: what could not be switched,
     by name, with the reason. `then`: where B departs once they are switched."""
 
     departure: Departure
-    differences: tuple[Difference, ...]
+    differences: tuple[SettingDifference, ...]
     proved: bool
     fixed: Mapping[str, str]
     then: Departure | None = None
@@ -50,7 +50,7 @@ class Cause:
 class Switched:
     """B with some settings as A has them. `always`: settings that every run of B has, whatever is tried."""
 
-    def __init__(self, side: TrainableSide, known: Sequence[Difference], always: Mapping[str, Setting]) -> None:
+    def __init__(self, side: TrainableSide, known: Sequence[SettingDifference], always: Mapping[str, Setting]) -> None:
         self._side, self._known, self._always = side, {difference.name: difference for difference in known}, always
         self.in_force: tuple[str, ...] = ()
         self.refused: dict[str, str] = {}
@@ -71,7 +71,7 @@ class Switched:
             for name in self.in_force:
                 give(self._side, self._known[name], side=1, of=1)
 
-    def _switch(self, difference: Difference) -> bool:
+    def _switch(self, difference: SettingDifference) -> bool:
         if not difference.known(0):
             self.refused[difference.name] = "its value cannot be read from the live object"
             return False
@@ -83,7 +83,7 @@ class Switched:
         return True
 
 
-def give(live: TrainableSide, difference: Difference, *, side: int, of: int) -> None:
+def give(live: TrainableSide, difference: SettingDifference, *, side: int, of: int) -> None:
     """Let side 0 or 1, which is `live`, have a setting as side `of` has it. NotSwitchable: it cannot, and all is as
     before."""
     for place, (name, value) in enumerate(difference.switches(side, of)):
@@ -96,8 +96,12 @@ def give(live: TrainableSide, difference: Difference, *, side: int, of: int) -> 
 
 
 def find_cause(
-    course: PairedSteps, reference: Captures, departure: Departure, switched: Switched, known: Sequence[Difference]
-) -> Cause:
+    course: PairedSteps,
+    reference: Captures,
+    departure: Departure,
+    switched: Switched,
+    known: Sequence[SettingDifference],
+) -> DepartureCause:
     """Leaves what it proved switched."""
     before = switched.in_force
     left = [difference for difference in _ordered(known, departure.kind) if difference.name not in before]
@@ -105,10 +109,10 @@ def find_cause(
     if names is None:
         switched.set(before)
         suspects = tuple(difference for difference in left if touches(difference.name, departure.kind))
-        return Cause(departure, suspects, False, _refused(switched, left))
+        return DepartureCause(departure, suspects, False, _refused(switched, left))
     then = _run(course, reference, switched, (*before, *names)).departure
     proved = tuple(difference for difference in left if difference.name in names)
-    return Cause(departure, proved, True, _refused(switched, left), then)
+    return DepartureCause(departure, proved, True, _refused(switched, left), then)
 
 
 def _tried(
@@ -135,20 +139,20 @@ def _tried(
     return tuple(able)
 
 
-def _run(course: PairedSteps, reference: Captures, switched: Switched, names: Sequence[str]) -> Compared:
+def _run(course: PairedSteps, reference: Captures, switched: Switched, names: Sequence[str]) -> ComparedRun:
     switched.set(names)
     return _compared(course, reference)
 
 
-def _compared(course: PairedSteps, reference: Captures) -> Compared:
+def _compared(course: PairedSteps, reference: Captures) -> ComparedRun:
     return course.compared(reference, course.run_b())
 
 
-def _position(compared: Compared) -> tuple[int, int]:
+def _position(compared: ComparedRun) -> tuple[int, int]:
     return compared.departure.position if compared.departure is not None else _LATER
 
 
-def _refused(switched: Switched, left: Sequence[Difference]) -> dict[str, str]:
+def _refused(switched: Switched, left: Sequence[SettingDifference]) -> dict[str, str]:
     return {
         difference.name: switched.refused[difference.name] for difference in left if difference.name in switched.refused
     }
@@ -159,6 +163,6 @@ def touches(name: str, kind: str) -> bool:
     return any(name.startswith(prefix) and kind in kinds for prefix, kinds in _SHOWS.items())
 
 
-def _ordered(known: Sequence[Difference], kind: str) -> list[Difference]:
+def _ordered(known: Sequence[SettingDifference], kind: str) -> list[SettingDifference]:
     """Those that may show in this kind first; the others may have grown unseen, or be more than their name says."""
     return sorted(known, key=lambda difference: not touches(difference.name, kind))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from zoolens.port.check import OpenPair
 from zoolens.port.training.base import Setting
-from zoolens.port.training.differences import RATES, Difference, differences
+from zoolens.port.training.differences import RATES, SettingDifference, differences
 from zoolens.port.training.paddings import padding_difference
 from zoolens.port.training.penalties import with_penalties
 from zoolens.port.training.sides import TrainableSide, as_trainable
@@ -14,7 +14,7 @@ from zoolens.port.training.single_run import Length
 from zoolens.port.training.sources import BatchSource
 
 
-def compared_settings(pair: OpenPair, lengths: Sequence[int] | None) -> tuple[Difference, ...]:
+def compared_settings(pair: OpenPair, lengths: Sequence[int] | None) -> tuple[SettingDifference, ...]:
     """All that differs and has a name. `lengths`: steps of each epoch, for the learning rates of all steps where one of
     the sides has a schedule; None: they are not the same for every seed, so that such rates cannot be known."""
     sides = as_trainable(pair.a), as_trainable(pair.b)

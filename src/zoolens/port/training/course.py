@@ -10,17 +10,17 @@ import numpy as np
 from zoolens.errors import ModelError
 from zoolens.port.frameworks.base import Array
 from zoolens.port.training.base import Capture, Losses, TrainableNetwork
-from zoolens.port.training.batch import Batch
+from zoolens.port.training.batch import TrainingBatch
 from zoolens.port.training.sources import BatchSource
 
 
-class Course:
+class TrainingCourse:
     """The trainable network with the epoch that it is in; the rest of that epoch's batches waits here."""
 
     def __init__(self, network: TrainableNetwork) -> None:
         self.network = network
         self._place: tuple[str, int, int] | None = None
-        self._left: Iterator[Batch] = iter(())
+        self._left: Iterator[TrainingBatch] = iter(())
         self._done = 0
 
     def begin(self, seed: int) -> None:
@@ -39,7 +39,7 @@ class Course:
             self.network.end_epoch()
         return losses
 
-    def captured_step(self, batch: Batch) -> Capture:
+    def captured_step(self, batch: TrainingBatch) -> Capture:
         """See `TrainableSide.captured_step`."""
         captured = self.network.captured_step(batch)
         if batch.ends_epoch:

@@ -21,7 +21,7 @@ from zoolens.numerics.rounding import FACTOR, ONE_ROUNDING, disturbed
 from zoolens.port.frameworks.base import Array
 from zoolens.port.parameter_map import ParameterMap
 from zoolens.port.training.base import NotSwitchable
-from zoolens.port.training.batch import Batch
+from zoolens.port.training.batch import TrainingBatch
 from zoolens.port.training.quantities import Capture, Counterpart, Counterparts
 from zoolens.port.training.sides import TrainableSide
 
@@ -51,7 +51,7 @@ class Departure:
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedRun:
     """All quantities of a run of B beside A's: how many, those that tell nothing, how many layers have their answers
     among them, and the first departure. `weights_agree`: no tensor and no statistic of a norm departs, and those whose
     gradients or moments do depart have changed by more than rounding. `tells`: some tensor is not lost in rounding."""
@@ -71,7 +71,7 @@ class PairedSteps:
     a: TrainableSide
     b: TrainableSide
     map: ParameterMap
-    batches: Sequence[Batch]
+    batches: Sequence[TrainingBatch]
     steps: Sequence[int]
     start: Mapping[str, Array]
     floors: Floors = field(default_factory=dict)
@@ -172,7 +172,7 @@ class PairedSteps:
             for ours, theirs in named.items()
         }
 
-    def compared(self, a: Captures, b: Captures) -> Compared:
+    def compared(self, a: Captures, b: Captures) -> ComparedRun:
         count = blind = layers = 0
         first: Departure | None = None
         weights_agree, tells = True, False
@@ -194,7 +194,7 @@ class PairedSteps:
                     changed.add(name)
                 if verdict == "beyond" and first is None:
                     first = Departure(step, *pair.key, place, apart, floor, self._ratio(step, pair, floor))
-        return Compared(count, blind, layers, first, weights_agree and doubted <= changed, tells)
+        return ComparedRun(count, blind, layers, first, weights_agree and doubted <= changed, tells)
 
     def _floor(self, step: int, key: Key) -> float:
         floor = self.floors.get((step, key), FACTOR * ONE_ROUNDING)
@@ -219,7 +219,7 @@ def _key(name: str) -> Key:
     return kind, rest
 
 
-def _disturbed_batch(batch: Batch, generator: np.random.Generator, order: Array) -> Batch:
+def _disturbed_batch(batch: TrainingBatch, generator: np.random.Generator, order: Array) -> TrainingBatch:
     """Inputs disturbed by some roundings, and samples in another order: sums over a batch then round otherwise."""
     inputs = (disturbed(array, generator) if array.dtype.kind == "f" else array for array in batch.inputs)
     turned = tuple(np.ascontiguousarray(array[order]) for array in inputs)

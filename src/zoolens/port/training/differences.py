@@ -41,7 +41,7 @@ Switches = tuple[tuple[str, Setting], ...]  # names of settings with the values 
 
 
 @dataclass(frozen=True)
-class Difference:
+class SettingDifference:
     """A setting of both sides' live objects that is not the same. None: it cannot be known. `on`: where one value does
     not do, what to switch on side 0 and on side 1 so that it is as side 0 and as side 1 has it."""
 
@@ -68,11 +68,11 @@ def in_order(names: Mapping[str, Any]) -> list[str]:
     return sorted(names, key=lambda name: (name != RULE, name != RATE, name))
 
 
-def differences(a: Mapping[str, Setting], b: Mapping[str, Setting]) -> tuple[Difference, ...]:
+def differences(a: Mapping[str, Setting], b: Mapping[str, Setting]) -> tuple[SettingDifference, ...]:
     """What the two have differently, and what one of them cannot tell."""
     hidden = [name for name in (*a, *b) if name.startswith(_HIDDEN)] + _said_by_rates(a, b)
     names = dict.fromkeys(name for name in (*a, *b) if name not in hidden)
-    both = [Difference(name, a.get(name, _absent(name, a)), b.get(name, _absent(name, b))) for name in names]
+    both = [SettingDifference(name, a.get(name, _absent(name, a)), b.get(name, _absent(name, b))) for name in names]
     differing = [
         difference for difference in both if not same_setting(difference.a, difference.b) and not _renamed(difference)
     ]
@@ -85,8 +85,8 @@ def _said_by_rates(a: Mapping[str, Setting], b: Mapping[str, Setting]) -> list[s
 
 
 def _with_whole_rule(
-    differing: list[Difference], a: Mapping[str, Setting], b: Mapping[str, Setting]
-) -> list[Difference]:
+    differing: list[SettingDifference], a: Mapping[str, Setting], b: Mapping[str, Setting]
+) -> list[SettingDifference]:
     """Where the rules differ, their constants are one setting with them, and so is the learning rate, which fits one
     rule and not another. A rule that is not known has no constants that could be given to the other side."""
     if RULE not in (difference.name for difference in differing):
@@ -97,7 +97,7 @@ def _with_whole_rule(
     known = [settings.get("optimizer.decay_kind") is not None for settings in (a, b)]
     words = [_rule_words(switches) if sure else None for switches, sure in zip(given, known, strict=True)]
     named = [settings.get(RULE) if said is None else said for settings, said in zip((a, b), words, strict=True)]
-    whole = Difference(RULE, named[0], named[1], (given, given))
+    whole = SettingDifference(RULE, named[0], named[1], (given, given))
     kept = [
         difference
         for difference in differing
@@ -126,7 +126,7 @@ def _said(value: Setting) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def _renamed(difference: Difference) -> bool:
+def _renamed(difference: SettingDifference) -> bool:
     """Whether two names mean one thing, whose settings have names of their own: Adam and AdamW, or torch's and Keras'
     classes of one loss."""
     return any({difference.a, difference.b} <= names for names in _ONE_THING.get(difference.name, ()))

@@ -21,8 +21,8 @@ from zoolens.graph.diff.causes import PADDING as CAUSE
 from zoolens.graph.diff.phrases import plural
 from zoolens.port.check import OpenPair, opened
 from zoolens.port.sides import TIMEOUT, Device
-from zoolens.port.training.differences import Difference
-from zoolens.port.training.explanation_bench import Arm, Bench
+from zoolens.port.training.differences import SettingDifference
+from zoolens.port.training.explanation_bench import PortArm, PortExplanationBench
 from zoolens.port.training.paddings import PADDING
 from zoolens.port.training.sides import open_trainable_side
 from zoolens.port.training.single_run import Length
@@ -45,8 +45,8 @@ class PortExplanation:
     were `kept` in the store from before."""
 
     names: tuple[str, str]
-    players: tuple[Difference, ...]
-    fixed: tuple[tuple[Difference, str], ...]
+    players: tuple[SettingDifference, ...]
+    fixed: tuple[tuple[SettingDifference, str], ...]
     structure: tuple[str, ...]
     pair: SeedNoise
     seeds: tuple[int, ...]
@@ -92,11 +92,11 @@ def explain(
             from zoolens.port.training.kept_runs import KeptRuns  # only a store needs pyarrow
 
             kept = KeptRuns.of(store, pair, source, length, {"map": dict(chosen or {}), "device": device})
-        bench = Bench(pair, source, length, own_init, progress or Silent(), kept)
+        bench = PortExplanationBench(pair, source, length, own_init, progress or Silent(), kept)
         return _explained(bench, pair, replicates, fraction)
 
 
-def _explained(bench: Bench, pair: OpenPair, replicates: int, fraction: Fraction) -> PortExplanation:
+def _explained(bench: PortExplanationBench, pair: OpenPair, replicates: int, fraction: Fraction) -> PortExplanation:
     players, fixed = bench.players(2 * replicates)
     names = (*(player.name for player in players), FRAMEWORK)
     planned = replicates * (len(cells_of(len(names), fraction)) + _VERIFYING)
@@ -106,7 +106,7 @@ def _explained(bench: Bench, pair: OpenPair, replicates: int, fraction: Fraction
         f"Up to {planned} trainings of {steps:,} steps, if the sides differ: {len(cells_of(len(names), fraction))} "
         f"cells of {plural(len(players), 'setting')} that can be switched, {replicates} seeds each, and a verification."
     )
-    noise = bench.noise("the pair", Arm(0), Arm(1), seeds)
+    noise = bench.noise("the pair", PortArm(0), PortArm(1), seeds)
 
     def result(explained: Explained | None = None, verification: Verification | None = None) -> PortExplanation:
         named = {CAUSE} if any(player.name == PADDING for player in players) else set()
@@ -126,20 +126,22 @@ def _explained(bench: Bench, pair: OpenPair, replicates: int, fraction: Fraction
     return result(explained, _verified(bench, explained, noise, fresh))
 
 
-def _arm(cell: int, names: Sequence[str]) -> Arm:
+def _arm(cell: int, names: Sequence[str]) -> PortArm:
     """Who trains a cell, the set of players at B's value: the side of its framework, with what is not its own."""
     at_b = {name for place, name in enumerate(names) if cell >> place & 1}
     side = int(FRAMEWORK in at_b)
     switched = {name for name in names if name != FRAMEWORK and (name in at_b) != bool(side)}
-    return Arm(side, frozenset(switched))
+    return PortArm(side, frozenset(switched))
 
 
-def _verified(bench: Bench, explained: Explained, noise: SeedNoise, fresh: Sequence[int]) -> Verification | None:
+def _verified(
+    bench: PortExplanationBench, explained: Explained, noise: SeedNoise, fresh: Sequence[int]
+) -> Verification | None:
     culprits = culprits_of(explained.shares)
     if not culprits:
         return None
     worse = 0 if noise.difference.value > 0 else 1  # it gets the values of the better one
-    arms = [Arm(side, frozenset(culprits) if side == worse else frozenset()) for side in (0, 1)]
-    before = bench.noise("verification", Arm(0), Arm(1), fresh)
+    arms = [PortArm(side, frozenset(culprits) if side == worse else frozenset()) for side in (0, 1)]
+    before = bench.noise("verification", PortArm(0), PortArm(1), fresh)
     after = bench.noise("verification", arms[0], arms[1], fresh)
     return judged(culprits, "ab"[worse], before, after, bench.images)

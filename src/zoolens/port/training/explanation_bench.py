@@ -20,7 +20,7 @@ from zoolens.port.training.at_once import both_at_once
 from zoolens.port.training.base import NotSwitchable
 from zoolens.port.training.causes import give
 from zoolens.port.training.compared_settings import compared_settings, epoch_lengths
-from zoolens.port.training.differences import Difference, in_order
+from zoolens.port.training.differences import SettingDifference, in_order
 from zoolens.port.training.sides import TrainableSide, as_trainable
 from zoolens.port.training.single_run import Length, SingleRun, train_once
 from zoolens.port.training.sources import BatchSource
@@ -35,14 +35,14 @@ INIT: Final = "initial weights"
 
 
 @dataclass(frozen=True)
-class Arm:
+class PortArm:
     """One side, 0 or 1, with these players at the other side's values."""
 
     side: int
     switched: frozenset[str] = frozenset()
 
 
-class Bench:
+class PortExplanationBench:
     """The pair with what it is trained on. Arms of A and of B are trained at the same time where each side has its own
     process. `kept`: where trainings that are done are written and looked for; None: nowhere."""
 
@@ -58,17 +58,17 @@ class Bench:
         self.source, self.length, self.images = source, length, source.held_out_samples
         self._pair, self._own_init, self._progress, self._kept = pair, own_init, progress, kept
         self._sides = as_trainable(pair.a), as_trainable(pair.b)
-        self._known: dict[tuple[Arm, int], float] = {}
+        self._known: dict[tuple[PortArm, int], float] = {}
         self._drawn: dict[tuple[int, int], dict[str, Array]] = {}
         self._onto: dict[int, dict[str, Array]] = {}
-        self._players: dict[str, Difference] = {}
+        self._players: dict[str, SettingDifference] = {}
         self._lock = Lock()
         self.trained = self.found = 0  # how many were trained now, and how many had been before
 
     def say(self, text: str) -> None:
         self._progress.say(text)
 
-    def players(self, seeds: int) -> tuple[tuple[Difference, ...], tuple[tuple[Difference, str], ...]]:
+    def players(self, seeds: int) -> tuple[tuple[SettingDifference, ...], tuple[tuple[SettingDifference, str], ...]]:
         """What differs, sorted into what both sides can be given and what not. `seeds`: how many there will be."""
         players, fixed = [], []
         lengths = epoch_lengths(self.source, self.length, range(seeds))
@@ -80,10 +80,10 @@ class Bench:
             else:
                 fixed.append((difference, why))
         if self._own_init:
-            players.append(Difference(INIT, "A's own draw", "B's own draw"))
+            players.append(SettingDifference(INIT, "A's own draw", "B's own draw"))
         return tuple(players), tuple(fixed)
 
-    def _refusal(self, difference: Difference) -> str | None:
+    def _refusal(self, difference: SettingDifference) -> str | None:
         """Why one of the sides cannot be given the other's value; None where both can."""
         for side in (0, 1):
             if not difference.known(side):
@@ -98,11 +98,11 @@ class Bench:
                 return f"{'AB'[side]} cannot be given the other's value: {error.message}"
         return None
 
-    def noise(self, stage: str, a: Arm, b: Arm, seeds: Sequence[int]) -> SeedNoise:
+    def noise(self, stage: str, a: PortArm, b: PortArm, seeds: Sequence[int]) -> SeedNoise:
         ours, theirs = self.accuracies(stage, (a, b), seeds).T
         return seed_noise("A", ours.tolist(), "B", theirs.tolist(), self.images)
 
-    def accuracies(self, stage: str, arms: Sequence[Arm], seeds: Sequence[int]) -> Values:
+    def accuracies(self, stage: str, arms: Sequence[PortArm], seeds: Sequence[int]) -> Values:
         """Seeds × arms. What was trained before is not trained again."""
         asked = list(dict.fromkeys((arm, seed) for seed in seeds for arm in arms))
         new = [cell for cell in asked if cell not in self._known]
@@ -124,7 +124,7 @@ class Bench:
                     self._sides[place].begin(seed)
                     self._drawn[place, seed] = self._sides[place].tensors()
 
-    def _read(self, arm: Arm, seed: int) -> bool:
+    def _read(self, arm: PortArm, seed: int) -> bool:
         """Take a training from the store, where it is kept."""
         run = self._kept.read(self._described(arm), seed, self._start(arm, seed)) if self._kept else None
         if run is None or run.accuracy is None:
@@ -133,15 +133,15 @@ class Bench:
         self.found += 1
         return True
 
-    def _described(self, arm: Arm) -> tuple[int, dict[str, Any]]:
+    def _described(self, arm: PortArm) -> tuple[int, dict[str, Any]]:
         """What decides about an arm beside the pair, the data and the weights."""
         given = {name: self._players[name].switches(arm.side, 1 - arm.side) for name in self._ordered(arm)}
         return arm.side, given
 
-    def _ordered(self, arm: Arm) -> list[str]:
+    def _ordered(self, arm: PortArm) -> list[str]:
         return in_order({name: None for name in arm.switched if name in self._players})
 
-    def _train(self, stage: str, new: Sequence[tuple[Arm, int]]) -> None:
+    def _train(self, stage: str, new: Sequence[tuple[PortArm, int]]) -> None:
         if not new:
             return
         self._progress.begin(f"explain: {stage}", "training", len(new) * self.length.steps(self.source), "steps")
@@ -149,7 +149,7 @@ class Bench:
         both_at_once(self._sides, [partial(self._turn, turn) for turn in turns])
         self._progress.end()
 
-    def _turn(self, turn: Sequence[tuple[Arm, int]], stop: Event) -> None:
+    def _turn(self, turn: Sequence[tuple[PortArm, int]], stop: Event) -> None:
         for arm, seed in turn:
             run = self._one(arm, seed, stop)
             with self._lock:
@@ -159,7 +159,7 @@ class Bench:
                 if self._kept is not None:
                     self._kept.write(self._described(arm), seed, self._start(arm, seed), run)
 
-    def _one(self, arm: Arm, seed: int, stop: Event) -> SingleRun:
+    def _one(self, arm: PortArm, seed: int, stop: Event) -> SingleRun:
         side = self._sides[arm.side]
         side.begin(seed)
         side.assign(self._start(arm, seed))
@@ -174,7 +174,7 @@ class Bench:
             raise _lost(side, arm, seed, run)
         return run
 
-    def _start(self, arm: Arm, seed: int) -> Mapping[str, Array]:
+    def _start(self, arm: PortArm, seed: int) -> Mapping[str, Array]:
         """A's weights, unless each side draws its own: then those of the side that the player stands at."""
         drawn_by = (arm.side if INIT not in arm.switched else 1 - arm.side) if self._own_init else 0
         weights = self._drawn[drawn_by, seed]
@@ -188,7 +188,7 @@ class Bench:
             self._progress.advance(steps)
 
 
-def _lost(side: TrainableSide, arm: Arm, seed: int, run: SingleRun) -> ZoolensError:
+def _lost(side: TrainableSide, arm: PortArm, seed: int, run: SingleRun) -> ZoolensError:
     given = f" with {', '.join(sorted(arm.switched))} of the other side" if arm.switched else ""
     if run.not_finite is None:
         return ZoolensError(

@@ -14,7 +14,7 @@ from zoolens.port.frameworks.base import Array, LiveNetwork, plain
 from zoolens.port.frameworks.jax import JaxNetwork
 from zoolens.port.frameworks.jax_training_modes import training_mode
 from zoolens.port.training.base import Capture, Losses, Setting, Switch, TrainableNetwork
-from zoolens.port.training.batch import Batch
+from zoolens.port.training.batch import TrainingBatch
 from zoolens.port.training.capture_jax import layer_answers
 from zoolens.port.training.jax_rules import MeasuredOptimizer, measured_optimizer
 from zoolens.port.training.loss_fit import FittedLoss, fitted_loss
@@ -200,7 +200,7 @@ class JaxTraining(TrainableNetwork):
             raise ModelError("train_apply returns collections that the parameters do not have.")
         return {place: leaves[place] for place in arrays}
 
-    def steps(self, batches: Iterable[Batch]) -> Losses:
+    def steps(self, batches: Iterable[TrainingBatch]) -> Losses:
         arrays, losses = self._arrays(), []
         state = self._begun(arrays)
         for batch in batches:
@@ -224,7 +224,7 @@ class JaxTraining(TrainableNetwork):
     def end_epoch(self) -> None:
         """Schedules of optax count steps."""
 
-    def captured_step(self, batch: Batch) -> Capture:
+    def captured_step(self, batch: TrainingBatch) -> Capture:
         """Layers are seen by the tensors that they take."""
         arrays = self._arrays()
         state = self._begun(arrays)

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from zoolens.crosstrain.study.stored_studies import file_study, file_trial
 from zoolens.crosstrain.training.fanout import this_machine
 from zoolens.crosstrain.training.semantics import Semantics
-from zoolens.crosstrain.training.trials import Side, Trial
+from zoolens.crosstrain.training.trials import TrainedSide, Trial
 from zoolens.port.check import OpenPair
 from zoolens.port.frameworks.base import Array
 from zoolens.port.training.seed_pairs import SeedPair
@@ -175,10 +175,10 @@ def dataset_of(source: BatchSource) -> DatasetRecord:
     )
 
 
-def trial_side(label: str, run: SingleRun) -> Side:
+def trial_side(label: str, run: SingleRun) -> TrainedSide:
     """A run as a side of a trial."""
     lost = run.not_finite is not None
-    return Side(
+    return TrainedSide(
         label,
         status="non-finite" if lost else "finished",
         accuracy=run.accuracy,

@@ -12,7 +12,7 @@ from zoolens.errors import ModelError
 from zoolens.port.frameworks.base import Array, LiveNetwork, plain
 from zoolens.port.frameworks.keras import KerasNetwork
 from zoolens.port.training.base import Capture, Losses, Setting, Switch, TrainableNetwork
-from zoolens.port.training.batch import Batch
+from zoolens.port.training.batch import TrainingBatch
 from zoolens.port.training.capture_keras import captured
 from zoolens.port.training.keras_steps import steps_of
 from zoolens.port.training.objects import TrainingObjects
@@ -108,7 +108,7 @@ class KerasTraining(TrainableNetwork):
             variable.assign(_drawing_under(value, seed))
         seed_generators(seed)
 
-    def steps(self, batches: Iterable[Batch]) -> Losses:
+    def steps(self, batches: Iterable[TrainingBatch]) -> Losses:
         return self._steps.run((self.live.turned(batch.inputs), self._target(batch.targets)) for batch in batches)
 
     def _target(self, targets: Array) -> Array:
@@ -131,7 +131,7 @@ class KerasTraining(TrainableNetwork):
             return (rounded(float(optimizer.learning_rate)),) * count if not callable(schedule) else None
         return tuple(rounded(float(schedule(step))) for step in range(count))
 
-    def captured_step(self, batch: Batch) -> Capture:
+    def captured_step(self, batch: TrainingBatch) -> Capture:
         inputs, target = self.live.turned(batch.inputs), self._target(batch.targets)
         return captured(
             self.model,

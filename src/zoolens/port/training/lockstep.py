@@ -19,11 +19,11 @@ from zoolens.port.check import OpenPair, opened
 from zoolens.port.parameter_map import ParameterMap
 from zoolens.port.sides import TIMEOUT, Device
 from zoolens.port.training.base import NotSwitchable, Setting
-from zoolens.port.training.batch import Batch
-from zoolens.port.training.causes import Cause, Switched, find_cause
+from zoolens.port.training.batch import TrainingBatch
+from zoolens.port.training.causes import DepartureCause, Switched, find_cause
 from zoolens.port.training.compared_settings import compared_settings
-from zoolens.port.training.departures import Captures, Compared, Departure, PairedSteps
-from zoolens.port.training.differences import Difference
+from zoolens.port.training.departures import Captures, ComparedRun, Departure, PairedSteps
+from zoolens.port.training.differences import SettingDifference
 from zoolens.port.training.sides import TrainableSide, as_trainable, open_trainable_side
 
 STEPS: Final = (1, 2, 10)
@@ -47,8 +47,8 @@ class Lockstep:
     steps: tuple[int, ...]
     quantities: int
     blind: int
-    causes: tuple[Cause, ...]
-    unseen: tuple[Difference, ...]
+    causes: tuple[DepartureCause, ...]
+    unseen: tuple[SettingDifference, ...]
     unlearned: tuple[str, ...]
     structure: tuple[str, ...]
     without_dropout: bool
@@ -67,7 +67,7 @@ def lockstep(
     a: str | Any,
     b: str | Any,
     inputs: Sequence[str],
-    batches: Sequence[Batch],
+    batches: Sequence[TrainingBatch],
     *,
     steps: Sequence[int] = STEPS,
     chosen: Mapping[str, str] | None = None,
@@ -83,7 +83,7 @@ def lockstep(
         return lockstep_of(pair, batches, steps=steps)
 
 
-def lockstep_of(pair: OpenPair, batches: Sequence[Batch], *, steps: Sequence[int] = STEPS) -> Lockstep:
+def lockstep_of(pair: OpenPair, batches: Sequence[TrainingBatch], *, steps: Sequence[int] = STEPS) -> Lockstep:
     """The same for a pair that is open for training; A's weights are those that it has now."""
     wanted = _checked(steps, batches, pair.map)
     a, b = as_trainable(pair.a), as_trainable(pair.b)
@@ -118,7 +118,7 @@ def _turn_off(side: TrainableSide, rates: tuple[float, ...]) -> None:
         ) from error
 
 
-def _checked(steps: Sequence[int], batches: Sequence[Batch], map_: ParameterMap) -> tuple[int, ...]:
+def _checked(steps: Sequence[int], batches: Sequence[TrainingBatch], map_: ParameterMap) -> tuple[int, ...]:
     wanted = tuple(sorted(set(steps)))
     if not wanted or wanted[0] < 1:
         raise ZoolensError("Steps are counted from 1.", hint="Write --steps 1,2,10, for example.")
@@ -132,7 +132,7 @@ def _checked(steps: Sequence[int], batches: Sequence[Batch], map_: ParameterMap)
     return wanted
 
 
-def _epochs(batches: Sequence[Batch]) -> list[int]:
+def _epochs(batches: Sequence[TrainingBatch]) -> list[int]:
     """How many of the batches each epoch has."""
     ends = [number for number, batch in enumerate(batches, 1) if batch.ends_epoch]
     bounds = [0, *ends, *([len(batches)] if not ends or ends[-1] < len(batches) else [])]
@@ -140,7 +140,7 @@ def _epochs(batches: Sequence[Batch]) -> list[int]:
 
 
 def _followed(
-    course: PairedSteps, diff: Diff, known: Sequence[Difference], dropped: Mapping[str, tuple[float, ...]]
+    course: PairedSteps, diff: Diff, known: Sequence[SettingDifference], dropped: Mapping[str, tuple[float, ...]]
 ) -> Lockstep:
     _refuse_chance(course)
     reference = course.run_a()
@@ -188,10 +188,10 @@ def _refuse_chance(course: PairedSteps) -> None:
 
 
 def _causes(
-    course: PairedSteps, reference: Captures, switched: Switched, known: Sequence[Difference]
-) -> tuple[list[Cause], Departure | None]:
+    course: PairedSteps, reference: Captures, switched: Switched, known: Sequence[SettingDifference]
+) -> tuple[list[DepartureCause], Departure | None]:
     """The causes in order, and the first departure that was taken for rounding though it is beyond its floor."""
-    causes: list[Cause] = []
+    causes: list[DepartureCause] = []
     doubtful: Departure | None = None
     widened = False
     while len(causes) < _MOST_CAUSES:
@@ -211,5 +211,5 @@ def _causes(
     return causes, doubtful
 
 
-def _beside(course: PairedSteps, reference: Captures) -> Compared:
+def _beside(course: PairedSteps, reference: Captures) -> ComparedRun:
     return course.compared(reference, course.run_b())

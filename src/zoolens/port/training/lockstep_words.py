@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from zoolens.graph.diff.phrases import plural
 from zoolens.port.training.base import SETTINGS, Setting
-from zoolens.port.training.causes import Cause
+from zoolens.port.training.causes import DepartureCause
 from zoolens.port.training.departures import Departure
-from zoolens.port.training.differences import RATES, Difference, same_setting
+from zoolens.port.training.differences import RATES, SettingDifference, same_setting
 from zoolens.port.training.lockstep import MARGIN, Lockstep
 
 _KINDS: Final = {
@@ -107,11 +107,11 @@ def lockstep_lines(lockstep: Lockstep) -> list[str]:
     return lines
 
 
-def _unknown(difference: Difference) -> bool:
+def _unknown(difference: SettingDifference) -> bool:
     return difference.a is None or difference.b is None
 
 
-def _not_known(differences: Sequence[Difference]) -> list[str]:
+def _not_known(differences: Sequence[SettingDifference]) -> list[str]:
     """One line for each side with all that its live objects do not show."""
     lines = []
     for letter, side in (("A", 0), ("B", 1)):
@@ -154,7 +154,7 @@ def departure_words(departure: Departure) -> str:
     return f"{what} {figures} at step {departure.step}"
 
 
-def _cause(cause: Cause, lockstep: Lockstep) -> list[str]:
+def _cause(cause: DepartureCause, lockstep: Lockstep) -> list[str]:
     if cause.proved:
         reasons = " and ".join(difference_words(difference) for difference in cause.differences)
         return [f"Because {reasons}.", _proof(cause)]
@@ -169,7 +169,7 @@ def _cause(cause: Cause, lockstep: Lockstep) -> list[str]:
     return [*lines, *_ratio(cause.departure)]
 
 
-def _proof(cause: Cause) -> str:
+def _proof(cause: DepartureCause) -> str:
     if cause.then is None:
         return "Proved: with A's value in B, it does not depart any more, nor does anything else."
     return f"Proved: with A's value in B, it does not depart any more; the next departure is at step {cause.then.step}."
@@ -182,7 +182,7 @@ def _ratio(departure: Departure) -> list[str]:
     return [f"  In B {what} is {departure.ratio:.6g} times what it is in A, in every element."]
 
 
-def difference_words(difference: Difference) -> str:
+def difference_words(difference: SettingDifference) -> str:
     """A setting that differs, in words; of rates those from the first on that differs."""
     if difference.name == RATES and isinstance(difference.a, tuple) and isinstance(difference.b, tuple):
         same = takewhile(lambda both: same_setting(*both), zip(difference.a, difference.b, strict=False))

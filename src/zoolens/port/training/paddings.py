@@ -12,12 +12,12 @@ from typing import Any, Final
 
 from zoolens.errors import ModelError
 from zoolens.graph.diff import settings
-from zoolens.graph.diff.alignment import Pair
+from zoolens.graph.diff.alignment import LayerPair
 from zoolens.graph.diff.phrases import pad_words
 from zoolens.graph.diff.report import Diff
 from zoolens.graph.model import Graph, Node
 from zoolens.port.training.base import NotSwitchable
-from zoolens.port.training.differences import Difference, Switches
+from zoolens.port.training.differences import SettingDifference, Switches
 
 PADDING: Final = "padding"
 ZEROS: Final = "zeros"
@@ -49,14 +49,14 @@ class PaddedPair:
     own: tuple[LayerPadding, LayerPadding]
 
 
-def padding_difference(diff: Diff) -> Difference | None:
+def padding_difference(diff: Diff) -> SettingDifference | None:
     """All layers that are padded differently, as one setting; None where there are none."""
     pairs = list(_different(diff))
     if not pairs:
         return None
     words = tuple(", ".join(dict.fromkeys(pair.own[side].words() for pair in pairs)) for side in (0, 1))
     on = tuple(tuple(_switches(pairs, side, of) for of in (0, 1)) for side in (0, 1))
-    return Difference(PADDING, words[0], words[1], on)  # type: ignore[arg-type]
+    return SettingDifference(PADDING, words[0], words[1], on)  # type: ignore[arg-type]
 
 
 def _different(diff: Diff) -> Iterator[PaddedPair]:
@@ -69,7 +69,7 @@ def _different(diff: Diff) -> Iterator[PaddedPair]:
             yield compared
 
 
-def _compared(pair: Pair, a: Graph, b: Graph) -> PaddedPair | None:
+def _compared(pair: LayerPair, a: Graph, b: Graph) -> PaddedPair | None:
     if pair.a is None or pair.b is None:
         return None
     ours, theirs = pair.a.node, pair.b.node

@@ -18,7 +18,7 @@ from zoolens.port.sides import TIMEOUT, Device, InputShape
 from zoolens.port.training.answer_kinds import as_taken_by
 from zoolens.port.training.at_once import both_at_once
 from zoolens.port.training.data_opening import BATCH, DataChoice, opened_data
-from zoolens.port.training.differences import Difference, differences
+from zoolens.port.training.differences import SettingDifference, differences
 from zoolens.port.training.paired_notes import notes_of
 from zoolens.port.training.recorder import LIMIT
 from zoolens.port.training.seed_pairs import SeedPair, is_one_training
@@ -58,7 +58,7 @@ class PairedTraining:
     measure: str
     noise: SeedNoise | None
     settings: tuple[Mapping[str, Any], Mapping[str, Any]]
-    differences: tuple[Difference, ...]
+    differences: tuple[SettingDifference, ...]
     notes: tuple[str, ...]
 
     @property

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from zoolens.port.parameter_map import ParameterMap
 from zoolens.port.training.base import Setting
-from zoolens.port.training.differences import Difference, Switches, same_setting
+from zoolens.port.training.differences import SettingDifference, Switches, same_setting
 
 REGULARISATION: Final = "regularisation"
 PENALTIES: Final = "regularisation.penalties"
@@ -18,8 +18,8 @@ Rows = tuple[tuple[str, float, float], ...]
 
 
 def with_penalties(
-    listed: Sequence[Difference], a: Mapping[str, Setting], b: Mapping[str, Setting], map_: ParameterMap
-) -> tuple[Difference, ...]:
+    listed: Sequence[SettingDifference], a: Mapping[str, Setting], b: Mapping[str, Setting], map_: ParameterMap
+) -> tuple[SettingDifference, ...]:
     """The differences with one regularisation among them: by the tensors that are penalised, where both can tell, and
     by what it is called otherwise."""
     others = tuple(difference for difference in listed if difference.name not in (REGULARISATION, PENALTIES))
@@ -38,7 +38,7 @@ def with_penalties(
         return others
     given = [_given(words[0], rows[0], moved[0]), _given(words[1], rows[1], moved[1])]
     on = ((_own(a), given[1]), (given[0], _own(b)))
-    return (*others, Difference(REGULARISATION, words[0], words[1], on))
+    return (*others, SettingDifference(REGULARISATION, words[0], words[1], on))
 
 
 def _rows(value: Setting) -> Rows | None:

@@ -18,14 +18,14 @@ from zoolens.paths import replaced_file
 from zoolens.port.frameworks.base import Array
 from zoolens.port.sides import InputShape
 from zoolens.port.training.plain_arrays import plain_array
-from zoolens.port.training.stream import ALIGNMENT, ARRAYS, INDEX, Block, ChannelOrder, RecordedInput, StreamIndex
+from zoolens.port.training.stream import ALIGNMENT, ARRAYS, INDEX, ChannelOrder, RecordedInput, SampleBlock, StreamIndex
 from zoolens.port.training.target_facts import TargetFacts
 
 LIMIT: Final = 8 << 30  # bytes of one recording
 _REMEMBERED: Final = 1 << 20  # samples; of a longer stream, those that come later are not looked for
 
 
-class Recorder:
+class BatchRecorder:
     """Use it in a `with`. `order`: the order of the channels that the user says; None: it is seen in the shapes."""
 
     def __init__(
@@ -39,7 +39,7 @@ class Recorder:
         self.notes: list[str] = []
         self._inputs: tuple[RecordedInput, ...] = ()
         self._targets = TargetFacts()
-        self._blocks: list[Block] = []
+        self._blocks: list[SampleBlock] = []
         self._digests: dict[bytes, int] = {}
         self._strange: Counter[str] = Counter()
         self._first_strange = ""
@@ -65,7 +65,7 @@ class Recorder:
         self._remember(content[:-1], held_out, known=digest in self._digests)
         if digest not in self._digests:
             self._digests[digest] = len(self._blocks)
-            self._blocks.append(Block(samples=len(target), offsets=tuple(map(self._written, content))))
+            self._blocks.append(SampleBlock(samples=len(target), offsets=tuple(map(self._written, content))))
         return self._digests[digest]
 
     def finish(self, source: str, code: str | None, *, passes: Sequence[Sequence[int]], test: Sequence[int],

@@ -21,8 +21,8 @@ from zoolens.errors import DatasetError, ZoolensError
 from zoolens.paths import new_folder
 from zoolens.port.sides import TIMEOUT, InputShape, SideName
 from zoolens.port.training.data_source import DataSource, sorted_data
-from zoolens.port.training.recorder import LIMIT, Recorder
-from zoolens.port.training.recording_steps import Recording, RecordingPlan
+from zoolens.port.training.recorder import LIMIT, BatchRecorder
+from zoolens.port.training.recording_steps import BatchRecording, RecordingPlan
 from zoolens.port.training.stream import ChannelOrder, RecordedStream
 from zoolens.progress import Progress, Silent
 
@@ -184,8 +184,8 @@ def _test_function(test_data: Any) -> tuple[str, str] | None:
 
 
 def _record_here(request: StreamRequest, folder: Path, progress: Progress) -> None:
-    with Recorder(folder, request.inputs, order=request.order, limit=request.limit) as recorder:
-        recording = Recording(recorder, _source(request), request.plan)
+    with BatchRecorder(folder, request.inputs, order=request.order, limit=request.limit) as recorder:
+        recording = BatchRecording(recorder, _source(request), request.plan)
         for _ in recording.steps():
             progress.advance(1)
         recording.finish(_source_text(request), None)

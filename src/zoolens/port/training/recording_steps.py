@@ -12,7 +12,7 @@ import numpy as np
 from zoolens.errors import DatasetError
 from zoolens.port.training.data_source import ArrayData, BatchData, DataSource, Part, inputs_and_targets
 from zoolens.port.training.plain_arrays import plain_array
-from zoolens.port.training.recorder import Recorder
+from zoolens.port.training.recorder import BatchRecorder
 from zoolens.port.training.stream import StreamIndex
 
 _MOST_BATCHES: Final = 100_000  # of one epoch
@@ -30,10 +30,10 @@ class RecordingPlan:
     augmentation: str = "none"
 
 
-class Recording:
+class BatchRecording:
     """`steps` records one batch after the other; `finish` afterwards writes the index."""
 
-    def __init__(self, recorder: Recorder, source: DataSource, plan: RecordingPlan) -> None:
+    def __init__(self, recorder: BatchRecorder, source: DataSource, plan: RecordingPlan) -> None:
         self._recorder, self._source, self._plan = recorder, source, plan
         self._passes: list[list[int]] = []
         self._test: list[int] = []

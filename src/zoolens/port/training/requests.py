@@ -10,7 +10,7 @@ import numpy as np
 from zoolens.engine.service import Message
 from zoolens.port.frameworks.base import Array
 from zoolens.port.training.base import NotSwitchable, TrainableNetwork
-from zoolens.port.training.course import Course
+from zoolens.port.training.course import TrainingCourse
 from zoolens.port.training.sides import received
 from zoolens.port.training.source_kinds import open_source
 from zoolens.port.training.sources import BatchSource
@@ -28,7 +28,7 @@ class TrainingRequests:
         written: Callable[[Mapping[str, Array]], Any],
     ) -> None:
         self._make, self._renew, self._sent, self._written = make, renew, sent, written
-        self._course: Course | None = None
+        self._course: TrainingCourse | None = None
         self._source: tuple[Mapping[str, Any], BatchSource] | None = None
         self.answers: dict[str, Callable[[Message], Any]] = {
             "train_begin": self._begin,
@@ -41,9 +41,9 @@ class TrainingRequests:
             "train_switch": self._switch,
         }
 
-    def _open(self) -> Course:
+    def _open(self) -> TrainingCourse:
         if self._course is None:
-            self._course = Course(self._make())
+            self._course = TrainingCourse(self._make())
         return self._course
 
     def _opened(self, description: Mapping[str, Any]) -> BatchSource:

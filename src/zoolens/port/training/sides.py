@@ -11,16 +11,16 @@ import numpy as np
 from zoolens.errors import ModelError
 from zoolens.port.frameworks.base import Array
 from zoolens.port.frameworks.recognition import recognised
-from zoolens.port.sides import TIMEOUT, Device, InputShape, LiveSide, Side, SideName, WorkerSide
+from zoolens.port.sides import TIMEOUT, Device, InputShape, LiveSide, PortSide, SideName, WorkerSide
 from zoolens.port.training.base import Capture, Losses, NotSwitchable, Setting, TrainableNetwork
-from zoolens.port.training.batch import Batch
-from zoolens.port.training.course import Course
+from zoolens.port.training.batch import TrainingBatch
+from zoolens.port.training.course import TrainingCourse
 from zoolens.port.training.recognition import trainable
 from zoolens.port.training.seeding import forget_names, seed_generators
 from zoolens.port.training.sources import BatchSource, described
 
 
-class TrainableSide(Side):
+class TrainableSide(PortSide):
     """A side that can be trained; see `TrainableNetwork` for what its methods do."""
 
     keeps_switches: bool = False  # whether what was switched stays when a training begins with fresh objects
@@ -36,7 +36,7 @@ class TrainableSide(Side):
         reaches its end lets a schedule that counts epochs go on."""
 
     @abstractmethod
-    def captured_step(self, batch: Batch, *, keep: bool = True) -> Capture:
+    def captured_step(self, batch: TrainingBatch, *, keep: bool = True) -> Capture:
         """One step on this batch and all that it computed; nothing of it where it is not kept. A schedule that counts
         epochs goes on after the last batch of one."""
 
@@ -79,7 +79,7 @@ class LiveTrainableSide(LiveSide, TrainableSide):
             forget_names()  # as `begin` does, so that its tensors have the same names then
         first = self._make() if self._make else made
         super().__init__(first, inputs, text)
-        self._course = Course(trainable(first, self._network))
+        self._course = TrainingCourse(trainable(first, self._network))
         self.keeps_switches = self._make is None
 
     @property
@@ -93,7 +93,7 @@ class LiveTrainableSide(LiveSide, TrainableSide):
             made = self._make()
             shapes, kinds = [given.shape for given in self._inputs], [given.kind for given in self._inputs]
             self._network = recognised(made, shapes, kinds, self.text)
-            self._course = Course(trainable(made, self._network))
+            self._course = TrainingCourse(trainable(made, self._network))
         elif fresh:
             self._network.assign(self._before)
         self._course.begin(seed)
@@ -101,7 +101,7 @@ class LiveTrainableSide(LiveSide, TrainableSide):
     def next_steps(self, source: BatchSource, epoch: int, seed: int, count: int) -> Losses:
         return self._course.next_steps(source, epoch, seed, count)
 
-    def captured_step(self, batch: Batch, *, keep: bool = True) -> Capture:
+    def captured_step(self, batch: TrainingBatch, *, keep: bool = True) -> Capture:
         captured = self._course.captured_step(batch)
         return captured if keep else {}
 
@@ -136,7 +136,7 @@ class WorkerTrainableSide(WorkerSide, TrainableSide):
         answer = self._ask(message, f"training it (epoch {epoch})")
         return np.asarray(self._tensors(answer)["losses"], np.float64)
 
-    def captured_step(self, batch: Batch, *, keep: bool = True) -> Capture:
+    def captured_step(self, batch: TrainingBatch, *, keep: bool = True) -> Capture:
         message = {"do": "train_capture", "keep": keep, "ends_epoch": batch.ends_epoch}
         return self._tensors(self._ask(message, "training it for one step", _sent(batch)))
 
@@ -168,14 +168,14 @@ class WorkerTrainableSide(WorkerSide, TrainableSide):
         return str(self._ask({"do": "train_code"}, "reading its files")["code"])
 
 
-def _sent(batch: Batch) -> dict[str, Array]:
+def _sent(batch: TrainingBatch) -> dict[str, Array]:
     return {**{f"input{number}": array for number, array in enumerate(batch.inputs)}, "targets": batch.targets}
 
 
-def received(tensors: Mapping[str, Array], *, ends_epoch: bool) -> Batch:
+def received(tensors: Mapping[str, Array], *, ends_epoch: bool) -> TrainingBatch:
     """The batch that was sent to this process."""
     inputs = tuple(array for name, array in tensors.items() if name.startswith("input"))
-    return Batch(inputs, tensors["targets"], ends_epoch)
+    return TrainingBatch(inputs, tensors["targets"], ends_epoch)
 
 
 def makes_objects(side: Any) -> bool:
@@ -195,7 +195,7 @@ def open_trainable_side(
     return LiveTrainableSide(side, inputs, f"{name} ({letter})")
 
 
-def as_trainable(side: Side) -> TrainableSide:
+def as_trainable(side: PortSide) -> TrainableSide:
     """A side that `open_trainable_side` opened."""
     if not isinstance(side, TrainableSide):
         raise ModelError(f"{side.text} was not opened for training.")

@@ -19,7 +19,7 @@ from zoolens.errors import DatasetError
 from zoolens.port.data_inputs import as_image
 from zoolens.port.frameworks.base import Array
 from zoolens.port.sides import InputShape
-from zoolens.port.training.batch import Batch
+from zoolens.port.training.batch import TrainingBatch
 
 TEST_BATCH: Final = 256
 TargetKind = Literal["classes", "one-hot", "probabilities", "numbers"]
@@ -42,7 +42,7 @@ class BatchSource(ABC):
     batch: int | None = None  # samples of a step, where all but the last have the same
 
     @abstractmethod
-    def batches(self, epoch: int, seed: int) -> Iterator[Batch]:
+    def batches(self, epoch: int, seed: int) -> Iterator[TrainingBatch]:
         """Of one epoch, in order, augmented. `epoch` counts from 1. The same two numbers give the same batches."""
 
     def epoch_steps(self, epoch: int, seed: int) -> int:
@@ -50,7 +50,7 @@ class BatchSource(ABC):
         return self.steps
 
     @abstractmethod
-    def held_out(self) -> Iterator[Batch]:
+    def held_out(self) -> Iterator[TrainingBatch]:
         """The samples that are not trained on, always in the same order."""
 
     @abstractmethod
@@ -103,15 +103,15 @@ class ArraySource(BatchSource):
         key = f"{data.record.fingerprint}/{'x'.join(map(str, given.shape))}/{batch}/{augmentation}"
         return cls(data.folder, given.shape, batch, augmentation, data.record.name, key)
 
-    def batches(self, epoch: int, seed: int) -> Iterator[Batch]:
+    def batches(self, epoch: int, seed: int) -> Iterator[TrainingBatch]:
         given = ordered(self._data, _recipe(self.batch, self._augmentation, seed), epoch)
         for part in given.slices():
-            yield Batch((self._images(given.x[part]),), given.y[part])
+            yield TrainingBatch((self._images(given.x[part]),), given.y[part])
 
-    def held_out(self) -> Iterator[Batch]:
+    def held_out(self) -> Iterator[TrainingBatch]:
         for start in range(0, self.held_out_samples, TEST_BATCH):
             part = slice(start, start + TEST_BATCH)
-            yield Batch((self._images(self._data.test_x[part]),), np.array(self._data.test_y[part]))
+            yield TrainingBatch((self._images(self._data.test_x[part]),), np.array(self._data.test_y[part]))
 
     def description(self) -> Description:
         return {

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, 
 from zoolens.crosstrain.training.order import EpochDraws
 from zoolens.errors import DatasetError
 from zoolens.port.frameworks.base import Array
-from zoolens.port.training.batch import Batch
+from zoolens.port.training.batch import TrainingBatch
 from zoolens.port.training.sources import BatchSource, TargetKind
 from zoolens.untrusted import read_bytes, size_of
 
@@ -56,7 +56,7 @@ class RecordedTargets(_Model):
     classes: PositiveInt | None
 
 
-class Block(_Model):
+class SampleBlock(_Model):
     """Samples that lie together: where the array of each input begins, and last that of the targets."""
 
     samples: PositiveInt
@@ -75,7 +75,7 @@ class StreamIndex(_Model):
     bytes: NonNegativeInt
     inputs: tuple[RecordedInput, ...] = Field(min_length=1)
     targets: RecordedTargets
-    blocks: tuple[Block, ...] = Field(min_length=1)
+    blocks: tuple[SampleBlock, ...] = Field(min_length=1)
     passes: tuple[tuple[NonNegativeInt, ...], ...] = Field(min_length=1)
     test: tuple[NonNegativeInt, ...]
     epochs: PositiveInt
@@ -136,14 +136,14 @@ class RecordedStream(BatchSource):
     def description(self) -> dict[str, Any]:
         return {"folder": str(self.folder)}
 
-    def batches(self, epoch: int, seed: int) -> Iterator[Batch]:
+    def batches(self, epoch: int, seed: int) -> Iterator[TrainingBatch]:
         """The batches of one epoch in order. Epochs count from 1; `seed` is the number of a seed, from 0."""
         blocks = self._pass(epoch, seed)
         if self.about.shuffled:
             return self._shuffled(blocks[0], epoch, seed)
         return (self._batch(block) for block in blocks)
 
-    def held_out(self) -> Iterator[Batch]:
+    def held_out(self) -> Iterator[TrainingBatch]:
         """The held-out part in order; nothing where there is none."""
         return (self._batch(block) for block in self.about.test)
 
@@ -173,25 +173,25 @@ class RecordedStream(BatchSource):
         types = ["float32" if given.kind == "float" else "int64" for given in about.inputs] + [about.targets.dtype]
         return list(zip(shapes, map(np.dtype, types), about.itemsizes, strict=True))
 
-    def _arrays(self, block: Block) -> list[Array]:
+    def _arrays(self, block: SampleBlock) -> list[Array]:
         """The arrays of a block in the order of the recording: read-only views."""
         return [
             self._memory[offset : offset + width * block.samples].view(kind).reshape(block.samples, *shape)
             for offset, (shape, kind, width) in zip(block.offsets, self._layout, strict=True)
         ]
 
-    def _batch(self, number: int) -> Batch:
+    def _batch(self, number: int) -> TrainingBatch:
         *inputs, targets = self._arrays(self.about.blocks[number])
         return self._made(inputs, targets)
 
-    def _made(self, inputs: list[Array], targets: Array) -> Batch:
+    def _made(self, inputs: list[Array], targets: Array) -> TrainingBatch:
         turned = [
             array.transpose(0, array.ndim - 1, *range(1, array.ndim - 1)) if given.order == "channels_last" else array
             for array, given in zip(inputs, self.about.inputs, strict=True)
         ]
-        return Batch(tuple(turned), _floating(targets) if self.about.targets.kind == "one-hot" else targets)
+        return TrainingBatch(tuple(turned), _floating(targets) if self.about.targets.kind == "one-hot" else targets)
 
-    def _shuffled(self, number: int, epoch: int, seed: int) -> Iterator[Batch]:
+    def _shuffled(self, number: int, epoch: int, seed: int) -> Iterator[TrainingBatch]:
         block = self.about.blocks[number]
         *inputs, targets = self._arrays(block)
         draws = EpochDraws(f"port/{seed}/{epoch}", block.samples)

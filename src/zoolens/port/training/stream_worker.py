@@ -14,8 +14,8 @@ from typing import Any, Final
 from zoolens.engine.service import Message, Service
 from zoolens.port.sides import InputShape
 from zoolens.port.training.data_source import DataSource, sorted_data
-from zoolens.port.training.recorder import Recorder
-from zoolens.port.training.recording_steps import Recording, RecordingPlan
+from zoolens.port.training.recorder import BatchRecorder
+from zoolens.port.training.recording_steps import BatchRecording, RecordingPlan
 from zoolens.port.user_code import call_user_function, user_errors
 
 _AT_ONCE: Final = 1.0  # seconds of recording between two answers
@@ -37,8 +37,8 @@ class _Data:
     def __init__(self) -> None:
         self._code = ""
         self._about: tuple[str, str | None] = "", None
-        self._recorder: Recorder
-        self._recording: Recording
+        self._recorder: BatchRecorder
+        self._recording: BatchRecording
         self._steps: Iterator[None]
 
     def answer(self, request: Message) -> Any:
@@ -50,7 +50,7 @@ class _Data:
         self._code = str(request["code"])
         self._about = str(request["source"]), request["digest"]
         inputs = [InputShape(tuple(shape), kind) for shape, kind in request["inputs"]]
-        self._recorder = Recorder(
+        self._recorder = BatchRecorder(
             Path(str(request["folder"])), inputs, order=request["order"], limit=int(request["limit"])
         )
         with user_errors(self._code):
@@ -60,7 +60,7 @@ class _Data:
             with user_errors(code):
                 held_out = sorted_data(lambda: call_user_function(code, function), held_out=True)
             source = DataSource(source.train, held_out.train)
-        self._recording = Recording(self._recorder, source, RecordingPlan(**request["plan"]))
+        self._recording = BatchRecording(self._recorder, source, RecordingPlan(**request["plan"]))
         self._steps = self._recording.steps()
         return {}
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 
 from zoolens.cli.main import cli
 from zoolens.errors import ZoolensError
-from zoolens.port.training.batch import Batch
+from zoolens.port.training.batch import TrainingBatch
 from zoolens.port.training.explanation import explain
 from zoolens.port.training.explanation_words import explanation_data, explanation_lines
 from zoolens.port.training.single_run import Length
@@ -44,7 +44,7 @@ class Blobs(BatchSource):
         classes = generator.integers(0, self.classes, count)
         places = np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]], np.float32)
         noise = generator.standard_normal((count, 4)).astype(np.float32)
-        return Batch((places[classes] + 0.4 * noise,), classes)
+        return TrainingBatch((places[classes] + 0.4 * noise,), classes)
 
 
 class Told(Silent):

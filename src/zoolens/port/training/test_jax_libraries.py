@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from zoolens.port.sides import InputShape
-from zoolens.port.training.batch import Batch
+from zoolens.port.training.batch import TrainingBatch
 from zoolens.port.training.sides import open_trainable_side
 
 jax = pytest.importorskip("jax")
@@ -24,7 +24,7 @@ def loss(answer, target):
 def batches(count=3):
     generator = np.random.default_rng(3)
     return [
-        Batch((generator.standard_normal((8, 6)).astype(np.float32),), generator.integers(0, 4, 8))
+        TrainingBatch((generator.standard_normal((8, 6)).astype(np.float32),), generator.integers(0, 4, 8))
         for _ in range(count)
     ]
 

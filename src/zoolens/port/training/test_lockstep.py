@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from zoolens.errors import ZoolensError
-from zoolens.port.training.batch import Batch
+from zoolens.port.training.batch import TrainingBatch
 from zoolens.port.training.lockstep import lockstep
 from zoolens.port.training.lockstep_words import lockstep_data, lockstep_lines
 
@@ -17,7 +17,7 @@ nn = torch.nn
 def batches(count=2):
     generator = np.random.default_rng(0)
     drawn = generator.standard_normal
-    return [Batch((drawn((8, 2, 4, 4)).astype(np.float32),), generator.integers(0, 3, 8)) for _ in range(count)]
+    return [TrainingBatch((drawn((8, 2, 4, 4)).astype(np.float32),), generator.integers(0, 3, 8)) for _ in range(count)]
 
 
 def side(loss=None, keeps=0.1, drop=0.0, **options):

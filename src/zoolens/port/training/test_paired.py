@@ -12,7 +12,7 @@ from zoolens.crosstrain.study.stored_studies import read_study, study_names
 from zoolens.errors import ModelError, ZoolensError
 from zoolens.port.frameworks.recognition import recognised
 from zoolens.port.sides import InputShape
-from zoolens.port.training.batch import Batch
+from zoolens.port.training.batch import TrainingBatch
 from zoolens.port.training.objects import sorted_objects
 from zoolens.port.training.paired import train
 from zoolens.port.training.paired_words import paired_data, paired_lines
@@ -239,7 +239,7 @@ def test_what_differs_in_losses_and_optimizers_is_told():
     }
     before = frozen()[0][1].running_mean
     side = open_trainable_side(frozen, [InputShape((4,))], "A")
-    side.captured_step(Batch((np.ones((8, 4), np.float32),), np.zeros(8, np.int64)))
+    side.captured_step(TrainingBatch((np.ones((8, 4), np.float32),), np.zeros(8, np.int64)))
     assert np.array_equal(side.tensors()["1.running_mean"], before)
 
 

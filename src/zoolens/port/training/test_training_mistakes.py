@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from zoolens.port.check import opened
-from zoolens.port.training.batch import Batch
-from zoolens.port.training.explanation_bench import Bench
+from zoolens.port.training.batch import TrainingBatch
+from zoolens.port.training.explanation_bench import PortExplanationBench
 from zoolens.port.training.lockstep import lockstep
 from zoolens.port.training.lockstep_words import lockstep_lines
 from zoolens.port.training.sides import open_trainable_side
@@ -36,7 +36,7 @@ def batches(shape, count=4, whole=False):
         inputs = generator.standard_normal((BATCH, *shape)).astype(np.float32)
         if whole:
             inputs = generator.integers(0, 11, (BATCH, *shape))
-        found.append(Batch((inputs,), generator.integers(0, CLASSES, BATCH)))
+        found.append(TrainingBatch((inputs,), generator.integers(0, CLASSES, BATCH)))
     return found
 
 
@@ -390,7 +390,7 @@ def test_both_sides_can_be_given_what_the_other_has(name, turned):
     pair = MISTAKES[name]
     sides = (pair.b, pair.a) if turned else (pair.a, pair.b)
     with opened(*sides, [pair.shape], open_=open_trainable_side) as open_pair:
-        bench = Bench(open_pair, Steps(), Length(2), False, Silent())
+        bench = PortExplanationBench(open_pair, Steps(), Length(2), False, Silent())
         players, fixed = bench.players(2)
     if name in NOT_GIVEN:
         assert any(NOT_GIVEN[name] in why for _, why in fixed), fixed

@@ -15,7 +15,7 @@ from zoolens.errors import ModelError
 from zoolens.port.frameworks.base import Array, LiveNetwork
 from zoolens.port.frameworks.torch import TorchNetwork, by_name
 from zoolens.port.training.base import Capture, Losses, Setting, Switch, TrainableNetwork
-from zoolens.port.training.batch import Batch
+from zoolens.port.training.batch import TrainingBatch
 from zoolens.port.training.objects import TrainingObjects
 from zoolens.port.training.seeding import seed_generators
 from zoolens.port.training.settings_torch import settings
@@ -126,7 +126,7 @@ class TorchTraining(TrainableNetwork):
         for layer in self.live.evaluating:
             layer.eval()
 
-    def steps(self, batches: Iterable[Batch]) -> Losses:
+    def steps(self, batches: Iterable[TrainingBatch]) -> Losses:
         import torch
 
         with self.in_training_mode():
@@ -138,7 +138,7 @@ class TorchTraining(TrainableNetwork):
         """The device and the floating type of the parameters, which are looked up once for many steps."""
         return self.live.device, self.live.floating()
 
-    def _placed(self, batch: Batch, where: tuple[Any, Any] | None = None) -> tuple[list[Any], Any]:
+    def _placed(self, batch: TrainingBatch, where: tuple[Any, Any] | None = None) -> tuple[list[Any], Any]:
         where = where or self._where()
         return [self._tensor(array, where) for array in batch.inputs], self._target(batch.targets, where)
 
@@ -273,7 +273,7 @@ class TorchTraining(TrainableNetwork):
             self.objects.scheduler.step()
         return rate
 
-    def captured_step(self, batch: Batch) -> Capture:
+    def captured_step(self, batch: TrainingBatch) -> Capture:
         activations: dict[str, Any] = {}
         hooks = [layer.register_forward_hook(_keeper(name, activations)) for name, layer in _leaves(self.module)]
         try:

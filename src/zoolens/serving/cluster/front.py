@@ -21,7 +21,7 @@ from zoolens.protocol.messages import (
     ServerMetadata,
 )
 from zoolens.serving.cluster.metrics import ClusterMetrics
-from zoolens.serving.cluster.reports import ClusterView, ModelView, Refused
+from zoolens.serving.cluster.reports import ClusterView, ModelView, RefusedRequest
 
 EXTENSIONS: Final = ("binary_tensor_data", "classification", "model_configuration", "model_repository", "statistics")
 _TRIES: Final = 5  # of a request whose replica is lost
@@ -31,10 +31,10 @@ _STALE: Final = 30.0  # seconds without a look or an answer after which nobody k
 
 log = logging.getLogger("zoolens.serving")
 
-Send = Callable[[InferRequest], Awaitable[InferResponse | Refused]]
+Send = Callable[[InferRequest], Awaitable[InferResponse | RefusedRequest]]
 Look = Callable[[], Awaitable[ClusterView]]
 Labels = Mapping[str, Any]
-Label = Callable[[str, Labels], Awaitable[list[int | Refused]]]
+Label = Callable[[str, Labels], Awaitable[list[int | RefusedRequest]]]
 
 
 class ReplicaLost(Exception):
@@ -153,7 +153,7 @@ class ClusterPlane:
         self._model(model, "")
         said = await self._label(model, labels)
         for answer in said:
-            if isinstance(answer, Refused):
+            if isinstance(answer, RefusedRequest):
                 raise ServingError(answer.refusal, answer.message, hint=answer.hint)
         return sum(answer for answer in said if isinstance(answer, int))
 
@@ -210,7 +210,7 @@ class ClusterPlane:
                         hint="Send it again later.",
                     ) from error
                 continue
-            if not isinstance(answer, Refused):
+            if not isinstance(answer, RefusedRequest):
                 self._seen = time.monotonic()
                 return answer
             if answer.refusal is not Refusal.UNAVAILABLE or last:  # another replica may be able to

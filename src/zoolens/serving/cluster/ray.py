@@ -26,7 +26,7 @@ from zoolens.serving.cluster.front import ClusterPlane, ReplicaLost
 from zoolens.serving.cluster.metrics import ClusterMetrics
 from zoolens.serving.cluster.plan import ClusterPlan, ReplicaCount, absolute_models
 from zoolens.serving.cluster.replica import Replica
-from zoolens.serving.cluster.reports import ClusterView, Refused, ReplicaReport
+from zoolens.serving.cluster.reports import ClusterView, RefusedRequest, ReplicaReport
 from zoolens.serving.options import ServerOptions
 from zoolens.serving.plane.settings import EndpointSettings, ModelSpec
 from zoolens.serving.server import Server, check_startable
@@ -89,17 +89,17 @@ class RayReplica:
         self._replica = Replica(plan, _RayControl(controller), f"{os.getpid()}-{secrets.token_hex(4)}")
         await self._replica.start()
 
-    async def infer(self, request: InferRequest) -> InferResponse | Refused:
+    async def infer(self, request: InferRequest) -> InferResponse | RefusedRequest:
         try:
             return await self._replica.infer(request)
         except ServingError as error:
-            return Refused(error.refusal, error.message, error.hint)
+            return RefusedRequest(error.refusal, error.message, error.hint)
 
-    async def feedback(self, model: str, labels: Mapping[str, Any]) -> int | Refused:
+    async def feedback(self, model: str, labels: Mapping[str, Any]) -> int | RefusedRequest:
         try:
             return await self._replica.feedback(model, labels)
         except ServingError as error:
-            return Refused(error.refusal, error.message, error.hint)
+            return RefusedRequest(error.refusal, error.message, error.hint)
 
     async def flush(self) -> None:
         await self._replica.flush()
@@ -254,10 +254,10 @@ def _sender(handle: Any) -> Any:
     from ray.exceptions import RayError
     from ray.serve.exceptions import BackPressureError
 
-    async def send(request: InferRequest) -> InferResponse | Refused:
+    async def send(request: InferRequest) -> InferResponse | RefusedRequest:
         answer = handle.infer.remote(request)
         try:
-            result: InferResponse | Refused = await answer
+            result: InferResponse | RefusedRequest = await answer
         except asyncio.CancelledError:
             answer.cancel()
             raise
@@ -281,10 +281,10 @@ def _looker(handle: Any) -> Any:
 
 
 def _labeller(handle: Any) -> Any:
-    async def label(model: str, labels: Mapping[str, Any]) -> list[int | Refused]:
+    async def label(model: str, labels: Mapping[str, Any]) -> list[int | RefusedRequest]:
         said = handle.broadcast("feedback", model, dict(labels))
         try:
-            answers: list[int | Refused] = await said.results_async(timeout_s=_ALL)
+            answers: list[int | RefusedRequest] = await said.results_async(timeout_s=_ALL)
         except Exception as error:  # Ray raises nearly anything where a replica is lost
             raise ServingError(
                 Refusal.UNAVAILABLE,

@@ -22,7 +22,7 @@ from zoolens.protocol.messages import InferRequest, InferResponse
 from zoolens.serving.cluster.plan import ClusterPlan
 from zoolens.serving.cluster.reports import ModelView, ReplicaReport
 from zoolens.serving.plane.data_plane import Plane, open_plane
-from zoolens.serving.services.events import Compared, Entry
+from zoolens.serving.services.events import Entry, ModelComparison
 from zoolens.serving.services.hosted import HostedService
 from zoolens.serving.services.memory_limit import follow_memory_limit
 from zoolens.serving.services.service_ladder import ServiceLadder
@@ -116,7 +116,7 @@ class Replica:
 
     def record(self, service: str, entry: Entry) -> None:
         """Keep an event of a service for the next report. Comparisons are sums of this replica, and say so."""
-        if isinstance(entry, Compared):
+        if isinstance(entry, ModelComparison):
             entry = replace(entry, replica=self._name)
         self._events.append((service, entry))
 

@@ -14,7 +14,7 @@ _STATES = ("READY", "LOADING", "UNLOADING", "UNAVAILABLE")  # the first of them 
 
 
 @dataclass(frozen=True)
-class Refused:
+class RefusedRequest:
     """A request that a replica refuses: an exception would arrive wrapped in one of the cluster's."""
 
     refusal: Refusal

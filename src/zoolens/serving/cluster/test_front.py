@@ -15,7 +15,7 @@ from zoolens.serving.cluster.front import ClusterPlane, ReplicaLost
 from zoolens.serving.cluster.metrics import ClusterMetrics
 from zoolens.serving.cluster.plan import ClusterPlan, ReplicaCount, absolute_models
 from zoolens.serving.cluster.replica import Replica
-from zoolens.serving.cluster.reports import Refused, merged_statistics
+from zoolens.serving.cluster.reports import RefusedRequest, merged_statistics
 from zoolens.serving.conftest import write_fake
 from zoolens.serving.plane.settings import ModelSpec
 
@@ -41,7 +41,7 @@ class Cluster:
         try:
             return await self.replicas[number].infer(request)
         except ServingError as error:
-            return Refused(error.refusal, error.message, error.hint)
+            return RefusedRequest(error.refusal, error.message, error.hint)
 
     async def label(self, model, labels):
         return [await labelled(replica, model, labels) for replica in self.replicas]
@@ -56,7 +56,7 @@ async def labelled(replica, model, labels):
     try:
         return await replica.feedback(model, labels)
     except ServingError as error:
-        return Refused(error.refusal, error.message, error.hint)
+        return RefusedRequest(error.refusal, error.message, error.hint)
 
 
 @pytest.fixture

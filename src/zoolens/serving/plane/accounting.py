@@ -13,7 +13,7 @@ from zoolens.serving.observer import BatchReport, Observer
 from zoolens.serving.plane.answers import rows_of
 from zoolens.serving.plane.counters import Counters
 from zoolens.serving.plane.flights import Flight, joined
-from zoolens.serving.plane.instance import Outcome
+from zoolens.serving.plane.instance import BatchOutcome
 from zoolens.serving.plane.queue import Pending
 from zoolens.serving.plane.traces import Traces
 
@@ -40,7 +40,7 @@ class Accounts:
     def answered(
         self,
         flight: Flight,
-        outcome: Outcome,
+        outcome: BatchOutcome,
         answers: Mapping[str, Tensor],
         answered: Sequence[Pending],
         answered_ns: int,
@@ -68,7 +68,7 @@ class Accounts:
 
 
 def batch_report(
-    endpoint: str, flight: Flight, outcome: Outcome, answers: Mapping[str, Tensor], answered: Sequence[Pending]
+    endpoint: str, flight: Flight, outcome: BatchOutcome, answers: Mapping[str, Tensor], answered: Sequence[Pending]
 ) -> BatchReport:
     """What observers are told: of the requests that were answered, not of those that came too late or whose client has
     gone."""

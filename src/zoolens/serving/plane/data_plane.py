@@ -24,7 +24,7 @@ from zoolens.protocol.messages import (
     RepositoryEntry,
     ServerMetadata,
 )
-from zoolens.serving.ladder import Ladder, Profile, Rung
+from zoolens.serving.ladder import Ladder, LatencyProfile, Rung
 from zoolens.serving.observer import Observer
 from zoolens.serving.plane.description import model_config, model_metadata
 from zoolens.serving.plane.endpoint import Endpoint
@@ -301,7 +301,7 @@ class Plane:
 
     def _make(self, served: Served) -> Endpoint:
         """The endpoint of a plain model, whose ladder has one rung."""
-        ladder = Ladder((Rung(served.entry.full_ref, served.spec.runtime or "", 1.0, 1.0, Profile({})),))
+        ladder = Ladder((Rung(served.entry.full_ref, served.spec.runtime or "", 1.0, 1.0, LatencyProfile({})),))
         spec = ServiceSpec(
             served.name, ladder, Fixed(ladder, {}), [served.spec], served.version, settings=served.settings
         )

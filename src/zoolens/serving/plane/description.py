@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from zoolens.protocol.messages import ModelMetadata, TensorMetadata
 from zoolens.serving.plane.endpoint import Endpoint
-from zoolens.serving.plane.signature import Signature
+from zoolens.serving.plane.signature import ModelSignature
 
 _PLATFORMS: Final[Mapping[str, str]] = {  # Triton's names, for the formats that it knows
     "onnx": "onnxruntime_onnx",
@@ -50,7 +50,7 @@ def _parameters(endpoint: Endpoint) -> dict[str, dict[str, str]]:
     return {name: {"string_value": text} for name, text in texts.items()}
 
 
-def _tensor(spec: TensorMetadata, signature: Signature) -> dict[str, Any]:
+def _tensor(spec: TensorMetadata, signature: ModelSignature) -> dict[str, Any]:
     datatype = "TYPE_STRING" if spec.datatype == "BYTES" else f"TYPE_{spec.datatype}"
     return {"name": spec.name, "data_type": datatype, "dims": list(spec.shape[1:] if signature.batched else spec.shape)}
 

@@ -20,13 +20,13 @@ from zoolens.serving.plane.admission import check_room, check_time
 from zoolens.serving.plane.answers import count_nans, failure, row_problem, rows_of, selected, unforeseen
 from zoolens.serving.plane.dispatcher import Dispatcher
 from zoolens.serving.plane.flights import Flight, Flights, answer_for_observer
-from zoolens.serving.plane.instance import Outcome
+from zoolens.serving.plane.instance import BatchOutcome
 from zoolens.serving.plane.pool import Slot, WarmPool
 from zoolens.serving.plane.queue import NEVER, Done, Pending, RequestQueue
 from zoolens.serving.plane.rungs import RungState
 from zoolens.serving.plane.served_ladder import ServedLadder
 from zoolens.serving.plane.service_spec import ServiceSpec
-from zoolens.serving.plane.signature import Signature
+from zoolens.serving.plane.signature import ModelSignature
 from zoolens.serving.plane.timing import ArrivalRate
 from zoolens.serving.plane.traces import Traces
 from zoolens.serving.policies.base import Policy
@@ -60,7 +60,7 @@ class Endpoint:
         self._pool = pool
         self._labels = spec.labels
         self._loop = asyncio.get_running_loop()
-        self._checked: Signature | None = None  # that the requests which wait were held against
+        self._checked: ModelSignature | None = None  # that the requests which wait were held against
         self._ladder = ServedLadder(spec, slots, self._dispatch)
         self._flights = Flights(pool.converters, self._landed)
         self._arrivals = ArrivalRate()
@@ -90,7 +90,7 @@ class Endpoint:
         return self.rungs[0].slot
 
     @property
-    def signature(self) -> Signature:
+    def signature(self) -> ModelSignature:
         """What clients may send. A ServingError while no model has said so yet."""
         return self._ladder.signature
 
@@ -242,7 +242,7 @@ class Endpoint:
 
     # --- answers
 
-    def _landed(self, flight: Flight, outcome: Outcome) -> None:
+    def _landed(self, flight: Flight, outcome: BatchOutcome) -> None:
         try:
             self._deliver(flight, outcome)
         except Exception as error:  # otherwise its requests would wait for ever
@@ -254,7 +254,7 @@ class Endpoint:
             self._dispatcher.convert_next()
             self._check_drained()
 
-    def _deliver(self, flight: Flight, outcome: Outcome) -> None:
+    def _deliver(self, flight: Flight, outcome: BatchOutcome) -> None:
         answers, error = outcome.answers, outcome.error
         if answers is not None and (problem := row_problem(flight, answers)) is not None:
             answers, error = None, ZoolensError(problem)
@@ -275,7 +275,7 @@ class Endpoint:
             for pending in waiting:
                 self._fail(pending, refused)
 
-    def _answer(self, flight: Flight, outcome: Outcome, answers: Mapping[str, Tensor]) -> None:
+    def _answer(self, flight: Flight, outcome: BatchOutcome, answers: Mapping[str, Tensor]) -> None:
         state, model = flight.state, flight.model
         others_wait = self.queue.requests > 0
         if others_wait:

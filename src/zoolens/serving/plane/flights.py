@@ -15,14 +15,14 @@ import numpy as np
 from zoolens.errors import UnexpectedError, ZoolensError, first_line
 from zoolens.protocol.messages import Tensor
 from zoolens.serving.adapters import Adapter
-from zoolens.serving.plane.instance import Instance, Outcome
+from zoolens.serving.plane.instance import BatchOutcome, Instance
 from zoolens.serving.plane.model import OpenModel
 from zoolens.serving.plane.queue import Converting, Pending
 from zoolens.serving.plane.rungs import RungState
 
 log = logging.getLogger("zoolens.serving")
 
-Done = Callable[[Outcome], object]
+Done = Callable[[BatchOutcome], object]
 Given = TypeVar("Given")
 Result = TypeVar("Result")
 
@@ -55,7 +55,7 @@ class Flight:
 class Flights:
     """The batches of one endpoint that run. `landed` is called on the event loop with each and what became of it."""
 
-    def __init__(self, executor: Executor, landed: Callable[[Flight, Outcome], None]) -> None:
+    def __init__(self, executor: Executor, landed: Callable[[Flight, BatchOutcome], None]) -> None:
         self._executor = executor
         self._landed = landed
         self._running: dict[int, Flight] = {}
@@ -82,7 +82,7 @@ class Flights:
         self._number = number = self._number + 1
         self._running[number] = flight
 
-        def done(outcome: Outcome) -> None:
+        def done(outcome: BatchOutcome) -> None:
             del self._running[number]
             self._landed(flight, outcome)
 
@@ -152,10 +152,10 @@ class Flights:
             feeds = await self._feeds(adapter, parts, ahead)
         except ZoolensError as error:
             instance.release()
-            done(Outcome(None, error))
+            done(BatchOutcome(None, error))
             return
         fed_ns = time.perf_counter_ns()
-        future: asyncio.Future[Outcome] = self._loop.create_future()
+        future: asyncio.Future[BatchOutcome] = self._loop.create_future()
         instance.run([feeds], lambda outcome: _settle(future, outcome))
         outcome = await future
         if outcome.answers is not None:
@@ -190,7 +190,7 @@ async def answer_for_observer(
     flights: Flights, instance: Instance, state: RungState, inputs: Mapping[str, Tensor]
 ) -> Mapping[str, Tensor]:
     """What a rung answers to somebody who only watches; a ZoolensError says why it does not."""
-    future: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+    future: asyncio.Future[BatchOutcome] = asyncio.get_running_loop().create_future()
     flights.run(instance, state, [inputs], lambda outcome: _settle(future, outcome))
     outcome = await future
     if outcome.answers is None:
@@ -211,6 +211,6 @@ def _look_at(converting: Converting) -> None:
         converting.exception()
 
 
-def _settle(future: asyncio.Future[Outcome], outcome: Outcome) -> None:
+def _settle(future: asyncio.Future[BatchOutcome], outcome: BatchOutcome) -> None:
     if not future.done():
         future.set_result(outcome)

@@ -27,7 +27,7 @@ log = logging.getLogger("zoolens.serving")
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class BatchOutcome:
     """What became of a batch: answers, or an error. `worker_lost`: the worker died or was killed over it."""
 
     answers: Mapping[str, Tensor] | None
@@ -67,7 +67,7 @@ class Instance:
         self._loop = asyncio.get_running_loop()
         self._context = copy_context()
         self._session: IsolatedSession | None = None
-        self._done: Callable[[Outcome], object] | None = None
+        self._done: Callable[[BatchOutcome], object] | None = None
         self._limit_timer: asyncio.TimerHandle | None = None
         self._given_ns = self._sent_ns = 0
         self._deaths = 0
@@ -101,14 +101,14 @@ class Instance:
             self.idle = True
             self._changed(self)
 
-    def run(self, parts: Sequence[Mapping[str, Tensor]], done: Callable[[Outcome], object]) -> None:
+    def run(self, parts: Sequence[Mapping[str, Tensor]], done: Callable[[BatchOutcome], object]) -> None:
         """Give the worker a batch, the rows of some parts one below the other; `done` is called on the loop with what
         became of it."""
         assert self.idle or self._reserved, "the instance is not idle"
         self.idle = self._reserved = False
         if self._session is None:  # it died while the inputs were being made
             error = WorkerError(f"{self.title} ended before it was asked.")
-            self._loop.call_soon(done, Outcome(None, error, worker_lost=True))
+            self._loop.call_soon(done, BatchOutcome(None, error, worker_lost=True))
             return
         self._done = done
         self._given_ns = self._sent_ns = time.perf_counter_ns()
@@ -171,7 +171,7 @@ class Instance:
             now_ns = time.perf_counter_ns()
             arrived_ns = arrived_ns or now_ns
             input_ns, infer_ns = self._sent_ns - self._given_ns, arrived_ns - self._sent_ns
-            done(Outcome(answers, error, worker_lost, input_ns, infer_ns, now_ns - arrived_ns))
+            done(BatchOutcome(answers, error, worker_lost, input_ns, infer_ns, now_ns - arrived_ns))
 
     def _check_limit(self) -> None:
         """Stop a worker that has taken too long. One timer runs on over many batches: a timer for each costs time."""

@@ -16,9 +16,9 @@ from zoolens.preprocess.outputs import labels_of
 from zoolens.runtimes.isolated_session import IsolatedSession
 from zoolens.serving.plane.classification import Labels, raw_labels
 from zoolens.serving.plane.instance import Instance
-from zoolens.serving.plane.probe import Verdict, probe
+from zoolens.serving.plane.probe import BatchingVerdict, probe
 from zoolens.serving.plane.settings import Batching, ModelSpec
-from zoolens.serving.plane.signature import Signature, tensor_metadata
+from zoolens.serving.plane.signature import ModelSignature, tensor_metadata
 from zoolens.zoos.base import Entry
 
 Stamps = tuple[tuple[str, int, int], ...]
@@ -43,7 +43,7 @@ class Opened:
 
     placement: Placement
     sessions: tuple[IsolatedSession, ...]
-    verdict: Verdict
+    verdict: BatchingVerdict
     labels: dict[str, Labels]
     stamps: Stamps
 
@@ -68,7 +68,7 @@ class OpenModel:
         self.memory_bytes = 0
         first = opened.sessions[0]
         batched = opened.verdict.batched
-        self.signature = Signature(
+        self.signature = ModelSignature(
             tensor_metadata(first.inputs, batched), tensor_metadata(first.outputs, batched), batched, key.max_batch
         )
         self.unable = _unable(first)

@@ -18,7 +18,7 @@ from typing import Final
 from zoolens.errors import AssetError, ZoolensError
 from zoolens.serving.plane.instance import unexpected
 from zoolens.serving.plane.model import ModelKey, Opened, OpenModel, Stamps, open_model
-from zoolens.serving.plane.signature import Signature
+from zoolens.serving.plane.signature import ModelSignature
 
 _OPENERS: Final = 4  # threads that open, close and collect workers
 _CONVERTERS: Final = 4  # threads in which adapters convert tensors
@@ -42,7 +42,9 @@ class Slot:
         self.evictions = 0
         self.given_up = False  # its workers died again and again
         self.leaving = False  # too large for the budget: it gets no more batches, and is closed when the last has run
-        self.signature: Signature | None = None  # of the model that was loaded, also while it is closed to save memory
+        self.signature: ModelSignature | None = (
+            None  # of the model that was loaded, also while it is closed to save memory
+        )
         self.stamps: Stamps | None = None  # of the files that were loaded: others are opened only when somebody says so
         self.retry_at = 0.0  # on the monotonic clock: not before, where opening has failed
         self.changing = asyncio.Lock()  # held while it is loaded again or closed for good

@@ -27,7 +27,7 @@ _ROUNDING: Final = 1e-3
 
 
 @dataclass(frozen=True)
-class Verdict:
+class BatchingVerdict:
     """`seconds`: measured times of a call by its rows, for first predictions. `spoilt`: the model failed on a batch, so
     that nobody knows in which state it left its session."""
 
@@ -37,25 +37,25 @@ class Verdict:
     spoilt: bool = False
 
 
-def probe(session: Session, batching: Batching, max_batch: int, any_batch: bool = False) -> Verdict:
+def probe(session: Session, batching: Batching, max_batch: int, any_batch: bool = False) -> BatchingVerdict:
     """Run the model on random inputs; this also warms it up. `any_batch`: the runtime says that it runs any number of
     rows, also of a model that was exported for one row."""
     shapes = _shape_problem(session, any_batch)
     if any(spec.dtype == "string" for spec in session.inputs):
-        return Verdict(False, "Its inputs are texts, which were not tried.")
+        return BatchingVerdict(False, "Its inputs are texts, which were not tried.")
     trial, problem = _trial(session)
     if trial is None:
         reason = f"It could not be tried on random inputs: {problem}"
-        return Verdict(batching == "force" and shapes is None, _forced(batching, reason))
+        return BatchingVerdict(batching == "force" and shapes is None, _forced(batching, reason))
     feeds, seconds = trial
     if batching == "off":
-        return Verdict(False, "Batching is switched off.", {1: seconds})
+        return BatchingVerdict(False, "Batching is switched off.", {1: seconds})
     if shapes is not None:
-        return Verdict(False, shapes, {1: seconds})
+        return BatchingVerdict(False, shapes, {1: seconds})
     if batching == "force":
-        return Verdict(True, "Batching is forced: nobody checked that it changes no answers.", {1: seconds})
+        return BatchingVerdict(True, "Batching is forced: nobody checked that it changes no answers.", {1: seconds})
     if max_batch == 1:
-        return Verdict(True, "Each call has one row.", {1: seconds})
+        return BatchingVerdict(True, "Each call has one row.", {1: seconds})
     return _compared(session, feeds, min(_ROWS, max_batch))
 
 
@@ -91,7 +91,7 @@ def _trial(session: Session) -> tuple[tuple[list[Tensors], float] | None, str]:
     return None, problem
 
 
-def _compared(session: Session, rows: Sequence[Tensors], count: int) -> Verdict:
+def _compared(session: Session, rows: Sequence[Tensors], count: int) -> BatchingVerdict:
     rows = rows[:count]
     try:
         alone = [session.predict(row) for row in rows]
@@ -105,11 +105,11 @@ def _compared(session: Session, rows: Sequence[Tensors], count: int) -> Verdict:
         all_rows = time.perf_counter() - started
     except ZoolensError as error:
         _pass_on_death(error)
-        return Verdict(False, f"It does not run a batch of {count}: {error}", spoilt=True)
+        return BatchingVerdict(False, f"It does not run a batch of {count}: {error}", spoilt=True)
     reason = _contradiction(session.outputs, alone, again, answers)
     if reason is not None:
-        return Verdict(False, reason, {1: single_row})
-    return Verdict(
+        return BatchingVerdict(False, reason, {1: single_row})
+    return BatchingVerdict(
         True, f"{count} random rows were answered the same alone and in a batch.", {1: single_row, count: all_rows}
     )
 

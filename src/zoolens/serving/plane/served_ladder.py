@@ -11,7 +11,7 @@ from zoolens.serving.adapters import Adapter
 from zoolens.serving.plane.pool import Slot
 from zoolens.serving.plane.rungs import RungState, accepted_rungs
 from zoolens.serving.plane.service_spec import ServiceSpec
-from zoolens.serving.plane.signature import Signature
+from zoolens.serving.plane.signature import ModelSignature
 from zoolens.serving.plane.timing import Timing
 from zoolens.serving.policies.base import Policy
 
@@ -62,7 +62,7 @@ class ServedLadder:
                 state.slot.watchers.remove(self._changed)
 
     @property
-    def signature(self) -> Signature:
+    def signature(self) -> ModelSignature:
         """What clients may send. A ServingError while no model has said so yet."""
         if self._signature is not None:
             return self._signature

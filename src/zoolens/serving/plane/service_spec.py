@@ -12,7 +12,7 @@ from zoolens.serving.ladder import Ladder, Rung
 from zoolens.serving.observer import Observer
 from zoolens.serving.plane.classification import Labels
 from zoolens.serving.plane.settings import EndpointSettings, ModelSpec
-from zoolens.serving.plane.signature import Signature
+from zoolens.serving.plane.signature import ModelSignature
 from zoolens.serving.policies.base import Policy
 
 Feedback = Callable[[Mapping[str, Any]], Awaitable[int]]
@@ -35,7 +35,7 @@ class ServiceSpec:
     specs: Sequence[ModelSpec]
     version: str = "1"
     adapters: Sequence[Adapter | None] = ()
-    signature: Signature | None = None
+    signature: ModelSignature | None = None
     settings: EndpointSettings = field(default_factory=EndpointSettings)
     observers: Sequence[Observer] = ()
     feedback: Feedback | None = None

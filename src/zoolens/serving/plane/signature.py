@@ -20,7 +20,7 @@ BatchKey = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
-class Signature:
+class ModelSignature:
     """`batched`: the first dimension of every input and output counts rows, and rows of several requests may share a
     call. Otherwise each request is a call of its own, in its own shape."""
 
@@ -126,7 +126,7 @@ def _datatype(dtype: str) -> str:
     return _BESIDE_NUMPY.get(dtype) or datatype_of(np.dtype(dtype))
 
 
-def _missing(signature: Signature, request: InferRequest) -> ServingError:
+def _missing(signature: ModelSignature, request: InferRequest) -> ServingError:
     missing = [spec.name for spec in signature.inputs if spec.name not in request.inputs]
     return ServingError(
         Refusal.INVALID,
@@ -135,7 +135,7 @@ def _missing(signature: Signature, request: InferRequest) -> ServingError:
     )
 
 
-def _unexpected(signature: Signature, request: InferRequest) -> ServingError:
+def _unexpected(signature: ModelSignature, request: InferRequest) -> ServingError:
     known = {spec.name for spec in signature.inputs}
     unknown = [name for name in request.inputs if name not in known]
     return ServingError(

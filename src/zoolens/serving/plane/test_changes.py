@@ -13,7 +13,7 @@ import pytest
 
 from zoolens.protocol.errors import Refusal, ServingError
 from zoolens.protocol.messages import InferRequest, RequestedOutput
-from zoolens.serving.ladder import Profile, Rung
+from zoolens.serving.ladder import LatencyProfile, Rung
 from zoolens.serving.plane import instance, pool
 from zoolens.serving.plane.data_plane import open_plane
 from zoolens.serving.plane.settings import EndpointSettings, ModelSpec
@@ -176,7 +176,7 @@ def test_a_model_that_left_the_ladder_is_closed(paths):
 def test_a_service_is_not_ready_because_of_a_candidate_that_it_never_chooses(paths, tmp_path):
     async def serve():
         async with open_plane() as plane:
-            rung = Rung(paths[1], "fake", 0.5, None, Profile({1: 0.001}))
+            rung = Rung(paths[1], "fake", 0.5, None, LatencyProfile({1: 0.001}))
             spec = service(paths[:1], extra=(rung,))
             spec = type(spec)(**{**spec.__dict__, "specs": [ModelSpec(path) for path in paths[:2]]})
             endpoint = await plane.add_service(spec)

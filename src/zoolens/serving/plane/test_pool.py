@@ -10,7 +10,7 @@ import pytest
 from zoolens.errors import ZoolensError
 from zoolens.protocol.errors import ServingError
 from zoolens.protocol.messages import InferRequest
-from zoolens.serving.ladder import Ladder, Profile, Rung
+from zoolens.serving.ladder import Ladder, LatencyProfile, Rung
 from zoolens.serving.plane.data_plane import open_plane
 from zoolens.serving.plane.service_spec import ServiceSpec
 from zoolens.serving.plane.settings import ModelSpec
@@ -34,7 +34,7 @@ class Obedient(Policy):
 def service(paths, **more):
     equivalences = (1.0, 0.9, 0.8)
     rungs = tuple(
-        Rung(path, "fake", share, None if share == 1 else share - 0.05, Profile({1: 0.001}))
+        Rung(path, "fake", share, None if share == 1 else share - 0.05, LatencyProfile({1: 0.001}))
         for path, share in zip(paths, equivalences, strict=False)
     )
     ladder = Ladder(rungs)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from math import exp
 from typing import Final
 
-from zoolens.serving.ladder import Profile
+from zoolens.serving.ladder import LatencyProfile
 
 _WEIGHT: Final = 0.2  # of the newest time
 _RATE_SECONDS: Final = 1.0  # over which the rate of arrivals is averaged
@@ -35,7 +35,7 @@ class Timing:
 
     def __init__(self, seconds: Mapping[int, float]) -> None:
         self._seconds = dict(seconds)
-        self._profile: Profile | None = None
+        self._profile: LatencyProfile | None = None
 
     def add(self, rows: int, seconds: float) -> None:
         known = self._seconds.get(rows)
@@ -48,5 +48,5 @@ class Timing:
         if known is not None or not self._seconds:
             return known
         if self._profile is None:
-            self._profile = Profile(self._seconds)
+            self._profile = LatencyProfile(self._seconds)
         return self._profile.of(rows)

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from zoolens.serving.ladder import Ladder, Profile, Rung
+from zoolens.serving.ladder import Ladder, LatencyProfile, Rung
 from zoolens.serving.policies.base import Situation
 from zoolens.serving.policies.fixed import Fixed
 from zoolens.serving.policies.latency import Latency
@@ -164,8 +164,8 @@ def test_a_policy_for_a_refreshed_ladder_begins_where_the_service_is():
 REAL_TARGET = 0.174
 REAL = Ladder(
     (
-        Rung("zoo:float", "torch", 1.0, 1.0, Profile({1: 0.058, 2: 0.11, 8: 0.35})),
-        Rung("zoo:int8", "litert", 0.93, 0.91, Profile({1: 0.0115})),
+        Rung("zoo:float", "torch", 1.0, 1.0, LatencyProfile({1: 0.058, 2: 0.11, 8: 0.35})),
+        Rung("zoo:int8", "litert", 0.93, 0.91, LatencyProfile({1: 0.0115})),
     )
 )
 
@@ -221,7 +221,7 @@ def test_a_model_that_does_not_gain_from_batches_answers_one_request_after_the_o
 
 
 def test_a_reference_whose_profile_was_measured_on_a_busy_machine_is_tried_and_answers():
-    slow = Rung("zoo:float", "torch", 1.0, 1.0, Profile({1: 0.4, 2: 0.6, 8: 1.5}))  # it takes 60 ms in truth
+    slow = Rung("zoo:float", "torch", 1.0, 1.0, LatencyProfile({1: 0.4, 2: 0.6, 8: 1.5}))  # it takes 60 ms in truth
     policy = Latency(Ladder((slow, REAL.rungs[1])), {"target": REAL_TARGET})
     arrivals = poisson(5, 40)
     result = simulate(policy, arrivals, deadline=REAL_TARGET, slowness=lambda now, rung: 1.0 if rung else 0.15)

@@ -29,7 +29,7 @@ ENERGY: Final = "energy"  # joules for one input, in the figures of a rung
 _POWER_SUPPLIES: Final = Path("/sys/class/power_supply")
 
 
-class Window(Settings):
+class DayWindow(Settings):
     """From a time of the day until another, in the server's local time; it may pass midnight."""
 
     start: str
@@ -69,7 +69,7 @@ class TimeOfDaySettings(Settings):
     """`battery_file`: holds the charge in per cent, as Linux writes it; by default the machine's first battery.
     `hold`: seconds before a better model comes back, so that a figure close to its limit does not flap."""
 
-    windows: tuple[Window, ...] = ()
+    windows: tuple[DayWindow, ...] = ()
     battery: tuple[Charge, ...] = ()
     battery_file: str | None = None
     battery_every: Seconds = 10.0

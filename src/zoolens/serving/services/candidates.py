@@ -14,7 +14,7 @@ from PIL import Image
 
 from zoolens.catalog.lookup import find
 from zoolens.catalog.names import FILE_ZOO
-from zoolens.catalog.sessions import Wanted
+from zoolens.catalog.sessions import RunOptions
 from zoolens.errors import ZoolensError
 from zoolens.manifests.schema import Input, Output, Resize
 from zoolens.measure.classorder import data_classes
@@ -77,7 +77,7 @@ def examine(run: Run, progress: Progress) -> Candidate:
     """Open the model of a stored run as it was measured. A ZoolensError says why that is not possible."""
     name = catalog_name(run)
     measured = run.stack.identity
-    wanted = Wanted(
+    wanted = RunOptions(
         runtimes=(run.stack.runtime,),
         environments=(", ".join(measured.get("environment") or ()),),
         options=Options(**(measured.get("options") or {})),

@@ -12,8 +12,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.serving.services.events import Compared
-from zoolens.statistics.anytime import Streaming
+from zoolens.serving.services.events import ModelComparison
+from zoolens.statistics.anytime import StreamingBound
 from zoolens.statistics.intervals import Interval
 
 CONFIDENCE: Final = 0.95
@@ -39,7 +39,7 @@ class _Epoch:
     def __init__(self, number: int, level: int) -> None:
         self.level = level
         self._number = number
-        self._by_level: dict[int, Streaming] = {}
+        self._by_level: dict[int, StreamingBound] = {}
 
     def add(self, value: float, ticket: float) -> None:
         """Count a number at every level that it would survive, so that halving needs no look back."""
@@ -49,16 +49,16 @@ class _Epoch:
             self._at(level).update(np.array([value]))
 
     @property
-    def counted(self) -> Streaming:
+    def counted(self) -> StreamingBound:
         return self._at(self.level)
 
-    def _at(self, level: int) -> Streaming:
+    def _at(self, level: int) -> StreamingBound:
         """All epochs and levels together, however many there are, are wrong with probability alpha at most: the
         n = k + l of epoch k and level l, and each of the n that share this sum, has alpha / (n² (n + 1))."""
         place = self._number + level
         known = self._by_level.get(level)
         if known is None:
-            known = self._by_level[level] = Streaming((1 - CONFIDENCE) / (place**2 * (place + 1)))
+            known = self._by_level[level] = StreamingBound((1 - CONFIDENCE) / (place**2 * (place + 1)))
         return known
 
 
@@ -92,7 +92,7 @@ class RunningMean:
         return self._newest.level
 
     @property
-    def _shown(self) -> Streaming:
+    def _shown(self) -> StreamingBound:
         """The newest epoch as soon as it says something, until then the one before."""
         newest = self._newest.counted
         return newest if self._previous is None or newest.n >= _FEWEST_SHOWN else self._previous.counted
@@ -111,7 +111,7 @@ class RunningMean:
 
 
 @dataclass(eq=False)
-class Pair:
+class ModelPair:
     """`model` answered the requests, `other` was asked too. `dropped`: requests for which it was not, under load.
 
     A request counts once, by the share of its rows on which the two agree: rows of one request, such as the frames of
@@ -176,9 +176,9 @@ class Pair:
     def gain(self) -> float | None:
         return self._gain.mean if self._gain.n else None
 
-    def compared(self) -> Compared:
+    def compared(self) -> ModelComparison:
         agreement, gain, labelled = self.agreement_interval, self.gain_interval, self.labelled > 0
-        return Compared(
+        return ModelComparison(
             model=self.model,
             other=self.other,
             n=self.n,

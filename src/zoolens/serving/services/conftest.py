@@ -3,7 +3,7 @@
 import pytest
 
 from zoolens.catalog.lookup import find_all
-from zoolens.catalog.sessions import Wanted
+from zoolens.catalog.sessions import RunOptions
 from zoolens.measure.job_runner import carry_out_entries
 from zoolens.measure.latency import LatencySettings
 from zoolens.measure.plan import EvaluationPlan
@@ -27,7 +27,7 @@ def store_path(tmp_path_factory):
 @pytest.fixture(scope="session")
 def measured_store(store_path):
     plan = EvaluationPlan(
-        models=MODELS, data="demo", limit=300, wanted=Wanted(runtimes=("onnxruntime",)), batches=(1, 4), cold=False,
+        models=MODELS, data="demo", limit=300, wanted=RunOptions(runtimes=("onnxruntime",)), batches=(1, 4), cold=False,
         latency=QUICK,
     )  # fmt: skip
     with open_store(store_path) as store:

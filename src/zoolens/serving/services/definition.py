@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from zoolens import plugins
 from zoolens.errors import ZoolensError
 from zoolens.manifests.files import Problem, problems_of
-from zoolens.manifests.yamltree import Refused, YamlTree
+from zoolens.manifests.yamltree import YamlRefused, YamlTree
 from zoolens.serving.amounts import Bytes, Delay, Joules, Seconds, Share
 from zoolens.untrusted import read_text
 
@@ -30,20 +30,20 @@ class ServiceError(ZoolensError):
     """A file that defines no services, or services that cannot be served; the message names line and field."""
 
 
-class Part(BaseModel):
+class ServicePart(BaseModel):
     """Base of every piece: unknown keys are errors, so that a typo is found and not ignored."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class LatencyObjective(Part):
+class LatencyObjective(ServicePart):
     """Answers within `bound`, for this percentile of the requests. Both are also what the policy aims at."""
 
     bound: Seconds
     percentile: float = Field(default=99.0, gt=0, lt=100, strict=True)
 
 
-class Objectives(Part):
+class Objectives(ServicePart):
     """`memory`: what a model may take; `energy`: what one input may cost. Stand-ins that need more are left out."""
 
     latency: LatencyObjective | None = None
@@ -51,13 +51,13 @@ class Objectives(Part):
     energy: Joules | None = None
 
 
-class NamedFallback(Part):
+class NamedFallback(ServicePart):
     """A model that answers where no rung keeps the promise, although it need not be as equivalent as promised."""
 
     model: str
 
 
-class PolicyChoice(Part):
+class PolicyChoice(ServicePart):
     """Which policy chooses the rung, and its settings."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -76,7 +76,7 @@ def _known_policy(choice: PolicyChoice) -> PolicyChoice:
     return choice
 
 
-class BatchSettings(Part):
+class BatchSettings(ServicePart):
     """At most `size` inputs run together; the first of them waits at most `delay` seconds for others."""
 
     size: int = Field(default=16, ge=1, le=1024, strict=True)
@@ -84,14 +84,14 @@ class BatchSettings(Part):
     instances: int = Field(default=1, ge=1, le=64, strict=True)
 
 
-class HeaderMatch(Part):
+class HeaderMatch(ServicePart):
     """Requests whose header of this name has this value."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9-]+$")
     value: str
 
 
-class Split(Part):
+class Split(ServicePart):
     """An arm of an A/B test: this model answers a share of the requests, or those with a header."""
 
     model: str
@@ -105,14 +105,14 @@ class Split(Part):
         return self
 
 
-class Shadow(Part):
+class ShadowSettings(ServicePart):
     """Ask a model too, after the answer has gone out, for this share of the requests."""
 
     model: str
     share: Share = 0.05
 
 
-class PromiseCheck(Part):
+class PromiseCheck(ServicePart):
     """Ask the reference too for this share of what stand-ins answered, and compare with what `query` promised.
     `violated`: only say so, or take the rung off the ladder as well."""
 
@@ -120,7 +120,7 @@ class PromiseCheck(Part):
     violated: Literal["warn", "remove"] = "warn"
 
 
-class Service(Part):
+class Service(ServicePart):
     """One service. The ladder is asked for with CORR reference WITHIN within; `bounds` are what a query has behind ON
     (a word that YAML takes for true)."""
 
@@ -153,7 +153,7 @@ class Service(Part):
         pattern=r"^[A-Za-z0-9-]+$",
         description="Split by the value of this header, so that a user always gets the same arm; default: request id.",
     )
-    shadow: Shadow | None = None
+    shadow: ShadowSettings | None = None
     promise: PromiseCheck = PromiseCheck()
 
     @model_validator(mode="after")
@@ -187,7 +187,7 @@ class Service(Part):
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
 
 
-class ServiceFile(Part):
+class ServiceFile(ServicePart):
     services: dict[Name, Service] = Field(min_length=1, max_length=MAX_SERVICES)
 
 
@@ -214,7 +214,7 @@ def parse_services(text: str, source: str = "the service file") -> dict[str, Ser
 def check_services(text: str) -> tuple[ServiceFile | None, list[Problem]]:
     try:
         tree = YamlTree(text)
-    except Refused as refusal:
+    except YamlRefused as refusal:
         return None, [Problem(refusal.line, "", refusal.what)]
     if not isinstance(tree.value, dict):
         return None, [Problem(1, "", "a service file is a mapping with the key 'services'")]

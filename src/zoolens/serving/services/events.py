@@ -57,7 +57,7 @@ class EventKind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Event:
+class ServiceEvent:
     """`model` answers now, `previous` did so before; both are empty where an event is about something else."""
 
     kind: EventKind
@@ -69,7 +69,7 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Answered:
+class AnswerCounts:
     """How many requests and inputs a model has answered since the last row."""
 
     model: str
@@ -80,7 +80,7 @@ class Answered:
 
 
 @dataclass(frozen=True)
-class Kept:
+class ObjectiveCounts:
     """How many requests were answered since the last row, how many of them within the bound of the objective, and how
     many were refused although they were right. Times are those in the server: the network is not in them."""
 
@@ -93,7 +93,7 @@ class Kept:
 
 
 @dataclass(frozen=True)
-class Compared:
+class ModelComparison:
     """Two models on the same requests, so far. `n` are the newest ones, to which `agreement` belongs, of all
     `compared_requests`; `dropped` are those that were drawn and could not be compared. `low` and `high` hold at
     whichever moment one looks. `labelled` counts requests whose labels came back; `gain` is how much more often `other`
@@ -130,11 +130,16 @@ class Compared:
         return f"Neither of {self.model} and {self.other} is known to be right more often ({low:+.1%} to {high:+.1%})."
 
 
-_SERIES: Final = {Event: EVENTS, Answered: ANSWERS, Compared: COMPARISONS, Kept: OBJECTIVES}
-Entry = Event | Answered | Compared | Kept
+_SERIES: Final = {
+    ServiceEvent: EVENTS,
+    AnswerCounts: ANSWERS,
+    ModelComparison: COMPARISONS,
+    ObjectiveCounts: OBJECTIVES,
+}
+Entry = ServiceEvent | AnswerCounts | ModelComparison | ObjectiveCounts
 
 
-class Recorder(Protocol):
+class EventRecorder(Protocol):
     """Takes note of what happens to a service, here or on another machine. It never waits."""
 
     def record(self, service: str, entry: Entry) -> None: ...
@@ -227,7 +232,7 @@ class EventLog:
         """An event for each service of which entries went missing since the last one."""
         missing = self._refused + self._lost
         events: list[tuple[str, Entry]] = [
-            (service, Event(EventKind.DROPPED, f"{count - self._told[service]:,} entries could not be written."))
+            (service, ServiceEvent(EventKind.DROPPED, f"{count - self._told[service]:,} entries could not be written."))
             for service, count in missing.items()
             if count > self._told[service]
         ]
@@ -244,13 +249,13 @@ class Session:
 
     service: str
     run: Run
-    events: tuple[Event, ...]
-    answers: tuple[Answered, ...]
-    comparisons: tuple[Compared, ...]
-    objectives: tuple[Kept, ...] = ()
+    events: tuple[ServiceEvent, ...]
+    answers: tuple[AnswerCounts, ...]
+    comparisons: tuple[ModelComparison, ...]
+    objectives: tuple[ObjectiveCounts, ...] = ()
 
     @property
-    def kept(self) -> Kept | None:
+    def kept(self) -> ObjectiveCounts | None:
         """The latency objective over the whole session; None where there is none."""
         if not self.objectives:
             return None
@@ -258,7 +263,7 @@ class Session:
         requests, within, refused = (
             sum(getattr(row, name) for row in self.objectives) for name in ("requests", "within", "refused")
         )
-        return Kept(requests, within, refused, last.bound, last.percentile, last.time)
+        return ObjectiveCounts(requests, within, refused, last.bound, last.percentile, last.time)
 
     @property
     def stopped(self) -> bool:
@@ -288,10 +293,10 @@ def session_of(store: Store, run: Run) -> Session:
     return Session(
         service=run.ref.removeprefix(_REF),
         run=run,
-        events=tuple(Event(**{**row, "kind": EventKind(row["kind"])}) for row in _rows(store, run, EVENTS)),
-        answers=tuple(Answered(**row) for row in _rows(store, run, ANSWERS)),
-        comparisons=tuple(Compared(**row) for row in _rows(store, run, COMPARISONS)),
-        objectives=tuple(Kept(**row) for row in _rows(store, run, OBJECTIVES)),
+        events=tuple(ServiceEvent(**{**row, "kind": EventKind(row["kind"])}) for row in _rows(store, run, EVENTS)),
+        answers=tuple(AnswerCounts(**row) for row in _rows(store, run, ANSWERS)),
+        comparisons=tuple(ModelComparison(**row) for row in _rows(store, run, COMPARISONS)),
+        objectives=tuple(ObjectiveCounts(**row) for row in _rows(store, run, OBJECTIVES)),
     )
 
 

@@ -16,9 +16,9 @@ from zoolens.serving.plane.endpoint import Endpoint
 from zoolens.serving.plane.rungs import RungState
 from zoolens.serving.plane.service_spec import ServiceSpec
 from zoolens.serving.plane.settings import EndpointSettings, ModelSpec
-from zoolens.serving.plane.signature import Signature
+from zoolens.serving.plane.signature import ModelSignature
 from zoolens.serving.policies.base import Policy
-from zoolens.serving.services.events import Answered, Entry, Event, EventKind, Recorder
+from zoolens.serving.services.events import AnswerCounts, Entry, EventKind, EventRecorder, ServiceEvent
 from zoolens.serving.services.latency_objective import LatencyRecord
 from zoolens.serving.services.live_comparison import LiveComparisons
 from zoolens.serving.services.service_ladder import ServiceLadder
@@ -39,7 +39,7 @@ class HostedService:
         name: str,
         plane: Plane,
         built: ServiceLadder,
-        events: Recorder,
+        events: EventRecorder,
         *,
         seed: int | None = None,
         flush: float = _FLUSH,
@@ -75,7 +75,7 @@ class HostedService:
             for state in self._endpoint.rungs[len(self.built.ladder.rungs) :]:
                 self._preload_if_room(state)
         await self._open_stand_ins(self._endpoint)
-        self.record(Event(EventKind.START, self._described(self.built), model=self.built.ladder.reference.model))
+        self.record(ServiceEvent(EventKind.START, self._described(self.built), model=self.built.ladder.reference.model))
         self.spawn(self._flush())
 
     async def _open_stand_ins(self, endpoint: Endpoint) -> None:
@@ -99,7 +99,7 @@ class HostedService:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self.write_counts()
         if self._endpoint is not None:
-            self.record(Event(EventKind.STOP, "The service has ended."))
+            self.record(ServiceEvent(EventKind.STOP, "The service has ended."))
         self._policy.close()
 
     def replace(self, built: ServiceLadder, reason: str) -> bool:
@@ -108,7 +108,7 @@ class HostedService:
             return False
         if (built.inputs, built.outputs) != (self.built.inputs, self.built.outputs):
             reason = "The reference takes or gives other tensors now: start the server again."
-            self.record(Event(EventKind.LADDER, reason))
+            self.record(ServiceEvent(EventKind.LADDER, reason))
             log.warning("service %s keeps its ladder: its reference takes or gives other tensors now", self.name)
             return False
         policy = self._new_policy(built)
@@ -120,7 +120,7 @@ class HostedService:
         old, self._policy, self.built = self._policy, policy, built
         self._endpoint.replace_ladder(spec, slots)
         old.close()
-        self.record(Event(EventKind.LADDER, f"{reason} {self._described(built)}"))
+        self.record(ServiceEvent(EventKind.LADDER, f"{reason} {self._described(built)}"))
         log.info("service %s has another ladder: %s", self.name, reason)
         return True
 
@@ -147,7 +147,7 @@ class HostedService:
                 for candidate in built.all_candidates
             ],
             adapters=built.all_adapters,
-            signature=Signature(built.inputs, built.outputs, True, 1 if one_row else service.batch.size),
+            signature=ModelSignature(built.inputs, built.outputs, True, 1 if one_row else service.batch.size),
             settings=EndpointSettings(
                 max_batch=service.batch.size,
                 max_delay=service.batch.delay,
@@ -191,7 +191,7 @@ class HostedService:
         before, self._last = self._last, rung
         if (before.model, before.runtime) != (rung.model, rung.runtime):
             self.switches += 1
-            self.record(Event(EventKind.SWITCH, report.reason, rung.model, before.model, report.waiting))
+            self.record(ServiceEvent(EventKind.SWITCH, report.reason, rung.model, before.model, report.waiting))
 
     def refused(self, endpoint: str, request: InferRequest, reason: str) -> None:
         """Refusals are counted by the endpoint."""
@@ -208,13 +208,13 @@ class HostedService:
                 self.record(entry)
         counts, self._uncounted = self._uncounted, {}
         for (model, runtime), (requests, rows) in counts.items():
-            self.record(Answered(model, runtime, requests, rows))
+            self.record(AnswerCounts(model, runtime, requests, rows))
         for compared in self.comparisons.entries():
             self.record(compared)
 
     def _promise_violated(self, rung: Rung, reason: str) -> None:
         log.warning("service %s: %s", self.name, reason)
-        self.record(Event(EventKind.PROMISE, reason, rung.model))
+        self.record(ServiceEvent(EventKind.PROMISE, reason, rung.model))
         if self.service.promise.violated == "remove":
             self.broken(rung.model, rung.runtime, reason)
 

@@ -21,7 +21,7 @@ from zoolens.progress import Progress, Silent
 from zoolens.queries.answers import Answer
 from zoolens.queries.api import query
 from zoolens.serving.adapters import Adapter
-from zoolens.serving.ladder import Ladder, Profile, Rung
+from zoolens.serving.ladder import Ladder, LatencyProfile, Rung
 from zoolens.serving.services.candidates import (
     Candidate,
     NotConvertible,
@@ -79,7 +79,7 @@ class LadderBuilder:
     problem: str = ""
     _examined: dict[str, tuple[Candidate, FileStates]] = field(default_factory=dict)
     _built: bool = False
-    _profiles: dict[tuple[str, str], Profile] = field(default_factory=dict)
+    _profiles: dict[tuple[str, str], LatencyProfile] = field(default_factory=dict)
 
     def build(self) -> ServiceLadder:
         service = self.service
@@ -231,7 +231,7 @@ class LadderBuilder:
             figures={name: figure.value for name, figure in figures.items() if figure is not None},
         )
 
-    def _profile(self, key: str, candidate: Candidate, reference: Candidate) -> Profile:
+    def _profile(self, key: str, candidate: Candidate, reference: Candidate) -> LatencyProfile:
         known = self._profiles.get((key, candidate.job.stack.fingerprint))
         if known is not None:
             return known

@@ -10,7 +10,7 @@ from typing import Protocol
 
 from zoolens.errors import ZoolensError, first_line
 from zoolens.serving.services.candidates import file_states
-from zoolens.serving.services.events import Entry, Event, EventKind
+from zoolens.serving.services.events import Entry, EventKind, ServiceEvent
 from zoolens.serving.services.ladder_query import FileStates, LadderBuilder
 from zoolens.serving.services.service_ladder import ServiceLadder
 from zoolens.store.records import RunKind
@@ -83,7 +83,7 @@ async def rebuild_ladder(builder: LadderBuilder, hosted: Refreshed, thread: Exec
         problem = str(error) if isinstance(error, ZoolensError) else f"{type(error).__name__}: {first_line(error)}"
         if problem != builder.problem:
             log.warning("the ladder of the service %s stays as it was: %s", builder.name, problem)
-            hosted.record(Event(EventKind.LADDER, f"The ladder stays as it was: {problem}"))
+            hosted.record(ServiceEvent(EventKind.LADDER, f"The ladder stays as it was: {problem}"))
         builder.problem = problem
         return False
     builder.problem = ""

@@ -8,7 +8,7 @@ from typing import Final
 from zoolens.protocol.errors import Refusal
 from zoolens.serving.observer import BatchReport
 from zoolens.serving.services.definition import LatencyObjective
-from zoolens.serving.services.events import Event, EventKind, Kept
+from zoolens.serving.services.events import EventKind, ObjectiveCounts, ServiceEvent
 
 _FEWEST_JUDGED: Final = 100  # requests before the objective is judged
 _OUR_REFUSALS: Final = (Refusal.OVERLOADED, Refusal.TOO_LATE, Refusal.UNAVAILABLE, Refusal.INTERNAL)
@@ -29,7 +29,7 @@ class LatencyRecord:
         self._timed += len(report.waited)
         self._in_time += sum(waited + report.seconds <= self._objective.bound for waited in report.waited)
 
-    def entries(self, refusals: Mapping[Refusal, int]) -> Iterator[Event | Kept]:
+    def entries(self, refusals: Mapping[Refusal, int]) -> Iterator[ServiceEvent | ObjectiveCounts]:
         """What is new since the last time. `refusals`: requests of the endpoint that were refused since its start."""
         bound, percentile = self._objective.bound, self._objective.percentile
         all_refused = sum(refusals.get(refusal, 0) for refusal in _OUR_REFUSALS)
@@ -40,10 +40,10 @@ class LatencyRecord:
         share = self._all_in_time / max(1, self._all_timed)
         if not self._broken and self._all_timed >= _FEWEST_JUDGED and share < percentile / 100:
             self._broken = True
-            yield Event(
+            yield ServiceEvent(
                 EventKind.OBJECTIVE,
                 f"{share:.1%} of {self._all_timed:,} requests were answered within {bound * 1e3:.4g} ms, "
                 f"but {percentile:.4g} % should be.",
             )
         if requests or refused:
-            yield Kept(requests, within, refused, bound, percentile)
+            yield ObjectiveCounts(requests, within, refused, bound, percentile)

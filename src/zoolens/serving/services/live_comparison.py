@@ -16,8 +16,8 @@ from zoolens.protocol.errors import Refusal, ServingError
 from zoolens.protocol.messages import Tensor
 from zoolens.serving.ladder import Rung
 from zoolens.serving.observer import BatchReport
-from zoolens.serving.services.comparison import Classes, Pair, answered_classes
-from zoolens.serving.services.events import Compared
+from zoolens.serving.services.comparison import Classes, ModelPair, answered_classes
+from zoolens.serving.services.events import ModelComparison
 from zoolens.serving.services.labels import AnsweredRequest, AnswerMemory, OtherAnswer, label_classes
 from zoolens.serving.services.service_ladder import ServiceLadder
 from zoolens.serving.services.shadowing import Ask, Question, Shadow
@@ -33,7 +33,7 @@ class LiveComparisons:
     def __init__(
         self, name: str, built: ServiceLadder, ask: Ask, violated: Callable[[Rung, str], None], seed: int | None
     ) -> None:
-        self.pairs: dict[tuple[str, str], Pair] = {}
+        self.pairs: dict[tuple[str, str], ModelPair] = {}
         self.shadow = Shadow(ask, seed)
         self._name, self._built, self._service = name, built, built.service
         self._violated = violated
@@ -50,7 +50,7 @@ class LiveComparisons:
         self._warned = {key for key in self._warned if key[0] not in changed}
         self._built = built
 
-    def entries(self) -> Iterator[Compared]:
+    def entries(self) -> Iterator[ModelComparison]:
         """The pairs of which something is new since the last time."""
         for key, pair in self.pairs.items():
             state = (pair.compared_requests, pair.labelled, pair.dropped)
@@ -107,7 +107,7 @@ class LiveComparisons:
         ticket: float,
     ) -> Question:
         key = (rung.model, other.model)
-        pair = self.pairs.setdefault(key, Pair(*key))
+        pair = self.pairs.setdefault(key, ModelPair(*key))
 
         def done(outputs: Mapping[str, Tensor]) -> None:
             others = answered_classes(next(iter(outputs.values())))
@@ -124,7 +124,7 @@ class LiveComparisons:
 
         return Question((other.model, other.runtime), inputs, done, dropped, time.monotonic(), pair, ticket)
 
-    def _judge(self, rung: Rung, pair: Pair) -> None:
+    def _judge(self, rung: Rung, pair: ModelPair) -> None:
         """Hold what was measured while serving against what the query promised of a rung."""
         key = (rung.model, rung.runtime)
         promised = rung.equivalence if rung.equivalence_lower is None else rung.equivalence_lower

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from zoolens.errors import ZoolensError
 from zoolens.serving.services.definition import ServiceError
-from zoolens.serving.services.events import Event, EventKind, Recorder
+from zoolens.serving.services.events import EventKind, EventRecorder, ServiceEvent
 from zoolens.untrusted import read_text
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def read_memory_limit(path: Path) -> int | None:
     return int(text)
 
 
-async def follow_memory_limit(plane: Plane, file: str, events: Recorder, service: str) -> None:
+async def follow_memory_limit(plane: Plane, file: str, events: EventRecorder, service: str) -> None:
     """Give the plane the limit of the file whenever it has changed, as long as the task runs. While the file says
     nothing that can be understood, for it may be half written, the limit that it said last holds."""
     source, path = f"service {service}", Path(file)
@@ -55,7 +55,7 @@ async def follow_memory_limit(plane: Plane, file: str, events: Recorder, service
             if sentence != said:
                 said = sentence
                 log.info("service %s: %s", service, sentence)
-                events.record(service, Event(EventKind.MEMORY, sentence))
+                events.record(service, ServiceEvent(EventKind.MEMORY, sentence))
             await asyncio.sleep(_EVERY)
     finally:
         plane.pool.limit_memory(None, source)

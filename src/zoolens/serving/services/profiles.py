@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from zoolens.catalog.sessions import Wanted
+from zoolens.catalog.sessions import RunOptions
 from zoolens.errors import ZoolensError
 from zoolens.measure.classorder import MATCHED
 from zoolens.measure.job_runner import carry_out_entries
@@ -18,7 +18,7 @@ from zoolens.measure.jobs import Job
 from zoolens.measure.latency import LatencySamples, LatencySettings, samples_kind
 from zoolens.measure.plan import EvaluationPlan
 from zoolens.progress import Progress
-from zoolens.serving.ladder import Profile
+from zoolens.serving.ladder import LatencyProfile
 from zoolens.store.records import Observation, Run, RunKind, is_disturbed
 from zoolens.store.scopes import Dimension, parse_scope
 from zoolens.store.store import Store
@@ -35,7 +35,7 @@ def profiled_sizes(largest: int) -> tuple[int, ...]:
 
 def ensure_profile(
     store: Store, job: Job, run: Run, sizes: Iterable[int], progress: Progress, *, settings: LatencySettings | None
-) -> Profile:
+) -> LatencyProfile:
     """Measured seconds of a model on this machine. Sizes that the store does not know are measured now and stored; a
     model that does not take a size has none for it. Without `settings` nothing is measured."""
     wanted = tuple(sizes)
@@ -55,7 +55,7 @@ def ensure_profile(
             f"How long {job.entry.ref} takes in {job.runtime.name} could not be measured.",
             hint=f"See why: zoolens eval {job.entry.ref} --runtime {job.runtime.name} --no-accuracy.",
         )
-    return Profile(seconds)
+    return LatencyProfile(seconds)
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def _measure(
         data=run.origin.get("data") if same else None,
         limit=run.origin.get("limit") if same else None,
         seed=run.origin.get("seed") if same else None,
-        wanted=Wanted(
+        wanted=RunOptions(
             runtimes=(job.runtime.name,),
             environments=(", ".join(job.environment.spec.requirements) if job.environment else "",),
             options=job.options,
@@ -144,16 +144,16 @@ def _measure(
         list(carry_out_entries([job.entry], alone, store, progress, asked=False))
 
 
-def with_preparation(profile: Profile, seconds: float) -> Profile:
+def with_preparation(profile: LatencyProfile, seconds: float) -> LatencyProfile:
     """The profile of a model whose inputs are prepared by the server: each takes so many seconds more."""
-    return Profile({size: value + size * seconds for size, value in profile.seconds.items()})
+    return LatencyProfile({size: value + size * seconds for size, value in profile.seconds.items()})
 
 
-def with_contention(profile: Profile, instances: int, threads: int, cores: int) -> Profile:
+def with_contention(profile: LatencyProfile, instances: int, threads: int, cores: int) -> LatencyProfile:
     """The profile of a model of which several instances run at a time, each with so many threads. Where these are more
     than the cores, they take turns; that they also share memory and caches shows only while serving."""
     slower = max(1.0, instances * min(threads, cores) / cores)
-    return Profile({size: value * slower for size, value in profile.seconds.items()})
+    return LatencyProfile({size: value * slower for size, value in profile.seconds.items()})
 
 
 def preparation_seconds(prepare: Callable[[], object]) -> float:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from zoolens.present.charts import DIM, INK, LETTER, SERIES, Chart, Spec, axis, heading, quantity, series, values
 from zoolens.present.figures import figure, percent
-from zoolens.serving.services.events import Event, EventKind, Session
+from zoolens.serving.services.events import EventKind, ServiceEvent, Session
 
 WIDTH: Final = 720
 MOST_BARS: Final = 90
@@ -55,7 +55,7 @@ class Happening:
 
 
 @dataclass(frozen=True)
-class Course:
+class SessionCourse:
     """`begun` is in nanoseconds since the Unix epoch. Counts are written every few seconds, and a stretch is no shorter
     than that. `bound` and `percentile`: of the latency objective; None where there is none."""
 
@@ -77,7 +77,7 @@ class Course:
         return asdict(self)
 
 
-def session_course(session: Session) -> Course:
+def session_course(session: Session) -> SessionCourse:
     """What happened in a session, cut into stretches of equal length. Counts are shared out over the time that they
     were counted in, so that a stretch that two of them fall into looks no busier than it was."""
     times = [row.time for rows in (session.events, session.answers, session.objectives) for row in rows]
@@ -96,7 +96,7 @@ def session_course(session: Session) -> Course:
         sums = np.array([kept.requests, kept.within, kept.refused], np.float64)
         objectives += np.outer(sums, counted.shares(kept.time, edges))
     last = session.objectives[-1] if session.objectives else None
-    return Course(
+    return SessionCourse(
         service=session.service,
         run=session.run.id,
         begun=begun,
@@ -143,13 +143,13 @@ class _Counted:
         return np.asarray(np.maximum(overlap, 0.0) / (end - start))
 
 
-def _happening(event: Event, begun: int) -> Happening:
+def _happening(event: ServiceEvent, begun: int) -> Happening:
     return Happening(
         (event.time - begun) / _SECOND, event.kind, event.reason, event.model, event.previous, event.waiting
     )
 
 
-def session_chart(course: Course) -> Chart:
+def session_chart(course: SessionCourse) -> Chart:
     """Requests per second by model, with switches as dashed lines; below, the share answered in time and the queue."""
     panels = [_rates(course)]
     if course.bound is not None and any(part.timed or part.refused for part in course.stretches):
@@ -168,18 +168,18 @@ def session_chart(course: Course) -> Chart:
     return Chart("session", f"{title}: requests per second by model, switches, requests in time", spec)
 
 
-def _subtitle(course: Course) -> str:
+def _subtitle(course: SessionCourse) -> str:
     answered = sum(sum(part.requests.values()) for part in course.stretches)
     switches = len(course.switches)
     words = f"{answered:,.0f} answered requests counted, {switches:,} switch{'es' * (switches != 1)}"
     return words + ("; too many to be marked" if switches > MOST_SWITCHES else "")
 
 
-def _x(course: Course) -> Spec:
+def _x(course: SessionCourse) -> Spec:
     return quantity("x", 0, course.seconds, axis(tickCount=8, labels=False))
 
 
-def _rates(course: Course) -> Spec:
+def _rates(course: SessionCourse) -> Spec:
     rows: list[dict[str, Any]] = []
     most = 0.0
     for part in course.stretches:
@@ -211,7 +211,7 @@ def _rates(course: Course) -> Spec:
     return {"width": WIDTH, "height": 200, "layer": [*_switches(course), bars]}
 
 
-def _switches(course: Course) -> list[Spec]:
+def _switches(course: SessionCourse) -> list[Spec]:
     if not course.switches or len(course.switches) > MOST_SWITCHES:
         return []
     rows = [{"x": event.at, "words": f"{event.previous} → {event.model}: {event.reason}"} for event in course.switches]
@@ -220,7 +220,7 @@ def _switches(course: Course) -> list[Spec]:
     return [{"data": values(rows), "mark": mark, "encoding": {"x": _x(course), "tooltip": hint}}]
 
 
-def _in_time(course: Course) -> Spec:
+def _in_time(course: SessionCourse) -> Spec:
     rows: list[dict[str, Any]] = [
         {
             "x": part.start,
@@ -256,7 +256,7 @@ def _in_time(course: Course) -> Spec:
     }
 
 
-def _queue(course: Course) -> Spec:
+def _queue(course: SessionCourse) -> Spec:
     """How many requests waited when something happened; between two events nobody wrote it down."""
     rows: list[dict[str, Any]] = [
         {"x": event.at, "y": event.waiting, "words": f"{event.kind}: {event.reason}"}

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from zoolens.serving.services.events import Compared, Event, Kept, Session
+from zoolens.serving.services.events import ModelComparison, ObjectiveCounts, ServiceEvent, Session
 
 
 def session_data(session: Session) -> dict[str, Any]:
@@ -25,7 +25,7 @@ def session_data(session: Session) -> dict[str, Any]:
     }
 
 
-def event_words(event: Event) -> str:
+def event_words(event: ServiceEvent) -> str:
     return f"{event.previous} → {event.model}: {event.reason}" if event.previous else event.reason
 
 
@@ -57,12 +57,12 @@ def _uncounted(session: Session) -> str:
     )
 
 
-def _newest(session: Session) -> list[Compared]:
+def _newest(session: Session) -> list[ModelComparison]:
     """The last state of each pair of models, on a cluster for each replica by itself."""
     return list({(row.model, row.other, row.replica): row for row in session.comparisons}.values())
 
 
-def _objective(kept: Kept) -> str:
+def _objective(kept: ObjectiveCounts) -> str:
     """Whether the promised percentile came in time; a request that was refused did not."""
     total = kept.requests + kept.refused
     share = kept.within / total if total else 1.0
@@ -74,7 +74,7 @@ def _objective(kept: Kept) -> str:
     )
 
 
-def _compared(row: Compared, answered: int) -> str:
+def _compared(row: ModelComparison, answered: int) -> str:
     where = f"On replica {row.replica}, " if row.replica else ""
     sentences = [
         f"{where}{row.model} and {row.other} agree on {row.agreement:.1%} [{row.low:.1%}, {row.high:.1%}] of the "

@@ -10,7 +10,7 @@ from zoolens.cli.events import command as events
 from zoolens.cli.serve import command as serve
 from zoolens.errors import ZoolensError
 from zoolens.serving.services.definition import Service
-from zoolens.serving.services.events import Answered, Compared, Event, EventLog, Kept
+from zoolens.serving.services.events import AnswerCounts, EventLog, ModelComparison, ObjectiveCounts, ServiceEvent
 
 pytestmark = pytest.mark.usefixtures("trusted_models")
 
@@ -53,11 +53,11 @@ def test_check_of_a_broken_file_says_where(tmp_path):
 def test_events_are_shown_newest_session_first(tmp_path):
     target = tmp_path / "store.sqlite"
     log = EventLog(target, {"fashion": Service(reference="a", within=0.9)})
-    log.record("fashion", Event("switch", "With 9 waiting, a would use 130% of the time left.", "b", "a", 9))
-    log.record("fashion", Answered("b", "onnxruntime", 1234, 1234))
-    log.record("fashion", Kept(600, 600, 0, 0.05, 99.0))
-    log.record("fashion", Kept(634, 630, 6, 0.05, 99.0))
-    log.record("fashion", Compared("b", "a", 50, 0.9, 0.7, 1.0, 20, 0.1, -0.2, 0.4, 3, 70))
+    log.record("fashion", ServiceEvent("switch", "With 9 waiting, a would use 130% of the time left.", "b", "a", 9))
+    log.record("fashion", AnswerCounts("b", "onnxruntime", 1234, 1234))
+    log.record("fashion", ObjectiveCounts(600, 600, 0, 0.05, 99.0))
+    log.record("fashion", ObjectiveCounts(634, 630, 6, 0.05, 99.0))
+    log.record("fashion", ModelComparison("b", "a", 50, 0.9, 0.7, 1.0, 20, 0.1, -0.2, 0.4, 3, 70))
     log.close()
     shown = called(events, "fashion", "--store", str(target))
     assert "a → b: With 9 waiting, a would use 130% of the time left." in " ".join(shown.split())

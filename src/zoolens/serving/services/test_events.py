@@ -7,7 +7,15 @@ import pytest
 
 from zoolens.errors import UnknownName
 from zoolens.serving.services.definition import Service
-from zoolens.serving.services.events import Answered, Compared, Event, EventKind, EventLog, Session, sessions
+from zoolens.serving.services.events import (
+    AnswerCounts,
+    EventKind,
+    EventLog,
+    ModelComparison,
+    ServiceEvent,
+    Session,
+    sessions,
+)
 from zoolens.serving.services.session_words import session_sentences
 from zoolens.store.series import append_series
 from zoolens.store.store import open_store
@@ -19,11 +27,11 @@ def test_a_session_is_a_run_of_its_own_with_all_that_happened(tmp_path):
     target = tmp_path / "store.sqlite"
     for number in range(2):
         log = EventLog(target, {"fashion": SERVICE, "other": SERVICE})
-        log.record("fashion", Event("start", "It begins."))
-        log.record("fashion", Event("switch", f"Reason {number}.", "b", "a", 7))
-        log.record("fashion", Answered("a", "onnxruntime", 3, 5))
-        log.record("fashion", Answered("a", "onnxruntime", 2, 2))
-        log.record("fashion", Compared("b", "a", 10, 0.9, 0.5, 1.0))
+        log.record("fashion", ServiceEvent("start", "It begins."))
+        log.record("fashion", ServiceEvent("switch", f"Reason {number}.", "b", "a", 7))
+        log.record("fashion", AnswerCounts("a", "onnxruntime", 3, 5))
+        log.record("fashion", AnswerCounts("a", "onnxruntime", 2, 2))
+        log.record("fashion", ModelComparison("b", "a", 10, 0.9, 0.5, 1.0))
         log.close()
         assert log.dropped == 0
     with open_store(target) as store:
@@ -43,7 +51,7 @@ def test_what_does_not_fit_into_the_queue_is_dropped_and_counted(tmp_path, monke
     monkeypatch.setattr("zoolens.serving.services.events._WAITING", 5)
     log = EventLog(tmp_path / "store.sqlite", {"a": SERVICE})
     for _ in range(2000):
-        log.record("a", Event("switch", "Often."))
+        log.record("a", ServiceEvent("switch", "Often."))
     log.close()
     with open_store(tmp_path / "store.sqlite") as store:
         events = sessions(store, "a")[0].events
@@ -63,11 +71,11 @@ def test_a_disk_that_is_full_for_a_while_is_told_and_does_not_end_the_log(tmp_pa
 
     monkeypatch.setattr("zoolens.serving.services.events.append_series", append)
     log = EventLog(tmp_path / "store.sqlite", {"a": SERVICE})
-    log.record("a", Event("switch", "It is lost."))
+    log.record("a", ServiceEvent("switch", "It is lost."))
     while not log.dropped:
         time.sleep(0.005)
     full.clear()
-    log.record("a", Event("switch", "It is kept."))
+    log.record("a", ServiceEvent("switch", "It is kept."))
     log.close()
     with open_store(tmp_path / "store.sqlite") as store:
         reasons = [event.reason for event in sessions(store, "a")[0].events]
@@ -76,8 +84,8 @@ def test_a_disk_that_is_full_for_a_while_is_told_and_does_not_end_the_log(tmp_pa
 
 
 def test_a_session_without_an_end_says_what_its_counts_leave_out():
-    start, stop = Event(EventKind.START, "begun"), Event(EventKind.STOP, "ended")
-    counted = Answered("m", "onnxruntime", 7, 7, time=1_000_000_000)
+    start, stop = ServiceEvent(EventKind.START, "begun"), ServiceEvent(EventKind.STOP, "ended")
+    counted = AnswerCounts("m", "onnxruntime", 7, 7, time=1_000_000_000)
     begun = Session("digits", None, (start,), (), ())
     assert session_sentences(begun) == [
         "No requests were counted yet: they are counted once a minute and at the end, which is not known."

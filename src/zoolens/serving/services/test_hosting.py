@@ -15,7 +15,7 @@ from zoolens.protocol.errors import ServingError
 from zoolens.protocol.messages import InferRequest, RequestedOutput
 from zoolens.serving.observer import BatchReport
 from zoolens.serving.plane.data_plane import open_plane
-from zoolens.serving.services.comparison import Pair
+from zoolens.serving.services.comparison import ModelPair
 from zoolens.serving.services.definition import Service
 from zoolens.serving.services.events import sessions
 from zoolens.serving.services.hosting import HostSettings, host_services
@@ -142,7 +142,7 @@ def test_what_was_compared_of_a_model_is_forgotten_with_its_promise(run):
 
     async def test(plane, service, tensors):
         key = (CHEAP, REFERENCE)
-        service.comparisons.pairs[key] = Pair(*key)
+        service.comparisons.pairs[key] = ModelPair(*key)
         service.comparisons._warned.add((CHEAP, "onnxruntime"))
         reference, cheap = service.built.ladder.rungs
         rungs = (reference, replace(cheap, equivalence_lower=0.5))
@@ -251,13 +251,13 @@ def test_a_rung_that_breaks_its_promise_is_told_and_taken_off(run, store_path):
 @pytest.mark.slow
 def test_the_ladder_follows_the_store(run, measured_store, store_path, quick):
     from zoolens.catalog.lookup import find_all
-    from zoolens.catalog.sessions import Wanted
+    from zoolens.catalog.sessions import RunOptions
     from zoolens.measure.job_runner import carry_out_entries
     from zoolens.measure.plan import EvaluationPlan
     from zoolens.progress import Silent
 
     plan = EvaluationPlan(
-        models=(), data="demo", limit=300, wanted=Wanted(runtimes=("onnxruntime",)), batches=(1, 4), cold=False,
+        models=(), data="demo", limit=300, wanted=RunOptions(runtimes=("onnxruntime",)), batches=(1, 4), cold=False,
         latency=quick,
     )  # fmt: skip
 

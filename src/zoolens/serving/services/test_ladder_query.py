@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from zoolens.catalog.lookup import find, find_all
-from zoolens.catalog.sessions import Wanted
+from zoolens.catalog.sessions import RunOptions
 from zoolens.datasets.opening import open_dataset
 from zoolens.errors import ZoolensError
 from zoolens.manifests.files import write_manifest
@@ -76,7 +76,7 @@ def test_of_a_timing_that_was_disturbed_the_quick_calls_count(built, measured_st
     ("instances", "threads", "cores", "slower"), [(1, 1, 2, 1), (2, 1, 2, 1), (4, 1, 2, 2), (2, 2, 2, 2), (1, 4, 2, 1)]
 )
 def test_more_threads_than_cores_take_turns(instances, threads, cores, slower):
-    profile = profiles.with_contention(profiles.Profile({1: 0.01, 8: 0.05}), instances, threads, cores)
+    profile = profiles.with_contention(profiles.LatencyProfile({1: 0.01, 8: 0.05}), instances, threads, cores)
     assert profile.seconds == {1: 0.01 * slower, 8: 0.05 * slower}
 
 
@@ -184,7 +184,7 @@ def test_profiled_sizes_end_at_the_largest():
 
 def test_nothing_is_timed_while_requests_are_answered(tmp_path, quick):
     """It would disturb them and be disturbed, and the store would keep the figure for ever."""
-    wanted = Wanted(runtimes=("onnxruntime",))
+    wanted = RunOptions(runtimes=("onnxruntime",))
     with open_store(tmp_path / "store.sqlite") as store:
         for name, batches in ((REFERENCE, (1,)), ("demo:mlp-small", ())):
             plan = EvaluationPlan(
@@ -210,7 +210,7 @@ def test_a_model_whose_file_was_replaced_is_no_rung_any_more(tmp_path, quick):
     path = tmp_path / "copied.yaml"
     write_manifest(own, path)
     plan = EvaluationPlan(
-        models=(), data="demo", limit=100, wanted=Wanted(runtimes=("onnxruntime",)), cold=False, latency=quick
+        models=(), data="demo", limit=100, wanted=RunOptions(runtimes=("onnxruntime",)), cold=False, latency=quick
     )
     with open_store(tmp_path / "store.sqlite") as store:
         list(carry_out_entries(find_all([REFERENCE, str(path)]), plan, store, Silent()))

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from zoolens.present.charts import for_file
-from zoolens.serving.services.events import Answered, Event, EventKind, Kept, Session
+from zoolens.serving.services.events import AnswerCounts, EventKind, ObjectiveCounts, ServiceEvent, Session
 from zoolens.serving.services.session_chart import session_chart, session_course
 from zoolens.store.records import DatasetRecord, ModelRecord, StackRecord
 from zoolens.store.store import open_store
@@ -24,7 +24,7 @@ def at(seconds):
 
 
 def served(run, answers=(), events=(), objectives=()):
-    begun = (Event(EventKind.START, "It begins.", time=BEGUN),)
+    begun = (ServiceEvent(EventKind.START, "It begins.", time=BEGUN),)
     return Session("s", run, (*begun, *events), tuple(answers), (), tuple(objectives))
 
 
@@ -33,7 +33,7 @@ def total(course):
 
 
 def test_an_even_load_looks_even_whatever_the_length_of_a_stretch(run):
-    course = session_course(served(run, [Answered("m@1", "fake", 200, 200, time=at(2 * i)) for i in range(1, 400)]))
+    course = session_course(served(run, [AnswerCounts("m@1", "fake", 200, 200, time=at(2 * i)) for i in range(1, 400)]))
     rates = [part.requests["m in fake"] / (part.end - part.start) for part in course.stretches[:-1]]
     assert rates == [pytest.approx(100)] * len(rates)
     assert total(course) == pytest.approx(399 * 200)
@@ -41,7 +41,7 @@ def test_an_even_load_looks_even_whatever_the_length_of_a_stretch(run):
 
 def test_a_pause_is_a_pause(run):
     busy = [*range(2, 21, 2), *range(102, 121, 2)]
-    course = session_course(served(run, [Answered("m@1", "fake", 10, 10, time=at(second)) for second in busy]))
+    course = session_course(served(run, [AnswerCounts("m@1", "fake", 10, 10, time=at(second)) for second in busy]))
     quiet = [part for part in course.stretches if part.start >= 24 and part.end <= 98]
     assert quiet
     assert all(not part.requests for part in quiet)
@@ -49,8 +49,8 @@ def test_a_pause_is_a_pause(run):
 
 
 def test_switches_are_marked_with_their_reasons(run):
-    switch = Event(EventKind.SWITCH, "the queue is long", "small", "large", 40, time=at(3))
-    answers = [Answered("large", "fake", 5, 5, time=at(2)), Answered("small", "fake", 9, 9, time=at(4))]
+    switch = ServiceEvent(EventKind.SWITCH, "the queue is long", "small", "large", 40, time=at(3))
+    answers = [AnswerCounts("large", "fake", 5, 5, time=at(2)), AnswerCounts("small", "fake", 9, 9, time=at(4))]
     course = session_course(served(run, answers, [switch]))
     assert course.models == ("large in fake", "small in fake")
     assert [event.at for event in course.switches] == [3]
@@ -61,7 +61,7 @@ def test_switches_are_marked_with_their_reasons(run):
 
 
 def test_the_share_in_time_counts_refused_requests_as_late(run):
-    kept = [Kept(80, 80, 20, 0.02, 99, time=at(second)) for second in (2, 4, 6)]
+    kept = [ObjectiveCounts(80, 80, 20, 0.02, 99, time=at(second)) for second in (2, 4, 6)]
     course = session_course(served(run, objectives=kept))
     assert sum(part.refused for part in course.stretches) == pytest.approx(60)
     shares = session_chart(course).spec["vconcat"][1]["layer"][2]["data"]["values"]
@@ -69,7 +69,7 @@ def test_the_share_in_time_counts_refused_requests_as_late(run):
     json.dumps(course.as_data(), allow_nan=False)
 
 
-@pytest.mark.parametrize("answers", [(), (Answered("m", "fake", 3, 3, time=BEGUN),)])
+@pytest.mark.parametrize("answers", [(), (AnswerCounts("m", "fake", 3, 3, time=BEGUN),)])
 def test_an_empty_session_and_one_of_a_moment_are_drawn(run, answers):
     course = session_course(served(run, answers))
     assert total(course) == sum(row.requests for row in answers)

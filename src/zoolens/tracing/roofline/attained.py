@@ -26,7 +26,7 @@ from zoolens.present.figures import NOTHING, figure
 from zoolens.store.records import fingerprint
 from zoolens.store.store import Store
 from zoolens.tracing.alignment import JoinedNames, innermost_layers
-from zoolens.tracing.layers import Layer, timing
+from zoolens.tracing.layers import TracedLayer, timing
 from zoolens.tracing.operators import TracedGraph, traced_graph
 from zoolens.tracing.report import short_name
 from zoolens.tracing.roofline.peaks import Peaks, machine_peaks
@@ -46,7 +46,7 @@ class RoofLayer:
     `bound`: "compute" or "memory", whichever takes longer, or "nothing" for a layer that only looks at a value in
     another way. `assumed`: the framework does not tell the precision, and float32 was taken."""
 
-    layer: Layer
+    layer: TracedLayer
     precision: str
     flops: int
     moved_bytes: int
@@ -85,7 +85,7 @@ class Roofline:
     trace: Trace
     peaks: Peaks
     layers: tuple[RoofLayer, ...]
-    uncounted: tuple[Layer, ...]
+    uncounted: tuple[TracedLayer, ...]
     working_set: int
     bandwidth: float
     best: float
@@ -111,8 +111,8 @@ def roofline(trace: Trace, *, store: Store | str | Path | None = None, peaks: Pe
     traced = traced_graph(trace)
     counted = _Counted(traced, trace.batch)
     bandwidth = known.bytes_per_second(counted.working_set)
-    known_layers: list[Layer] = []
-    uncounted: list[Layer] = []
+    known_layers: list[TracedLayer] = []
+    uncounted: list[TracedLayer] = []
     for layer in innermost_layers(trace):
         (known_layers if counted.nodes(layer.nodes) else uncounted).append(layer)
     layers = [
@@ -160,19 +160,21 @@ def check_machine(trace: Trace) -> None:
         )
 
 
-def _joined(layers: Sequence[Layer], counted: _Counted, peaks: Peaks, clean: NDArray[np.bool_]) -> Iterator[Layer]:
+def _joined(
+    layers: Sequence[TracedLayer], counted: _Counted, peaks: Peaks, clean: NDArray[np.bool_]
+) -> Iterator[TracedLayer]:
     """Layers that compute one node of the graph together as one: its operations must not be counted for each."""
     joined = JoinedNames()
     for layer in layers:
         joined.join(counted.nodes(layer.nodes))
-    groups: dict[str, list[Layer]] = {}
+    groups: dict[str, list[TracedLayer]] = {}
     for layer in layers:
         groups.setdefault(joined.root(counted.nodes(layer.nodes)[0]), []).append(layer)
     for group in groups.values():
         yield group[0] if len(group) == 1 else _as_one(group, peaks, clean)
 
 
-def _as_one(layers: Sequence[Layer], peaks: Peaks, clean: NDArray[np.bool_]) -> Layer:
+def _as_one(layers: Sequence[TracedLayer], peaks: Peaks, clean: NDArray[np.bool_]) -> TracedLayer:
     """Some layers as one. It is of the kind and precision of the one whose precision is multiplied fastest here, and
     among those of the longest: a normalisation in float32 may take longer than the convolution in TF32 before it."""
     samples = np.nansum([layer.samples for layer in layers], axis=0)
@@ -189,7 +191,7 @@ def _as_one(layers: Sequence[Layer], peaks: Peaks, clean: NDArray[np.bool_]) -> 
     )
 
 
-def _against(layer: Layer, counted: _Counted, trace: Trace, peaks: Peaks, bandwidth: float) -> RoofLayer:
+def _against(layer: TracedLayer, counted: _Counted, trace: Trace, peaks: Peaks, bandwidth: float) -> RoofLayer:
     reported = layer.precision or trace.run.precision
     precision = _precision(reported)
     flops, moved = counted.cost(counted.nodes(layer.nodes), WIDTHS[precision])

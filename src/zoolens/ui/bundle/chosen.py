@@ -26,7 +26,7 @@ Pair = tuple[str, str]
 
 
 @dataclass(frozen=True)
-class Wanted:
+class BundleRequest:
     """What a user names. `runs`: ids, beginnings of ids, "last", or names of models with * and ?, narrowed by `data`
     and `runtime` (patterns too; without `runs` they stand alone). `compare`: pairs of runs. `traces`: as `zoolens trace
     show` takes them. `studies`: names. `audits`, `divergences`: ids of jobs, or "latest". `queries`: in the query
@@ -49,7 +49,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class BundleContents:
     """The same, found. `runs`, `traces`: newest first. `pairs`: runs that are compared, in both directions."""
 
     runs: tuple[Run, ...]
@@ -75,7 +75,7 @@ class Chosen:
         return list(pairs)[:MOST_NETWORKS]
 
 
-def choose(store: Store, wanted: Wanted) -> Chosen:
+def choose(store: Store, wanted: BundleRequest) -> BundleContents:
     """ZoolensError: nothing was named, or there is none of a name."""
     compared = [(_answering(store, a), _answering(store, b)) for a, b in wanted.compare]
     for a, b in compared:
@@ -97,10 +97,10 @@ def choose(store: Store, wanted: Wanted) -> Chosen:
             hint="Name runs (--runs last, --runs 'demo:*'), --query, --trace, --study, --audit or --diverge.",
         )
     pairs, notes = _pairs(runs, [(a.id, b.id) for a, b in compared])
-    return Chosen(tuple(runs), pairs, tuple(traces), studies, audits, divergences, queries, tuple(notes))
+    return BundleContents(tuple(runs), pairs, tuple(traces), studies, audits, divergences, queries, tuple(notes))
 
 
-def _runs(store: Store, wanted: Wanted) -> Iterator[Run]:
+def _runs(store: Store, wanted: BundleRequest) -> Iterator[Run]:
     narrowed: dict[str, Any] = {"dataset": wanted.data, "runtime": wanted.runtime}
     narrows = wanted.narrows
     for name in wanted.runs or (("*",) if narrows else ()):
@@ -116,7 +116,7 @@ def _runs(store: Store, wanted: Wanted) -> Iterator[Run]:
         yield from listed
 
 
-def _runs_answering(store: Store, wanted: Wanted, queries: Sequence[str]) -> Iterator[Run]:
+def _runs_answering(store: Store, wanted: BundleRequest, queries: Sequence[str]) -> Iterator[Run]:
     """The runs that the answers of the queries list, where no runs are named for them to choose from."""
     if wanted.runs or wanted.narrows:
         return

@@ -26,7 +26,7 @@ from zoolens.tracing.recorded import is_recording
 from zoolens.tracing.roofline.attained import peak_threads
 from zoolens.tracing.roofline.peaks import stored_peaks
 from zoolens.tracing.stored import load_trace
-from zoolens.ui.bundle.chosen import Chosen
+from zoolens.ui.bundle.chosen import BundleContents
 from zoolens.ui.context import Context, make_context
 from zoolens.ui.input_reader import InputReader
 from zoolens.ui.jobs.board import JobBoard
@@ -42,7 +42,9 @@ _PATIENCE: Final = 120.0  # seconds for listing the zoos of the models
 
 
 @contextmanager
-def chosen_context(store: Store, chosen: Chosen, *, allowed: Sequence[Path] = ()) -> Iterator[tuple[Context, Context]]:
+def chosen_context(
+    store: Store, chosen: BundleContents, *, allowed: Sequence[Path] = ()
+) -> Iterator[tuple[Context, Context]]:
     """`allowed`: folders whose data may be read. Gives the context of everything that was chosen, and another that also
     knows the models which findings of audits set against each other: their networks are shown, but they are no models
     of the bundle."""
@@ -104,7 +106,7 @@ def _structures(store: Store, entries: Iterable[Entry]) -> Iterator[str]:
                 yield structure.run
 
 
-def _peaks(store: Store, chosen: Chosen) -> Iterator[str]:
+def _peaks(store: Store, chosen: BundleContents) -> Iterator[str]:
     """What the machine of the traces can do at its best, for their rooflines."""
     for run in chosen.traces:
         if is_recording(run):

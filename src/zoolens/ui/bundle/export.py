@@ -13,11 +13,11 @@ from zoolens.paths import exported_folder
 from zoolens.progress import Progress, Silent
 from zoolens.store.store import Store, borrowed_store
 from zoolens.ui.assets import assets
-from zoolens.ui.bundle.chosen import Chosen, Wanted, choose
+from zoolens.ui.bundle.chosen import BundleContents, BundleRequest, choose
 from zoolens.ui.bundle.excerpt import chosen_context, other_runs, runs_of_context
 from zoolens.ui.bundle.inputs import data_folders, inputs_left_out, recorded_inputs
 from zoolens.ui.bundle.packs import PackWriter
-from zoolens.ui.bundle.recording import Recorder
+from zoolens.ui.bundle.recording import BundleRecorder
 from zoolens.ui.bundle.redaction import Redaction
 from zoolens.ui.bundle.requests import is_recorded
 from zoolens.ui.bundle.run_paths import private_folders
@@ -80,7 +80,7 @@ def export_bundle(
     where none are named over those that the answers list. `with_inputs`: also the pictures of the inputs of runs and
     comparisons, up to a thousand of each.
     """
-    wanted = Wanted(
+    wanted = BundleRequest(
         tuple(runs),
         data,
         runtime,
@@ -109,7 +109,7 @@ def export_bundle(
     )
 
 
-def _write(store: Store, chosen: Chosen, folder: Path, *, with_inputs: bool, progress: Progress) -> None:
+def _write(store: Store, chosen: BundleContents, folder: Path, *, with_inputs: bool, progress: Progress) -> None:
     _write_explorer(folder)
     writer = PackWriter(folder)
     recorded = [endpoint for resource in endpoints().values() for endpoint in resource if is_recorded(endpoint)]
@@ -117,7 +117,7 @@ def _write(store: Store, chosen: Chosen, folder: Path, *, with_inputs: bool, pro
     with chosen_context(store, chosen, allowed=allowed) as (context, networks):
         _check_queries(context, chosen)
         redaction = Redaction(other_runs(store, context), private_folders(_origins(context, chosen)))
-        recorder = Recorder(context, networks, chosen, writer, redaction)
+        recorder = BundleRecorder(context, networks, chosen, writer, redaction)
         progress.begin("bundle", "recording", len(recorded), "questions")
         kept: dict[str, Any] = {}
         for endpoint in recorded:
@@ -139,7 +139,7 @@ def _write(store: Store, chosen: Chosen, folder: Path, *, with_inputs: bool, pro
     writer.close({"format": FORMAT, "version": __version__, "subjects": subjects, "endpoints": kept})
 
 
-def _check_queries(context: Context, chosen: Chosen) -> None:
+def _check_queries(context: Context, chosen: BundleContents) -> None:
     """Refuse a query that the chosen runs do not answer: its page would show something else."""
     for text in chosen.queries:
         problem = choose_by(context, ChooseQuery.model_validate({"q": text})).problem
@@ -150,7 +150,7 @@ def _check_queries(context: Context, chosen: Chosen) -> None:
             )
 
 
-def _origins(context: Context, chosen: Chosen) -> Iterator[Mapping[str, Any]]:
+def _origins(context: Context, chosen: BundleContents) -> Iterator[Mapping[str, Any]]:
     """What runs and jobs say of the places of their models and data."""
     yield from (run.origin for run in runs_of_context(context))
     yield from (job.asked() for job in (*chosen.audits, *chosen.divergences))

@@ -13,8 +13,8 @@ from zoolens.comparisons.answer_pages import AnswerOrder
 from zoolens.comparisons.origins import data_origin
 from zoolens.errors import ZoolensError
 from zoolens.progress import Progress
-from zoolens.ui.bundle.chosen import Chosen
-from zoolens.ui.bundle.recording import Recorder, is_error
+from zoolens.ui.bundle.chosen import BundleContents
+from zoolens.ui.bundle.recording import BundleRecorder, is_error
 from zoolens.ui.bundle.run_paths import paths_in
 from zoolens.ui.endpoint import Endpoint, File
 from zoolens.ui.jobs.outputs import printed_by
@@ -42,7 +42,7 @@ class _Subject:
         return {self.field: self.id, **more}
 
 
-def data_folders(chosen: Chosen) -> list[Path]:
+def data_folders(chosen: BundleContents) -> list[Path]:
     """The folders in which the data of the runs and comparisons lie: somebody who exports inputs may read them."""
     named: list[str] = []
     for run in chosen.runs:
@@ -57,7 +57,7 @@ def data_folders(chosen: Chosen) -> list[Path]:
     return sorted(folders)
 
 
-def inputs_left_out(recorder: Recorder) -> dict[str, Any]:
+def inputs_left_out(recorder: BundleRecorder) -> dict[str, Any]:
     """What the index says of inputs where there are none."""
     kept: dict[str, Any] = {}
     answer = {"state": "unavailable", "sentence": _LEFT_OUT, "rows": []}
@@ -66,7 +66,7 @@ def inputs_left_out(recorder: Recorder) -> dict[str, Any]:
     return kept
 
 
-def recorded_inputs(recorder: Recorder, progress: Progress) -> dict[str, Any]:
+def recorded_inputs(recorder: BundleRecorder, progress: Progress) -> dict[str, Any]:
     """What the index says of inputs that were recorded."""
     kept: dict[str, Any] = {}
     for subject in _subjects(recorder):
@@ -84,13 +84,13 @@ def recorded_inputs(recorder: Recorder, progress: Progress) -> dict[str, Any]:
     return kept
 
 
-def _keep(kept: dict[str, Any], recorder: Recorder, subject: _Subject, answer: dict[str, Any]) -> None:
+def _keep(kept: dict[str, Any], recorder: BundleRecorder, subject: _Subject, answer: dict[str, Any]) -> None:
     template = subject.endpoint.template
     answers = kept.setdefault(template, {"defaults": {}, "picked": "index", "answers": {}})["answers"]
     answers[recorder.key(subject.endpoint, subject.asked())] = recorder.write(answer)
 
 
-def _subjects(recorder: Recorder) -> Iterator[_Subject]:
+def _subjects(recorder: BundleRecorder) -> Iterator[_Subject]:
     for run in recorder.chosen.runs:
         yield _Subject(*run_inputs.ENDPOINTS, "run", run.id, run.inputs)
     several, single = (endpoint for endpoint in divergences.ENDPOINTS if "/inputs" in endpoint.template)
@@ -98,7 +98,7 @@ def _subjects(recorder: Recorder) -> Iterator[_Subject]:
         yield _Subject(several, single, "id", job.id, int(printed_by(job)["answers"]["inputs"]))
 
 
-def _places(recorder: Recorder, subject: _Subject) -> list[int]:
+def _places(recorder: BundleRecorder, subject: _Subject) -> list[int]:
     """Which inputs are taken: all, or those that come first in each order in which somebody may look at them. Of a
     comparison, only those that are answered differently are shown."""
     if subject.field != "run":
@@ -117,7 +117,7 @@ def _places(recorder: Recorder, subject: _Subject) -> list[int]:
     return sorted(list(first)[:MOST_INPUTS]) or list(range(MOST_INPUTS))
 
 
-def _looked_at(recorder: Recorder, subject: _Subject, places: list[int], progress: Progress) -> dict[str, Any]:
+def _looked_at(recorder: BundleRecorder, subject: _Subject, places: list[int], progress: Progress) -> dict[str, Any]:
     rows: list[dict[str, Any]] = []
     answer: dict[str, Any] = {"state": "unavailable", "sentence": "", "rows": []}
     for some in _chunks(places):
@@ -131,7 +131,7 @@ def _looked_at(recorder: Recorder, subject: _Subject, places: list[int], progres
     return {**answer, "rows": rows}
 
 
-def _waited_for(recorder: Recorder, endpoint: Endpoint, parameters: dict[str, Any]) -> dict[str, Any]:
+def _waited_for(recorder: BundleRecorder, endpoint: Endpoint, parameters: dict[str, Any]) -> dict[str, Any]:
     """Data of many gigabytes are checked for minutes before any of them is shown."""
     until = time.monotonic() + _PATIENCE
     while True:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from zoolens.errors import ZoolensError
 from zoolens.present.text import clean
-from zoolens.ui.bundle.chosen import Chosen
+from zoolens.ui.bundle.chosen import BundleContents
 from zoolens.ui.bundle.packs import PackWriter
 from zoolens.ui.bundle.redaction import Redaction
 from zoolens.ui.bundle.requests import LISTINGS, PAGING, Listing, Parameters, is_list, parts, subjects, variants
@@ -35,12 +35,12 @@ class SameName(ZoolensError):
 
 
 @dataclass
-class Recorder:
+class BundleRecorder:
     """Asks endpoints and keeps what they answer. `networks`: the context in which networks are compared."""
 
     context: Context
     networks: Context
-    chosen: Chosen
+    chosen: BundleContents
     writer: PackWriter
     redaction: Redaction
 
@@ -119,7 +119,7 @@ class Recorder:
 class _Table:
     """One list: all rows that any request can show, the order of each way of sorting, and which rows each facet has."""
 
-    recorder: Recorder
+    recorder: BundleRecorder
     endpoint: Endpoint
     listing: Listing
     subject: Parameters

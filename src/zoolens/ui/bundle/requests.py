@@ -23,7 +23,7 @@ from zoolens.present.text import clean
 from zoolens.queries.metrics import ALIASES
 from zoolens.store.browsing import figures_stored
 from zoolens.store.records import RunKind
-from zoolens.ui.bundle.chosen import Chosen
+from zoolens.ui.bundle.chosen import BundleContents
 from zoolens.ui.context import Context
 from zoolens.ui.endpoint import Answer, Endpoint, File, Paged
 from zoolens.ui.jobs.outputs import printed_by
@@ -33,7 +33,7 @@ from zoolens.ui.resources.run_answers import PredictionsQuery
 from zoolens.ui.resources.studies import study_findings
 
 Parameters = dict[str, Any]
-Subjects = Callable[[Context, Chosen], Iterable[Parameters]]
+Subjects = Callable[[Context, BundleContents], Iterable[Parameters]]
 
 X, Y = (str(ChooseQuery.model_fields[name].default) for name in "xy")  # what models are compared by, unless asked
 PAGING: Final = ("offset", "limit")
@@ -56,21 +56,21 @@ LEFT_OUT: Final = {  # first parts of paths, or whole ones -> why no bundle has 
 }
 
 
-def _once(_: Context, __: Chosen) -> Iterator[Parameters]:
+def _once(_: Context, __: BundleContents) -> Iterator[Parameters]:
     yield {}
 
 
-def _of_runs(_: Context, chosen: Chosen) -> Iterator[Parameters]:
+def _of_runs(_: Context, chosen: BundleContents) -> Iterator[Parameters]:
     yield {}
     yield from ({"run": run.id} for run in chosen.runs)
     yield from ({"run": a, "other": b} for a, b in chosen.pairs)
 
 
-def _of_models(_: Context, chosen: Chosen) -> Iterator[Parameters]:
+def _of_models(_: Context, chosen: BundleContents) -> Iterator[Parameters]:
     yield from ({"ref": ref} for ref in chosen.models)
 
 
-def _of_networks(context: Context, chosen: Chosen) -> Iterator[Parameters]:
+def _of_networks(context: Context, chosen: BundleContents) -> Iterator[Parameters]:
     """Networks that findings of audits set against each other, and those of chosen models of one name."""
     pairs = list(chosen.network_pairs)
     for ref in chosen.models:
@@ -79,19 +79,19 @@ def _of_networks(context: Context, chosen: Chosen) -> Iterator[Parameters]:
     yield from ({"a": a, "b": b} for a, b in dict.fromkeys(pairs))
 
 
-def _of_audits(_: Context, chosen: Chosen) -> Iterator[Parameters]:
+def _of_audits(_: Context, chosen: BundleContents) -> Iterator[Parameters]:
     yield {}
     for audit in chosen.audits:
         yield {"id": audit.id}
         yield from ({"id": audit.id, "finding": clean(finding["id"])} for finding in printed_by(audit)["findings"])
 
 
-def _of_divergences(_: Context, chosen: Chosen) -> Iterator[Parameters]:
+def _of_divergences(_: Context, chosen: BundleContents) -> Iterator[Parameters]:
     yield {}
     yield from ({"id": job.id} for job in chosen.divergences)
 
 
-def _of_choices(context: Context, chosen: Chosen) -> Iterator[Parameters]:
+def _of_choices(context: Context, chosen: BundleContents) -> Iterator[Parameters]:
     """Every query, and all runs without one, by every two of the usual figures where the runs are few."""
     if not chosen.runs:
         return
@@ -103,13 +103,13 @@ def _of_choices(context: Context, chosen: Chosen) -> Iterator[Parameters]:
             yield {"q": q, "x": X, "y": Y}
 
 
-def _of_traces(_: Context, chosen: Chosen) -> Iterator[Parameters]:
+def _of_traces(_: Context, chosen: BundleContents) -> Iterator[Parameters]:
     yield {}
     yield from ({"run": run.id} for run in chosen.traces)
     yield from ({"run": a.id, "other": b.id} for a in chosen.traces for b in chosen.traces if a.id != b.id)
 
 
-def _of_studies(context: Context, chosen: Chosen) -> Iterator[Parameters]:
+def _of_studies(context: Context, chosen: BundleContents) -> Iterator[Parameters]:
     for name in chosen.studies:
         yield {"name": name}
         findings = study_findings(context, name)
@@ -222,7 +222,7 @@ def is_list(endpoint: Endpoint) -> bool:
     return issubclass(endpoint.answer, Answer) and {"rows", "total"} <= set(endpoint.answer.model_fields)
 
 
-def subjects(endpoint: Endpoint, context: Context, chosen: Chosen) -> Iterator[Parameters]:
+def subjects(endpoint: Endpoint, context: Context, chosen: BundleContents) -> Iterator[Parameters]:
     """What fills the fields of the endpoint that say what it is about."""
     fields = endpoint.query.model_fields
     needed = {name for name, info in fields.items() if info.is_required() and not _values(info.annotation)}

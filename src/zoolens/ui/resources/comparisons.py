@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from pydantic import Field
 
-from zoolens.comparisons.compare import Figure as FigurePair
+from zoolens.comparisons.compare import FigurePair as FigurePair
 from zoolens.comparisons.compare import Report, compare_runs
 from zoolens.comparisons.report_charts import figures_chart, flips_chart
 from zoolens.comparisons.report_page import change_words, tiles, verdict

@@ -6,7 +6,7 @@ pytest.importorskip("starlette")
 
 import numpy as np
 
-from zoolens.measure.predictions import KIND, Batch, PredictionBuffer
+from zoolens.measure.predictions import KIND, AnswerBatch, PredictionBuffer
 from zoolens.store.records import DatasetRecord, ModelRecord, Observation, RunKind, StackRecord, unavailable
 from zoolens.ui.endpoint import PREFIX
 from zoolens.ui.test_app import client, home, measured
@@ -107,7 +107,7 @@ def answering(store, name, probabilities, labels=(0, 1, 1)):
     run = store.begin_run(ModelRecord(name, f"demo:{name}@1", "onnx", {}), data, StackRecord("s", "fake", {}, {}))
     values = np.array(probabilities, np.float32)
     buffer = PredictionBuffer()
-    buffer.add(["one", "two <b>", "three"], np.array(labels), [Batch(values, values)])
+    buffer.add(["one", "two <b>", "three"], np.array(labels), [AnswerBatch(values, values)])
     store.add_part(run.id, KIND, 0, buffer.take())
     store.finish_stage(run.id, KIND)
     return run

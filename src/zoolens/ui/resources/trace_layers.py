@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 from pydantic import Field
 
 from zoolens.errors import ZoolensError
-from zoolens.tracing.layers import Layer
+from zoolens.tracing.layers import TracedLayer
 from zoolens.tracing.recorded import is_recording
 from zoolens.tracing.report import merged_layers, share_words
 from zoolens.tracing.roofline.attained import peak_threads
@@ -64,14 +64,16 @@ def trace_layers(context: Context, query: LayersQuery) -> LayerPage:
     )
 
 
-def flat_layers(layers: Sequence[Layer], depth: int = 0, *, hottest: bool = False) -> Iterator[tuple[int, Layer]]:
+def flat_layers(
+    layers: Sequence[TracedLayer], depth: int = 0, *, hottest: bool = False
+) -> Iterator[tuple[int, TracedLayer]]:
     ordered = sorted(layers, key=lambda layer: -layer.timing.median) if hottest else layers
     for layer in ordered:
         yield depth, layer
         yield from flat_layers(layer.children, depth + 1, hottest=hottest)
 
 
-def _layer_item(number: int, depth: int, layer: Layer, total: float) -> LayerItem:
+def _layer_item(number: int, depth: int, layer: TracedLayer, total: float) -> LayerItem:
     share = layer.timing.median / total
     return LayerItem(
         number=number,

@@ -11,7 +11,7 @@ from zoolens.present.figures import figure
 from zoolens.store.records import Run
 from zoolens.tracing.report import share_words
 from zoolens.tracing.stored import find_trace
-from zoolens.tracing.timeline import Timeline, TimelineSpan, Window, timeline_chart
+from zoolens.tracing.timeline import Timeline, TimelineSpan, TimelineWindow, timeline_chart
 from zoolens.ui.context import Context
 from zoolens.ui.endpoint import Answer, Endpoint, NotFound, Query, RequestError, Shown
 from zoolens.ui.trace_items import LONGEST, NAMED
@@ -22,10 +22,10 @@ class WindowQuery(Query):
     end: float = Field(1.0, ge=0, le=1, description="Where to end.")
 
     @property
-    def window(self) -> Window:
+    def window(self) -> TimelineWindow:
         if self.end <= self.start:
             raise RequestError("end: it must be larger than start.")
-        return Window(self.start, self.end)
+        return TimelineWindow(self.start, self.end)
 
 
 class TimelineQuery(WindowQuery):

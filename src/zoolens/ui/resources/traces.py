@@ -11,8 +11,8 @@ from zoolens.present.figures import figure
 from zoolens.store.browsing import RunsWanted, TimeOrder, count_facets, page_of_runs
 from zoolens.store.records import Run, RunKind
 from zoolens.tracing.chrome import chrome_text
-from zoolens.tracing.layers import Layer
-from zoolens.tracing.recorded import Recorded, is_recording, recording_as_data, steps_table
+from zoolens.tracing.layers import TracedLayer
+from zoolens.tracing.recorded import StoredRecording, is_recording, recording_as_data, steps_table
 from zoolens.tracing.recorded import sentences as recording_sentences
 from zoolens.tracing.report import counters_table, levels_table, merged_layers, trace_as_data
 from zoolens.tracing.report import sentences as trace_sentences
@@ -102,7 +102,7 @@ def trace_detail(context: Context, query: TraceQuery) -> TraceDetail:
     )
 
 
-def _recording_detail(context: Context, recorded: Recorded, timelines: Sequence[str]) -> TraceDetail:
+def _recording_detail(context: Context, recorded: StoredRecording, timelines: Sequence[str]) -> TraceDetail:
     return TraceDetail(
         trace=trace_item(context, recorded.run),
         title=recorded.title,
@@ -116,7 +116,7 @@ def _recording_detail(context: Context, recorded: Recorded, timelines: Sequence[
     )
 
 
-def _tiles(trace: Trace, layers: Sequence[Layer]) -> Iterator[TraceTile]:
+def _tiles(trace: Trace, layers: Sequence[TracedLayer]) -> Iterator[TraceTile]:
     if trace.model is not None:
         yield TraceTile(figure=figure(trace.model.median, "s"), title=f"one prediction, batch {trace.batch}")
     if trace.request is not None:

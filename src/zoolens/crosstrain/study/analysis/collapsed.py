@@ -15,7 +15,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.crosstrain.training.trials import Side, Study, Trial
+from zoolens.crosstrain.training.trials import Study, TrainedSide, Trial
 
 TOLERANCE: Final = 5e-9  # published with nine decimals
 SINGLE: Final = 3e-8  # what float32 batch means leave uncertain
@@ -76,7 +76,7 @@ def flag(study: Study, labels: Labels | None = None, *, tolerance: float = TOLER
     published batch means also need the hyperparameter "batch_size"."""
     constants = lru_cache(maxsize=None)(lambda batch: batch_mean_accuracies(np.asarray(labels), batch))
 
-    def judge(trial: Trial, side: Side) -> Iterator[Flag]:
+    def judge(trial: Trial, side: TrainedSide) -> Iterator[Flag]:
         if side.answered:
             if side.collapsed:
                 yield Flag(trial.id, side.framework, (int(np.argmax(side.answered)),), "answers", side.accuracy)

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.crosstrain.study.analysis.surrogate import Input, Matrix, Surrogate, fit
+from zoolens.crosstrain.study.analysis.surrogate import Matrix, Surrogate, SurrogateInput, fit
 
 POINTS: Final = 41
 GRID: Final = 25  # of a two-way table, per side
@@ -24,7 +24,7 @@ TRUSTED: Final = 0.25  # R² below which curves are not to be trusted
 class Curve:
     """`importance`: standard deviation of the curve over the trials, in units of the target."""
 
-    input: Input
+    input: SurrogateInput
     values: NDArray[Any]
     mean: Matrix
     low: Matrix
@@ -37,14 +37,14 @@ class Interaction:
     """`h`: Friedman's H, the share (0 … 1) of the two-way dependence that is not the sum of both one-way ones.
     `strength`: the same part as a root mean square in units of the target; a large H of a weak pair is nothing."""
 
-    inputs: tuple[Input, Input]
+    inputs: tuple[SurrogateInput, SurrogateInput]
     h: float
     strength: float
 
 
 @dataclass(frozen=True)
 class Surface:
-    inputs: tuple[Input, Input]
+    inputs: tuple[SurrogateInput, SurrogateInput]
     rows: NDArray[Any]
     columns: NDArray[Any]
     mean: Matrix  # rows × columns

@@ -31,7 +31,7 @@ NOISE: Final = (1e-6, 10.0)  # variance, as a share of the signal's
 
 
 @dataclass(frozen=True)
-class Input:
+class SurrogateInput:
     """One hyperparameter as the kernel sees it: numbers on 0 … 1 (of their logarithm where `log`), texts as levels."""
 
     name: str
@@ -62,7 +62,7 @@ class Input:
 class Surrogate:
     """`similar`: per input, the kernel between the fitted trials; `weights`: what each trial adds to a prediction."""
 
-    inputs: tuple[Input, ...]
+    inputs: tuple[SurrogateInput, ...]
     columns: tuple[NDArray[Any], ...]
     target: Matrix
     mean: float
@@ -133,14 +133,14 @@ def _sampled(columns: Mapping[str, NDArray[Any]], target: Matrix, rows: NDArray[
     return ordered[np.sort(np.random.default_rng(seed).choice(len(ordered), MOST, replace=False))]
 
 
-def _input(name: str, column: NDArray[Any], log: bool) -> Input:
+def _input(name: str, column: NDArray[Any], log: bool) -> SurrogateInput:
     if column.dtype.kind != "f":
-        return Input(name, levels=tuple(str(level) for level in np.unique(column)))
-    return Input(name, float(column.min()), float(column.max()), log)
+        return SurrogateInput(name, levels=tuple(str(level) for level in np.unique(column)))
+    return SurrogateInput(name, float(column.min()), float(column.max()), log)
 
 
 def _fitted(
-    inputs: tuple[Input, ...],
+    inputs: tuple[SurrogateInput, ...],
     columns: tuple[NDArray[Any], ...],
     target: Matrix,
     left_out: int,

@@ -30,7 +30,7 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class Share:
+class ThresholdShare:
     """`count` of `total` trials have a Δ of at least `threshold`. Trials without a Δ are not in `total`."""
 
     threshold: float
@@ -75,11 +75,11 @@ def delta_table(studies: Sequence[Study]) -> tuple[Summary, ...]:
     return tuple(summarise(study.name, deltas(study)) for study in studies)
 
 
-def apart(studies: Sequence[Study], threshold: float = APART) -> Share:
+def apart(studies: Sequence[Study], threshold: float = APART) -> ThresholdShare:
     """How many trials of these studies are at least so far apart."""
     every = np.concatenate([deltas(study) for study in studies]) if studies else np.zeros(0)
     finite = every[np.isfinite(every)]
-    return Share(threshold, int((finite >= threshold - ROUNDING).sum()), len(finite))
+    return ThresholdShare(threshold, int((finite >= threshold - ROUNDING).sum()), len(finite))
 
 
 def most_apart(study: Study, count: int = SHOWN) -> tuple[Trial, ...]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from zoolens.contrib.crossedwires.trials import read_published
 from zoolens.crosstrain.study.analysis.collapsed import batch_mean_accuracies, correct_counts, flag
 from zoolens.crosstrain.study.analysis.tables import most_apart
-from zoolens.crosstrain.training.trials import Side, Study, Trial
+from zoolens.crosstrain.training.trials import Study, TrainedSide, Trial
 
 ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[6] / "shared" / "assets")
 LABELS = np.random.default_rng(0).integers(0, 4, 103)
@@ -52,7 +52,7 @@ def study(*sides, **hyperparameters):
 
 
 def test_counted_answers_need_no_labels():
-    (found,) = flag(study(Side("a", answered=(0, 7)), Side("b", answered=(1, 6)), Side("c")))
+    (found,) = flag(study(TrainedSide("a", answered=(0, 7)), TrainedSide("b", answered=(1, 6)), TrainedSide("c")))
     assert (found.trial, found.framework, found.classes, found.evidence, found.certain) == (
         "t", "a", (1,), "answers", True,
     )  # fmt: skip
@@ -62,17 +62,19 @@ def test_counted_answers_need_no_labels():
 def test_a_mean_of_batch_means_gives_a_constant_predictor_away():
     constant = batch_mean_accuracies(LABELS, 20)
     for answer in range(4):
-        (found,) = flag(study(Side("a", accuracy=constant[answer] + 1e-9, exact=False), batch_size=20), LABELS)
+        (found,) = flag(study(TrainedSide("a", accuracy=constant[answer] + 1e-9, exact=False), batch_size=20), LABELS)
         assert (found.certain, answer in found.classes) == (True, True)
-    assert flag(study(Side("a", accuracy=constant[0] + 1e-7, exact=False), batch_size=20), LABELS) == ()
-    assert flag(study(Side("a", accuracy=constant[0], exact=False), batch_size=20)) == ()  # no labels
+    assert flag(study(TrainedSide("a", accuracy=constant[0] + 1e-7, exact=False), batch_size=20), LABELS) == ()
+    assert flag(study(TrainedSide("a", accuracy=constant[0], exact=False), batch_size=20)) == ()  # no labels
 
 
 def test_a_class_share_is_possible_and_not_proven():
     share = float((LABELS == 2).mean())
-    (found,) = flag(study(Side("a", accuracy=share), batch_size=20), LABELS)
+    (found,) = flag(study(TrainedSide("a", accuracy=share), batch_size=20), LABELS)
     assert (2 in found.classes, found.certain) == (True, False)
-    (found,) = flag(study(Side("a", accuracy=share, exact=False), batch_size=103), LABELS)  # one batch: nothing hidden
+    (found,) = flag(
+        study(TrainedSide("a", accuracy=share, exact=False), batch_size=103), LABELS
+    )  # one batch: nothing hidden
     assert not found.certain
 
 

@@ -12,11 +12,14 @@ from zoolens.crosstrain.study.analysis.tables import (
     least_apart,
     most_apart,
 )
-from zoolens.crosstrain.training.trials import Side, Study, Trial
+from zoolens.crosstrain.training.trials import Study, TrainedSide, Trial
 
 
 def study(*pairs):
-    trials = [Trial(str(i), {}, (Side("a", accuracy=a), Side("b", accuracy=b))) for i, (a, b) in enumerate(pairs)]
+    trials = [
+        Trial(str(i), {}, (TrainedSide("a", accuracy=a), TrainedSide("b", accuracy=b)))
+        for i, (a, b) in enumerate(pairs)
+    ]
     return Study("s", ("a", "b"), tuple(trials))
 
 
@@ -45,11 +48,15 @@ def test_the_extremes_leave_out_trials_without_a_difference():
 
 
 def test_a_published_difference_counts_before_its_rounded_accuracies():
-    trial = Trial("x", {}, (Side("a", accuracy=0.1), Side("b", accuracy=0.1)), details={"published_delta": 4e-10})
+    trial = Trial(
+        "x", {}, (TrainedSide("a", accuracy=0.1), TrainedSide("b", accuracy=0.1)), details={"published_delta": 4e-10}
+    )
     assert delta_table([Study("s", ("a", "b"), (trial,))])[0].maximum == 4e-10
 
 
 @pytest.mark.parametrize("said", ["0.9", [1], None, 0.9, -1, 10**400])
 def test_what_is_not_the_published_difference_of_these_accuracies_does_not_count(said):
-    trial = Trial("x", {}, (Side("a", accuracy=0.5), Side("b", accuracy=0.25)), details={"published_delta": said})
+    trial = Trial(
+        "x", {}, (TrainedSide("a", accuracy=0.5), TrainedSide("b", accuracy=0.25)), details={"published_delta": said}
+    )
     assert delta_table([Study("s", ("a", "b"), (trial,))])[0].maximum == 0.25

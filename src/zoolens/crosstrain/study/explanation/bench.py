@@ -12,7 +12,7 @@ from zoolens.crosstrain.study.store_training import Manner, train_into
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.trainer_pool import Workers
 from zoolens.crosstrain.training.trial_runner import apply
-from zoolens.crosstrain.training.trials import Hyperparameter, Side
+from zoolens.crosstrain.training.trials import Hyperparameter, TrainedSide
 from zoolens.engine.executors.base import current_executor
 from zoolens.errors import ZoolensError
 from zoolens.progress import Progress
@@ -23,7 +23,7 @@ from zoolens.store.store import Store
 SEEDS = 1 << 31
 
 
-class Bench:
+class ExplanationBench:
     """Every run is a trial with one side in `study`. `at_once`: how many are trained beside each other."""
 
     def __init__(
@@ -33,7 +33,7 @@ class Bench:
         executor = current_executor()
         self._at_once = at_once or (executor.capacity if executor.elsewhere else 1)
         self._progress = progress
-        self._sides: dict[tuple[str, Arm, int], Side] = {}
+        self._sides: dict[tuple[str, Arm, int], TrainedSide] = {}
         self.trained = 0
         self.known = 0
 
@@ -44,7 +44,7 @@ class Bench:
 
     def sides(
         self, stage: str, recipe: Recipe, arms: Sequence[Arm], seeds: Sequence[int]
-    ) -> dict[tuple[Arm, int], Side]:
+    ) -> dict[tuple[Arm, int], TrainedSide]:
         """`seeds` are counted from the recipe's. What this bench had before is no run and no progress."""
         asked = [(arm, seed) for seed in seeds for arm in arms]
         new = [cell for cell in dict.fromkeys(asked) if (recipe.fingerprint, *cell) not in self._sides]
@@ -80,7 +80,7 @@ class Bench:
         self.known += known
         self.trained += len(new) - known
 
-    def _train(self, recipe: Recipe, arm: Arm, number: int) -> tuple[Side, bool]:
+    def _train(self, recipe: Recipe, arm: Arm, number: int) -> tuple[TrainedSide, bool]:
         """And whether it was trained just now."""
         seed = (recipe.seed + number) % SEEDS
         switched = arm.told.model_dump(exclude_none=True)
@@ -102,7 +102,7 @@ class Bench:
         return trial.sides[0], bool(epochs)
 
 
-def _accuracy(side: Side) -> float:
+def _accuracy(side: TrainedSide) -> float:
     if side.accuracy is None:
         switched = ", ".join(f"{name} {value}" for name, value in side.semantics.items())
         raise ZoolensError(

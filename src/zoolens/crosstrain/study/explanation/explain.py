@@ -10,11 +10,11 @@ from typing import Final
 
 import numpy as np
 
-from zoolens.crosstrain.study.explanation.bench import SEEDS, Bench
+from zoolens.crosstrain.study.explanation.bench import SEEDS, ExplanationBench
 from zoolens.crosstrain.study.explanation.contest import FRAMEWORK, Arm, Contest, contest
 from zoolens.crosstrain.study.explanation.design import Fraction, choose
 from zoolens.crosstrain.study.explanation.results import Explained, Explanation, StandIn, Switch, Verification
-from zoolens.crosstrain.study.explanation.shapley import Share, interactions, shares
+from zoolens.crosstrain.study.explanation.shapley import ShapleyShare, interactions, shares
 from zoolens.crosstrain.study.noise import images_of, noise_of_sides
 from zoolens.crosstrain.study.store_training import Manner
 from zoolens.crosstrain.study.stored_studies import file_study
@@ -22,7 +22,7 @@ from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.semantics import Semantics
 from zoolens.crosstrain.training.trainer_pool import Workers
 from zoolens.crosstrain.training.trial_runner import apply
-from zoolens.crosstrain.training.trials import Side
+from zoolens.crosstrain.training.trials import TrainedSide
 from zoolens.errors import ZoolensError
 from zoolens.progress import Progress, Silent
 from zoolens.statistics.seeds import SeedNoise
@@ -63,7 +63,7 @@ def explain(
     name = study or _study_name(recipe, sides)
     said = {"source": "zoolens crosstrain explain", "recipe": recipe.model_dump(mode="json")}
     file_study(store, name, tuple(dict.fromkeys(side.framework for side in sides)), said)
-    bench = Bench(store, name, workers, manner or Manner(), at_once, progress or Silent())
+    bench = ExplanationBench(store, name, workers, manner or Manner(), at_once, progress or Silent())
     return _Explaining(bench, name, recipe, _seeds(seeds_seen, replicates), fraction).run(*sides)
 
 
@@ -82,7 +82,7 @@ class _Explaining:
     """One explanation as it goes."""
 
     def __init__(
-        self, bench: Bench, study: str, recipe: Recipe, seeds: tuple[range, range], fraction: Fraction
+        self, bench: ExplanationBench, study: str, recipe: Recipe, seeds: tuple[range, range], fraction: Fraction
     ) -> None:
         self._bench, self._study, self._fraction = bench, study, fraction
         self._asked = self._recipe = recipe
@@ -155,7 +155,7 @@ class _Explaining:
             switches.append(Switch(factor.name, *((effect, None) if side is game.a else (None, effect))))
         return switches
 
-    def _verified(self, game: Contest, parts: Sequence[Share], pair: SeedNoise) -> Verification | None:
+    def _verified(self, game: Contest, parts: Sequence[ShapleyShare], pair: SeedNoise) -> Verification | None:
         culprits = culprits_of(parts)
         if not culprits:
             return None
@@ -212,7 +212,7 @@ def explained_by(
     )
 
 
-def culprits_of(parts: Sequence[Share]) -> tuple[str, ...]:
+def culprits_of(parts: Sequence[ShapleyShare]) -> tuple[str, ...]:
     """The semantics with the largest shares, until they explain enough of the gap together or none is worth naming."""
     names: list[str] = []
     explained = 0.0
@@ -258,7 +258,7 @@ def _differences(seed_noise: SeedNoise) -> Values:
     return np.subtract(seed_noise.accuracies_b, seed_noise.accuracies_a)
 
 
-def _resolved(sides: Sequence[Side]) -> Semantics:
+def _resolved(sides: Sequence[TrainedSide]) -> Semantics:
     """What most likely holds for all seeds: first values are measured, which may fail for one of them."""
     return reduce(lambda first, other: first.over(other), (Semantics(**side.semantics) for side in sides))
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from zoolens.crosstrain.study.explanation.results import Explanation
-from zoolens.crosstrain.study.explanation.shapley import Share
+from zoolens.crosstrain.study.explanation.shapley import ShapleyShare
 from zoolens.crosstrain.study.explanation.share_chart import shares_of
 from zoolens.crosstrain.study.explanation.words import lines
 from zoolens.crosstrain.study.stored_studies import file_study
@@ -29,7 +29,7 @@ class FiledExplanation:
     a: str
     b: str
     gap: Estimate
-    shares: tuple[Share, ...]
+    shares: tuple[ShapleyShare, ...]
     lines: tuple[str, ...]
 
 
@@ -80,7 +80,10 @@ def _read(name: str, data: Any) -> FiledExplanation | None:
             str(data["a"]),
             str(data["b"]),
             _estimate(data["gap"]),
-            tuple(Share(str(row["name"]), _estimate(row["points"]), _estimate(row["share"])) for row in data["shares"]),
+            tuple(
+                ShapleyShare(str(row["name"]), _estimate(row["points"]), _estimate(row["share"]))
+                for row in data["shares"]
+            ),
             tuple(str(line) for line in data["lines"]),
         )
     except (KeyError, TypeError, ValueError):

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from zoolens.crosstrain.study.explanation.contest import Contest
 from zoolens.crosstrain.study.explanation.design import Design
-from zoolens.crosstrain.study.explanation.shapley import Interaction, Share
+from zoolens.crosstrain.study.explanation.shapley import Interaction, ShapleyShare
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.statistics.seeds import SeedNoise
 from zoolens.statistics.student import Estimate
@@ -69,8 +69,8 @@ class Explained:
     also of cells that are no part of the design."""
 
     design: Design
-    shares: tuple[Share, ...]
-    unassigned: Share | None
+    shares: tuple[ShapleyShare, ...]
+    unassigned: ShapleyShare | None
     switches: tuple[Switch, ...]
     interactions: tuple[Interaction, ...]
     looked_at: int

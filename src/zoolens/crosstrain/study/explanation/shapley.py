@@ -16,7 +16,7 @@ Matrix = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Share:
+class ShapleyShare:
     """`points`: the part of the gap b − a, in accuracy; `share`: of the whole; its interval is Fieller's, None where
     the gap may be 0."""
 
@@ -55,7 +55,7 @@ def _player_weights(design: Design, player: int) -> list[float]:
 
 def shares(
     design: Design, names: tuple[str, ...], table: Matrix, images: int | None = None
-) -> tuple[tuple[Share, ...], Share | None]:
+) -> tuple[tuple[ShapleyShare, ...], ShapleyShare | None]:
     """`table`: seeds × cells. The players' shares, and what a fraction leaves to no player: interactions of three and
     more. None: the shares add up to the gap, as in a full design, or in a fraction with as many players as it can
     hold. `images`: how many test images each accuracy counts, None where nobody knows it."""
@@ -68,13 +68,13 @@ def shares(
     return parts, _share("no single one", gap - weights.sum(axis=0), gap, table, images)
 
 
-def _share(name: str, weights: Values, gap_weights: Values, table: Matrix, images: int | None) -> Share:
+def _share(name: str, weights: Values, gap_weights: Values, table: Matrix, images: int | None) -> ShapleyShare:
     both = np.stack([weights, gap_weights])
     part, gap = both @ table.T
     rounding = both @ both.T * count_rounding(images)
     whole = float(gap.mean())
     share = float(part.mean()) / whole if whole else 0.0
-    return Share(name, mean_estimate(part, rounding[0, 0]), Estimate(share, ratio_interval(part, gap, rounding)))
+    return ShapleyShare(name, mean_estimate(part, rounding[0, 0]), Estimate(share, ratio_interval(part, gap, rounding)))
 
 
 def interactions(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from zoolens.crosstrain.study.explanation.results import Explanation
-from zoolens.crosstrain.study.explanation.shapley import Share
+from zoolens.crosstrain.study.explanation.shapley import ShapleyShare
 from zoolens.present.charts import DIM, INK, LINE, SERIES, Chart, Spec, axis, heading, quantity, values
 from zoolens.present.text import shareable
 
@@ -16,7 +16,7 @@ MOST_SHARES: Final = 20
 _NAME: Final = 40  # characters of a semantic's name
 
 
-def shares_of(explanation: Explanation) -> list[Share]:
+def shares_of(explanation: Explanation) -> list[ShapleyShare]:
     """The shares of all semantics, and what belongs to no single one."""
     explained = explanation.explained
     if explained is None:
@@ -29,7 +29,7 @@ def shares_chart(explanation: Explanation) -> Chart | None:
     return chart_of_shares(shares_of(explanation), explanation.pair.difference.value)
 
 
-def chart_of_shares(all_shares: Sequence[Share], gap: float) -> Chart | None:
+def chart_of_shares(all_shares: Sequence[ShapleyShare], gap: float) -> Chart | None:
     """The same for shares that were read from somewhere. `gap`: b − a, in accuracy."""
     shares = all_shares[:MOST_SHARES]
     if not shares:
@@ -79,7 +79,7 @@ def chart_of_shares(all_shares: Sequence[Share], gap: float) -> Chart | None:
     return Chart("shares", title, spec)
 
 
-def _row(share: Share) -> dict[str, Any]:
+def _row(share: ShapleyShare) -> dict[str, Any]:
     interval = share.points.interval
     return {
         "name": shareable(share.name, _NAME),

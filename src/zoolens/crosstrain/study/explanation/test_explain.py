@@ -7,7 +7,7 @@ import pytest
 from zoolens.crosstrain.study.explanation.contest import FRAMEWORK, Arm, contest
 from zoolens.crosstrain.study.explanation.explain import culprits_of, explain, judged, stood_in
 from zoolens.crosstrain.study.explanation.results import Explanation
-from zoolens.crosstrain.study.explanation.shapley import Share
+from zoolens.crosstrain.study.explanation.shapley import ShapleyShare
 from zoolens.crosstrain.study.explanation.words import as_data, lines, verification_lines
 from zoolens.crosstrain.study.store_training import Manner
 from zoolens.crosstrain.study.stored_studies import read_study
@@ -24,7 +24,7 @@ NEARLY = Semantics(norm_momentum=0.9999, norm_epsilon=1.01e-5)
 
 
 def share(name, value):
-    return Share(name, Estimate(value), Estimate(value))
+    return ShapleyShare(name, Estimate(value), Estimate(value))
 
 
 def test_culprits_are_added_until_they_explain_enough():

@@ -5,7 +5,7 @@ import pytest
 
 from zoolens.crosstrain.study.explanation.contest import Arm, contest
 from zoolens.crosstrain.study.explanation.results import Explained, Explanation
-from zoolens.crosstrain.study.explanation.shapley import Share
+from zoolens.crosstrain.study.explanation.shapley import ShapleyShare
 from zoolens.crosstrain.study.explanation.share_chart import shares_chart
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.semantics import Semantics
@@ -18,14 +18,14 @@ RECIPE = Recipe(architecture="mlp", learning_rate=0.1, batch_size=8, epochs=1)
 GAME = contest(Arm("a"), Semantics(norm_momentum=0.9), Arm("b"), Semantics(norm_momentum=0.99))
 PAIR = seed_noise("a", [0.80, 0.82, 0.81, 0.79], "b", [0.30, 0.33, 0.29, 0.31])
 SHARES = (
-    Share("norm_momentum", Estimate(-0.45, Interval(-0.5, -0.4)), Estimate(0.9)),
-    Share("init", Estimate(-0.05, Interval(-0.12, 0.02)), Estimate(0.1)),
+    ShapleyShare("norm_momentum", Estimate(-0.45, Interval(-0.5, -0.4)), Estimate(0.9)),
+    ShapleyShare("init", Estimate(-0.05, Interval(-0.12, 0.02)), Estimate(0.1)),
 )
 
 
 @pytest.fixture
 def explanation():
-    explained = Explained(None, SHARES, Share("interactions", Estimate(0.01), Estimate(-0.02)), (), (), 0, {})
+    explained = Explained(None, SHARES, ShapleyShare("interactions", Estimate(0.01), Estimate(-0.02)), (), (), 0, {})
     return Explanation("study", RECIPE, GAME, PAIR, explained)
 
 

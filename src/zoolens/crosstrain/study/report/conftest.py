@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from zoolens.contrib.crossedwires.trials import read_published
-from zoolens.crosstrain.training.trials import Side, Study, Trial
+from zoolens.crosstrain.training.trials import Study, TrainedSide, Trial
 
 REPO = Path(__file__).parents[5]
 ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or REPO.parent / "shared" / "assets")
@@ -22,7 +22,7 @@ def made_study(trials=40, frameworks=("torch", "jax"), name="made"):
         rate, optimizer = float(10 ** rng.uniform(-5, -1)), str(rng.choice(["adam", "sgd"]))
         lost = 0.4 if rate > 1e-3 and optimizer == "adam" else 0.0
         accuracies = rng.normal(0.8, 0.005, len(frameworks)) - lost * (np.arange(len(frameworks)) > 0)
-        sides = tuple(Side(one, accuracy=float(a)) for one, a in zip(frameworks, accuracies, strict=True))
+        sides = tuple(TrainedSide(one, accuracy=float(a)) for one, a in zip(frameworks, accuracies, strict=True))
         found.append(Trial(f"t{i}", {"rate": rate, "optimizer": optimizer, "epochs": 3}, sides))
     return Study(name, tuple(frameworks), tuple(found))
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.crosstrain.study.analysis.dependence import Curve, Dependence, Surface
-from zoolens.crosstrain.study.analysis.surrogate import Input
+from zoolens.crosstrain.study.analysis.surrogate import SurrogateInput
 from zoolens.crosstrain.study.report.trial_charts import DELTA_COLOUR, MOST_DIMENSIONS, MOST_LEVELS, MOST_POINTS, scaled
 from zoolens.present.charts import (
     PERCENT,
@@ -75,7 +75,7 @@ def _curve(curve: Curve, y: Spec, width: float) -> Spec:
     return {"data": values(rows), "layer": layers}
 
 
-def _position(given: Input, width: float) -> Spec:
+def _position(given: SurrogateInput, width: float) -> Spec:
     if given.levels:
         return level("x", given.levels[:MOST_LEVELS], axis(given.name), width)
     return scaled("x", given.name, given.low, given.high, log=given.log, tickCount=4)
@@ -115,7 +115,7 @@ def interaction_chart(surface: Surface, columns: dict[str, NDArray[Any]], depend
     )
 
 
-def _cells(field: str, at: NDArray[Any], variable: Input, *, reverse: bool = False) -> tuple[list[Spec], Spec]:
+def _cells(field: str, at: NDArray[Any], variable: SurrogateInput, *, reverse: bool = False) -> tuple[list[Spec], Spec]:
     """The cells along one axis, each around a value of the grid, and the axis itself."""
     if at.dtype.kind != "f":
         names = [str(value) for value in at]
@@ -134,7 +134,7 @@ def _cells(field: str, at: NDArray[Any], variable: Input, *, reverse: bool = Fal
     return cells, position
 
 
-def _placed(value: Any, variable: Input) -> Any:
+def _placed(value: Any, variable: SurrogateInput) -> Any:
     """The value of a trial where it has a place on the axis."""
     if variable.levels:
         return str(value) if str(value) in variable.levels else None

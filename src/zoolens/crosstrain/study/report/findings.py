@@ -17,7 +17,7 @@ from zoolens.crosstrain.study.analysis.dependence import Dependence, dependence
 from zoolens.crosstrain.study.analysis.information import Information, TooFewTrials, information
 from zoolens.crosstrain.study.analysis.scales import logarithmic
 from zoolens.crosstrain.study.analysis.tables import APART, ROUNDING, deltas
-from zoolens.crosstrain.training.trials import Side, Study, Trial
+from zoolens.crosstrain.training.trials import Study, TrainedSide, Trial
 from zoolens.errors import MissingDependency
 
 Values = NDArray[np.float64]
@@ -26,7 +26,7 @@ DELTA: Final = "Δ"
 
 
 @dataclass(frozen=True)
-class Figure:
+class TrialFigure:
     """A figure of every trial (a side's accuracy, a pair's Δ), NaN where a trial has none."""
 
     name: str
@@ -55,9 +55,9 @@ class Findings:
     study: Study
     columns: Mapping[str, NDArray[Any]]
     log: frozenset[str]
-    accuracies: Mapping[str, Figure]
-    pairs: Mapping[tuple[str, str], Figure]
-    delta: Figure
+    accuracies: Mapping[str, TrialFigure]
+    pairs: Mapping[tuple[str, str], TrialFigure]
+    delta: TrialFigure
     statuses: Counter[str]
     flags: tuple[Flag, ...]
     information: tuple[Information, ...]
@@ -107,7 +107,7 @@ def gather(study: Study, *, flags: Sequence[Flag] | None = None, seed: int = 0, 
     )
 
 
-def side_of(trial: Trial, framework: str) -> Side | None:
+def side_of(trial: Trial, framework: str) -> TrainedSide | None:
     return next((side for side in trial.sides if side.framework == framework), None)
 
 
@@ -123,12 +123,12 @@ def _accuracy(study: Study, framework: str) -> Values:
     return np.array([np.nan if side is None or side.accuracy is None else side.accuracy for side in sides], np.float64)
 
 
-def _figure(name: str, values: Values, troubles: dict[str, str]) -> Figure:
+def _figure(name: str, values: Values, troubles: dict[str, str]) -> TrialFigure:
     try:
-        return Figure(name, values, density(values))
+        return TrialFigure(name, values, density(values))
     except MissingDependency as trouble:
         troubles["densities"] = str(trouble)
-        return Figure(name, values, None)
+        return TrialFigure(name, values, None)
 
 
 def _largest(deltas: list[Values], n: int) -> Values:
@@ -140,7 +140,7 @@ def _largest(deltas: list[Values], n: int) -> Values:
 
 
 def _information(
-    columns: Mapping[str, NDArray[Any]], targets: list[Figure], seed: int, troubles: dict[str, str]
+    columns: Mapping[str, NDArray[Any]], targets: list[TrialFigure], seed: int, troubles: dict[str, str]
 ) -> tuple[Information, ...]:
     measured = []
     for target in targets if columns else ():
@@ -154,7 +154,7 @@ def _information(
 
 
 def _dependence(
-    columns: Mapping[str, NDArray[Any]], log: frozenset[str], delta: Figure, seed: int, troubles: dict[str, str]
+    columns: Mapping[str, NDArray[Any]], log: frozenset[str], delta: TrialFigure, seed: int, troubles: dict[str, str]
 ) -> Dependence | None:
     if not columns:
         troubles["dependence"] = "No hyperparameter varies between the trials."

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from zoolens.crosstrain.study.analysis.tables import summarise
-from zoolens.crosstrain.study.report.findings import Figure, Findings, side_of, warnings
+from zoolens.crosstrain.study.report.findings import Findings, TrialFigure, side_of, warnings
 from zoolens.crosstrain.training.trials import Trial
 from zoolens.present.tables import Column, Table
 
@@ -75,7 +75,7 @@ def deltas_table(findings: Findings) -> Table:
     return Table("deltas", tuple(columns), tuple(rows))
 
 
-def _delta_row(figure: Figure) -> tuple[Any, ...]:
+def _delta_row(figure: TrialFigure) -> tuple[Any, ...]:
     n = len(figure.known)
     return n, *_summary(figure), figure.apart, figure.apart / n if n else None
 
@@ -85,7 +85,7 @@ def _churn(trial: Trial, a: str, b: str) -> float | None:
     return churn.get((a, b), churn.get((b, a)))
 
 
-def _summary(figure: Figure) -> tuple[float | None, ...]:
+def _summary(figure: TrialFigure) -> tuple[float | None, ...]:
     summary = summarise(figure.name, figure.values)
     return summary.minimum, summary.maximum, summary.median, summary.mean
 

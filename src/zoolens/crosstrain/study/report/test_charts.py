@@ -15,7 +15,7 @@ from zoolens.crosstrain.study.report.trial_charts import (
     space_chart,
     training_chart,
 )
-from zoolens.crosstrain.training.trials import Side, Trial
+from zoolens.crosstrain.training.trials import TrainedSide, Trial
 from zoolens.present.charts import RAMP
 
 
@@ -61,7 +61,7 @@ def test_every_plane_of_two_hyperparameters_and_the_difference_itself_are_panels
 
 def test_trials_without_a_difference_are_grey_and_lie_below():
     study = made_study(30)
-    broken = replace(study.trials[0], sides=(study.trials[0].sides[0], Side("jax", "non-finite")))
+    broken = replace(study.trials[0], sides=(study.trials[0].sides[0], TrainedSide("jax", "non-finite")))
     findings = gather(replace(study, trials=(broken, *study.trials[1:])), deep=False)
     chart = space_chart(findings)
     assert chart.spec["data"]["values"][0]["delta"] is None
@@ -115,8 +115,11 @@ def test_the_surface_has_a_cell_for_every_value_and_the_trials_as_dots():
 
 
 def test_epochs_that_have_no_number_are_left_out():
-    sides = (Side("a", losses=(2.0, None, 1.0), accuracies=(0.1, 0.2, 0.3)), Side("b", losses=(3.0, float("nan"))))
-    chart = training_chart([Trial("t", {}, sides), Trial("short", {}, (Side("a", losses=(1.0,)),))])
+    sides = (
+        TrainedSide("a", losses=(2.0, None, 1.0), accuracies=(0.1, 0.2, 0.3)),
+        TrainedSide("b", losses=(3.0, float("nan"))),
+    )
+    chart = training_chart([Trial("t", {}, sides), Trial("short", {}, (TrainedSide("a", losses=(1.0,)),))])
     assert len(chart.spec["vconcat"]) == 1
     (_, losses), (_, accuracies) = marks(chart.spec, "line")
     assert [(row["of"], row["epoch"]) for row in losses] == [("a", 1), ("a", 3), ("b", 1)]

@@ -6,7 +6,7 @@ import pytest
 from zoolens.crosstrain.study.report.conftest import EVIL, made_study
 from zoolens.crosstrain.study.report.findings import gather
 from zoolens.crosstrain.study.report.plane_chart import plane_chart, plane_names, trials_as_data
-from zoolens.crosstrain.training.trials import Side, Study, Trial
+from zoolens.crosstrain.training.trials import Study, TrainedSide, Trial
 from zoolens.errors import UnknownName
 from zoolens.present.charts import for_file
 
@@ -15,7 +15,9 @@ from zoolens.present.charts import for_file
 def findings():
     study = made_study()
     failed = Trial(
-        "failed", {"rate": 0.01, "optimizer": "sgd", "epochs": 3}, (Side("torch", "failed"), Side("jax", accuracy=0.8))
+        "failed",
+        {"rate": 0.01, "optimizer": "sgd", "epochs": 3},
+        (TrainedSide("torch", "failed"), TrainedSide("jax", accuracy=0.8)),
     )
     return gather(replace(study, trials=(*study.trials, failed)), deep=False)
 
@@ -51,7 +53,7 @@ def test_trials_are_plain_data(findings):
 def test_a_study_without_trials_and_names_of_strangers():
     empty = gather(Study("empty", ("torch", "jax"), ()), deep=False)
     json.dumps(for_file(plane_chart(empty, "torch", "jax")), allow_nan=False)
-    evil = Trial(EVIL, {EVIL: 1.0}, (Side("torch", accuracy=0.5), Side("jax", accuracy=0.6)))
-    other = Trial("b", {EVIL: 2.0}, (Side("torch", accuracy=0.5), Side("jax", accuracy=0.9)))
+    evil = Trial(EVIL, {EVIL: 1.0}, (TrainedSide("torch", accuracy=0.5), TrainedSide("jax", accuracy=0.6)))
+    other = Trial("b", {EVIL: 2.0}, (TrainedSide("torch", accuracy=0.5), TrainedSide("jax", accuracy=0.9)))
     chart = plane_chart(gather(Study("evil", ("torch", "jax"), (evil, other)), deep=False), EVIL, "Δ")
     assert EVIL not in json.dumps([layer["transform"] for layer in chart.spec["layer"]])

@@ -14,7 +14,7 @@ from zoolens.crosstrain.study.report.conftest import EVIL, made_study
 from zoolens.crosstrain.study.report.findings import gather
 from zoolens.crosstrain.study.report.overview import write_overview
 from zoolens.crosstrain.study.report.trial_charts import training_chart
-from zoolens.crosstrain.training.trials import Side, Study, Trial
+from zoolens.crosstrain.training.trials import Study, TrainedSide, Trial
 from zoolens.present import images
 from zoolens.present.pages import Section
 from zoolens.present.tables import Column, Table
@@ -97,7 +97,7 @@ def test_without_scikit_learn_the_page_says_what_it_leaves_out(tmp_path, monkeyp
 
 @pytest.mark.usefixtures("without_pictures")
 def test_names_of_strangers_stay_text(tmp_path):
-    sides = (Side(EVIL, accuracy=0.5, message=EVIL), Side("jax", accuracy=0.9))
+    sides = (TrainedSide(EVIL, accuracy=0.5, message=EVIL), TrainedSide("jax", accuracy=0.9))
     trials = tuple(
         Trial(f"{EVIL}{i}", {EVIL: float(i), f'"{EVIL}': "=cmd()"[: i % 6 + 1]}, sides, notes=("\x00\x1b[31m", EVIL))
         for i in range(25)
@@ -118,8 +118,12 @@ def test_names_of_strangers_stay_text(tmp_path):
 
 @pytest.mark.usefixtures("without_pictures")
 def test_figures_of_the_headline_and_the_tables(tmp_path):
-    fine = [Trial(str(i), {"x": i}, (Side("a", accuracy=0.85), Side("b", accuracy=0.8))) for i in range(3)]
-    broken = Trial("3", {"x": 3}, (Side("a", "non-finite", message="loss"), Side("b", accuracy=0.1, answered=(0, 9))))
+    fine = [
+        Trial(str(i), {"x": i}, (TrainedSide("a", accuracy=0.85), TrainedSide("b", accuracy=0.8))) for i in range(3)
+    ]
+    broken = Trial(
+        "3", {"x": 3}, (TrainedSide("a", "non-finite", message="loss"), TrainedSide("b", accuracy=0.1, answered=(0, 9)))
+    )
     write_report(Study("s", ("a", "b"), (*fine, broken)), tmp_path)
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     for figure, caption in (

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from zoolens.crosstrain.study.analysis.scales import LARGEST, usable
 from zoolens.crosstrain.study.analysis.tables import APART
-from zoolens.crosstrain.study.report.findings import Figure, Findings
-from zoolens.crosstrain.training.trials import Side, Trial
+from zoolens.crosstrain.study.report.findings import Findings, TrialFigure
+from zoolens.crosstrain.training.trials import TrainedSide, Trial
 from zoolens.present.charts import (
     DIM,
     PERCENT,
@@ -56,7 +56,7 @@ def delta_chart(findings: Findings) -> Chart | None:
 
 
 def _density_chart(
-    name: str, title: str, figures: Sequence[Figure], colours: Sequence[str], *, from_zero: bool = False
+    name: str, title: str, figures: Sequence[TrialFigure], colours: Sequence[str], *, from_zero: bool = False
 ) -> Chart | None:
     """A curve for each figure with its trials as a row of points below; `from_zero` also marks 5 %."""
     shown = [(figure, figure.density) for figure in figures if figure.density is not None]
@@ -96,7 +96,7 @@ def _density_chart(
     return Chart(name, title, {"title": heading(title), "width": WIDTH, "height": 270, "layer": layers})
 
 
-def _caption(figure: Figure) -> str:
+def _caption(figure: TrialFigure) -> str:
     middle = percent(float(np.median(figure.known)), 1)
     return f"{clean(figure.name, 60)}: median {middle}, {len(figure.known):,} trials"
 
@@ -264,7 +264,7 @@ def training_chart(
     return Chart("training", title, {"title": heading(title), "vconcat": rows, "spacing": 24, "resolve": shared})
 
 
-def _epochs(side: Side) -> int:
+def _epochs(side: TrainedSide) -> int:
     return max(len(side.losses), len(side.accuracies))
 
 

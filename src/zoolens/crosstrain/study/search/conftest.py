@@ -3,7 +3,7 @@ import math
 import pytest
 
 from zoolens.crosstrain.study.plan import Dimension, Plan, Search
-from zoolens.crosstrain.study.search.journal import Told
+from zoolens.crosstrain.study.search.journal import TrialResult
 from zoolens.crosstrain.training.recipe import Recipe
 
 SPACE = (
@@ -30,6 +30,6 @@ def hill():
 
     def objective(trial, hyperparameters):
         off = (math.log10(hyperparameters["learning_rate"]) + 2) ** 2 + ((hyperparameters["epochs"] - 30) / 25) ** 2
-        return Told(delta=math.exp(-off), accuracies={"torch": 0.9, "tensorflow": 0.9 - math.exp(-off) / 2})
+        return TrialResult(delta=math.exp(-off), accuracies={"torch": 0.9, "tensorflow": 0.9 - math.exp(-off) / 2})
 
     return objective

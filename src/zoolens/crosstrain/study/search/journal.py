@@ -47,14 +47,14 @@ class _Line(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Asked(_Line):
+class TrialRequest(_Line):
     kind: Literal["asked"] = "asked"
     trial: str = Field(pattern=r"^\d{1,12}$")
     subspace: int = Field(ge=0)
     hyperparameters: dict[str, int | float | str]
 
 
-class Told(_Line):
+class TrialResult(_Line):
     """The answer to a trial. `delta`: what is maximised; None: it has none, and the trial counts as failed.
     `seconds`: None: whoever calls the objective fills in how long it took."""
 
@@ -65,10 +65,10 @@ class Told(_Line):
     message: Annotated[str, BeforeValidator(_printable)] = ""
 
 
-class Finished(_Line):
+class FinishedTrial(_Line):
     kind: Literal["told"] = "told"
-    asked: Asked
-    told: Told
+    asked: TrialRequest
+    told: TrialResult
 
     @property
     def trial(self) -> str:
@@ -82,7 +82,7 @@ class _Header(_Line):
     plan: dict[str, Any]
 
 
-_KINDS: Final[dict[Any, type[_Line]]] = {"header": _Header, "asked": Asked, "told": Finished}
+_KINDS: Final[dict[Any, type[_Line]]] = {"header": _Header, "asked": TrialRequest, "told": FinishedTrial}
 
 
 class Journal:
@@ -94,8 +94,8 @@ class Journal:
 
     def __init__(self, path: Path, plan: Plan, first: int = 1) -> None:
         self.path = path
-        self.asked: dict[str, Asked] = {}
-        self.finished: dict[str, Finished] = {}
+        self.asked: dict[str, TrialRequest] = {}
+        self.finished: dict[str, FinishedTrial] = {}
         self.warnings: list[str] = []
         self._header = _header(plan)
         self._plan = plan
@@ -125,19 +125,19 @@ class Journal:
             self._check(header)
 
     @property
-    def pending(self) -> list[Asked]:
+    def pending(self) -> list[TrialRequest]:
         """Asked and not answered, oldest first."""
         return [asked for trial, asked in self.asked.items() if trial not in self.finished]
 
-    def ask(self, subspace: int, hyperparameters: dict[str, int | float | str]) -> Asked:
-        asked = Asked(trial=f"{self._next:04d}", subspace=subspace, hyperparameters=hyperparameters)
+    def ask(self, subspace: int, hyperparameters: dict[str, int | float | str]) -> TrialRequest:
+        asked = TrialRequest(trial=f"{self._next:04d}", subspace=subspace, hyperparameters=hyperparameters)
         self._append(asked)
         self._take(asked)
         return asked
 
-    def tell(self, asked: Asked, told: Told) -> Finished:
+    def tell(self, asked: TrialRequest, told: TrialResult) -> FinishedTrial:
         """On the disk when this returns. The first answer to a trial stays."""
-        finished = Finished(asked=asked, told=told)
+        finished = FinishedTrial(asked=asked, told=told)
         if asked.trial not in self.finished:
             self._append(finished)
             os.fsync(self._opened.fileno())
@@ -200,11 +200,11 @@ class Journal:
         return parsed is not None
 
     def _take(self, line: _Line) -> None:
-        asked = line.asked if isinstance(line, Finished) else line
-        if isinstance(asked, Asked):
+        asked = line.asked if isinstance(line, FinishedTrial) else line
+        if isinstance(asked, TrialRequest):
             self.asked.setdefault(asked.trial, asked)
             self._next = max(self._next, int(asked.trial) + 1)
-        if isinstance(line, Finished):
+        if isinstance(line, FinishedTrial):
             self.finished.setdefault(line.trial, line)
 
     def _parsed(self, line: bytes) -> _Line | None:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from zoolens.crosstrain.study.plan import Plan
 from zoolens.crosstrain.study.search.budget import Budget
-from zoolens.crosstrain.study.search.journal import Asked, Finished, Journal
-from zoolens.crosstrain.study.search.search_state import Asking, Objective, SearchStatus, best_of, carry_out
+from zoolens.crosstrain.study.search.journal import FinishedTrial, Journal, TrialRequest
+from zoolens.crosstrain.study.search.search_state import Objective, SearchStatus, TrialQueue, best_of, carry_out
 from zoolens.errors import ZoolensError
 
 Report = Callable[[SearchStatus], None]
@@ -22,10 +22,10 @@ class SearchResult:
     """`finished`: all trials of the journal, by name. `new`: how many of them this call ran. `pending`: begun and not
     finished, to be run by the next call. `reason`: why it ended before all trials were done; "": they are."""
 
-    finished: tuple[Finished, ...]
-    best: Finished | None
+    finished: tuple[FinishedTrial, ...]
+    best: FinishedTrial | None
     new: int
-    pending: tuple[Asked, ...]
+    pending: tuple[TrialRequest, ...]
     reason: str
     warnings: tuple[str, ...]
 
@@ -52,7 +52,7 @@ def run_search(
     if workers < 1:
         raise ZoolensError(f"{workers} workers cannot run a trial.", hint="Give at least 1.")
     with Journal(journal_path, plan, first) as journal:
-        asking = Asking(plan, journal, budget or Budget(), workers)
+        asking = TrialQueue(plan, journal, budget or Budget(), workers)
         before = len(journal.finished)
         report = progress or (lambda _: None)
         report(asking.status())
@@ -67,7 +67,7 @@ def run_search(
         )
 
 
-def _run_here(asking: Asking, objective: Objective, workers: int, report: Report) -> None:
+def _run_here(asking: TrialQueue, objective: Objective, workers: int, report: Report) -> None:
     """Threads that die with this process: an interrupted trial is run again by the next call. Where a trial raises,
     those beside it are finished first."""
     events: queue.SimpleQueue[SearchStatus | BaseException | None] = queue.SimpleQueue()  # None: a thread has ended

@@ -13,13 +13,13 @@ from zoolens.crosstrain.study.plan import Plan
 from zoolens.crosstrain.study.search.budget import Budget
 from zoolens.crosstrain.study.search.designs import design
 from zoolens.crosstrain.study.search.hyperspace import Point, Subspace, subspaces
-from zoolens.crosstrain.study.search.journal import Asked, Finished, Journal, Told
+from zoolens.crosstrain.study.search.journal import FinishedTrial, Journal, TrialRequest, TrialResult
 from zoolens.crosstrain.study.search.sampler import next_point
 from zoolens.crosstrain.training.trials import Hyperparameter
 
 # Runs one trial. What came of it, however bad, is returned; what is raised ends the search, and the trial is run again
 # by the next one.
-Objective = Callable[[str, Mapping[str, Hyperparameter]], Told]
+Objective = Callable[[str, Mapping[str, Hyperparameter]], TrialResult]
 
 _ENOUGH = 2  # answers before a Gaussian process is worth asking
 
@@ -30,23 +30,23 @@ class SearchStatus:
 
     done: int
     total: int
-    best: Finished | None
+    best: FinishedTrial | None
     eta_seconds: float | None
 
 
-def carry_out(objective: Objective, asked: Asked) -> Told:
+def carry_out(objective: Objective, asked: TrialRequest) -> TrialResult:
     began = time.monotonic()
     outcome = objective(asked.trial, asked.hyperparameters)
     return outcome if outcome.seconds is not None else outcome.model_copy(update={"seconds": time.monotonic() - began})
 
 
-def best_of(finished: Mapping[str, Finished]) -> Finished | None:
+def best_of(finished: Mapping[str, FinishedTrial]) -> FinishedTrial | None:
     """The largest Δ; of equals, the first."""
     answered = [trial for trial in finished.values() if trial.told.delta is not None]
     return max(answered, key=lambda trial: trial.told.delta or 0.0, default=None)
 
 
-class Asking:
+class TrialQueue:
     """Safe to use from several threads. Trials that were asked before and not answered come first, as they were."""
 
     def __init__(self, plan: Plan, journal: Journal, budget: Budget, workers: int) -> None:
@@ -65,7 +65,7 @@ class Asking:
         self._began = time.monotonic()
         self._stopped = False
 
-    def next(self) -> Asked | None:
+    def next(self) -> TrialRequest | None:
         """The next trial to run; None: no more, see `reason`."""
         with self._lock:
             asked = self._next()
@@ -73,7 +73,7 @@ class Asking:
                 self._running.add(asked.trial)
             return asked
 
-    def tell(self, asked: Asked, told: Told) -> SearchStatus:
+    def tell(self, asked: TrialRequest, told: TrialResult) -> SearchStatus:
         """The answer is on the disk when this returns."""
         with self._lock:
             self._running.discard(asked.trial)
@@ -95,7 +95,7 @@ class Asking:
         eta = left * sum(seconds) / len(seconds) / self._workers if seconds else None
         return SearchStatus(done, self.total, best_of(self.journal.finished), eta)
 
-    def _next(self) -> Asked | None:
+    def _next(self) -> TrialRequest | None:
         if self._stopped or (not self._waiting and len(self.journal.asked) >= self.total):
             return None
         refusal = self._budget.refusal(time.monotonic() - self._began, self._seconds(), len(self._running))
@@ -132,7 +132,7 @@ class Asking:
                 return point
         return next((point for point in self._designs[subspace.index] if _key(point) not in taken), None)
 
-    def _history(self, subspace: Subspace) -> list[Asked]:
+    def _history(self, subspace: Subspace) -> list[TrialRequest]:
         return [asked for asked in self.journal.asked.values() if asked.subspace == subspace.index]
 
     def _seed(self, subspace: Subspace, asked: int) -> int:

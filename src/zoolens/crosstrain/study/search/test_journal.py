@@ -5,7 +5,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from zoolens.crosstrain.study.search.journal import Journal, Told
+from zoolens.crosstrain.study.search.journal import Journal, TrialResult
 from zoolens.errors import ZoolensError
 
 POINTS = [{"learning_rate": 0.1 * n + 1e-17, "epochs": n} for n in range(1, 5)]
@@ -17,8 +17,8 @@ def written(tmp_path, plan):
     path = tmp_path / "journal.jsonl"
     with Journal(path, plan()) as journal:
         asked = [journal.ask(0, point) for point in POINTS[:3]]
-        journal.tell(asked[0], Told(delta=0.25, accuracies={"torch": 0.5, "jax": 0.25}, seconds=2))
-        journal.tell(asked[2], Told(status="out-of-memory", message="no room", seconds=1))
+        journal.tell(asked[0], TrialResult(delta=0.25, accuracies={"torch": 0.5, "jax": 0.25}, seconds=2))
+        journal.tell(asked[2], TrialResult(status="out-of-memory", message="no room", seconds=1))
     return path
 
 
@@ -38,7 +38,9 @@ def test_what_was_written_is_read(written, plan):
 
 def test_numbers_that_are_not_finite_are_none(written, plan):
     with Journal(written, plan()) as journal:
-        journal.tell(journal.pending[0], Told(delta=math.nan, accuracies={"torch": math.inf}, message="\ud800" * 9000))
+        journal.tell(
+            journal.pending[0], TrialResult(delta=math.nan, accuracies={"torch": math.inf}, message="\ud800" * 9000)
+        )
     told = read(written, plan()).finished["0002"].told
     assert (told.delta, told.accuracies) == (None, {"torch": None})
     assert len(told.message) == 2000
@@ -46,7 +48,7 @@ def test_numbers_that_are_not_finite_are_none(written, plan):
 
 def test_the_first_answer_stays(written, plan):
     with Journal(written, plan()) as journal:
-        journal.tell(journal.asked["0001"], Told(delta=0.9))
+        journal.tell(journal.asked["0001"], TrialResult(delta=0.9))
     assert read(written, plan()).finished["0001"].told.delta == 0.25
 
 
@@ -64,7 +66,7 @@ def test_a_file_cut_anywhere_goes_on(written, plan):
             assert len(journal.finished) == sum(line["kind"] == "told" for line in lines)
             assert not journal.warnings
             added = journal.ask(0, POINTS[3])
-            journal.tell(added, Told(delta=0.75))
+            journal.tell(added, TrialResult(delta=0.75))
         again = read(written, plan())
         assert again.finished[added.trial].told.delta == 0.75
         assert not again.warnings

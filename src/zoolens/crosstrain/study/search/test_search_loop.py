@@ -6,7 +6,7 @@ import pytest
 
 from zoolens.crosstrain.study.plan import Dimension, Plan
 from zoolens.crosstrain.study.search.budget import Budget
-from zoolens.crosstrain.study.search.journal import Told
+from zoolens.crosstrain.study.search.journal import TrialResult
 from zoolens.crosstrain.study.search.search_loop import run_search
 from zoolens.errors import ZoolensError
 
@@ -52,7 +52,7 @@ def test_the_gaussian_process_climbs_and_resumes_as_if_never_stopped(tmp_path, p
 def test_failures_are_results_and_not_run_again(tmp_path, plan, hill):
     def objective(trial, hyperparameters):
         if hyperparameters["epochs"] > 20:
-            return Told(status="out-of-memory", message="too many")
+            return TrialResult(status="out-of-memory", message="too many")
         return hill(trial, hyperparameters)
 
     result = run_search(plan(sampler="gp", initial=5, trials=7), objective, tmp_path / "j")
@@ -82,7 +82,7 @@ def test_a_small_space_ends_when_all_is_tried(tmp_path, plan):
     )
     result = run_search(
         plan(space, sampler="gp", initial=2, trials=40),
-        lambda _, point: Told(delta=point["epochs"] / 9),
+        lambda _, point: TrialResult(delta=point["epochs"] / 9),
         tmp_path / "j",
     )
     assert len(result.finished) == 6
@@ -91,7 +91,7 @@ def test_a_small_space_ends_when_all_is_tried(tmp_path, plan):
 
 def test_a_slice_stops_before_what_would_not_fit(tmp_path, plan):
     def objective(trial, hyperparameters):
-        return Told(delta=0.5, seconds=200)
+        return TrialResult(delta=0.5, seconds=200)
 
     first = run_search(plan(), objective, tmp_path / "j", budget=Budget(seconds=100))
     assert len(first.finished) == 1  # the first is let in; a second is known not to fit
@@ -122,7 +122,7 @@ def test_an_interrupt_is_passed_on_at_once(tmp_path, plan):
 
     def objective(trial, hyperparameters):
         released.wait(60)
-        return Told(delta=0.5)
+        return TrialResult(delta=0.5)
 
     def interrupt(progress):
         if progress.done == 0:
@@ -143,7 +143,7 @@ SEARCHING = """
 import os, time
 from pathlib import Path
 from zoolens.crosstrain.study.plan import Plan
-from zoolens.crosstrain.study.search.journal import Told
+from zoolens.crosstrain.study.search.journal import TrialResult
 from zoolens.crosstrain.study.search.search_loop import run_search
 def work(path):
     folder = Path(path)
@@ -151,7 +151,7 @@ def work(path):
     def objective(trial, point):
         os.write(log, f"begun {trial} {point}\\n".encode())
         time.sleep(0.02)
-        return Told(delta=point["epochs"] / 50)
+        return TrialResult(delta=point["epochs"] / 50)
     def progress(state):
         if state.best:
             os.write(log, f"done {state.done}\\n".encode())

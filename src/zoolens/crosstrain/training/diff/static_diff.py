@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from zoolens.crosstrain.training.diff import defaults, heads, sizes, structure
 from zoolens.crosstrain.training.diff.findings import KINDS, Finding, Item, Same, StaticDiff
-from zoolens.crosstrain.training.live.inspection import Side, inspected, question
+from zoolens.crosstrain.training.live.inspection import InspectedSide, inspected, question
 from zoolens.graph.diff.report import diff as graph_diff
 
 
@@ -19,7 +19,7 @@ def static_diff(a: str, b: str, *, classes: int = 10, input_shape: tuple[int, in
     return compare(first, second)
 
 
-def compare(a: Side, b: Side) -> StaticDiff:
+def compare(a: InspectedSide, b: InspectedSide) -> StaticDiff:
     findings = sorted(_findings(a, b), key=lambda finding: KINDS.index(finding.kind))
     return StaticDiff(
         a.ref,
@@ -31,7 +31,7 @@ def compare(a: Side, b: Side) -> StaticDiff:
     )
 
 
-def _findings(a: Side, b: Side) -> Iterator[Finding]:
+def _findings(a: InspectedSide, b: InspectedSide) -> Iterator[Finding]:
     first, second = a.facts, b.facts
     graphs = graph_diff(a.graph, b.graph, names=_names(a.ref, b.ref))
     pairs = structure.aligned(graphs, first, second)

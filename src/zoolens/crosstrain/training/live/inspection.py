@@ -41,7 +41,7 @@ class Question:
 
 
 @dataclass(frozen=True)
-class Side:
+class InspectedSide:
     """`graph` is canonical, at a size where the structure shows."""
 
     ref: str
@@ -71,7 +71,7 @@ def question(ref: str, input_shape: tuple[int, int, int], classes: int) -> Quest
     return Question(framework, architecture.lower(), input_shape, classes, str(trainer.inspector), variables)
 
 
-def inspected(questions: Sequence[Question], *, timeout: float = TIMEOUT) -> list[Side]:
+def inspected(questions: Sequence[Question], *, timeout: float = TIMEOUT) -> list[InspectedSide]:
     """One side for each question, in order. Questions to the same framework are asked one after another in one
     process, since importing a framework takes longer than most answers."""
     processes = len({(*question.variables, question.inspector) for question in questions})
@@ -90,13 +90,13 @@ def _message(question: Question) -> dict[str, Any]:
     }
 
 
-def _side(question: Question, workers: WorkerPool, timeout: float) -> Side:
+def _side(question: Question, workers: WorkerPool, timeout: float) -> InspectedSide:
     kind = reader(question.inspector.partition(":")[0], None, None)
     kind = replace(kind, variables=(*kind.variables, *question.variables))
     try:
         answer = workers.ask(kind, _message(question), f"inspecting {question.ref}", timeout=timeout)
         graph = unpack(base64.b64decode(answer["graph"]))
-        return Side(question.ref, graph, SideFacts.model_validate(graph.facts.get("live")))
+        return InspectedSide(question.ref, graph, SideFacts.model_validate(graph.facts.get("live")))
     except (KeyError, TypeError, ValueError) as error:
         raise WorkerError(f"The process that inspected {question.ref} answered nonsense: {error}.") from error
     except UnexpectedError as error:

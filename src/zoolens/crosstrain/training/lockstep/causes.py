@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from zoolens.crosstrain.training.lockstep.course import Course, Run
+from zoolens.crosstrain.training.lockstep.course import Course, LockstepRun
 from zoolens.crosstrain.training.lockstep.floors import floors
-from zoolens.crosstrain.training.lockstep.quantities import Key, Row, key_of
+from zoolens.crosstrain.training.lockstep.quantities import Key, QuantityRow, key_of
 from zoolens.crosstrain.training.network import Network
 from zoolens.crosstrain.training.semantics import Semantics
 from zoolens.numerics.deviation import deviation
@@ -41,7 +41,7 @@ _SILENT: Final = ("init", "bias_init", "norm_momentum")  # change nothing that a
 
 
 @dataclass(frozen=True)
-class Cause:
+class LockstepCause:
     """`semantics`: those that could do it; none: unexplained, or no semantic. `confirmed`: with the side's values of
     them, the reference computes what the side did, but for rounding; or the definition shows it."""
 
@@ -51,30 +51,37 @@ class Cause:
 
 
 def find_cause(
-    course: Course, reference: Run, side: Run, label: str, row: Row, keys: Sequence[Key] | None = None
-) -> Cause:
+    course: Course,
+    reference: LockstepRun,
+    side: LockstepRun,
+    label: str,
+    row: QuantityRow,
+    keys: Sequence[Key] | None = None,
+) -> LockstepCause:
     """`keys`: the quantities whose floors the comparison needs, which are measured together; None: that of the row."""
     precision = course.recipe.precision
     if precision in ("tf32", "bfloat16") and all(side.why in ("value", "not finite") for side in row.sides):
-        return Cause(f"the recipe computes in {precision}, and the floor is that of float32")
+        return LockstepCause(f"the recipe computes in {precision}, and the floor is that of float32")
     suspects = _suspects(course, reference.semantics, side.semantics, row)
     if not suspects:
         counted = _counts_otherwise(course, reference, side, row)
         explanation = (
             f"{label} keeps the variance that divides by n, {course.reference.name} the one that divides by n − 1"
         )
-        return Cause(explanation, confirmed=True) if counted else Cause(_unexplained(reference, side, row))
+        return (
+            LockstepCause(explanation, confirmed=True) if counted else LockstepCause(_unexplained(reference, side, row))
+        )
     if row.kind == "definition":
-        return Cause(_differ(reference, side, suspects, label), suspects, confirmed=True)
+        return LockstepCause(_differ(reference, side, suspects, label), suspects, confirmed=True)
     for tried in dict.fromkeys([*((name,) for name in suspects), suspects]):
         if _agrees(course, reference, side, tried, row, keys or [(row.kind, row.name)]):
             sentence = f"{_differ(reference, side, tried, label)}; with that, the reference agrees"
-            return Cause(sentence, tried, confirmed=True)
+            return LockstepCause(sentence, tried, confirmed=True)
     sentence = f"unexplained: {_differ(reference, side, suspects, label)}, but with that the reference still differs"
-    return Cause(sentence, suspects)
+    return LockstepCause(sentence, suspects)
 
 
-def _unexplained(reference: Run, side: Run, row: Row) -> str:
+def _unexplained(reference: LockstepRun, side: LockstepRun, row: QuantityRow) -> str:
     said = "unexplained: no semantic that touches it differs"
     exact, computed, key = reference.at(row.step), side.at(row.step), key_of(row.kind, row.name)
     if exact is None or computed is None or row.kind != "tensor" or side.semantics.adam_rule != "inside":
@@ -84,7 +91,7 @@ def _unexplained(reference: Run, side: Run, row: Row) -> str:
     return said
 
 
-def _suspects(course: Course, reference: Semantics, side: Semantics, row: Row) -> tuple[str, ...]:
+def _suspects(course: Course, reference: Semantics, side: Semantics, row: QuantityRow) -> tuple[str, ...]:
     """Those that show in this quantity first; after the first step also what may have grown unseen."""
     differing = reference.differing(side)
     if row.kind == "definition":
@@ -107,7 +114,14 @@ def _layer(network: Network, name: str) -> Mapping[str, Any]:
     return next((layer.settings for layer in network.layers if layer.name == name), {})
 
 
-def _agrees(course: Course, reference: Run, side: Run, tried: tuple[str, ...], row: Row, keys: Sequence[Key]) -> bool:
+def _agrees(
+    course: Course,
+    reference: LockstepRun,
+    side: LockstepRun,
+    tried: tuple[str, ...],
+    row: QuantityRow,
+    keys: Sequence[Key],
+) -> bool:
     """Within a floor of its own: other semantics amplify rounding otherwise."""
     switched = reference.semantics.model_copy(update={name: getattr(side.semantics, name) for name in tried})
     alone = replace(course, steps=(row.step,))
@@ -117,7 +131,7 @@ def _agrees(course: Course, reference: Run, side: Run, tried: tuple[str, ...], r
     return bool(expected and computed and deviation(computed[key], expected[key]).error <= floor < 1)
 
 
-def _counts_otherwise(course: Course, reference: Run, side: Run, row: Row) -> bool:
+def _counts_otherwise(course: Course, reference: LockstepRun, side: LockstepRun, row: QuantityRow) -> bool:
     """Whether a norm's variance is what the reference's would be, had it divided by n: no semantic, yet a difference.
     All batches are taken to be full."""
     momentum = reference.semantics.norm_momentum
@@ -131,7 +145,7 @@ def _counts_otherwise(course: Course, reference: Run, side: Run, row: Row) -> bo
     return deviation(computed[key], expected).error <= row.floor
 
 
-def _differ(reference: Run, side: Run, names: tuple[str, ...], label: str) -> str:
+def _differ(reference: LockstepRun, side: LockstepRun, names: tuple[str, ...], label: str) -> str:
     values = {name: (reference.semantics.value(name), side.semantics.value(name)) for name in names}
     return " and ".join(
         f"{name} is {ours} in the reference and {own} in {label}" for name, (ours, own) in values.items()

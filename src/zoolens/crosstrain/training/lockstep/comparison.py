@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Final, Literal
 
 from zoolens.crosstrain.training.job import Status
-from zoolens.crosstrain.training.lockstep.causes import Cause, find_cause
-from zoolens.crosstrain.training.lockstep.course import Course, Run, course
+from zoolens.crosstrain.training.lockstep.causes import LockstepCause, find_cause
+from zoolens.crosstrain.training.lockstep.course import Course, LockstepRun, course
 from zoolens.crosstrain.training.lockstep.floors import MORE_RUNS, RUNS, Floors, floors
-from zoolens.crosstrain.training.lockstep.quantities import Key, Row, compare, order
+from zoolens.crosstrain.training.lockstep.quantities import Key, QuantityRow, compare, order
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.semantics import Semantics
 from zoolens.crosstrain.training.trainer_pool import Workers
@@ -24,7 +24,7 @@ _SIDES: Final[tuple[SideName, SideName]] = ("a", "b")
 
 
 @dataclass(frozen=True)
-class Side:
+class LockstepSide:
     """`label`: the framework, with "(a)" or "(b)" where both sides have the same. `semantics`: resolved."""
 
     label: str
@@ -39,9 +39,9 @@ class Side:
 class Divergence:
     """`sides`: labels of those that are beyond the floor there, the farther one first; `cause` is about that one."""
 
-    row: Row
+    row: QuantityRow
     sides: tuple[str, ...]
-    cause: Cause
+    cause: LockstepCause
 
 
 @dataclass(frozen=True)
@@ -51,11 +51,11 @@ class Lockstep:
     before it. A side's last one is unexplained where what comes after it cannot be told apart."""
 
     recipe: Recipe
-    sides: tuple[Side, Side]
+    sides: tuple[LockstepSide, LockstepSide]
     reference: Semantics
     steps: tuple[int, ...]
     compared: tuple[int, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[QuantityRow, ...]
     first: Divergence | None
     causes: tuple[Divergence, ...] = ()
 
@@ -91,7 +91,9 @@ def lockstep(
         return _compared(runner, recipe, (a, b), (runs[0], runs[1]))
 
 
-def _compared(runner: Course, recipe: Recipe, frameworks: tuple[str, str], runs: tuple[Run, Run]) -> Lockstep:
+def _compared(
+    runner: Course, recipe: Recipe, frameworks: tuple[str, str], runs: tuple[LockstepRun, LockstepRun]
+) -> Lockstep:
     semantics = recipe.wanted.over(runs[0].semantics).model_copy(update={"dropout": 0.0})
     reference = runner.run_reference(semantics)
     labels = frameworks if frameworks[0] != frameworks[1] else (f"{frameworks[0]} (a)", f"{frameworks[1]} (b)")
@@ -122,8 +124,8 @@ def _compared(runner: Course, recipe: Recipe, frameworks: tuple[str, str], runs:
 def _departures(
     runner: Course,
     keys: Sequence[Key],
-    beside: tuple[Run, Floors],
-    runs: tuple[Run, Run],
+    beside: tuple[LockstepRun, Floors],
+    runs: tuple[LockstepRun, LockstepRun],
     labels: tuple[str, str],
     side: Literal[0, 1],
 ) -> Iterator[Divergence]:
@@ -150,8 +152,8 @@ def _departures(
 def _next(
     runner: Course,
     keys: Sequence[Key],
-    beside: tuple[Run, Floors],
-    runs: tuple[Run, Run],
+    beside: tuple[LockstepRun, Floors],
+    runs: tuple[LockstepRun, LockstepRun],
     labels: tuple[str, str],
     side: Literal[0, 1],
     counted: bool,
@@ -175,8 +177,10 @@ def _next(
     return divergence
 
 
-def _rows(runner: Course, keys: Sequence[Key], reference: Run, runs: tuple[Run, Run], floor: Floors) -> tuple[Row, ...]:
-    rows: list[Row] = []
+def _rows(
+    runner: Course, keys: Sequence[Key], reference: LockstepRun, runs: tuple[LockstepRun, LockstepRun], floor: Floors
+) -> tuple[QuantityRow, ...]:
+    rows: list[QuantityRow] = []
     for step in runner.steps:
         exact, tensors_a, tensors_b = reference.at(step), runs[0].at(step), runs[1].at(step)
         if exact is not None and tensors_a is not None and tensors_b is not None:
@@ -187,9 +191,9 @@ def _rows(runner: Course, keys: Sequence[Key], reference: Run, runs: tuple[Run, 
 def _first(
     runner: Course,
     keys: Sequence[Key],
-    rows: Sequence[Row],
-    reference: Run,
-    runs: tuple[Run, Run],
+    rows: Sequence[QuantityRow],
+    reference: LockstepRun,
+    runs: tuple[LockstepRun, LockstepRun],
     labels: tuple[str, str],
 ) -> Divergence | None:
     row = next((row for row in rows if row.beyond), None)
@@ -201,9 +205,11 @@ def _first(
     return Divergence(row, tuple(labels[side] for side in sides), cause)
 
 
-def _side(label: str, run: Run) -> Side:
+def _side(label: str, run: LockstepRun) -> LockstepSide:
     outcome = run.outcome
-    return Side(label, outcome.framework, dict(outcome.versions), run.semantics, outcome.status, outcome.message)
+    return LockstepSide(
+        label, outcome.framework, dict(outcome.versions), run.semantics, outcome.status, outcome.message
+    )
 
 
 def _check(recipe: Recipe, frameworks: Sequence[str], side_semantics: Sequence[Semantics]) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.crosstrain.training.architectures import build
-from zoolens.crosstrain.training.data import Prepared, prepared
+from zoolens.crosstrain.training.data import PreparedData, prepared
 from zoolens.crosstrain.training.job import Job, Outcome
 from zoolens.crosstrain.training.network import Network
 from zoolens.crosstrain.training.order import steps as steps_of
@@ -30,7 +30,7 @@ MAX_STEPS: Final = 100  # to capture: each of them is a file with everything a s
 
 
 @dataclass(frozen=True)
-class Run:
+class LockstepRun:
     """`start`: the first weights. `network`: what the run trained, as far as its layers and tensors go. `semantics`:
     what it was told, or resolved to where it was told nothing."""
 
@@ -59,13 +59,15 @@ class Course:
     and steps, and `measured_floors` is where `floors` keeps what it measured."""
 
     recipe: Recipe
-    data: Prepared
+    data: PreparedData
     steps: tuple[int, ...]
     folder: Path
     workers: Workers
     threads: int | None
     reference: type[Trainer]
-    references: dict[tuple[Semantics, tuple[int, ...]], Run] = field(default_factory=dict, compare=False, repr=False)
+    references: dict[tuple[Semantics, tuple[int, ...]], LockstepRun] = field(
+        default_factory=dict, compare=False, repr=False
+    )
     measured_floors: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     @property
@@ -81,7 +83,7 @@ class Course:
         """Tensors of the same name are the same for every network of the architecture."""
         return first_weights(network, self.recipe.wanted, self.recipe.seed)
 
-    def run_reference(self, semantics: Semantics) -> Run:
+    def run_reference(self, semantics: Semantics) -> LockstepRun:
         """The run of the reference in the precision that it declares; none is made twice."""
         question = (semantics, self.steps)
         if question not in self.references:
@@ -99,7 +101,7 @@ class Course:
         precision: str | None = None,
         device: str = "cpu",
         start: Mapping[str, Array] | None = None,
-    ) -> Run:
+    ) -> LockstepRun:
         """`precision`: None is the recipe's; `start`: None are the first weights."""
         network = self.network(semantics)
         given = self.first_weights(network) if start is None else start
@@ -120,7 +122,7 @@ class Course:
         outcome, _ = self.workers.train(job)
         if outcome.status in ("failed", "out-of-memory"):
             raise WorkerError(f"{framework} did not get to step {max(self.steps)}: {outcome.message}")
-        return Run(outcome, _resolved(outcome, semantics), network, given, output)
+        return LockstepRun(outcome, _resolved(outcome, semantics), network, given, output)
 
 
 def _resolved(outcome: Outcome, semantics: Semantics) -> Semantics:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.crosstrain.training.architectures import is_statistic
-from zoolens.crosstrain.training.lockstep.course import Course, Run
+from zoolens.crosstrain.training.lockstep.course import Course, LockstepRun
 from zoolens.crosstrain.training.lockstep.quantities import Key, key_of
 from zoolens.numerics import rounding
 from zoolens.numerics.deviation import deviation
@@ -41,7 +41,7 @@ Floors = Mapping[int, Mapping[Key, float]]  # by step and quantity
 
 
 def floors(
-    course: Course, reference: Run, keys: Sequence[Key], runs: range = range(RUNS), before: Floors | None = None
+    course: Course, reference: LockstepRun, keys: Sequence[Key], runs: range = range(RUNS), before: Floors | None = None
 ) -> Floors:
     """Infinite where a run did not get so far. `runs`: their numbers, each of them another disturbance; `before`: the
     floors of other runs, which these can only raise. None is measured twice for the same run of the reference."""
@@ -56,7 +56,7 @@ def floors(
     }
 
 
-def _measured(course: Course, reference: Run, keys: Sequence[Key], runs: range) -> Floors:
+def _measured(course: Course, reference: LockstepRun, keys: Sequence[Key], runs: range) -> Floors:
     by_step = {step: dict.fromkeys(keys, FACTOR * ONE_ROUNDING) for step in course.steps}
     for number in runs:
         start = disturbed(reference.start, number)

@@ -22,7 +22,7 @@ KINDS: Final = ("definition", "activation", "statistic", "loss", "gradient", "fi
 
 
 @dataclass(frozen=True)
-class Row:
+class QuantityRow:
     """One quantity at one step. Errors and floor are relative: root mean squares of the difference and of the larger
     of the two, which no rounding can make more than 2."""
 
@@ -53,7 +53,7 @@ class Row:
 
 def compare(
     step: int, order: Sequence[Key], reference: Capture, sides: tuple[Capture, Capture], floors: Mapping[Key, float]
-) -> Iterator[Row]:
+) -> Iterator[QuantityRow]:
     """One row for each quantity that all have, and one for each layer or tensor that not all have, in order."""
     named: set[str] = set()
     for kind, name in order:
@@ -63,10 +63,10 @@ def compare(
             continue
         if all(there):
             deviations = deviation(sides[0][key], reference[key]), deviation(sides[1][key], reference[key])
-            yield Row(step, kind, name, deviations, floors[kind, name])
+            yield QuantityRow(step, kind, name, deviations, floors[kind, name])
         elif any(there) and name not in named:
             named.add(name)
-            yield Row(step, "definition", name, (_presence(*there[:2]), _presence(there[0], there[2])), 0.0)
+            yield QuantityRow(step, "definition", name, (_presence(*there[:2]), _presence(there[0], there[2])), 0.0)
 
 
 def order(networks: Sequence[Network]) -> list[Key]:

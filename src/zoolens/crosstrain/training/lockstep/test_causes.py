@@ -4,8 +4,8 @@ import pytest
 
 from zoolens.crosstrain.training.job import Outcome
 from zoolens.crosstrain.training.lockstep.causes import find_cause
-from zoolens.crosstrain.training.lockstep.course import Run, course
-from zoolens.crosstrain.training.lockstep.quantities import Row
+from zoolens.crosstrain.training.lockstep.course import LockstepRun, course
+from zoolens.crosstrain.training.lockstep.quantities import QuantityRow
 from zoolens.crosstrain.training.semantics import ALIGNED
 from zoolens.numerics.deviation import Deviation
 
@@ -17,10 +17,12 @@ def cause(recipe, workers, tmp_path):
     def found(kind, name, *, step=1, why="value", **switched):
         runner = course(recipe(), (step,), tmp_path / "runs", workers, threads=1)
         runs = [
-            Run(Outcome(framework="torch", versions={}, status="finished"), told, runner.network(told), {}, tmp_path)
+            LockstepRun(
+                Outcome(framework="torch", versions={}, status="finished"), told, runner.network(told), {}, tmp_path
+            )
             for told in (ALIGNED, ALIGNED.model_copy(update=switched))
         ]
-        row = Row(step, kind, name, (Deviation(0.0), Deviation(1.0 if why == "value" else math.inf, why)), 1e-6)
+        row = QuantityRow(step, kind, name, (Deviation(0.0), Deviation(1.0 if why == "value" else math.inf, why)), 1e-6)
         return find_cause(runner, *runs, "jax", row)
 
     return found

@@ -3,7 +3,7 @@ import math
 import numpy as np
 
 from zoolens.crosstrain.training.architectures import build
-from zoolens.crosstrain.training.lockstep.quantities import Row, compare, order
+from zoolens.crosstrain.training.lockstep.quantities import QuantityRow, compare, order
 from zoolens.crosstrain.training.semantics import ALIGNED, Semantics
 from zoolens.numerics.deviation import Deviation
 
@@ -51,5 +51,5 @@ def test_rows_are_of_what_all_have_and_a_tensor_that_one_lacks_is_told_once():
 
 
 def test_the_layer_of_a_quantity():
-    assert Row(1, "statistic", "conv1_norm.mean", (Deviation(0), Deviation(0)), 1).layer == "conv1_norm"
-    assert Row(1, "activation", "conv1", (Deviation(0), Deviation(0)), 1).layer == "conv1"
+    assert QuantityRow(1, "statistic", "conv1_norm.mean", (Deviation(0), Deviation(0)), 1).layer == "conv1_norm"
+    assert QuantityRow(1, "activation", "conv1", (Deviation(0), Deviation(0)), 1).layer == "conv1"

@@ -3,31 +3,33 @@ import math
 
 import pytest
 
-from zoolens.crosstrain.training.lockstep.causes import Cause
-from zoolens.crosstrain.training.lockstep.comparison import Divergence, Lockstep, Side
-from zoolens.crosstrain.training.lockstep.quantities import Row
+from zoolens.crosstrain.training.lockstep.causes import LockstepCause
+from zoolens.crosstrain.training.lockstep.comparison import Divergence, Lockstep, LockstepSide
+from zoolens.crosstrain.training.lockstep.quantities import QuantityRow
 from zoolens.crosstrain.training.lockstep.words import as_data, lines, table
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.semantics import ALIGNED, Semantics
 from zoolens.numerics.deviation import Deviation
 
 ROWS = (
-    Row(1, "activation", "conv1", (Deviation(1e-7), Deviation(2e-7)), 4e-7),
-    Row(1, "activation", "conv2", (Deviation(1e-7), Deviation(3e-7)), 4e-7),
-    Row(1, "statistic", "norm1.mean", (Deviation(1e-7), Deviation(0.9)), 3e-7),
-    Row(2, "definition", "conv1.bias", (Deviation(0.0), Deviation(math.inf, "missing")), 0.0),
-    Row(2, "loss", "", (Deviation(0.5), Deviation(math.inf, "not finite")), math.inf),
+    QuantityRow(1, "activation", "conv1", (Deviation(1e-7), Deviation(2e-7)), 4e-7),
+    QuantityRow(1, "activation", "conv2", (Deviation(1e-7), Deviation(3e-7)), 4e-7),
+    QuantityRow(1, "statistic", "norm1.mean", (Deviation(1e-7), Deviation(0.9)), 3e-7),
+    QuantityRow(2, "definition", "conv1.bias", (Deviation(0.0), Deviation(math.inf, "missing")), 0.0),
+    QuantityRow(2, "loss", "", (Deviation(0.5), Deviation(math.inf, "not finite")), math.inf),
 )
 
 
 @pytest.fixture
 def found():
     sides = (
-        Side("torch", "torch", {"torch": "2"}, ALIGNED, "finished", ""),
-        Side("jax", "jax", {}, Semantics(norm_momentum=0.99), "non-finite", "The loss of step 3 is not finite."),
+        LockstepSide("torch", "torch", {"torch": "2"}, ALIGNED, "finished", ""),
+        LockstepSide(
+            "jax", "jax", {}, Semantics(norm_momentum=0.99), "non-finite", "The loss of step 3 is not finite."
+        ),
     )
     recipe = Recipe(architecture="convnorm", learning_rate=1e-3, batch_size=1, epochs=1)
-    cause = Cause("norm_momentum is 0.9 in the reference and 0.99 in jax", ("norm_momentum",), confirmed=True)
+    cause = LockstepCause("norm_momentum is 0.9 in the reference and 0.99 in jax", ("norm_momentum",), confirmed=True)
     return Lockstep(recipe, sides, ALIGNED, (1, 2, 3), (1, 2), ROWS, Divergence(ROWS[2], ("jax",), cause))
 
 

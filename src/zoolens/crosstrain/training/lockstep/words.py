@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from zoolens.crosstrain.training.lockstep.comparison import Divergence, Lockstep, Side
+from zoolens.crosstrain.training.lockstep.comparison import Divergence, Lockstep, LockstepSide
 from zoolens.crosstrain.training.lockstep.floors import IN_WORDS
-from zoolens.crosstrain.training.lockstep.quantities import KINDS, Row
+from zoolens.crosstrain.training.lockstep.quantities import KINDS, QuantityRow
 from zoolens.numerics.deviation import Deviation
 
 _KINDS: Final = {
@@ -75,7 +75,7 @@ def as_data(lockstep: Lockstep) -> dict[str, Any]:
     }
 
 
-def _cells(lockstep: Lockstep, row: Row) -> tuple[str, ...]:
+def _cells(lockstep: Lockstep, row: QuantityRow) -> tuple[str, ...]:
     beyond = ", ".join(lockstep.sides[side].label for side in row.beyond)
     verdict = f"beyond: {beyond}" if beyond else row.verdict(0)
     floor = "–" if row.kind == "definition" else f"{row.floor:.1e}"
@@ -86,7 +86,7 @@ def _figure(moved: Deviation) -> str:
     return f"{moved.error:.1e}" if moved.why == "value" else moved.why
 
 
-def _quantity(row: Row) -> str:
+def _quantity(row: QuantityRow) -> str:
     return _KINDS[row.kind] if row.kind == "loss" else f"{_KINDS[row.kind]} of {row.name}"
 
 
@@ -107,7 +107,7 @@ def _numbers(steps: tuple[int, ...]) -> str:
     return f"{'' if len(steps) == 1 else 's'} {', '.join(map(str, steps)) or 'none'}"
 
 
-def _side(side: Side) -> dict[str, Any]:
+def _side(side: LockstepSide) -> dict[str, Any]:
     return {
         "name": side.label,
         "framework": side.framework,
@@ -128,7 +128,7 @@ def _first(lockstep: Lockstep, first: Divergence) -> dict[str, Any]:
     }
 
 
-def _row(row: Row) -> dict[str, Any]:
+def _row(row: QuantityRow) -> dict[str, Any]:
     sides = {
         name: {"error": _number(moved.error), "why": moved.why, "verdict": row.verdict(side)}
         for side, (name, moved) in enumerate(zip("ab", row.sides, strict=True))

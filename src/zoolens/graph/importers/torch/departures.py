@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from zoolens.graph.importers.torch.trace import Trace, tensors_in
+from zoolens.graph.importers.torch.trace import TensorTrace, tensors_in
 
 # Methods of a tensor that give its numbers to Python.
 _LEAVING: Final = ("numpy", "tolist", "item", "__array__", "__bool__", "__float__", "__int__", "__index__")
@@ -20,7 +20,7 @@ class TorchDepartures:
     """Sees numbers that depend on an input leave torch, and in which module. The outermost one stays as it is, for a
     whole network that is unknown would say nothing; `in_network` says that they left torch there."""
 
-    def __init__(self, trace: Trace) -> None:
+    def __init__(self, trace: TensorTrace) -> None:
         self._trace = trace
         self._places: set[str] = set()  # paths of modules
 

@@ -29,7 +29,7 @@ from zoolens.graph.importers.torch.modules import (
     reason,
 )
 from zoolens.graph.importers.torch.recording import recording
-from zoolens.graph.importers.torch.trace import Trace, tensors_in
+from zoolens.graph.importers.torch.trace import TensorTrace, tensors_in
 from zoolens.graph.model import Array, Graph, check_shape
 from zoolens.standins import without_torch_compiler
 
@@ -54,7 +54,7 @@ def graph_of_module(
     modes = [(part, part.training) for part in module.modules()]
     module.eval()
     try:
-        trace = Trace(module, name, weights=weights, answers=answers)
+        trace = TensorTrace(module, name, weights=weights, answers=answers)
         return _traced(trace, module, fed, positional=True, departures=TorchDepartures(trace) if departures else None)
     finally:
         for part, training in modes:
@@ -62,7 +62,7 @@ def graph_of_module(
 
 
 def _traced(
-    trace: Trace,
+    trace: TensorTrace,
     module: Any,
     fed: Mapping[str, Any],
     *,
@@ -133,7 +133,7 @@ def _loaded(plan: BuildPlan, request: Request, facts: Mapping[str, Any], way: st
         for key, shape in shapes.items()
     }
     known = {**facts, "input_size": list(next(iter(shapes.values())))}
-    trace = Trace(module, request.subject, weights=request.weights)
+    trace = TensorTrace(module, request.subject, weights=request.weights)
     return _traced(trace, module, fed, positional=False, facts=known)
 
 

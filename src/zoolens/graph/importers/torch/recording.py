@@ -13,7 +13,7 @@ from functools import cache
 from typing import Any
 
 from zoolens.graph.importers.torch.departures import TorchDepartures
-from zoolens.graph.importers.torch.trace import Lowering, TorchCall, Trace
+from zoolens.graph.importers.torch.trace import Lowering, TensorTrace, TorchCall
 
 
 @cache
@@ -39,7 +39,7 @@ def _bound(arguments: Any, given: Sequence[Any], keywords: Mapping[str, Any]) ->
 
 @contextmanager
 def recording(
-    trace: Trace, lowerings: Mapping[str, Lowering], *, departures: TorchDepartures | None = None
+    trace: TensorTrace, lowerings: Mapping[str, Lowering], *, departures: TorchDepartures | None = None
 ) -> Iterator[None]:
     """While this is open, what torch computes in this thread goes into the trace.
 

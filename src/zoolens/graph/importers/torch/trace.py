@@ -42,7 +42,7 @@ class TensorPart:
 class TorchCall:
     """One operator call: what a lowering reads, and where it adds its nodes."""
 
-    trace: Trace
+    trace: TensorTrace
     op: str  # aten's name, without the _ of an in-place form
     arguments: Mapping[str, Any]  # by the name in the operator's schema, defaults filled in
     result: Any
@@ -78,7 +78,7 @@ Lowering = Callable[
 ]  # says a call in the vocabulary: the name of the node it is, or one for each result
 
 
-class Trace:
+class TensorTrace:
     """What is known of every tensor met so far. Tensors are told apart by identity, so all are kept alive."""
 
     def __init__(
