@@ -14,8 +14,8 @@ from zoolens.store.store import open_store
 from zoolens.testing.v2_server import serving
 from zoolens.tracing import load_recording, recording, span, traced
 from zoolens.tracing.page import recording_page
-from zoolens.tracing.recorded import is_recording, recording_as_data, sentences, steps_table, typical_request
 from zoolens.tracing.stored import find_trace
+from zoolens.tracing.stored_recording import is_recording, recording_as_data, sentences, steps_table, typical_request
 
 
 @pytest.fixture

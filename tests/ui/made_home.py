@@ -194,8 +194,8 @@ def trial_name(words, number):
 
 def write_study(store, words):
     """Trials in two frameworks, of which one side of the second failed, and the first is explained."""
-    from zoolens.crosstrain.study.explanation.filed import file_explanation
-    from zoolens.crosstrain.study.explanation.test_filed import made_explanation
+    from zoolens.crosstrain.study.explanation.stored_explanations import file_explanation
+    from zoolens.crosstrain.study.explanation.test_stored_explanations import made_explanation
     from zoolens.crosstrain.study.stored_studies import file_study, file_trial
     from zoolens.crosstrain.training.recipe import Recipe
     from zoolens.crosstrain.training.semantics import ALIGNED

@@ -22,8 +22,8 @@ from test_studies_page import SIDES, made_trials
 
 from zoolens.comparisons.compare import compare_runs
 from zoolens.comparisons.report_page import verdict
-from zoolens.crosstrain.study.explanation.filed import file_explanation
-from zoolens.crosstrain.study.explanation.test_filed import made_explanation
+from zoolens.crosstrain.study.explanation.stored_explanations import file_explanation
+from zoolens.crosstrain.study.explanation.test_stored_explanations import made_explanation
 from zoolens.crosstrain.study.stored_studies import file_study, file_trial, read_study
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.semantics import ALIGNED

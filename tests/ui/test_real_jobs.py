@@ -16,7 +16,7 @@ from browsing import Visitor, at_home, serving
 from playwright.sync_api import expect
 
 from zoolens.audit.auditing import audit_models
-from zoolens.crosstrain.study.explanation.filed import filed_explanations
+from zoolens.crosstrain.study.explanation.stored_explanations import filed_explanations
 from zoolens.crosstrain.study.stored_studies import file_study, file_trial
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.semantics import ALIGNED

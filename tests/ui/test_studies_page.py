@@ -9,8 +9,8 @@ import numpy as np
 from browsing import Visitor, at_home, serving
 from playwright.sync_api import expect
 
-from zoolens.crosstrain.study.explanation.filed import file_explanation
-from zoolens.crosstrain.study.explanation.test_filed import made_explanation
+from zoolens.crosstrain.study.explanation.stored_explanations import file_explanation
+from zoolens.crosstrain.study.explanation.test_stored_explanations import made_explanation
 from zoolens.crosstrain.study.report.findings import gather
 from zoolens.crosstrain.study.stored_studies import file_study, file_trial, read_study
 from zoolens.crosstrain.training.recipe import Recipe

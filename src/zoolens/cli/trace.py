@@ -227,8 +227,8 @@ def show(name: str, top: int, store: str | None, as_json: bool, **chosen: Any) -
     RUN is the id of its run, MODEL@RUNTIME for the newest one of these, or "last" for the one that was begun last.
     """
     from zoolens.store.store import open_store
-    from zoolens.tracing.recorded import is_recording, load_recording
     from zoolens.tracing.stored import find_trace, load_trace
+    from zoolens.tracing.stored_recording import is_recording, load_recording
 
     with open_store(store, must_exist=True) as opened:
         named = find_trace(opened, name)

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from zoolens.present.tables import Table
     from zoolens.store.store import Store
     from zoolens.tracing.comparison import TraceComparison
-    from zoolens.tracing.recorded import StoredRecording
     from zoolens.tracing.roofline.attained import Roofline
     from zoolens.tracing.stored import Trace
+    from zoolens.tracing.stored_recording import StoredRecording
 
 
 def rooflines(store: Store, traces: Sequence[Trace]) -> list[Roofline]:
@@ -115,7 +115,7 @@ def _print_table(table: Table) -> None:
 
 def show_recording(recorded: StoredRecording, chosen: dict[str, Any], *, as_json: bool) -> None:
     from zoolens.present.terminal import echo_json, echo_prose, make_console, plain
-    from zoolens.tracing.recorded import recording_as_data, sentences, steps_table
+    from zoolens.tracing.stored_recording import recording_as_data, sentences, steps_table
 
     if as_json:
         echo_json(recording_as_data(recorded))

@@ -13,7 +13,7 @@ from zoolens.comparisons.disagreements import Contested, Disagreements, readable
 from zoolens.comparisons.origins import open_inputs
 from zoolens.comparisons.runs import short_names
 from zoolens.datasets.base import Dataset
-from zoolens.datasets.pictures import is_image, picture_of, png
+from zoolens.datasets.previews import is_image, picture_of, png
 from zoolens.present.pages import render
 
 

@@ -10,7 +10,7 @@ from PIL import Image
 from zoolens.comparisons.contactsheet import html
 from zoolens.comparisons.disagreements import disagree
 from zoolens.datasets.opening import open_dataset
-from zoolens.datasets.pictures import SIDE, png
+from zoolens.datasets.previews import SIDE, png
 from zoolens.errors import DatasetError
 
 HOSTILE = "<script>alert('x')</script>"

@@ -78,7 +78,7 @@ def _with_aside(groups: list[Block], aside: Sequence[Node], graph: Graph) -> lis
     if not aside:
         return groups
     if not groups:  # the output does not depend on the input
-        return [Block("region", tuple(Layer(node) for node in aside))]
+        return [Block("region", tuple(PlacedLayer(node) for node in aside))]
     home = {layer.node.name: number for number, block in enumerate(groups) for layer in block.layers}
     joined: dict[int, list[PlacedLayer]] = {}
     for node in reversed(aside):

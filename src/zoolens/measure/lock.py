@@ -21,7 +21,7 @@ from zoolens.engine.environments import Environment
 from zoolens.engine.machine import describe_machine, gpu_names
 from zoolens.engine.nvml import GpuProbe, NoNvml
 from zoolens.manifests.schema import DEFAULT_DECODER
-from zoolens.preprocess.tokenizing import LIBRARY as TOKENIZERS
+from zoolens.preprocess.tokenizer_client import LIBRARY as TOKENIZERS
 from zoolens.runtimes.base import Options, Runtime
 from zoolens.runtimes.devices import device_index
 from zoolens.store.records import StackRecord, fingerprint

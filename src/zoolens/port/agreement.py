@@ -20,7 +20,7 @@ from zoolens.port.batch_answers import BatchAnswers, batch_answers, worst_of
 from zoolens.port.frameworks.base import Array
 from zoolens.port.layer_values import EXACT, Border, LayerValues, Parting, layer_values
 from zoolens.port.output_forms import form_differences
-from zoolens.port.sides import InputShape, Side
+from zoolens.port.sides import InputShape, PortSide
 
 RUNS: Final = 4  # with disturbed weights, of which the farthest counts
 SAMPLES: Final = 2  # inputs
@@ -32,7 +32,7 @@ _TOKENS: Final = 10  # values of whole-number inputs, where no embedding says ho
 
 
 @dataclass(frozen=True)
-class Agreement:
+class PortAgreement:
     """`error`: how far an output is apart, relative to the larger; `floor`: how far rounding alone moves it. Of all
     inputs and outputs these are the figures of the one that is farthest beyond its floor.
 
@@ -105,8 +105,14 @@ def _drawn(given: InputShape, place: int, graphs: Sequence[Graph], generator: np
 
 
 def agreement(
-    a: Side, b: Side, diff: Diff, fed: Sequence[Sequence[Array]], weights: Mapping[str, Array], *, layers: bool = True
-) -> Agreement:
+    a: PortSide,
+    b: PortSide,
+    diff: Diff,
+    fed: Sequence[Sequence[Array]],
+    weights: Mapping[str, Array],
+    *,
+    layers: bool = True,
+) -> PortAgreement:
     """Compare both on every input of `fed`; they have their weights already, and `weights` are those of A."""
     answers = [[side.run(inputs) for inputs in fed] for side in (a, b)]
     drawing = [side.draws(fed[0]) for side in (a, b)]
@@ -119,7 +125,7 @@ def agreement(
     floors = _floors(a, fed, answers[0], weights, _coarsest(a, b))
     worst = [worst_of(x, y, floor) for x, y, floor in zip(*answers, floors, strict=True)]
     number = max(range(len(fed)), key=lambda place: worst[place].rank)
-    result = Agreement(
+    result = PortAgreement(
         worst[number].apart.error, worst[number].floor, worst[number].apart.why, random=random, inputs=len(fed)
     )
     if result.why == "not finite":
@@ -137,7 +143,7 @@ def agreement(
     return replace(result, borders=values.borders) if agree else _with_layers(result, values)
 
 
-def _with_layers(result: Agreement, values: LayerValues) -> Agreement:
+def _with_layers(result: PortAgreement, values: LayerValues) -> PortAgreement:
     first, *later = values.partings or (None,)
     beyond = next((each for each in values.partings if each.error > max(result.floor, EXACT)), None)
     unknown = first is not None and any((border.a, border.b) == (first.a, first.b) for border in values.borders)
@@ -152,19 +158,19 @@ def _with_layers(result: Agreement, values: LayerValues) -> Agreement:
     )
 
 
-def _not_finite(side: Side, weights: Mapping[str, Array]) -> str:
+def _not_finite(side: PortSide, weights: Mapping[str, Array]) -> str:
     """Which weights are to blame, if any."""
     names = [name for name, values in weights.items() if not np.isfinite(values).all()]
     more = f" and {len(names) - 4} more" if len(names) > 4 else ""
     return f"{side.text} has weights that are not finite: {', '.join(names[:4])}{more}." if names else ""
 
 
-def _coarsest(a: Side, b: Side) -> str:
+def _coarsest(a: PortSide, b: PortSide) -> str:
     """The type whose roundings both sides' answers have: that of float32, unless one computes in a shorter one."""
     return next((kind for kind in ("bfloat16", "float16") if kind in a.dtype or kind in b.dtype), "float32")
 
 
-def _changes(side: Side, fed: Sequence[Sequence[Array]], answers: Sequence[Sequence[Array]], repeats: int) -> bool:
+def _changes(side: PortSide, fed: Sequence[Sequence[Array]], answers: Sequence[Sequence[Array]], repeats: int) -> bool:
     """Whether the same input is ever answered with other numbers."""
     return any(
         not _equal(side.run(inputs), answer)
@@ -180,7 +186,7 @@ def _equal(first: Sequence[Array], second: Sequence[Array]) -> bool:
 
 
 def _floors(
-    side: Side,
+    side: PortSide,
     fed: Sequence[Sequence[Array]],
     answers: Sequence[Sequence[Array]],
     weights: Mapping[str, Array],

@@ -13,7 +13,7 @@ import numpy as np
 from zoolens.numerics.deviation import Deviation, Verdict, deviation
 from zoolens.port.frameworks.base import Array
 from zoolens.port.layer_values import facing
-from zoolens.port.sides import Side
+from zoolens.port.sides import PortSide
 
 _RANKS: dict[Verdict, int] = {"within": 0, "blind": 1, "beyond": 2}
 
@@ -60,7 +60,7 @@ def worst_of(a: Sequence[Array], b: Sequence[Array], floors: Sequence[float]) ->
 
 
 def batch_answers(
-    sides: tuple[Side, Side],
+    sides: tuple[PortSide, PortSide],
     fed: Sequence[Sequence[Array]],
     answers: Sequence[Sequence[Sequence[Array]]],
     floors: Sequence[Sequence[float]],
@@ -80,7 +80,7 @@ def batch_answers(
     return BatchAnswers(len(fed), worst, mixing, refusing)
 
 
-def _answered(side: Side, batch: Sequence[Array]) -> list[Array] | None:
+def _answered(side: PortSide, batch: Sequence[Array]) -> list[Array] | None:
     """None where the network raises: it may be written for one input at a time."""
     try:
         return side.run(batch)

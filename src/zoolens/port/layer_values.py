@@ -21,7 +21,7 @@ from zoolens.graph.vocabulary import OPAQUE
 from zoolens.numerics.deviation import Deviation, deviation
 from zoolens.numerics.rounding import FACTOR, ONE_ROUNDING, disturbed
 from zoolens.port.frameworks.base import Array
-from zoolens.port.sides import Side
+from zoolens.port.sides import PortSide
 
 EXACT: Final = 1e-9  # relative: two float64 computations of one layer agree to more digits than that
 _LEAST_FLOOR: Final = 1e-5  # relative, for a framework's own answer beside the exact one
@@ -93,7 +93,7 @@ class _Computed:
 
 
 def layer_values(
-    sides: tuple[Side, Side],
+    sides: tuple[PortSide, PortSide],
     diff: Diff,
     fed: Sequence[Array],
     answers: tuple[Sequence[Array], Sequence[Array]],
@@ -148,7 +148,7 @@ def _of_reals(array: Array) -> Array:
     return np.stack([array.real, array.imag], -1) if array.dtype.kind == "c" else array
 
 
-def _computed(side: Side, fed: Sequence[Array], answer: Sequence[Array], floor: float) -> _Computed:
+def _computed(side: PortSide, fed: Sequence[Array], answer: Sequence[Array], floor: float) -> _Computed:
     """ModelError where the graph cannot be had, or is not what the network computes."""
     try:
         graph = side.canonical_graph()
@@ -204,7 +204,7 @@ def _handed_on(pairs: Pairs, a: Mapping[str, Array], b: Mapping[str, Array]) -> 
 
 
 def _floors(
-    side: Side, fed: Sequence[Array], live: Mapping[str, Array], weights: Mapping[str, Array], precision: str
+    side: PortSide, fed: Sequence[Array], live: Mapping[str, Array], weights: Mapping[str, Array], precision: str
 ) -> dict[str, float]:
     """How far rounding alone moves the answer of each unknown layer of A."""
     farthest = dict.fromkeys(live, ONE_ROUNDING)

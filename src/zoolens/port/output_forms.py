@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from zoolens.port.frameworks.base import Array
-from zoolens.port.sides import Side
+from zoolens.port.sides import PortSide
 
 
-def form_differences(sides: tuple[Side, Side], answers: tuple[Sequence[Array], Sequence[Array]]) -> tuple[str, ...]:
+def form_differences(
+    sides: tuple[PortSide, PortSide], answers: tuple[Sequence[Array], Sequence[Array]]
+) -> tuple[str, ...]:
     """Sentences about outputs that have other axes in B than in A. `answers`: those of each side to one input."""
     if len(answers[0]) != len(answers[1]):
         return ()

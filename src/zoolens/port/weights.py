@@ -10,11 +10,11 @@ from typing import Any, Final
 from zoolens.crosstrain.training.weights import read_weights, write_weights
 from zoolens.errors import ModelError, ZoolensError
 from zoolens.graph.diff.report import Diff
-from zoolens.port.agreement import Agreement, agreement
+from zoolens.port.agreement import PortAgreement, agreement
 from zoolens.port.check import OpenPair, opened
 from zoolens.port.frameworks.base import joined
 from zoolens.port.parameter_map import ParameterMap
-from zoolens.port.sides import TIMEOUT, Side
+from zoolens.port.sides import TIMEOUT, PortSide
 
 PLAIN: Final = ".safetensors"
 OWN: Final = {"torch": (".pt", ".pth"), "keras": (".keras", ".h5"), "jax": (".msgpack",)}  # a framework's own formats
@@ -28,7 +28,7 @@ class Moved:
     names: tuple[str, str]
     diff: Diff
     map: ParameterMap
-    agreement: Agreement
+    agreement: PortAgreement
     written: Path | None
 
 
@@ -93,7 +93,7 @@ def check_format(path: Path, framework: str, name: str) -> None:
         raise ZoolensError(f"Keras writes weights to files that end in .weights.h5, not to {path.name}.")
 
 
-def _load(side: Side, checkpoint: Path) -> None:
+def _load(side: PortSide, checkpoint: Path) -> None:
     if checkpoint.suffix == PLAIN and side.framework != "torch":
         given, known = read_weights(checkpoint), side.tensors()
         counters = [name for name, array in given.items() if name not in known and array.dtype.kind in "iu"]

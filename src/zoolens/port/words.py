@@ -8,7 +8,7 @@ from math import isfinite, isnan
 from typing import Any, Final
 
 from zoolens.graph.diff.phrases import plural
-from zoolens.port.agreement import Agreement
+from zoolens.port.agreement import PortAgreement
 from zoolens.port.batch_answers import BatchAnswers
 from zoolens.port.check import Check
 from zoolens.port.layer_values import Border, Parting
@@ -109,7 +109,7 @@ def _few(names: tuple[str, ...]) -> str:
     return f"{shown} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown
 
 
-def agreement_lines(agreement: Agreement) -> list[str]:
+def agreement_lines(agreement: PortAgreement) -> list[str]:
     """Whether the outputs agree, by how much, and where the networks part."""
     lines = [_outputs(agreement), *agreement.forms, *_batch(agreement.batch)]
     if agreement.first is not None:
@@ -171,7 +171,7 @@ def _parting(parting: Parting) -> str:
     return f"{parting.a} of A and {parting.b} of B ({parting.op.replace('_', ' ')}), {apart}"
 
 
-def _outputs(agreement: Agreement) -> str:
+def _outputs(agreement: PortAgreement) -> str:
     if agreement.random:
         sides = " and ".join(agreement.random)
         return f"Given the same input again, {sides} answers with other numbers, so that answers cannot be compared."
@@ -251,7 +251,7 @@ def map_data(map_: ParameterMap) -> dict[str, Any]:
     }
 
 
-def agreement_data(agreement: Agreement) -> dict[str, Any]:
+def agreement_data(agreement: PortAgreement) -> dict[str, Any]:
     return {**_finite(asdict(agreement)), "agree": agreement.agree}
 
 

@@ -150,7 +150,7 @@ def test_files_that_are_no_tokenizer_are_one_sentence(prepare, tmp_path):
 
 @pytest.mark.slow
 def test_a_rule_that_never_ends_is_stopped_and_the_next_text_is_split(prepare, tmp_path, monkeypatch):
-    monkeypatch.setattr("zoolens.preprocess.tokenizing._ENCODING", 1.0)
+    monkeypatch.setattr("zoolens.preprocess.tokenizer_client._ENCODING", 1.0)
     rule = {"type": "Split", "pattern": {"Regex": "(x+x+)+y"}, "behavior": "Isolated", "invert": False}
     text = prepare(file=write_tokenizer(tmp_path / "slow.json", pre_tokenizer=rule))
     with pytest.raises(ZoolensError, match=r"takes longer than 1 s for a text|cannot split a text into tokens"):

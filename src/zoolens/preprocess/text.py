@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from zoolens.errors import DatasetError, ManifestError, ModelError
 from zoolens.manifests.schema import TOKEN_TYPES, Input, Pool
 from zoolens.preprocess.pipeline import Prepare
-from zoolens.preprocess.tokenizing import OpenTokenizer, Tokens, token_places
+from zoolens.preprocess.tokenizer_client import OpenTokenizer, Tokens, token_places
 from zoolens.runtimes.base import TensorSpec, shape_text
 
 Array = NDArray[Any]

@@ -29,9 +29,9 @@ from zoolens.runtimes.calls import observed_calls
 from zoolens.runtimes.isolated_session import IsolatedSession
 from zoolens.store.store import Store, borrowed_store
 from zoolens.tracing.measuring import FEWEST, TraceSettings, judged_clean
-from zoolens.tracing.recorded import StoredRecording, load_recording
 from zoolens.tracing.recorder import recording, span
 from zoolens.tracing.sessions import traced
+from zoolens.tracing.stored_recording import StoredRecording, load_recording
 
 Feeds = dict[str, NDArray[Any]]
 

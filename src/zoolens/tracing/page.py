@@ -9,14 +9,14 @@ from zoolens.present.figures import figure
 from zoolens.present.pages import Page, Section, Tile, page_html
 from zoolens.tracing.comparison import TraceComparison, comparison_table
 from zoolens.tracing.comparison import sentences as comparison_sentences
-from zoolens.tracing.recorded import StoredRecording, steps_table, typical_request
-from zoolens.tracing.recorded import sentences as step_sentences
 from zoolens.tracing.report import counters_table, layers_table, levels_table, merged_layers, sentences, short_name
 from zoolens.tracing.roofline.attained import Roofline
 from zoolens.tracing.roofline.attained import sentences as roof_sentences
 from zoolens.tracing.roofline.chart import roofline_chart, roofline_table
 from zoolens.tracing.spans import USER, Level
 from zoolens.tracing.stored import Trace
+from zoolens.tracing.stored_recording import StoredRecording, steps_table, typical_request
+from zoolens.tracing.stored_recording import sentences as step_sentences
 from zoolens.tracing.timeline import timeline, timeline_chart
 
 if TYPE_CHECKING:

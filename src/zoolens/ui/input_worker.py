@@ -61,7 +61,7 @@ class _Inputs:
     def _shown(self, index: int) -> tuple[dict[str, Any], Any]:
         import numpy as np
 
-        from zoolens.datasets.pictures import picture_of
+        from zoolens.datasets.previews import picture_of
         from zoolens.errors import DatasetError
 
         try:

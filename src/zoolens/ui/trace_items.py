@@ -10,9 +10,9 @@ from pydantic import Field
 from zoolens.store.records import Observation, Run
 from zoolens.store.run_columns import RunState
 from zoolens.tracing.layers import Timing
-from zoolens.tracing.recorded import is_recording
 from zoolens.tracing.runner import BATCH, INPUTS
 from zoolens.tracing.stored import Trace
+from zoolens.tracing.stored_recording import is_recording
 from zoolens.ui.context import Context
 from zoolens.ui.endpoint import Answer, Query, Shown
 from zoolens.ui.figures import Figure, figure_of

@@ -14,13 +14,13 @@ from zoolens.store.store import Store, open_store
 from zoolens.tracing.alignment import alignment_as_data, alignment_from_data, needs_graphs
 from zoolens.tracing.comparison import TraceComparison, compare_traces
 from zoolens.tracing.layers import Timing, call_timing
-from zoolens.tracing.recorded import StoredRecording, is_recording, load_recording, typical_request
 from zoolens.tracing.roofline.attained import check_machine, peak_threads, roofline, sentences
 from zoolens.tracing.roofline.chart import roofline_as_data, roofline_chart, roofline_table
 from zoolens.tracing.roofline.peaks import stored_peaks
 from zoolens.tracing.runner import series_name
 from zoolens.tracing.spans import USER, Level
 from zoolens.tracing.stored import Trace, load_trace, spans_of
+from zoolens.tracing.stored_recording import StoredRecording, is_recording, load_recording, typical_request
 from zoolens.tracing.timeline import Timeline, timeline
 from zoolens.ui.side_process import computed
 from zoolens.ui.word_tables import word_table

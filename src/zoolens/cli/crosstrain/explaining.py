@@ -49,7 +49,7 @@ def explain(study: str, trial: str, store: str | None, as_json: bool, **chosen: 
     """
     from zoolens.cli.bars import Bars
     from zoolens.crosstrain.study.explanation.explain import explain as find_out
-    from zoolens.crosstrain.study.explanation.filed import file_explanation
+    from zoolens.crosstrain.study.explanation.stored_explanations import file_explanation
     from zoolens.crosstrain.study.explanation.words import as_data, lines
     from zoolens.crosstrain.study.store_training import replicates
     from zoolens.crosstrain.study.stored_studies import read_study

@@ -12,7 +12,7 @@ from zoolens.port.frameworks.base import Array
 from zoolens.port.training.base import NotSwitchable, TrainableNetwork
 from zoolens.port.training.course import TrainingCourse
 from zoolens.port.training.sides import received
-from zoolens.port.training.source_kinds import open_source
+from zoolens.port.training.source_reopening import open_source
 from zoolens.port.training.sources import BatchSource
 
 

@@ -20,7 +20,7 @@ from zoolens.port.training.recognition import trainable
 from zoolens.port.training.recording import record
 from zoolens.port.training.sides import open_trainable_side
 from zoolens.port.training.single_run import Length, train_once
-from zoolens.port.training.source_kinds import open_source
+from zoolens.port.training.source_reopening import open_source
 from zoolens.port.training.sources import ArraySource, described
 from zoolens.store.store import open_store
 

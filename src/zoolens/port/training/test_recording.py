@@ -14,7 +14,7 @@ import pytest
 from zoolens.errors import DatasetError, ModelError, WorkerTimeout
 from zoolens.port.sides import InputShape
 from zoolens.port.training.recording import is_function, record
-from zoolens.port.training.source_kinds import open_source
+from zoolens.port.training.source_reopening import open_source
 from zoolens.port.training.sources import described
 from zoolens.port.training.stream import ARRAYS, INDEX, RecordedStream
 

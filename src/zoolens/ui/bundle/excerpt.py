@@ -15,18 +15,18 @@ from typing import Final
 
 from zoolens import plugins
 from zoolens.catalog.names import bare, parse
-from zoolens.crosstrain.study.explanation.filed import filed_explanations
+from zoolens.crosstrain.study.explanation.stored_explanations import filed_explanations
 from zoolens.errors import ZoolensError
 from zoolens.graph.structure import kept_structure
 from zoolens.index.indexpaths import forget_index
 from zoolens.store.excerpt import left_out, stored_ids, write_excerpt
 from zoolens.store.records import Run
 from zoolens.store.store import Store, open_store
-from zoolens.tracing.recorded import is_recording
 from zoolens.tracing.roofline.attained import peak_threads
 from zoolens.tracing.roofline.peaks import stored_peaks
 from zoolens.tracing.stored import load_trace
-from zoolens.ui.bundle.chosen import BundleContents
+from zoolens.tracing.stored_recording import is_recording
+from zoolens.ui.bundle.contents import BundleContents
 from zoolens.ui.context import Context, make_context
 from zoolens.ui.input_reader import InputReader
 from zoolens.ui.jobs.board import JobBoard

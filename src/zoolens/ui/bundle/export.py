@@ -13,7 +13,7 @@ from zoolens.paths import exported_folder
 from zoolens.progress import Progress, Silent
 from zoolens.store.store import Store, borrowed_store
 from zoolens.ui.assets import assets
-from zoolens.ui.bundle.chosen import BundleContents, BundleRequest, choose
+from zoolens.ui.bundle.contents import BundleContents, BundleRequest, choose
 from zoolens.ui.bundle.excerpt import chosen_context, other_runs, runs_of_context
 from zoolens.ui.bundle.inputs import data_folders, inputs_left_out, recorded_inputs
 from zoolens.ui.bundle.packs import PackWriter

@@ -13,7 +13,7 @@ from zoolens.comparisons.answer_pages import AnswerOrder
 from zoolens.comparisons.origins import data_origin
 from zoolens.errors import ZoolensError
 from zoolens.progress import Progress
-from zoolens.ui.bundle.chosen import BundleContents
+from zoolens.ui.bundle.contents import BundleContents
 from zoolens.ui.bundle.recording import BundleRecorder, is_error
 from zoolens.ui.bundle.run_paths import paths_in
 from zoolens.ui.endpoint import Endpoint, File

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from zoolens.errors import ZoolensError
 from zoolens.present.text import clean
-from zoolens.ui.bundle.chosen import BundleContents
+from zoolens.ui.bundle.contents import BundleContents
 from zoolens.ui.bundle.packs import PackWriter
 from zoolens.ui.bundle.redaction import Redaction
 from zoolens.ui.bundle.requests import LISTINGS, PAGING, Listing, Parameters, is_list, parts, subjects, variants

@@ -23,7 +23,7 @@ from zoolens.present.text import clean
 from zoolens.queries.metrics import ALIASES
 from zoolens.store.browsing import figures_stored
 from zoolens.store.records import RunKind
-from zoolens.ui.bundle.chosen import BundleContents
+from zoolens.ui.bundle.contents import BundleContents
 from zoolens.ui.context import Context
 from zoolens.ui.endpoint import Answer, Endpoint, File, Paged
 from zoolens.ui.jobs.outputs import printed_by

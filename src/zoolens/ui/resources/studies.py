@@ -8,8 +8,8 @@ import numpy as np
 from pydantic import Field
 
 from zoolens.crosstrain.study.analysis.tables import apart, deltas, summarise
-from zoolens.crosstrain.study.explanation.filed import FiledExplanation, filed_explanations
 from zoolens.crosstrain.study.explanation.share_chart import chart_of_shares
+from zoolens.crosstrain.study.explanation.stored_explanations import FiledExplanation, filed_explanations
 from zoolens.crosstrain.study.report.findings import DELTA, Findings, gather
 from zoolens.crosstrain.study.report.page import study_lead, study_tiles
 from zoolens.crosstrain.study.report.plane_chart import plane_chart, plane_names, trial_as_data

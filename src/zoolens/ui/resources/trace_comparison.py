@@ -10,9 +10,9 @@ from pydantic import Field
 from zoolens.present.charts import themed
 from zoolens.tracing.comparison import TraceComparison, comparison_as_data, comparison_table, sentences
 from zoolens.tracing.comparison_chart import aligned_chart, difference_of, differences_chart
-from zoolens.tracing.recorded import is_recording
 from zoolens.tracing.spans import Level
 from zoolens.tracing.stored import find_trace
+from zoolens.tracing.stored_recording import is_recording
 from zoolens.tracing.timeline import Timeline
 from zoolens.ui.context import Context
 from zoolens.ui.endpoint import Answer, Endpoint, NotFound, RequestError, Shown

@@ -9,11 +9,11 @@ from pydantic import Field
 
 from zoolens.errors import ZoolensError
 from zoolens.tracing.layers import TracedLayer
-from zoolens.tracing.recorded import is_recording
 from zoolens.tracing.report import merged_layers, share_words
 from zoolens.tracing.roofline.attained import peak_threads
 from zoolens.tracing.spans import Level
 from zoolens.tracing.stored import find_trace
+from zoolens.tracing.stored_recording import is_recording
 from zoolens.ui.context import Context
 from zoolens.ui.endpoint import Answer, Endpoint, NotFound, Paged, RequestError, Shown
 from zoolens.ui.figures import Figure

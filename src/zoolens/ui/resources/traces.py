@@ -12,12 +12,12 @@ from zoolens.store.browsing import RunsWanted, TimeOrder, count_facets, page_of_
 from zoolens.store.records import Run, RunKind
 from zoolens.tracing.chrome import chrome_text
 from zoolens.tracing.layers import TracedLayer
-from zoolens.tracing.recorded import StoredRecording, is_recording, recording_as_data, steps_table
-from zoolens.tracing.recorded import sentences as recording_sentences
 from zoolens.tracing.report import counters_table, levels_table, merged_layers, trace_as_data
 from zoolens.tracing.report import sentences as trace_sentences
 from zoolens.tracing.runner import PREFIX
 from zoolens.tracing.stored import SUMS_UP, Trace, find_trace, spans_of
+from zoolens.tracing.stored_recording import StoredRecording, is_recording, recording_as_data, steps_table
+from zoolens.tracing.stored_recording import sentences as recording_sentences
 from zoolens.ui.context import Context
 from zoolens.ui.endpoint import Answer, Endpoint, File, Paged, Shown
 from zoolens.ui.facets import Facet, facet_of

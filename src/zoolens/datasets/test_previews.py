@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from zoolens.datasets.pictures import SIDE, Picture, described, picture_of
+from zoolens.datasets.previews import SIDE, Picture, described, picture_of
 
 RANDOM = np.random.default_rng(0)
 

@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from zoolens.crosstrain.study.explanation.design import choose
-from zoolens.crosstrain.study.explanation.filed import KEY, file_explanation, filed_explanations
 from zoolens.crosstrain.study.explanation.results import Explained, Explanation
 from zoolens.crosstrain.study.explanation.share_chart import chart_of_shares, shares_chart
+from zoolens.crosstrain.study.explanation.stored_explanations import KEY, file_explanation, filed_explanations
 from zoolens.crosstrain.study.explanation.test_share_chart import GAME, PAIR, RECIPE, SHARES
 from zoolens.crosstrain.study.explanation.words import lines
 from zoolens.crosstrain.study.stored_studies import file_study
