@@ -5,7 +5,7 @@ import pytest
 
 import zoolens
 from zoolens.engine import sandbox
-from zoolens.measure import stages
+from zoolens.measure import prediction_stage, stages
 from zoolens.measure.evaluate import evaluate
 from zoolens.progress import Silent
 
@@ -122,7 +122,7 @@ def test_predictions_resume_where_they_stopped(home, fake_model, data, monkeypat
     """Stopped in the middle, the second run predicts only the rest, and all answers equal an undisturbed run's."""
     store = zoolens.open_store()
     model = str(fake_model())
-    monkeypatch.setattr(stages, "SECONDS_BETWEEN_PARTS", 0.0)
+    monkeypatch.setattr(prediction_stage, "SECONDS_BETWEEN_PARTS", 0.0)
     seen = []
 
     class StopAfterFour(Silent):
@@ -362,7 +362,7 @@ def test_postprocessing_code_is_judged_like_any_answer(home, fake_model, data):
     assert values(store, outcome.run, "top1") == {"": 1.0}
     model.write_text(plain + code.format("outputs['logits'].argmax(1)"))
     (outcome,) = evaluate([str(model)], data, allow_code=True, store=store, **QUICK)
-    assert "not one score per class" in outcome.errors[0]
+    assert "not a score for each class" in outcome.errors[0]
 
 
 def test_isolated_runs_are_runs_of_their_own(home, fake_model, data):
