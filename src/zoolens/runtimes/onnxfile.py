@@ -35,7 +35,7 @@ _MAX_NODES: Final = 200_000
 _MAX_RANK: Final = 64
 _SIZES: Final = {1: 4, 2: 1, 3: 1, 4: 2, 5: 2, 6: 4, 7: 8, 9: 1, 10: 2, 11: 8, 16: 2}
 _WEIGHT_TYPES: Final = {"float32", "float64", "float16", "bfloat16", "int8", "uint8", "int32"}
-_ARITHMETIC: Final = re.compile(r"Conv|ConvTranspose|Gemm|MatMul|LSTM|GRU|RNN|FusedConv|Attention")
+_ARITHMETIC: Final = re.compile(r"(Nhwc)?(Fused)?(Conv|Gemm|MatMul)|ConvTranspose|LSTM|GRU|RNN|Attention")
 _INTEGER_ARITHMETIC: Final = re.compile(r"QLinear(Conv|MatMul)|ConvInteger|MatMulInteger|QGemm|DynamicQuantizeMatMul")
 # Input positions that hold no weights: scales, zero points and batch normalisation's running statistics.
 _NOT_WEIGHTS: Final = {

@@ -125,10 +125,10 @@ class OnnxSession(Session):
         return dict(zip(names, answers, strict=True))
 
     def effective(self) -> Effective:
-        # The CPU provider computes in the graph's own types, except float16, for which it has hardly any kernels:
-        # it casts to float32 around them.
+        # The CPU provider computes in the graph's own types. Where it has no kernel for float16, as mostly on x86, it
+        # casts to float32 around the layer; which of the two it does shows in the graph that it makes of the file.
         precision = self._graph.precision()
-        computed = "float32" if precision == "float16" else precision
+        computed = self._optimised.precision() if "float16" in precision else precision
         if self._options.device != "cpu":
             rounded = precision == "float32" and self._options.precision != "float32"
             computed = "float32+tf32" if rounded else precision

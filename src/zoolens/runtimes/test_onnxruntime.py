@@ -40,6 +40,29 @@ class TestFixedBatch(RuntimeContract):
         return models.onnx(tmp_path, batch=1)
 
 
+def test_the_precision_of_a_float16_file_is_the_one_that_its_answers_have(tmp_path):
+    """ONNX Runtime has kernels for float16 on some processors, and casts to float32 on others."""
+    from onnx import TensorProto, helper, numpy_helper, save
+
+    random = np.random.default_rng(0)
+    weights, inputs = random.random((4096, 8)).astype(np.float16), random.random((4, 4096)).astype(np.float16)
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])],
+        "product",
+        [value("x", TensorProto.FLOAT16, ["N", 4096])],
+        [value("y", TensorProto.FLOAT16, ["N", 8])],
+        [numpy_helper.from_array(weights, "w")],
+    )
+    save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9), tmp_path / "half.onnx")
+    exact = inputs.astype(np.float64) @ weights.astype(np.float64)
+    with OnnxRuntime().open(ModelFiles("onnx", {"model": tmp_path / "half.onnx"})) as session:
+        found = session.predict({"x": inputs})["y"].astype(np.float64)
+        rounded_once = np.abs(found - exact).max() <= np.abs(exact.astype(np.float16).astype(np.float64) - exact).max()
+        assert session.effective().precision == ("float32" if rounded_once else "float16")
+        assert session.effective().details["weights"] == "float16"
+
+
 def test_weights_in_another_file_must_be_listed(tmp_path):
     """Else changed weights would be taken for the same model."""
     onnx = pytest.importorskip("onnx")

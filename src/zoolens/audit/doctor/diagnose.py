@@ -164,7 +164,7 @@ def _axes(job: Job, session: Session, dataset: Dataset, screened: Dataset) -> tu
         normalisation_axis(manifest, tensor),
         *shape_axes(manifest, dataset),
         label_axis(manifest, outputs, classes, labels),
-        scores_axis(manifest),
+        scores_axis(manifest, outputs),
     ]
     return [axis for axis in swept if isinstance(axis, Axis)], [axis for axis in swept if isinstance(axis, NotSwept)]
 

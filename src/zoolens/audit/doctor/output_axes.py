@@ -22,7 +22,9 @@ def label_axis(manifest: Manifest, outputs: int | None, classes: int, labels: tu
     return Axis("labels", _dropping(drops), (lower, higher))
 
 
-def scores_axis(manifest: Manifest) -> Axis:
+def scores_axis(manifest: Manifest, outputs: int | None) -> Axis:
+    """A softmax more or less leaves the best class as it is. A single score is another matter: as a probability it is
+    held against 0.5, and as a logit against 0."""
     declared = manifest.outputs[0].scores
     other = "logits" if declared == "probabilities" else "probabilities"
 
@@ -30,7 +32,7 @@ def scores_axis(manifest: Manifest) -> Axis:
         steps = tuple(step for step in manifest.outputs[0].postprocess if not isinstance(step, Softmax))
         return with_output(manifest, scores=other, postprocess=steps)
 
-    return Axis("scores", declared, (AxisChoice("scores", "scores", other, change),))
+    return Axis("scores", declared, (AxisChoice("scores", "scores", other, change),), ranked=outputs == 1)
 
 
 def _dropped(output: Output) -> int:

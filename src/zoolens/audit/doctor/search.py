@@ -30,7 +30,7 @@ _MANY: Final = 3  # images more than by chance that an offset must explain befor
 
 def search(bench: VariantBench, axes: Sequence[Axis]) -> Variant:
     """The variant that the selection images speak for; the declared one unless they do so clearly."""
-    ranked = [axis for axis in axes if axis.slot != "scores"]  # scores do not change which class is best
+    ranked = [axis for axis in axes if axis.ranked]
     base = _runnable(bench, axes)
     candidates = [*neighbours(base, ranked), *_joint(base, ranked)]
     for _ in range(MAX_ROUNDS):

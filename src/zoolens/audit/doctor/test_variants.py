@@ -117,7 +117,9 @@ def test_a_dropped_output_can_be_taken_back_and_takes_its_name_along():
 
 def test_probabilities_need_no_softmax():
     declared = manifest({"postprocess": [{"op": "softmax"}]})
-    (choice,) = scores_axis(declared).choices
+    (choice,) = scores_axis(declared, 10).choices
+    assert not scores_axis(declared, 10).ranked
+    assert scores_axis(declared, 1).ranked  # a probability is held against 0.5, a logit against 0
     assert choice.change(declared).outputs[0].postprocess == ()
 
 

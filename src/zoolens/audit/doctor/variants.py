@@ -33,11 +33,13 @@ class AxisChoice:
 
 @dataclass(frozen=True)
 class Axis:
-    """Everything that is tried in one place of the manifest, and what is declared there."""
+    """Everything that is tried in one place of the manifest, and what is declared there. `ranked`: it may change which
+    class is best, so that right answers tell the choices apart."""
 
     slot: str
     declared: str
     choices: tuple[AxisChoice, ...]
+    ranked: bool = True
 
 
 @dataclass(frozen=True)

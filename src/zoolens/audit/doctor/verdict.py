@@ -147,7 +147,7 @@ def _status(fixed: Variant) -> Status:
 def _already_probabilities(bench: VariantBench, axes: Sequence[Axis], final: Variant) -> AxisChoice | None:
     """Declared logits that pass for probabilities on every image: softmax was applied twice. Top-1 cannot tell."""
     axis = next(axis for axis in axes if axis.slot == "scores")
-    if axis.declared != "logits" or final.choice("scores") is not None:
+    if axis.ranked or axis.declared != "logits" or final.choice("scores") is not None:
         return None
     (other,) = axis.choices
     return other if bench.measure(final.choosing(other), Level.SCREEN).error is None else None
@@ -194,7 +194,7 @@ def _sensitivity(bench: VariantBench, axes: Sequence[Axis], final: Variant) -> l
     by_factor: dict[str, dict[str, Evidence]] = {}
     best = bench.measure(final, Level.SCREEN)
     declared = {axis.slot: axis.declared for axis in axes}
-    for variant in neighbours(final, [axis for axis in axes if axis.slot != "scores"]):
+    for variant in neighbours(final, [axis for axis in axes if axis.ranked]):
         changed = next(iter(set(variant.choices) ^ set(final.choices)))
         choice = variant.choice(changed.slot)
         own = final.choice(changed.slot)
