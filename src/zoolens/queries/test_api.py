@@ -514,6 +514,17 @@ def test_where_takes_figures_and_or_goes_over_both(index):
     assert found("memory BETWEEN 50 MB AND 60 MB OR latency < 1.2 ms") == ["near", "tiny"]
 
 
+def test_a_word_in_one_manifest_does_not_hide_the_figures_of_all_models(index):
+    """A manifest may say of its model what it likes: `memory: 5`, where the others were measured."""
+    rows = [
+        replace(row, attributes={**row.attributes, "memory": 5}) if row.attributes["name"] == "tiny" else row
+        for row in index.rows
+    ]
+    described = Index(rows, dataset=index.dataset, semantic=index.semantic)
+    assert sorted(names(ask(described, "WHERE memory <= 15 MB AND runtime IS KNOWN"))) == ["small", "tiny"]
+    assert list(ask(described, "CORR big WITHIN 90% SHOW memory").best.figures) == ["memory"]
+
+
 def test_a_condition_on_answers_does_not_narrow_who_is_counted(index):
     counted = ask(index, "CORR big WITHIN 50%").guarantee.comparisons
     assert ask(index, "CORR big WITHIN 50% WHERE memory <= 60 MB").guarantee.comparisons < counted

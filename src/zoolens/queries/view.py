@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from zoolens.index.index import Index
 from zoolens.queries.conditionevaluator import COMMON, Attributes, rows_where
+from zoolens.queries.errors import UnknownQueryName
 from zoolens.queries.metrics import ResolvedMetric, resolved_metric
 from zoolens.queries.syntax import Condition
 from zoolens.recent import RecentValues
@@ -93,8 +94,16 @@ class View:
         )
 
     def is_attribute(self, name: str) -> bool:
-        """Whether a name is an attribute. A name of both an attribute and a metric counts as an attribute."""
-        return name in COMMON or name in self.attributes
+        """Whether a name is an attribute. A figure goes before an attribute that some manifests happen to call so: the
+        models of all others would be left out, although the store has their figures."""
+        return name in COMMON or (name in self.attributes and not self._is_figure(name))
+
+    def _is_figure(self, name: str) -> bool:
+        try:
+            self.metric(name, 1)
+        except UnknownQueryName:
+            return False
+        return True
 
     def _figures(self, name: str, batch: int) -> Values | None:
         return None if self.is_attribute(name) else self.values(self.metric(name, batch).column)
