@@ -2,8 +2,10 @@
 
 import ast
 import importlib
+import re
 import subprocess
 import sys
+import tomllib
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from functools import cache
@@ -11,6 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+
+from zoolens import plugins
 
 PACKAGE = Path(__file__).parent.parent / "src" / "zoolens"
 
@@ -190,6 +194,19 @@ def test_packages_of_a_split_room_import_one_way(place):
                 assert order.index(target) <= order.index(parts[1]), f"{path} imports {module}, which lies above it"
 
 
+def test_packages_of_no_room_import_each_other():
+    """Modules that lie beside the packages of a room may be below some and above others: they are not looked at."""
+    packages = {path.parent for path in sources() if len(path.relative_to(PACKAGE).parts) > 2}
+    names = {".".join(path.relative_to(PACKAGE).parts[:2]) for path in packages}
+    graph = {name: set() for name in names}
+    for path in sources():
+        own = ".".join(module_name(path).split(".")[:2])
+        reached = {".".join(module.split(".")[1:3]) for module, _ in imports(path) if module.startswith("zoolens.")}
+        if own in graph:
+            graph[own] |= {name for name in reached & names if name != own}
+    assert cycles(graph) == set()
+
+
 def test_contrib_is_entered_only_through_entry_points():
     for path in sources():
         if path.relative_to(PACKAGE).parts[0] != "contrib":
@@ -197,13 +214,77 @@ def test_contrib_is_entered_only_through_entry_points():
             assert not entered, f"{path} imports {entered[0]}: load it as a plug-in"
 
 
+# Caches that may be deleted at any time: files of their own, in which nobody looks for facts.
+CACHES = ("audit/memo.py", "manifests/digests.py")
+
+
 def test_only_the_store_speaks_sql():
     """Everybody else asks the Store, so that its tables can change."""
-    inside = ("sqlalchemy", "alembic", "zoolens.store.schema", "zoolens.store.queries")
+    inside = ("sqlalchemy", "alembic", "sqlite3", "psycopg", "zoolens.store.schema", "zoolens.store.queries")
     for path in sources():
-        if path.relative_to(PACKAGE).parts[0] not in ("store", "testing"):
+        name = path.relative_to(PACKAGE)
+        if name.parts[0] not in ("store", "testing") and str(name) not in CACHES:
             reached = [module for module, _ in imports(path) if module.startswith(inside)]
             assert not reached, f"{path} imports {reached[0]}: add a method to Store"
+
+
+# How core dependencies are imported, where that is not their name, and what they bring along.
+IMPORTED_AS = {
+    "PyYAML": {"yaml"},
+    "Pillow": {"PIL"},
+    "Jinja2": {"jinja2", "markupsafe"},
+    "pydantic": {"pydantic", "pydantic_core", "annotated_types", "typing_extensions"},
+}
+# Modules of classes that derive from those of an optional package; each is imported late, and so the package is.
+DERIVED = ["serving/grpc.py", "serving/http.py", "serving/http_limits.py", "serving/http_protocol.py", "ui/app.py"]
+
+
+def test_what_a_bare_installation_lacks_is_imported_late():
+    project = tomllib.loads((PACKAGE.parents[1] / "pyproject.toml").read_text())["project"]
+    names = [re.match(r"[\w-]+", text)[0] for text in project["dependencies"]]
+    there = {imported for name in names for imported in IMPORTED_AS.get(name, {name.lower()})}
+    there |= {"zoolens", *sys.stdlib_module_names}
+    derived = {f"zoolens.{name.removesuffix('.py').replace('/', '.')}" for name in DERIVED}
+    for path in sources():
+        name = str(path.relative_to(PACKAGE))
+        if name in DERIVED or name.startswith("testing/"):
+            continue
+        for found in statements(path):
+            if found.at_top:
+                assert found.module.split(".")[0] in there, f"{name} imports {found.module} at module level"
+                assert found.module not in derived, f"{name} imports {found.module} at module level"
+
+
+# The contract that the plug-ins of each group have to pass, which is shipped for those of others.
+CONTRACTS = {
+    plugins.ZOOS: "zoo_contract",
+    plugins.RUNTIMES: "runtime_contract",
+    plugins.DATASETS: "dataset_contract",
+    plugins.METRICS: "metric_contract",
+    plugins.GRAPH_LIBRARIES: "importer_contract",
+    plugins.GRAPH_FILES: "importer_contract",
+    plugins.COUNTERS: "counter_contract",
+    plugins.TRAINERS: "trainer_contract",
+    plugins.RESOURCES: "resource_contract",
+    plugins.TASKS: "task_contract",
+    plugins.FUNCTIONS: "function_contract",
+    plugins.BOUNDS: "bound_contract",
+    plugins.TWIN_BOUNDS: "bound_contract",
+    plugins.PUBLISHED_STUDIES: "published_contract",
+    plugins.EXECUTORS: "executor_contract",
+    plugins.POLICIES: "policy_contract",
+    plugins.METERS: "meter_contract",
+}
+
+
+def test_every_group_of_plugins_has_a_contract_that_is_used():
+    groups = {value for value in vars(plugins).values() if isinstance(value, str) and value.startswith("zoolens.")}
+    assert set(CONTRACTS) == groups - {plugins.__name__}
+    root = PACKAGE.parents[1]
+    tests = "\n".join(path.read_text() for folder in (PACKAGE, root / "tests") for path in folder.rglob("test_*.py"))
+    for group, contract in CONTRACTS.items():
+        assert (PACKAGE / "testing" / f"{contract}.py").is_file(), f"{group} has no contract"
+        assert f"zoolens.testing.{contract} import" in tests, f"no test holds a plug-in of {group} to {contract}"
 
 
 @pytest.mark.parametrize("place", ["__init__", "__main__", *ORDER])

@@ -9,11 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from zoolens.contrib.crossedwires.study import CrossedWires
 from zoolens.contrib.crossedwires.trials import ARCHITECTURES, Imported, import_published, read_published
 from zoolens.crosstrain.study.stored_studies import read_study, study_names
 from zoolens.errors import DatasetError
 from zoolens.store.records import Provenance
 from zoolens.store.store import open_store
+from zoolens.testing.published_contract import PublishedStudyContract
 
 ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[5] / "shared" / "assets")
 ROW = {
@@ -42,6 +44,15 @@ def write(folder, rows_of=None, fields=tuple(ROW)):
             writer.writeheader()
             writer.writerows((rows_of or {}).get(name, [{**ROW, "architecture": name}]))
     return folder
+
+
+class TestCrossedWires(PublishedStudyContract):
+    study_class = CrossedWires
+
+    def folder(self, tmp_path):
+        folder = tmp_path / "released"
+        folder.mkdir(exist_ok=True)
+        return write(folder)
 
 
 def test_a_row_becomes_a_trial(tmp_path):

@@ -12,7 +12,7 @@ from typing import Any
 from zoolens.errors import ModelError
 from zoolens.port.frameworks.base import LiveNetwork
 from zoolens.port.frameworks.jax_modules import function_and_parameters
-from zoolens.port.training.objects import framework_of, network_in
+from zoolens.port.frameworks.training_objects import framework_of, network_in
 
 
 def recognised(made: Any, shapes: Sequence[tuple[int, ...]], kinds: Sequence[str], name: str) -> LiveNetwork:

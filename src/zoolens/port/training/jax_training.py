@@ -13,12 +13,12 @@ from zoolens.errors import ModelError
 from zoolens.port.frameworks.base import Array, LiveNetwork, plain
 from zoolens.port.frameworks.jax import JaxNetwork
 from zoolens.port.frameworks.jax_training_modes import training_mode
+from zoolens.port.frameworks.training_objects import TrainingObjects
 from zoolens.port.training.base import Capture, Losses, Setting, Switch, TrainableNetwork
 from zoolens.port.training.batch import TrainingBatch
 from zoolens.port.training.capture_jax import layer_answers
 from zoolens.port.training.jax_rules import MeasuredOptimizer, measured_optimizer
 from zoolens.port.training.loss_fit import FittedLoss, fitted_loss
-from zoolens.port.training.objects import TrainingObjects
 from zoolens.port.training.seeding import seed_generators
 from zoolens.port.training.settings_jax import settings
 from zoolens.port.training.switches_jax import SWITCHES

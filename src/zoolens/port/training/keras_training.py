@@ -11,11 +11,11 @@ import numpy as np
 from zoolens.errors import ModelError
 from zoolens.port.frameworks.base import Array, LiveNetwork, plain
 from zoolens.port.frameworks.keras import KerasNetwork
+from zoolens.port.frameworks.training_objects import TrainingObjects
 from zoolens.port.training.base import Capture, Losses, Setting, Switch, TrainableNetwork
 from zoolens.port.training.batch import TrainingBatch
 from zoolens.port.training.capture_keras import captured
 from zoolens.port.training.keras_steps import steps_of
-from zoolens.port.training.objects import TrainingObjects
 from zoolens.port.training.seeding import seed_generators
 from zoolens.port.training.settings import rounded
 from zoolens.port.training.settings_keras import loss_name, settings

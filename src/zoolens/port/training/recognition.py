@@ -6,8 +6,8 @@ from typing import Any
 
 from zoolens.errors import ModelError
 from zoolens.port.frameworks.base import LiveNetwork
+from zoolens.port.frameworks.training_objects import sorted_objects
 from zoolens.port.training.base import TrainableNetwork
-from zoolens.port.training.objects import sorted_objects
 
 
 def trainable(made: Any, network: LiveNetwork) -> TrainableNetwork:

@@ -180,7 +180,7 @@ def received(tensors: Mapping[str, Array], *, ends_epoch: bool) -> TrainingBatch
 
 def makes_objects(side: Any) -> bool:
     """Whether a user of Python handed over a function that makes the objects, not the objects themselves."""
-    from zoolens.port.training.objects import framework_of
+    from zoolens.port.frameworks.training_objects import framework_of
 
     return callable(side) and framework_of(side) is None and not isinstance(side, tuple)
 

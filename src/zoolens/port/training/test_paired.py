@@ -11,9 +11,9 @@ from zoolens.cli.main import cli
 from zoolens.crosstrain.study.stored_studies import read_study, study_names
 from zoolens.errors import ModelError, ZoolensError
 from zoolens.port.frameworks.recognition import recognised
+from zoolens.port.frameworks.training_objects import sorted_objects
 from zoolens.port.sides import InputShape
 from zoolens.port.training.batch import TrainingBatch
-from zoolens.port.training.objects import sorted_objects
 from zoolens.port.training.paired import train
 from zoolens.port.training.paired_words import paired_data, paired_lines
 from zoolens.port.training.recognition import trainable

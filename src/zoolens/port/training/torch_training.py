@@ -14,9 +14,9 @@ from zoolens.crosstrain.training.trainers.torch_optimizers import slots
 from zoolens.errors import ModelError
 from zoolens.port.frameworks.base import Array, LiveNetwork
 from zoolens.port.frameworks.torch import TorchNetwork, by_name
+from zoolens.port.frameworks.training_objects import TrainingObjects
 from zoolens.port.training.base import Capture, Losses, Setting, Switch, TrainableNetwork
 from zoolens.port.training.batch import TrainingBatch
-from zoolens.port.training.objects import TrainingObjects
 from zoolens.port.training.seeding import seed_generators
 from zoolens.port.training.settings_torch import settings
 from zoolens.port.training.switches_torch import SWITCHES
