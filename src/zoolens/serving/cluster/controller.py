@@ -10,13 +10,14 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
-from typing import Any, Final
+from typing import Final
 
 from zoolens.errors import ZoolensError
 from zoolens.protocol.messages import ModelStatistics
+from zoolens.serving.background import in_background, in_thread
 from zoolens.serving.cluster.plan import ClusterPlan
 from zoolens.serving.cluster.reports import ClusterView, ModelView, ReplicaReport, merged_repository, merged_statistics
 from zoolens.serving.services.events import Entry, EventLog
@@ -29,7 +30,6 @@ from zoolens.store.store import open_store
 _LOST: Final = 10.0  # seconds after which a replica that reports nothing is taken for gone
 _REMEMBERED: Final = 1000  # replicas whose own counts are kept; of those before them the sum is
 
-Work = Coroutine[Any, Any, None]
 
 log = logging.getLogger("zoolens.serving")
 
@@ -134,7 +134,7 @@ class Controller:
     async def _start_services(self) -> None:
         loop, plan = asyncio.get_running_loop(), self._plan
         store = await loop.run_in_executor(self._thread, open_store, plan.store)
-        self._stack.push_async_callback(self._in_thread, store.close)
+        self._stack.push_async_callback(in_thread, self._thread, store.close)
         self._builders = {
             name: LadderBuilder(name, service, store, latency=self._settings.latency)
             for name, service in plan.services.items()
@@ -149,16 +149,4 @@ class Controller:
         if self._settings.refresh > 0:
             watch = StoreWatch(store, await loop.run_in_executor(self._thread, store.newest))
             refreshing = refresh_ladders(watch, self._builders, self._shared, self._thread, self._settings.refresh)
-            self._background(refreshing)
-
-    def _background(self, work: Work) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-
-        async def stop() -> None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-        self._stack.push_async_callback(stop)
-
-    async def _in_thread(self, function: Callable[[], object]) -> None:
-        await asyncio.get_running_loop().run_in_executor(self._thread, function)
+            in_background(self._stack, refreshing)

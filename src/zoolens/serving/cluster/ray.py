@@ -161,10 +161,10 @@ async def running_on_ray(
     loop = asyncio.get_running_loop()
     async with AsyncExitStack() as stack:
         executor = await loop.run_in_executor(None, RayExecutor.open, chosen.address)
-        stack.push_async_callback(_in_thread, executor.close)
+        stack.push_async_callback(asyncio.to_thread, executor.close)
         application = f"zoolens-{secrets.token_hex(4)}"
         deploying = loop.run_in_executor(None, _deploy, application, plan, chosen, options.drain_seconds)
-        stack.push_async_callback(_in_thread, _delete, application)
+        stack.push_async_callback(asyncio.to_thread, _delete, application)
         replicas, controller = await deploying
         stack.push_async_callback(_flush, replicas)
         metrics = metrics or ClusterMetrics()
@@ -317,7 +317,3 @@ def _named_store(store: str | Path | None) -> str:
     """The store by its path or URL: the controller's process may have other variables than ours."""
     target = resolve(store)
     return str(target.path.absolute()) if target.path is not None else str(store or os.environ[STORE_VARIABLE])
-
-
-async def _in_thread(function: Any, *arguments: Any) -> None:
-    await asyncio.get_running_loop().run_in_executor(None, function, *arguments)

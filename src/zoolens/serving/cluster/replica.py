@@ -10,7 +10,7 @@ import logging
 import os
 import platform
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any, Final, Protocol
@@ -19,6 +19,7 @@ from zoolens.engine.sandbox import trusting
 from zoolens.errors import ZoolensError, first_line
 from zoolens.protocol.errors import Refusal, ServingError
 from zoolens.protocol.messages import InferRequest, InferResponse
+from zoolens.serving.background import in_background
 from zoolens.serving.cluster.plan import ClusterPlan
 from zoolens.serving.cluster.reports import ModelView, ReplicaReport
 from zoolens.serving.plane.data_plane import Plane, open_plane
@@ -34,7 +35,6 @@ _WAITING: Final = 10_000  # events that wait for the controller
 _THREADS: Final = "OMP_NUM_THREADS"
 
 Remover = Callable[[str, str, str], None]
-Work = Coroutine[Any, Any, None]
 
 log = logging.getLogger("zoolens.serving")
 
@@ -80,7 +80,7 @@ class Replica:
         except ZoolensError as error:
             self._problem = str(error)
             log.warning("replica %s cannot serve: %s", self._name, error)
-        self._background(self._report_on())
+        in_background(self._stack, self._report_on())
         await self._report()
 
     async def infer(self, request: InferRequest) -> InferResponse:
@@ -132,7 +132,7 @@ class Replica:
             self._stack.push_async_callback(service.close)
             service.broken = self._remover(service)
             if built.service.memory_limit_file is not None:
-                self._background(follow_memory_limit(plane, built.service.memory_limit_file, self, name))
+                in_background(self._stack, follow_memory_limit(plane, built.service.memory_limit_file, self, name))
 
     def _remover(self, service: HostedService) -> Remover:
         def remove(model: str, runtime: str, reason: str) -> None:
@@ -188,15 +188,6 @@ class Replica:
             models=models,
             events=tuple(events),
         )
-
-    def _background(self, work: Work) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-
-        async def stop() -> None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-        self._stack.push_async_callback(stop)
 
 
 def _set_threads(threads: str | None) -> None:

@@ -13,10 +13,11 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from zoolens.measure.latency import LatencySettings
 from zoolens.progress import Progress, Silent
+from zoolens.serving.background import in_background, in_thread
 from zoolens.serving.plane.data_plane import Plane
 from zoolens.serving.services.definition import Service, ServiceError, read_services
 from zoolens.serving.services.events import EventLog
@@ -90,7 +91,7 @@ async def host_services(
         thread = ThreadPoolExecutor(1, "zoolens-services")  # the store and the ladders are used in this thread alone
         stack.callback(thread.shutdown)
         opened = await loop.run_in_executor(thread, open_store, store)
-        stack.push_async_callback(_in_thread, thread, opened.close)
+        stack.push_async_callback(in_thread, thread, opened.close)
         builders = {
             name: LadderBuilder(name, service, opened, progress or Silent(), latency=chosen.latency)
             for name, service in defined.items()
@@ -104,28 +105,14 @@ async def host_services(
             stack.push_async_callback(hosted[name].close)
             await hosted[name].start()
             if defined[name].memory_limit_file is not None:
-                _background(stack, follow_memory_limit(plane, defined[name].memory_limit_file or "", events, name))
+                in_background(stack, follow_memory_limit(plane, defined[name].memory_limit_file or "", events, name))
             hosted[name].broken = _remover(builder, hosted[name], thread)
         if chosen.refresh > 0:
             watch = StoreWatch(opened, await loop.run_in_executor(thread, opened.newest))
-            _background(stack, refresh_ladders(watch, builders, hosted, thread, chosen.refresh))
+            in_background(stack, refresh_ladders(watch, builders, hosted, thread, chosen.refresh))
         for builder in builders.values():
             stack.callback(builder.stopped.set)
         yield hosted
-
-
-def _background(stack: AsyncExitStack, work: Any) -> None:
-    task = asyncio.get_running_loop().create_task(work)
-
-    async def stop() -> None:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-
-    stack.push_async_callback(stop)
-
-
-async def _in_thread(thread: Executor, function: Callable[[], object]) -> None:
-    await asyncio.get_running_loop().run_in_executor(thread, function)
 
 
 def _remover(builder: LadderBuilder, hosted: HostedService, thread: Executor) -> Callable[[str, str, str], None]:
