@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from zoolens import plugins
 from zoolens.engine.environments import ensure_environment, parse_env
 from zoolens.errors import ModelError, ZoolensError
-from zoolens.manifests.digests import digest
+from zoolens.manifests.digests import digest, size_on_disk
 from zoolens.manifests.formats import detect_format, legal_name, model_stem
 from zoolens.manifests.guesses import Guesses
 from zoolens.manifests.locations import resolve_asset
@@ -245,11 +245,5 @@ def _files(files: dict[str, Path], folder: Path) -> Iterable[AssetFile]:
             location=path.relative_to(folder).as_posix(),
             role=role,  # type: ignore[arg-type]
             sha256=digest(path),
-            bytes=_size(path),
+            bytes=size_on_disk(path),
         )
-
-
-def _size(path: Path) -> int:
-    if path.is_dir():
-        return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-    return path.stat().st_size

@@ -63,6 +63,13 @@ def digest(path: Path) -> str:
     return digest_tree(path) if path.is_dir() else sha256_file(path)
 
 
+def size_on_disk(path: Path) -> int:
+    """Bytes of a file, or of all files in a folder."""
+    if path.is_dir():
+        return sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
+    return path.stat().st_size
+
+
 def _read(path: Path) -> str:
     hasher = hashlib.sha256()
     from zoolens.untrusted import open_regular  # here: most digests are remembered, and nothing is opened

@@ -15,6 +15,7 @@ from typing import Any, Final
 from zoolens import plugins
 from zoolens.datasets.base import Dataset
 from zoolens.errors import MissingDependency, ModelError, ZoolensError
+from zoolens.manifests.digests import size_on_disk
 from zoolens.manifests.tokenizer import ROLE as TOKENIZER
 from zoolens.measure.answers import run_predictions
 from zoolens.measure.classorder import stored_translation
@@ -96,11 +97,7 @@ def measure_size(context: Context) -> Iterator[Observation]:
     for role, path in context.job.paths.items():
         if role == TOKENIZER:
             continue  # it says what a model is fed with, and is the same in all formats of it
-        size += (
-            sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-            if path.is_dir()
-            else path.stat().st_size
-        )
+        size += size_on_disk(path)
     yield Observation("file_size", float(size), unit="B", details={"format": context.job.asset.format})
     yield _parameters(context)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any, Final
 
 from zoolens.present.charts import DIM, INK, LINE, SERIES, Chart, Spec, axis, heading, quantity, series, values
@@ -16,19 +15,6 @@ NAMES: Final = 300  # pixels for what stands left of a bar
 BAR: Final = 30  # pixels from one bar to the next
 MOST_MISSES: Final = 8
 MOST_CONDITIONS: Final = 30
-
-
-def explanation_as_data(answer: Answer) -> dict[str, Any]:
-    """What EXPLAIN tells as numbers, and the near misses with every condition that rejects them."""
-    return {
-        "query": answer.query,
-        "rows": len(answer.plan.view),
-        "candidates": answer.plan.candidates,
-        "fitting_rows": int(answer.plan.fitting.sum()),
-        "fitting": answer.fitting,
-        "steps": [asdict(step) for step in funnel(answer.plan)],
-        "misses": [match.as_data() for match in answer.misses],
-    }
 
 
 def funnel_chart(plan: Plan) -> Chart:

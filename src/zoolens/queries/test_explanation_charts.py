@@ -3,7 +3,7 @@ import json
 from zoolens.present.charts import for_file
 from zoolens.queries.api import query
 from zoolens.queries.explanation import explain_analyze, funnel
-from zoolens.queries.explanation_charts import explanation_as_data, funnel_chart, misses_chart
+from zoolens.queries.explanation_charts import funnel_chart, misses_chart
 
 
 def test_each_condition_tells_how_many_rows_it_leaves(index):
@@ -24,7 +24,6 @@ def test_the_funnel_begins_with_all_rows_and_is_json(index):
     assert (rows[0]["condition"], rows[0]["left"]) == ("all rows", len(index))
     assert rows[-1]["left"] == int(answer.plan.fitting.sum())
     json.dumps(for_file(chart), allow_nan=False)
-    json.dumps(explanation_as_data(answer), allow_nan=False)
 
 
 def test_near_misses_are_bars_of_what_they_lack(index):

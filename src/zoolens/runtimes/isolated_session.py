@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Final
@@ -69,7 +68,7 @@ class IsolatedSession(Session):
             "yielding": yielding,
         }
         answer = self._ask("open", f"opening {model.path().name}", **request)
-        with self._sense():
+        with self._worker.sensible():
             self.inputs = tensor_specs(answer["inputs"])
             self.outputs = tensor_specs(answer["outputs"])
             self.phases = {str(name): float(seconds) for name, seconds in answer["phases"].items()}
@@ -87,7 +86,7 @@ class IsolatedSession(Session):
         def apart() -> list[Tensors]:
             answers = finish()
             each: list[Tensors] = [{} for _ in batches]
-            with self._sense():
+            with self._worker.sensible():
                 for name, array in answers.items():
                     place, _, own = name.partition(" ")
                     each[int(place)][own] = array
@@ -167,7 +166,7 @@ class IsolatedSession(Session):
         with self._turn:
             answer = self._ask("sample", "running the model", wanted=wanted, seconds=seconds)
             times = self._received(answer)
-        with self._sense():
+        with self._worker.sensible():
             elapsed, delay, switches = (times[name].astype(np.int64) for name in ("elapsed", "delay", "switches"))
             if not elapsed.shape == delay.shape == switches.shape == (len(elapsed),) or not 1 <= len(elapsed) <= wanted:
                 raise ValueError("times of other calls than those asked for")
@@ -176,7 +175,7 @@ class IsolatedSession(Session):
     def observe(self, feeds: Mapping[str, Tensor], repeats: int) -> list[ObservedCall]:
         """Predictions of the same inputs, each with what the kernel did to the worker meanwhile."""
         answer = self._ask("observe", "running the model", feeds, repeats=repeats)
-        with self._sense():
+        with self._worker.sensible():
             calls = [_observed_call(**call) for call in answer["calls"]]
             if len(calls) != repeats:
                 raise ValueError("other calls than those asked for")
@@ -184,30 +183,30 @@ class IsolatedSession(Session):
 
     def effective(self) -> Effective:
         answer = self._ask("effective", "reporting how it runs")
-        with self._sense():
+        with self._worker.sensible():
             return _effective(**answer)
 
     def count_parameters(self) -> int:
         answer = self._ask("count_parameters", "counting parameters")
-        with self._sense():
+        with self._worker.sensible():
             return int(answer)
 
     def profile(self, feeds: Mapping[str, Tensor], repeats: int = 1, *, kernels: bool = False) -> list[Profile]:
         request = {"repeats": repeats, "kernels": kernels}
         answer = self._ask("profile", "profiling the model", feeds, **request)
-        with self._sense():
+        with self._worker.sensible():
             return read_profiles(answer, repeats)
 
     def capture_points(self) -> tuple[CapturePoint, ...]:
         answer = self._ask("capture_points", "listing the tensors inside the model")
-        with self._sense():
+        with self._worker.sensible():
             return read_points(answer)
 
     def capture(self, feeds: Mapping[str, Tensor], names: Sequence[str]) -> Captured:
         with self._turn:
             answer = self._ask("capture", "reading tensors inside the model", feeds, names=list(names))
             arrays = self._received(answer, MOST_CAPTURED_BYTES)
-        with self._sense():
+        with self._worker.sensible():
             tensors = {name[1:]: array for name, array in arrays.items() if name.startswith("t")}
             outputs = {name[1:]: array for name, array in arrays.items() if name.startswith("o")}
             if tensors.keys() != set(names) or outputs.keys() != {spec.name for spec in self.outputs}:
@@ -216,7 +215,7 @@ class IsolatedSession(Session):
 
     def device_times(self, feeds: Mapping[str, Tensor], repeats: int = 1) -> list[DeviceTimes]:
         answer = self._ask("device_times", "running the model", feeds, repeats=repeats)
-        with self._sense():
+        with self._worker.sensible():
             return read_device_times(answer, repeats)
 
     def run_preprocess(self, image: Tensor) -> Tensor:
@@ -234,7 +233,7 @@ class IsolatedSession(Session):
         """Versions of all distributions the worker sees, by normalised name (ai-edge-litert, tf-keras)."""
         if self._packages is None:
             answer = self._ask("packages", "listing its packages")
-            with self._sense():
+            with self._worker.sensible():
                 self._packages = {str(name): str(version) for name, version in answer.items()}
         return self._packages
 
@@ -243,7 +242,7 @@ class IsolatedSession(Session):
         """The worker's largest resident size so far; after `close`, its last one."""
         if self._peak_memory is None:
             answer = self._ask("memory", "reporting its memory")
-            with self._sense():
+            with self._worker.sensible():
                 return int(answer)
         return self._peak_memory
 
@@ -251,7 +250,7 @@ class IsolatedSession(Session):
         if not self._ends_worker:
             return
         if self._worker.running and self._begun is None:  # nobody waits any more for what was begun
-            with contextlib.suppress(ZoolensError), self._sense():
+            with contextlib.suppress(ZoolensError), self._worker.sensible():
                 self._peak_memory = int(self._ask("close", "closing", timeout=_GRACE)["peak_memory"])
         self._worker.stop()
 
@@ -275,7 +274,7 @@ class IsolatedSession(Session):
             return
         try:
             answer = self._worker.receive("running the model", timeout=self._timeout)
-            with self._sense():
+            with self._worker.sensible():
                 self.last_predict_seconds = float(answer["seconds"])
             begun.answers = self._received(answer)
         except ZoolensError as error:
@@ -283,16 +282,8 @@ class IsolatedSession(Session):
 
     def _received(self, answer: Mapping[str, Any], limit: int | None = None) -> Tensors:
         # Copied out: the arena is written again by the next request, and what we return is the caller's to keep.
-        with self._sense():
+        with self._worker.sensible():
             return {name: view.copy() for name, view in self._worker.outputs.read(answer["tensors"], limit).items()}
-
-    @contextmanager
-    def _sense(self) -> Iterator[None]:
-        """A worker that was taken over may answer anything: what is not as it should be ends it."""
-        try:
-            yield
-        except (KeyError, IndexError, ValueError, TypeError, AttributeError, OverflowError, MemoryError) as error:
-            raise self._worker.nonsense(error) from error
 
 
 class _Begun:

@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from zoolens.errors import ModelError
 
 Level = Literal["layer", "library"]
-NANOSECONDS: Final = 1_000_000_000
 MOST_CAPTURED_BYTES: Final = 1 << 32  # in one call of `Session.capture`
 _MOST_OPERATORS: Final = 2_000_000  # in all profiles of one call
 _LONGEST_TEXT: Final = 20_000  # characters; compiled kernels have very long names

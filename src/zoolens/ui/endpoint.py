@@ -8,7 +8,7 @@ declaration.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
@@ -130,4 +130,3 @@ class Endpoint:
 
 
 Call = Callable[["Context", Any], Answer]
-StreamCall = Callable[["Context", Any], AsyncIterator[Event]]

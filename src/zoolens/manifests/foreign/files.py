@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path, PurePosixPath
 
 from zoolens.errors import ManifestError
-from zoolens.manifests.digests import digest
+from zoolens.manifests.digests import digest, size_on_disk
 from zoolens.manifests.schema import MAX_LABEL_BYTES, AssetFile
 from zoolens.untrusted import is_file, read_text
 
@@ -35,11 +35,7 @@ def described(folder: Path, location: str, role: str) -> AssetFile:
     """A file that is here, with its digest and size."""
     path = folder / location
     try:
-        if path.is_dir():
-            size = sum(file.stat().st_size for file in path.rglob("*") if file.is_file())
-        else:
-            size = path.stat().st_size
-        sha256 = digest(path)
+        size, sha256 = size_on_disk(path), digest(path)
     except OSError as error:
         raise ManifestError(f"{path} cannot be read: {error.strerror}.") from error
     return AssetFile(location=location, role=role, sha256=sha256, bytes=size)  # type: ignore[arg-type]

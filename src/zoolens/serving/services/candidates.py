@@ -56,7 +56,6 @@ class Candidate:
     run: Run
     source: TensorSpec
     target: TensorSpec
-    raw_outputs: tuple[TensorSpec, ...]
     classes: tuple[Hashable, ...]
 
     @property
@@ -101,9 +100,9 @@ def examine(run: Run, progress: Progress) -> Candidate:
         answers = session.predict(made_up_feeds([source], source.shape[0] or 1))
         plain = manifest.outputs[0].model_copy(update={"label_map": None})
         width = build_scores(plain, target)(answers[target.name]).shape[1]
-        source, outputs = session.inputs[0], tuple(session.outputs)
+        source = session.inputs[0]
     classes = class_identities(manifest.outputs[0], job.entry.folder, width, data_classes(run))
-    return Candidate(name, job, run, source, target, outputs, tuple(classes))
+    return Candidate(name, job, run, source, target, tuple(classes))
 
 
 def catalog_name(run: Run) -> str:

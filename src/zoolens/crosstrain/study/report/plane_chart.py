@@ -23,13 +23,9 @@ WIDTH: Final = 560
 HEIGHT: Final = 380
 
 
-def trials_as_data(findings: Findings) -> list[dict[str, Any]]:
-    """Every trial with its hyperparameters, the accuracy and state of each side, and Δ; None where it is not known."""
-    return [trial_as_data(findings, place) for place in range(len(findings.study.trials))]
-
-
 def trial_as_data(findings: Findings, place: int) -> dict[str, Any]:
-    """The same of the trial at this place of the study."""
+    """The trial at this place of the study with its hyperparameters, the accuracy and state of each side, and Δ; None
+    where it is not known."""
     trial = findings.study.trials[place]
     return {
         "trial": trial.id,

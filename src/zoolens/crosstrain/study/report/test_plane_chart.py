@@ -5,7 +5,7 @@ import pytest
 
 from zoolens.crosstrain.study.report.conftest import EVIL, made_study
 from zoolens.crosstrain.study.report.findings import gather
-from zoolens.crosstrain.study.report.plane_chart import plane_chart, plane_names, trials_as_data
+from zoolens.crosstrain.study.report.plane_chart import plane_chart, plane_names, trial_as_data
 from zoolens.crosstrain.training.trials import Study, TrainedSide, Trial
 from zoolens.errors import UnknownName
 from zoolens.present.charts import for_file
@@ -43,7 +43,7 @@ def test_any_two_quantities_make_a_plane(findings):
 
 
 def test_trials_are_plain_data(findings):
-    data = trials_as_data(findings)
+    data = [trial_as_data(findings, place) for place in range(len(findings.study.trials))]
     json.dumps(data, allow_nan=False)
     assert data[-1]["delta"] is None
     assert data[-1]["sides"][0]["status"] == "failed"
