@@ -146,7 +146,7 @@ def test_readme_names_the_two_sacred_commands():
 
 def test_the_walks_of_the_design_name_what_is_there():
     text = (REPO / "docs" / "design.md").read_text(encoding="utf-8")
-    walks = text[text.index("## Three walks") : text.index("## Decisions")]
+    walks = text[text.index("## Walks") : text.index("## Decisions")]
     named = re.findall(r"`([a-z_]+/[a-z_/]*(?:\.py)?)(?:: ([A-Za-z_.]+))?`", walks)
     assert len(named) > 30
     for file, names in named:

@@ -164,6 +164,14 @@ def test_every_file_is_in_a_room():
     assert places <= {*ORDER, "__init__", "__main__"}
 
 
+def test_every_room_is_described():
+    rules = (PACKAGE.parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    assert re.findall(r"`(\w+)`", rules[rules.index("Imports point one way") : rules.index(": each imports")]) == ORDER
+    design = (PACKAGE.parents[1] / "docs" / "design.md").read_text(encoding="utf-8")
+    named = re.findall(r"`(\w+)`", "".join(re.findall(r"^\| (.*?) \|", design, re.M)))
+    assert sorted(named) == sorted(ORDER)
+
+
 @pytest.mark.parametrize("place", ORDER)
 def test_imports_point_one_way(place):
     """Tests of all files of a room are one test: for two thousand of them pytest itself would take ten seconds."""
