@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 @click.option(
     "--runtime", "-r", "runtimes", multiple=True, help="Runtime of the runs of both models; twice: of A, then of B."
 )
-@click.option("--inputs", "shown", type=click.IntRange(0), default=5, show_default=True, help="Disagreements to list.")
+@click.option(
+    "--inputs", "shown", type=click.IntRange(0), default=5, show_default=True, help="Number of disagreements to list."
+)
 @store_option("reads")
 @json_option
 @wide_option

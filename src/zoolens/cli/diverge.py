@@ -25,10 +25,18 @@ SHOWN = 12  # layers in the table, unless --all
 @click.option("--limit", type=click.IntRange(1), default=None, help="Use this many inputs.")
 @click.option("--seed", type=click.IntRange(0), default=None, help="Draw them at random; default: the first ones.")
 @click.option(
-    "--examine", type=click.IntRange(1), default=4, show_default=True, help="Inputs to look at layer by layer."
+    "--examine",
+    type=click.IntRange(1),
+    default=4,
+    show_default=True,
+    help="Number of inputs to compare layer by layer.",
 )
 @click.option(
-    "--memory", type=Bytes(), default="1 GB", show_default=True, help="For the tensors that are compared at a time."
+    "--memory",
+    type=Bytes(),
+    default="1 GB",
+    show_default=True,
+    help="Memory for the tensors that are compared at a time.",
 )
 @click.option("--all", "show_all", is_flag=True, help="List every layer.")
 @click.option("--html", "page", type=OUT_FILE, default=None, help="Write a page with the growth curve.")

@@ -23,9 +23,11 @@ REASON_SHOWN = 40  # characters; --json has it whole
 @click.command()
 @click.argument("model", metavar="MODEL")
 @click.option("--data", "-d", required=True, help="Labelled data: 'demo', a path, or kind:path?key=value.")
-@click.option("--runtime", "-r", default=None, help="Runtime; default: the first that can.")
+@click.option("--runtime", "-r", default=None, help="Runtime; default: the first that can run the model.")
 @click.option("--limit", type=click.IntRange(2), default=None, help="Use this many inputs, drawn at random.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Which inputs are drawn.")
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed by which the inputs are drawn."
+)
 @click.option(
     "--screen", type=click.IntRange(10), default=64, show_default=True, help="Inputs on which every variant is tried."
 )

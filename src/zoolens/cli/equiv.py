@@ -25,7 +25,13 @@ if TYPE_CHECKING:
 @click.argument("models", nargs=-1, required=True, metavar="A B…")
 @click.option("--data", "-d", help="Dataset: the name of one in the store, or data to measure on now.")
 @click.option("--runtime", "-r", help="Only runs in this runtime; for a matrix a pattern, '*' for all.")
-@click.option("--confidence", type=click.FloatRange(50, 99.999), default=95, show_default=True, help="Percent.")
+@click.option(
+    "--confidence",
+    type=click.FloatRange(50, 99.999),
+    default=95,
+    show_default=True,
+    help="Confidence of the bounds, in percent.",
+)
 @click.option(
     "--bound",
     type=click.Choice(["paired", "off", "arora"]),

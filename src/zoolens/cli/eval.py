@@ -37,7 +37,9 @@ def _names(_: click.Context, __: click.Parameter, values: Sequence[str]) -> tupl
     default=None,
     help="Dataset: 'demo', a path, or kind:path?key=value. Not needed for --no-accuracy: inputs are then made up.",
 )
-@click.option("--runtime", "-r", "runtimes", multiple=True, callback=_names, help="Runtimes; default: all that can.")
+@click.option(
+    "--runtime", "-r", "runtimes", multiple=True, callback=_names, help="Runtimes; default: all that can run the model."
+)
 @click.option(
     "--env", "environments", multiple=True, help="Packages of an isolated environment: mxnet==1.9.1,numpy<1.24."
 )
@@ -49,12 +51,16 @@ def _names(_: click.Context, __: click.Parameter, values: Sequence[str]) -> tupl
     "--precision", type=click.Choice(["default", "float32"]), default="default", help="Force float32 arithmetic."
 )
 @click.option("--mode", default="default", help="Runtime mode, such as eager or compiled (torch).")
-@click.option("--limit", type=click.IntRange(1), default=None, help="Use this many inputs.")
+@click.option("--limit", type=click.IntRange(1), default=None, help="Use this many inputs; default: all.")
 @click.option("--seed", type=int, default=None, help="Sample the inputs at random instead of taking the first.")
 @click.option("--accuracy/--no-accuracy", default=True, help="Run the model over the data.")
 @click.option("--cold/--no-cold", default=True, help="Measure cold starts in fresh processes.")
 @click.option(
-    "--latency-seconds", type=click.FloatRange(0.05), default=5.0, show_default=True, help="Time limit a batch size."
+    "--latency-seconds",
+    type=click.FloatRange(0.05),
+    default=5.0,
+    show_default=True,
+    help="Time limit for each batch size.",
 )
 @click.option(
     "--decode-threads", type=click.IntRange(0), default=2, show_default=True, help="Threads that decode inputs."

@@ -18,8 +18,21 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("service", required=False)
-@click.option("--sessions", "limit", type=click.IntRange(1), default=1, show_default=True, help="The newest so many.")
-@click.option("--last", type=click.IntRange(1), default=50, show_default=True, help="Events of each session.")
+@click.option(
+    "--sessions",
+    "limit",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Number of sessions, newest first.",
+)
+@click.option(
+    "--last",
+    type=click.IntRange(1),
+    default=50,
+    show_default=True,
+    help="Number of events of each session, the last ones.",
+)
 @store_option("reads")
 @json_option
 @wide_option

@@ -13,12 +13,17 @@ from zoolens.errors import ZoolensError
 
 @click.command()
 @click.option(
-    "--format", "format_", type=click.Choice(["csv", "json", "parquet"]), help="Else the suffix of -o, or csv."
+    "--format",
+    "format_",
+    type=click.Choice(["csv", "json", "parquet"]),
+    help="Format; default: by the suffix of -o, or csv.",
 )
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Where to; without it, CSV and JSON are printed.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="File to write; without it, CSV and JSON are printed."
+)
 @click.option("--run", "names", multiple=True, help="Only this run: id, prefix, 'last' or 'last~1'. Repeatable.")
 @click.option(
-    "--predictions", is_flag=True, help="Also every single prediction, to OUTPUT with .predictions before its suffix."
+    "--predictions", is_flag=True, help="Write every prediction, too, to OUTPUT with .predictions before its suffix."
 )
 @store_option("reads")
 def command(

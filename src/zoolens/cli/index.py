@@ -55,7 +55,7 @@ def build(data: str | None, task: str, structures: bool, store: str | None) -> N
 @click.option("--data", "-d", default=None, help="Dataset, as for `zoolens eval`; default: the probes of the index.")
 @click.option("--limit", type=click.IntRange(1), default=None, help="Use this many inputs of --data.")
 @click.option("--seed", type=int, default=None, help="Sample the inputs of --data at random.")
-@click.option("--runtime", "-r", "runtimes", multiple=True, help="Runtimes; default: all that can.")
+@click.option("--runtime", "-r", "runtimes", multiple=True, help="Runtimes; default: all that can run the model.")
 @click.option("--device", default="cpu", show_default=True, help="Device: cpu, cuda, cuda:1, gpu (OpenVINO).")
 @store_option(None)
 @on_option

@@ -69,29 +69,53 @@ class Assignment(click.ParamType["tuple[str, str]"]):
     help="When requests are sent, whether or not earlier ones were answered (open loop).",
 )
 @click.option("--rate", type=float, default=10.0, show_default=True, help="Requests per second.")
-@click.option("--duration", "-t", type=Duration(), help="How long; default: 10s, or the whole trace.")
+@click.option("--duration", "-t", type=Duration(), help="How long requests are sent; default: 10s, or the whole trace.")
 @click.option("--burst-factor", type=float, default=3.0, show_default=True, help="How many times the rate a burst has.")
 @click.option("--burst-start", type=Duration(), help="When the burst begins; default: after a third of the time.")
 @click.option("--burst-length", type=Duration(), help="How long the burst lasts; default: a third of the time.")
 @click.option("--trace", help="Times to replay: a CSV file, or RUN:SERIES of the store. Implies --arrivals trace.")
 @click.option("--trace-unit", default="s", show_default=True, help="Unit of numbers in a CSV trace: s, ms, us, ns.")
 @click.option("--speed", type=float, default=1.0, show_default=True, help="How many times as fast a trace is replayed.")
-@click.option("--clients", type=click.IntRange(1), help="Closed loop instead: so many clients, each waits for answers.")
+@click.option(
+    "--clients",
+    type=click.IntRange(1),
+    help="Closed loop instead: this many clients, each of which waits for its answer.",
+)
 @click.option("--scenario", help="An MLPerf scenario instead: SingleStream, Offline or Server.")
-@click.option("--deadline", type=Duration(), help="Answers after it count for nothing; the server is told of it.")
-@click.option("--keep-deadline", is_flag=True, help="Do not tell the server of the deadline.")
+@click.option(
+    "--deadline", type=Duration(), help="Answers that come later count for nothing; it is sent to the server."
+)
+@click.option("--keep-deadline", is_flag=True, help="Do not send the deadline to the server.")
 @click.option("--data", "-d", help="Dataset whose samples are sent; default: made-up tensors.")
 @click.option("--like", metavar="MODEL", help="Model of the catalog that says how samples are prepared and judged.")
-@click.option("--limit", type=click.IntRange(1), help="Different inputs; default: 500 of the dataset.")
+@click.option("--limit", type=click.IntRange(1), help="Number of different inputs; default: 500 of the dataset.")
 @click.option("--rows", type=click.IntRange(1), default=1, show_default=True, help="Rows of a made-up request.")
-@click.option("--shape", "shapes", type=Assignment(":", "NAME:3,224,224"), multiple=True, help="Of made-up inputs.")
 @click.option(
-    "--parameter", "parameters", type=Assignment("=", "NAME=VALUE"), multiple=True, help="Sent with every request."
+    "--shape",
+    "shapes",
+    type=Assignment(":", "NAME:3,224,224"),
+    multiple=True,
+    help="Shape of a made-up input, by its name.",
 )
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Of arrivals and inputs.")
-@click.option("--connections", type=click.IntRange(1, 900), default=256, show_default=True, help="Most at a time.")
-@click.option("--timeout", type=Duration(), default="30s", show_default=True, help="When an answer is given up.")
-@click.option("--warmup", type=click.IntRange(0), default=10, show_default=True, help="Requests before, not counted.")
+@click.option(
+    "--parameter",
+    "parameters",
+    type=Assignment("=", "NAME=VALUE"),
+    multiple=True,
+    help="Parameter that is sent with every request.",
+)
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed of the arrivals and inputs.")
+@click.option(
+    "--connections", type=click.IntRange(1, 900), default=256, show_default=True, help="Most requests at a time."
+)
+@click.option("--timeout", type=Duration(), default="30s", show_default=True, help="How long an answer is waited for.")
+@click.option(
+    "--warmup",
+    type=click.IntRange(0),
+    default=10,
+    show_default=True,
+    help="Requests that are sent before and not counted.",
+)
 @click.option("--report", type=OUT_FOLDER, help="Write a page with a chart, the results and every request here.")
 @store_option(None, described=f"Keep figures and requests in this store: {HELP}")
 @json_option

@@ -22,9 +22,9 @@ def command() -> None:
 
 
 @command.command()
-@click.option("--threads", type=click.IntRange(1), default=None, help="Threads; default: one for each core.")
-@click.option("--device", default="cpu", show_default=True, help="cpu, cuda or cuda:N.")
-@click.option("--fresh", is_flag=True, help="Measure again, although it is known.")
+@click.option("--threads", type=click.IntRange(1), default=None, help="Number of threads; default: one for each core.")
+@click.option("--device", default="cpu", show_default=True, help="Device: cpu, cuda or cuda:N.")
+@click.option("--fresh", is_flag=True, help="Measure again, even where the store has the peaks.")
 @store_option("makes")
 @json_option
 @wide_option

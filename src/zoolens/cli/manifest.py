@@ -25,8 +25,8 @@ def command() -> None:
 
 @command.command("init")
 @click.argument("file", type=click.Path(path_type=Path, exists=True))
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Where to; - for standard output.")
-@click.option("--force", is_flag=True, help="Overwrite.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write; - for standard output.")
+@click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
 @click.option("--env", default="", help="Packages of an isolated environment that opens it: mxnet==1.9.1,numpy<1.24.")
 @trust_option
 def init(file: Path, output: Path | None, force: bool, env: str) -> None:
@@ -43,8 +43,8 @@ def init(file: Path, output: Path | None, force: bool, env: str) -> None:
 
 @command.command("import")
 @click.argument("file", type=click.Path(path_type=Path, exists=True))
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Where to; - for standard output.")
-@click.option("--force", is_flag=True, help="Overwrite.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="File to write; - for standard output.")
+@click.option("--force", is_flag=True, help="Overwrite the file if it exists.")
 def import_(file: Path, output: Path | None, force: bool) -> None:
     """Draft a manifest from FILE of another system: an MLModelScope manifest (YAML), or a Triton config.pbtxt.
 

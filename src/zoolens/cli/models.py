@@ -40,9 +40,9 @@ class ParameterCount(click.ParamType[float]):
 @click.command("models")
 @click.option("--zoo", help="Only this zoo; needed for zoos that are searched on a server (huggingface).")
 @click.option("--task", type=TaskName(), help="Only models that do this, such as classification.")
-@click.option("--max-params", type=ParameterCount(), help="At most so many parameters, such as 5M.")
-@click.option("--weights", type=click.Choice(list(_WEIGHTS)), help="Only models whose weights are so.")
-@click.option("--search", help="Part of the name.")
+@click.option("--max-params", type=ParameterCount(), help="Only models with at most this many parameters, such as 5M.")
+@click.option("--weights", type=click.Choice(list(_WEIGHTS)), help="Only models whose weights are in this state.")
+@click.option("--search", help="Only models whose name has this part.")
 @click.option("--all", "show_all", is_flag=True, help=f"List also zoos with more than {LARGE} models in full.")
 @json_option
 @wide_option

@@ -56,7 +56,9 @@ _OPTIONS = (
         "generator of (inputs, targets), arrays, a DataLoader or a tf.data.Dataset, or (train, test) of these.",
     ),
     click.option("--batch", type=click.IntRange(1), default=64, show_default=True, help="Samples of one step."),
-    click.option("--epochs", type=click.IntRange(1), default=1, show_default=True, help="Times through the data."),
+    click.option(
+        "--epochs", type=click.IntRange(1), default=1, show_default=True, help="Number of passes over the data."
+    ),
     click.option("--max-steps", type=click.IntRange(1), help="End after so many steps, whatever --epochs says."),
     click.option("--seeds", type=click.IntRange(1), default=3, show_default=True, help="How often both are trained."),
     click.option("--own-init", is_flag=True, help="Each side keeps the weights it draws, instead of A's in both."),
@@ -65,7 +67,7 @@ _OPTIONS = (
         type=click.Choice(["none", "flip", "flip-crop"]),
         default="none",
         show_default=True,
-        help="The same for both sides.",
+        help="Augmentation of the images, the same for both sides.",
     ),
     click.option("--train-limit", type=click.IntRange(1), help="Samples to train on, of every class as many."),
     click.option("--test-limit", type=click.IntRange(1), help="Samples to test on, of every class as many."),

@@ -35,18 +35,24 @@ class NothingFits(ZoolensError):
 @click.command()
 @click.argument("text", metavar="[QUERY]", required=False)
 @click.option("--file", "file", type=click.File("r", encoding="utf-8"), help="Read the query from a file; - is stdin.")
-@click.option("--ref", help="The reference: CORR.")
+@click.option("--ref", help="The reference model, as after CORR.")
 @click.option("--within", metavar="SHARE", help="Least agreement with the reference, such as 95%.")
 @click.option("--on", "bounds", multiple=True, metavar="BOUND", help="A bound, such as 'memory <= 20%'. Repeatable.")
-@click.option("--where", metavar="CONDITION", help="Such as \"zoo = 'torchvision'\".")
-@click.option("--order-by", metavar="EXPRESSION", help="Such as 'latency_p95'.")
+@click.option("--where", metavar="CONDITION", help="Condition on attributes, such as \"zoo = 'torchvision'\".")
+@click.option("--order-by", metavar="EXPRESSION", help="Figure or expression to sort by, such as 'latency_p95'.")
 @click.option("--show", metavar="NAMES", help="Figures and attributes to show: 'memory, latency, zoo'.")
-@click.option("--limit", type=click.IntRange(1), help="How many models at most.  [default: 10]")
+@click.option("--limit", type=click.IntRange(1), help="Most models to list.  [default: 10]")
 @click.option("--task", help="Take the task's most accurate model as the reference.")
-@click.option("--exec", "settings", multiple=True, metavar="KEY=VALUE", help="Such as runtime=onnxruntime. Repeatable.")
+@click.option(
+    "--exec",
+    "settings",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Setting of EXEC, such as runtime=onnxruntime. Repeatable.",
+)
 @click.option("--confidence", metavar="SHARE", help="Ask for --within with this confidence, such as 95%.")
 @click.option("--data", metavar="NAME", help="Probe dataset.  [default: the one with most models]")
-@click.option("--bound", metavar="off|NAME", help="No lower bounds, or those from another dataset.")
+@click.option("--bound", metavar="off|NAME", help="Show no lower bounds, or those from another dataset.")
 @click.option("--segments", is_flag=True, help="Synthesised twins are candidates too.")
 @click.option("--nearest", is_flag=True, help="Where nothing fits, answer with the nearest misses.")
 @click.option("--explain", is_flag=True, help="Print the plan.")

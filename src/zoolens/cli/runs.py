@@ -29,11 +29,11 @@ _ONLY_TRIALS: Final = "Only trials of the doctor match: --all lists them."
 
 
 @click.group(invoke_without_command=True)
-@click.option("--model", metavar="PATTERN", help="Only models like this: 'torchvision:*'.")
-@click.option("--dataset", metavar="PATTERN", help="Only on datasets like this.")
-@click.option("--runtime", metavar="PATTERN", help="Only in runtimes like this.")
-@click.option("--all", "trials", is_flag=True, help="Also what the doctor tried.")
-@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="The newest so many.")
+@click.option("--model", metavar="PATTERN", help="Only runs of models like this: 'torchvision:*'.")
+@click.option("--dataset", metavar="PATTERN", help="Only runs on datasets like this.")
+@click.option("--runtime", metavar="PATTERN", help="Only runs in runtimes like this.")
+@click.option("--all", "trials", is_flag=True, help="List also the trials of the doctor.")
+@click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="Number of runs, newest first.")
 @store_option(None)
 @json_option
 @click.pass_context

@@ -39,7 +39,11 @@ def _share(_: click.Context, __: click.Parameter, value: str) -> float:
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
 @click.option(
-    "--least", type=click.IntRange(1), default=2, show_default=True, help="Nodes of the shortest segment listed."
+    "--least",
+    type=click.IntRange(1),
+    default=2,
+    show_default=True,
+    help="Least number of nodes of a segment that is listed.",
 )
 @click.option("--all", "show_all", is_flag=True, help="List every segment.")
 @click.option("--splice", is_flag=True, help="Put B's segments into A, run the twin on --data, and measure it.")

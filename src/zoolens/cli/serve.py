@@ -75,9 +75,19 @@ class Port(click.ParamType["int | None"]):
 )
 @click.option("--memory", type=Bytes(), help="Memory of all models; the least used are closed beyond it.")
 @click.option("--max-request", type=Bytes(), default="64 MiB", show_default=True, help="Largest body of a request.")
-@click.option("--drain", type=click.FloatRange(0), default=30.0, show_default=True, help="Seconds to drain at the end.")
 @click.option(
-    "--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Logs, on stderr."
+    "--drain",
+    type=click.FloatRange(0),
+    default=30.0,
+    show_default=True,
+    help="Seconds that running requests may take when the server stops.",
+)
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="Format of the logs on stderr.",
 )
 @click.option(
     "--log-level",

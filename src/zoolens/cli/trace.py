@@ -63,7 +63,9 @@ def command() -> None:
 
 @command.command()
 @click.argument("model")
-@click.option("--runtime", "-r", "runtimes", multiple=True, callback=_names, help="Runtimes; default: all that can.")
+@click.option(
+    "--runtime", "-r", "runtimes", multiple=True, callback=_names, help="Runtimes; default: all that can run the model."
+)
 @click.option(
     "--level",
     "-l",
@@ -77,7 +79,7 @@ def command() -> None:
 )
 @click.option("--limit", type=click.IntRange(1), default=None, help="Use this many inputs of the data.")
 @click.option("--seed", type=int, default=None, help="Sample the inputs at random instead of taking the first.")
-@click.option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Inputs of one request.")
+@click.option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Number of inputs of one request.")
 @click.option("--repeats", type=click.IntRange(1), default=50, show_default=True, help="Repetitions of each level.")
 @click.option(
     "--seconds", type=click.FloatRange(0.1), default=10.0, show_default=True, help="Time limit of each level."
@@ -91,7 +93,7 @@ def command() -> None:
 @click.option("--mode", default="default", help="Runtime mode, such as eager or compiled (torch).")
 @click.option("--isolate", is_flag=True, help="Run the model in a process of its own.")
 @click.option("--allow-code", is_flag=True, help="Run Python code that the manifest carries.")
-@click.option("--top", type=click.IntRange(1), default=15, show_default=True, help="Layers to print.")
+@click.option("--top", type=click.IntRange(1), default=15, show_default=True, help="Number of layers to print.")
 @click.option("--resume/--fresh", default=True, help="Keep what was traced (default), or trace all again as a new run.")
 @_outputs
 @click.option("--traceparent", default=None, help="W3C trace to continue; default: $TRACEPARENT, else a new one.")
@@ -175,9 +177,9 @@ def _fail(outcomes: Sequence[Outcome]) -> None:
 @click.option("--data", "-d", default=None, help="Dataset of the inputs of the first model; default: made-up inputs.")
 @click.option("--limit", type=click.IntRange(1), default=None, help="Use this many inputs of the data.")
 @click.option("--seed", type=int, default=None, help="Sample the inputs at random instead of taking the first.")
-@click.option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Inputs of one request.")
-@click.option("--repeats", type=click.IntRange(1), default=50, show_default=True, help="Requests.")
-@click.option("--seconds", type=click.FloatRange(0.1), default=10.0, show_default=True, help="Time limit.")
+@click.option("--batch", type=click.IntRange(1), default=1, show_default=True, help="Number of inputs of one request.")
+@click.option("--repeats", type=click.IntRange(1), default=50, show_default=True, help="Number of requests.")
+@click.option("--seconds", type=click.FloatRange(0.1), default=10.0, show_default=True, help="Time limit in seconds.")
 @click.option("--device", default="cpu", show_default=True, help="Device to run on.")
 @click.option("--threads", type=click.IntRange(1), default=None, help="Threads inside each runtime.")
 @click.option("--allow-code", is_flag=True, help="Run Python code that manifests carry.")
@@ -216,7 +218,7 @@ def chain(models: Sequence[str], **chosen: Any) -> None:
 
 @command.command()
 @click.argument("name", metavar="RUN")
-@click.option("--top", type=click.IntRange(1), default=15, show_default=True, help="Layers to print.")
+@click.option("--top", type=click.IntRange(1), default=15, show_default=True, help="Number of layers to print.")
 @_outputs
 @store_option("reads")
 @json_option
@@ -244,7 +246,7 @@ def show(name: str, top: int, store: str | None, as_json: bool, **chosen: Any) -
 @command.command()
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
-@click.option("--top", type=click.IntRange(1), default=10, show_default=True, help="Differences to print.")
+@click.option("--top", type=click.IntRange(1), default=10, show_default=True, help="Number of differences to print.")
 @click.option("--html", type=OUT_FILE, help="Write a page with both traces and all differences.")
 @store_option("reads")
 @json_option

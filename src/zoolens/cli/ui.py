@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
 
 @click.group(invoke_without_command=True)
-@click.option("--port", type=click.IntRange(0, 65535), default=8800, show_default=True, help="0 takes a free one.")
+@click.option(
+    "--port", type=click.IntRange(0, 65535), default=8800, show_default=True, help="Port; 0 takes a free one."
+)
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on. Others need a token.")
 @click.option(
     "--token-file",
@@ -93,7 +95,9 @@ async def _serve(settings: Settings, *, browser: bool) -> None:
 @click.option("--data", metavar="NAME", help="Of models, only their runs on this data; * and ? are allowed.")
 @click.option("--runtime", metavar="NAME", help="Of models, only their runs in this runtime; * and ? are allowed.")
 @click.option("--compare", nargs=2, multiple=True, metavar="A B", help="Two runs to be compared. Repeatable.")
-@click.option("--trace", "traces", multiple=True, metavar="TRACE", help="As `trace show` takes it. Repeatable.")
+@click.option(
+    "--trace", "traces", multiple=True, metavar="TRACE", help="A trace, named as for `zoolens trace show`. Repeatable."
+)
 @click.option("--study", "studies", multiple=True, metavar="NAME", help="A study of crosstrain. Repeatable.")
 @click.option(
     "--audit", "audits", multiple=True, metavar="JOB", help="An audit of the explorer, or latest. Repeatable."
@@ -110,9 +114,9 @@ async def _serve(settings: Settings, *, browser: bool) -> None:
     "queries",
     multiple=True,
     metavar="QUERY",
-    help="Its answer over the runs of --runs; without them, the runs that it lists. Repeatable.",
+    help="A query, answered over the runs of --runs; without them, over the runs that it lists. Repeatable.",
 )
-@click.option("--with-inputs", is_flag=True, help="Also the pictures of inputs.")
+@click.option("--with-inputs", is_flag=True, help="Include the pictures of inputs.")
 @json_option
 @store_option("reads")
 def export(

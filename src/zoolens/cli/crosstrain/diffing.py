@@ -16,9 +16,11 @@ _DIGITS: Final = 4  # of the largest extent
 @click.command()
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
-@click.option("--classes", type=click.IntRange(2), default=10, show_default=True, help="Classes to tell apart.")
-@click.option("--input", "shape", default="3x32x32", show_default=True, help="Images: channels, height and width.")
-@click.option("--brief", is_flag=True, help="Without the evidence for each difference.")
+@click.option("--classes", type=click.IntRange(2), default=10, show_default=True, help="Number of classes.")
+@click.option(
+    "--input", "shape", default="3x32x32", show_default=True, help="Shape of an image: channels, height and width."
+)
+@click.option("--brief", is_flag=True, help="Leave out the evidence for each difference.")
 @json_option
 def diff(a: str, b: str, classes: int, shape: str, brief: bool, as_json: bool) -> None:
     """List every difference in definition and defaults: torch:resnet50 keras:resnet50.

@@ -56,8 +56,8 @@ def export(study: str, target: Path, store: str | None) -> None:
 
 @click.command()
 @click.argument("source", type=_there, metavar="FOLDER")
-@click.option("--check", is_flag=True, help="Only say whether it is in order.")
-@click.option("--into", default=None, metavar="STUDY", help="Merge it under another name than its own.")
+@click.option("--check", is_flag=True, help="Check the folder and merge nothing.")
+@click.option("--into", default=None, metavar="STUDY", help="Merge the study under this name instead of its own.")
 @store_option(None)
 def submit(source: Path, check: bool, into: str | None, store: str | None) -> None:
     """Check a FOLDER from somebody else (files, checksums, schema, figures recomputed from its answers) and merge it.

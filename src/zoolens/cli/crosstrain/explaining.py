@@ -24,7 +24,11 @@ if TYPE_CHECKING:
 @click.argument("trial")
 @frameworks_option
 @click.option(
-    "--replicates", type=click.IntRange(2), default=4, show_default=True, help="Seeds; as many fresh ones verify."
+    "--replicates",
+    type=click.IntRange(2),
+    default=4,
+    show_default=True,
+    help="Number of seeds; as many fresh ones verify the result.",
 )
 @click.option(
     "--design",
@@ -34,7 +38,10 @@ if TYPE_CHECKING:
     help="All combinations of the switches, or a folded-over fraction of them.",
 )
 @click.option(
-    "--workers", type=click.IntRange(1), default=None, help="Trainings at once; default: 1, on a cluster all that fit."
+    "--workers",
+    type=click.IntRange(1),
+    default=None,
+    help="Trainings at the same time; default: 1, on a cluster as many as fit.",
 )
 @on_option
 @manner_options

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from zoolens.crosstrain.study.store_training import Manner
 
 frameworks_option = click.option(
-    "--with", "frameworks", multiple=True, metavar="FRAMEWORK", help="Who trains: torch, tensorflow, jax. Repeatable."
+    "--with", "frameworks", multiple=True, metavar="FRAMEWORK", help="Trainer: torch, tensorflow or jax. Repeatable."
 )
 yaml_file = click.Path(exists=True, dir_okay=False, path_type=Path)
 
@@ -20,16 +20,18 @@ yaml_file = click.Path(exists=True, dir_okay=False, path_type=Path)
 def manner_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """How to train, as far as it is no matter of the recipe."""
     for option in (
-        click.option("--keep-weights", is_flag=True, help="Keep what was learnt, to load and to go on from."),
         click.option(
-            "--threads", type=click.IntRange(1), default=None, help="Threads of a training; default: all cores."
+            "--keep-weights", is_flag=True, help="Keep the trained weights, to load them or to train on from them."
+        ),
+        click.option(
+            "--threads", type=click.IntRange(1), default=None, help="Threads of each training; default: all cores."
         ),
         click.option("--device", default="cpu", show_default=True, help="Device to train on, such as cuda."),
         click.option(
             "--loop",
             type=click.Choice(["eager", "compiled"]),
             default=None,
-            help="Default: eager for torch on a CPU, else compiled.",
+            help="Training loop; default: eager for torch on a CPU, else compiled.",
         ),
     ):
         command = option(command)

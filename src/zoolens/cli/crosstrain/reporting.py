@@ -27,7 +27,11 @@ _LABEL_FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 @click.command()
 @click.argument("names", nargs=-1, required=True, metavar="STUDY…")
 @click.option(
-    "--output", "-o", type=OUT_FOLDER, required=True, help="Folder to write to; several studies: one in it each."
+    "--output",
+    "-o",
+    type=OUT_FOLDER,
+    required=True,
+    help="Folder to write to; of several studies, each gets a folder in it.",
 )
 @click.option(
     "--labels",

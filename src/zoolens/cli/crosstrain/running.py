@@ -24,11 +24,18 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("plan", type=yaml_file, metavar="PLAN.yaml")
-@click.option("--trials", type=click.IntRange(1), default=None, help="So many in all; default: as the plan says.")
-@click.option("--time", "device_time", default=None, help="So much training in all calls together, such as 20m.")
-@click.option("--slice", "wall_time", default=None, help="So much time for this call, such as 9m: then stop cleanly.")
 @click.option(
-    "--workers", type=click.IntRange(1), default=None, help="Trials at once; default: 1, on a cluster all that fit."
+    "--trials", type=click.IntRange(1), default=None, help="Number of trials in all; default: that of the plan."
+)
+@click.option(
+    "--time", "device_time", default=None, help="Stop when all calls together have trained this long, such as 20m."
+)
+@click.option("--slice", "wall_time", default=None, help="Stop this call cleanly after this time, such as 9m.")
+@click.option(
+    "--workers",
+    type=click.IntRange(1),
+    default=None,
+    help="Trials at the same time; default: 1, on a cluster as many as fit.",
 )
 @on_option
 @click.option(

@@ -22,8 +22,15 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("plan", type=yaml_file, required=False, metavar="[PLAN.yaml]")
 @click.option("--published", is_flag=True, help="The space of the published study (CrossedWires).")
-@click.option("--overlap", type=click.FloatRange(0, 1, max_open=True), default=None, help="Another φ than the plan's.")
-@click.option("--released", type=OUT_FOLDER, help="Folder of the published CSV files: how many points are in them.")
+@click.option(
+    "--overlap",
+    type=click.FloatRange(0, 1, max_open=True),
+    default=None,
+    help="φ of the subspaces, instead of the plan's.",
+)
+@click.option(
+    "--released", type=OUT_FOLDER, help="Folder of the published CSV files: says how many of the points are in them."
+)
 @click.option("--points", "show_points", is_flag=True, help="List the initial points.")
 @json_option
 @wide_option

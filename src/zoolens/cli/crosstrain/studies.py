@@ -58,7 +58,12 @@ def remove(study: str, store: str | None) -> None:
 @click.command()
 @click.argument("study")
 @click.argument("trial", required=False)
-@click.option("--all", "everything", is_flag=True, help=f"All trials, not the {TRIALS_SHOWN} that are furthest apart.")
+@click.option(
+    "--all",
+    "everything",
+    is_flag=True,
+    help=f"Show all trials, not only the {TRIALS_SHOWN} whose sides are furthest apart.",
+)
 @store_option("reads")
 @json_option
 @wide_option

@@ -41,10 +41,15 @@ def _steps(_: click.Context, __: click.Parameter, value: str | None) -> tuple[in
 @click.command()
 @click.argument("recipe", type=yaml_file, metavar="RECIPE.yaml")
 @frameworks_option
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Another value than the recipe's.")
-@click.option("--replicates", type=click.IntRange(0), default=0, help="Seeds beyond the first, to tell noise.")
+@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="Use this value instead of the recipe's.")
+@click.option(
+    "--replicates",
+    type=click.IntRange(0),
+    default=0,
+    help="Number of further seeds, which show how large seed noise is.",
+)
 @click.option("--lockstep", "steps", callback=_steps, help="First compare these steps layer by layer: 1,2,10.")
-@click.option("--study", default=None, help="File it under this name; default: the recipe's file.")
+@click.option("--study", default=None, help="Study that keeps the trial; default: the name of the recipe's file.")
 @manner_options
 @store_option("makes")
 @json_option
