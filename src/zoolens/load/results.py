@@ -16,12 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.load.exchanges import UNKNOWN, Exchanges, Outcome
-from zoolens.statistics.intervals import CONFIDENCE, Interval, bootstrap, quantile, random_blocks, wilson
+from zoolens.statistics.intervals import Interval, bootstrap_mean, random_blocks, wilson
+from zoolens.statistics.series import series_quantile, series_share
 
 QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p99.9": 0.999}
-STRETCHES: Final = 40  # consecutive parts of a run that are resampled
-FEWEST: Final = 5  # requests that a stretch needs on average; with fewer there is no interval
-RESAMPLES: Final = 400
 LATE: Final = 0.002  # seconds by which the driver may be late, or 5 % of the median latency
 LATE_SHARE_OF_MEDIAN: Final = 0.05
 MOST_LATE: Final = 0.01  # share of requests that may be later than that
@@ -125,17 +123,13 @@ def summarise(
 def _percentiles(exchanges: Exchanges) -> tuple[Percentile, ...]:
     answered = exchanges.answered
     times = exchanges.latency[answered]
-    ordered = np.sort(times)
     everyone = np.sort(np.where(answered, exchanges.latency, np.inf))
-    stretch = _stretches(len(times))
     rows = []
     for name, q in QUANTILES.items():
-        value, low, high = quantile(ordered, q)
-        if low is not None and high is not None:
-            low, high = _widened(times, stretch, q, low, high)
+        value, low, high = series_quantile(times, q)
         asked = value if answered.all() else _upper_quantile(everyone, q)
         rows.append(Percentile(name, value, low, high, asked))
-    worst = float(ordered[-1]) if len(ordered) else math.nan
+    worst = float(times.max()) if len(times) else math.nan
     rows.append(Percentile("max", worst, None, None, float(everyone[-1]) if len(everyone) else math.nan))
     return tuple(rows)
 
@@ -145,42 +139,9 @@ def _upper_quantile(ordered: NDArray[np.float64], q: float) -> float:
     return float(ordered[min(math.ceil(q * len(ordered)), len(ordered)) - 1]) if len(ordered) else math.nan
 
 
-def _stretches(count: int) -> NDArray[np.int64] | None:
-    """The number of the stretch that each answered request lies in, in the order of their intended times."""
-    if count < STRETCHES * FEWEST:
-        return None
-    return np.arange(count) * STRETCHES // count
-
-
-def _widened(
-    times: NDArray[np.float64], stretch: NDArray[np.int64] | None, q: float, low: float, high: float
-) -> tuple[float | None, float | None]:
-    """The interval from order statistics supposes independent samples, but requests wait in one queue: their latencies
-    rise and fall together. Resampling whole stretches of the run keeps that, and the wider of the two is shown."""
-    if stretch is None:
-        return None, None
-    order = np.argsort(times)
-    ordered, owner = times[order], stretch[order]
-    draws = np.random.default_rng(0).multinomial(STRETCHES, np.full(STRETCHES, 1 / STRETCHES), size=RESAMPLES)
-    values = np.empty(RESAMPLES)
-    for row, weights in enumerate(draws):
-        reached = np.cumsum(weights[owner])
-        values[row] = ordered[np.searchsorted(reached, q * reached[-1])]
-    tail = (1 - CONFIDENCE) / 2
-    lower, upper = np.quantile(values, [tail, 1 - tail])
-    return min(low, float(lower)), max(high, float(upper))
-
-
 def _goodput(exchanges: Exchanges, within: NDArray[np.bool_]) -> Share:
-    """The share of all requests that were answered within the deadline, with the wider of the two intervals."""
-    count, total = int(within.sum()), len(exchanges)
-    interval = wilson(count, total)
-    stretch = _stretches(total)
-    if stretch is not None:
-        sums = np.stack([np.bincount(stretch, within), np.bincount(stretch)], axis=1).astype(np.float64)
-        other = bootstrap(sums, lambda totals: totals[:, 0] / totals[:, 1])
-        interval = Interval(min(interval.low, other.low), max(interval.high, other.high))
-    return Share(count, total, interval)
+    """The share of all requests that were answered within the deadline."""
+    return Share(int(within.sum()), len(exchanges), series_share(within))
 
 
 def _accuracy(exchanges: Exchanges, chosen: NDArray[np.bool_]) -> Share | None:
@@ -196,16 +157,10 @@ def _accuracy(exchanges: Exchanges, chosen: NDArray[np.bool_]) -> Share | None:
     right = (exchanges.correct[judged] == 1).astype(np.float64)
     _, inputs = np.unique(exchanges.input[judged], return_inverse=True)
     distinct = int(inputs.max()) + 1
-    blocks = random_blocks(distinct)[inputs]
-    sums = np.stack([np.bincount(blocks, right), np.bincount(blocks)], axis=1).astype(np.float64)
-    return Share(int(right.sum()), total, _ratio_interval(sums, distinct, float(right.mean())))
-
-
-def _ratio_interval(sums: NDArray[np.float64], distinct: int, share: float) -> Interval:
-    """Where all answers are right, or all wrong, resampling shows no spread: Wilson's interval of the inputs does."""
-    resampled = bootstrap(sums, lambda totals: totals[:, 0] / totals[:, 1])
-    counted = wilson(round(share * distinct), distinct)
-    return Interval(min(resampled.low, counted.low), max(resampled.high, counted.high))
+    # Where all answers are right, or all wrong, resampling shows no spread: Wilson's interval of the inputs does.
+    counted = wilson(round(float(right.mean()) * distinct), distinct)
+    resampled = bootstrap_mean(right, random_blocks(distinct)[inputs])
+    return Share(int(right.sum()), total, resampled.with_all_of(counted))
 
 
 def _by_model(exchanges: Exchanges) -> tuple[AnsweredBy, ...]:

@@ -25,8 +25,24 @@ class Interval(NamedTuple):
     low: float
     high: float
 
+    def with_all_of(self, other: Interval) -> Interval:
+        """The smallest interval that holds both."""
+        return Interval(min(self.low, other.low), max(self.high, other.high))
+
     def contains(self, value: float) -> bool:
         return self.low <= value <= self.high
+
+
+def median_difference(a: NDArray[Any], b: NDArray[Any]) -> Interval:
+    """Bootstrap interval of the difference of the medians of two independent samples, b − a; seeded."""
+    if not len(a) or not len(b):
+        return Interval(-math.inf, math.inf)
+    random = np.random.default_rng(0)
+    drawn = [np.median(random.choice(side, (RESAMPLES, len(side))), axis=1) for side in (a, b)]
+    tail = (1 - CONFIDENCE) / 2
+    low, high = np.quantile(drawn[1] - drawn[0], [tail, 1 - tail])
+    estimate = float(np.median(b) - np.median(a))
+    return Interval(float(low), float(high)).with_all_of(Interval(estimate, estimate))
 
 
 def wilson(successes: int, n: int, confidence: float = CONFIDENCE) -> Interval:
@@ -131,8 +147,9 @@ def _draws(blocks: int, seed: int) -> NDArray[np.float64]:
     return drawn.astype(np.float64)
 
 
-def bootstrap_mean(values: NDArray[Any]) -> Interval:
-    n = len(values)
-    blocks = random_blocks(n)
+def bootstrap_mean(values: NDArray[Any], blocks: NDArray[np.int64] | None = None) -> Interval:
+    """The interval of a mean. `blocks`: the block of each value, whose values are drawn together; None: at random."""
+    if blocks is None:
+        blocks = random_blocks(len(values))
     by_block = np.stack([np.bincount(blocks, values), np.bincount(blocks)], axis=1).astype(np.float64)
     return bootstrap(by_block, lambda totals: totals[:, 0] / totals[:, 1])

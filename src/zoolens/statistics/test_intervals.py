@@ -1,8 +1,19 @@
+import math
+
 import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from zoolens.statistics.intervals import Interval, bootstrap_mean, paired_difference, quantile, random_blocks, wilson
+from zoolens.statistics.intervals import (
+    Interval,
+    bootstrap_mean,
+    median_difference,
+    paired_difference,
+    quantile,
+    random_blocks,
+    wilson,
+)
+from zoolens.statistics.series import series_quantile, series_share
 
 
 @pytest.mark.parametrize(("k", "n"), [(0, 10), (10, 10), (1, 7), (693, 725), (50, 100), (9999, 10000)])
@@ -160,3 +171,25 @@ def test_an_interval_contains_its_estimate_although_noise_pushes_the_statistic_u
     correct = (random.uniform(size=1000) < confidence).astype(float)  # well calibrated: the error is noise alone
     low, high = _calibration_interval(confidence, correct)
     assert low <= expected_calibration_error(confidence, correct) <= high
+
+
+def test_the_difference_of_two_medians_covers_the_truth_as_often_as_it_says():
+    random = np.random.default_rng(3)
+    covered = sum(
+        median_difference(random.exponential(1, 60), 0.5 + random.exponential(1, 40)).contains(0.5) for _ in range(60)
+    )
+    assert covered >= 52
+    assert median_difference(np.array([]), np.ones(3)) == (-math.inf, math.inf)
+    assert median_difference(np.zeros(3), np.ones(3)) == (1, 1)
+
+
+def test_a_series_whose_neighbours_are_alike_has_wider_intervals():
+    random = np.random.default_rng(5)
+    independent = random.exponential(1, 400)
+    together = np.repeat(independent[:40], 10)
+    widths = [series_quantile(values, 0.5) for values in (independent, together)]
+    assert widths[1][2] - widths[1][1] > 1.5 * (widths[0][2] - widths[0][1])
+    assert series_quantile(independent[:199], 0.5)[1:] == (None, None)
+    alike = np.repeat(random.random(40) < 0.5, 10)
+    assert series_share(alike).high - series_share(alike).low > 2 * np.diff(wilson(int(alike.sum()), 400))[0]
+    assert series_share(alike[:100]) == wilson(int(alike[:100].sum()), 100)

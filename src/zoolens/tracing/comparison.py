@@ -12,7 +12,7 @@ import numpy as np
 from zoolens.errors import ZoolensError
 from zoolens.present.figures import NOTHING, figure
 from zoolens.present.tables import Column, Table
-from zoolens.statistics.intervals import CONFIDENCE, RESAMPLES, Interval
+from zoolens.statistics.intervals import Interval, median_difference
 from zoolens.store.records import Run
 from zoolens.store.store import Store
 from zoolens.tracing.alignment import AlignedLayers, Group, align_layers
@@ -128,7 +128,7 @@ def _difference(
         timing_a,
         timing_b,
         medians[1] - medians[0],
-        _interval(_used(samples_a, a, timing_a), _used(samples_b, b, timing_b)),
+        median_difference(_used(samples_a, a, timing_a), _used(samples_b, b, timing_b)),
         _computed(from_a),
         _computed(from_b),
         tuple(from_a),
@@ -153,18 +153,6 @@ def _summed(layers: Sequence[TracedLayer], observed: ObservedCalls) -> Samples:
 def _used(samples: Samples, observed: ObservedCalls, times: Timing | None) -> Samples:
     """The repetitions that a side's median is of; all of them where the side has no layer and all samples are zero."""
     return samples if times is None or times.disturbed else samples[observed.clean]
-
-
-def _interval(a: Samples, b: Samples) -> Interval:
-    """Bootstrap interval of the difference of two medians of independent samples; seeded, so that it is repeatable."""
-    if not len(a) or not len(b):
-        return Interval(-np.inf, np.inf)
-    random = np.random.default_rng(0)
-    drawn = [np.median(random.choice(side, (RESAMPLES, len(side))), axis=1) for side in (a, b)]
-    tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(drawn[1] - drawn[0], [tail, 1 - tail])
-    estimate = float(np.median(b) - np.median(a))
-    return Interval(min(float(low), estimate), max(float(high), estimate))
 
 
 def _group_name(group: Group) -> str:
