@@ -107,7 +107,7 @@ def _distribution(point: EntryPoint) -> dict[str, str]:
 
 @cache
 def _source_digest(module: str) -> str:
-    """Of all Python files of the module's top-level package, or of the module alone."""
+    """Returns the digest of all Python files of the module's top-level package, or of the module alone."""
     top = find_spec(module.partition(".")[0])
     folders = list(top.submodule_search_locations or ()) if top is not None else []
     files = sorted(path for folder in folders for path in Path(folder).rglob("*.py"))

@@ -72,7 +72,7 @@ def size_of(path: str | os.PathLike[str]) -> int:
 
 
 def is_file(path: Path) -> bool:
-    """As `Path.is_file`, and False for a name that is too long or impossible."""
+    """Returns what `Path.is_file` does, and False for a name that is too long or impossible."""
     try:
         return path.is_file()
     except (OSError, ValueError):

@@ -107,7 +107,7 @@ def spreads(
 
 
 def standings(compared: Iterable[Spread]) -> list[ClaimStanding]:
-    """Who is highest and lowest how often, most often highest first. Table 1 of the study counts so."""
+    """Counts how often each zoo is highest and lowest, most often highest first. Table 1 of the study counts so."""
     counts: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
     for spread in compared:
         top, bottom = spread.claims[0].value, spread.claims[-1].value

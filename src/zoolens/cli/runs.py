@@ -135,7 +135,7 @@ def _top1(observations: Iterable[Observation]) -> Observation | None:
 
 
 def _print_many(opened: Store, ids: Sequence[str], *, purpose: bool) -> None:
-    """So many runs that they would not fit in memory together, printed as they are read."""
+    """Prints runs as they are read: so many would not fit in memory together."""
     from zoolens.measure.classorder import judged_right
     from zoolens.store.store import RUNS_AT_ONCE
 

@@ -81,7 +81,7 @@ def _print_roof(roof: Roofline, top: int) -> None:
 
 
 def _say_why(traces: Sequence[Trace]) -> None:
-    """Of several traces of one model that have layers: why the slowest takes longer than the quickest."""
+    """Says why the slowest of several traces of one model takes longer than the quickest, where they have layers."""
     from zoolens.tracing.comparison import compare_traces
 
     comparable = [trace for trace in traces if trace.layers and trace.unlayered is not None]

@@ -83,7 +83,8 @@ def worker_policy(
 
 
 def worker_variables(scratch: Path, around: Mapping[str, str]) -> dict[str, str]:
-    """Of the variables `around` us those that steer frameworks, none that may hold a secret; and a home of its own."""
+    """Returns those of the variables `around` us that steer frameworks, none that may hold a secret, and a home of its
+    own."""
     passed = {name: value for name, value in around.items() if _harmless(name)}
     homes = ("HOME", "TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
     return passed | dict.fromkeys(homes, str(scratch))

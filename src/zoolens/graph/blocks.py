@@ -50,7 +50,7 @@ class Block:
 
     @cached_property
     def features(self) -> Counter[tuple[object, ...]]:
-        """Its layers without order, widths and activations, for a first look at likeness."""
+        """The block's layers without order, widths and activations, for a first look at likeness."""
         return Counter(
             (layer.path if layer.path in ("main", "shortcut") else "", layer.kind, layer.node.get("kernel"))
             for layer in self.layers

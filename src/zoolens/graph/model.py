@@ -103,7 +103,7 @@ class Graph:
 
     @cached_property
     def consumers(self) -> Mapping[str, tuple[Node, ...]]:
-        """Who uses each value, in order; a node that uses it twice is there twice."""
+        """The nodes that use each value, in order; a node that uses it twice is there twice."""
         by_value: dict[str, list[Node]] = {node.name: [] for node in self.nodes}
         for node in self.nodes:
             for name in node.inputs:

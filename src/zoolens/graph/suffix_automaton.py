@@ -21,7 +21,7 @@ class CommonRun:
 
 
 class SuffixAutomaton:
-    """Its states are sets of runs that end at the same places; state 0 is the empty run."""
+    """An automaton whose states are sets of runs that end at the same places; state 0 is the empty run."""
 
     def __init__(self, symbols: Sequence[Hashable]) -> None:
         self._next: list[dict[Hashable, int]] = [{}]

@@ -30,8 +30,9 @@ _NUMBERS: Final = ("value", "low", "high", "error")
 
 @dataclass(frozen=True, eq=False)
 class FigureTable:
-    """Of `n` rows. One entry a figure: whose it is, its name, its unit and where it is from by number, its provenance
-    (with whether it was disturbed), and up to four numbers (value, low, high, error), NaN where it has none."""
+    """The figures of `n` rows. There is one entry for each figure: whose it is, its name, its unit and where it is from
+    by number, its provenance (with whether it was disturbed), and up to four numbers (value, low, high, error), NaN
+    where it has none."""
 
     n: int
     rows: NDArray[np.int32]

@@ -143,7 +143,7 @@ def _place(row: Row) -> tuple[object, object]:
 
 
 def _last_met(row: Row) -> tuple[str, str]:
-    """Of models of one name in several places, the one that was evaluated last is meant."""
+    """Chooses, of models of one name in several places, the one that was evaluated last."""
     return str(row.attributes.get("evaluated", "")), str(row.attributes.get("measured", ""))
 
 

@@ -162,7 +162,7 @@ def chosen_probes(table: RunTable, task: str | None) -> list[str]:
 
 
 def _worth(table: RunTable, runs: Sequence[int]) -> tuple[int, int, float]:
-    """As `default_dataset` judges whole runs: most models, most inputs, the newest."""
+    """Judges a dataset as `default_dataset` judges whole runs: most models, most inputs, the newest."""
     refs = np.unique(table.ref.codes[runs])
     return len(refs), table.inputs.item(runs[0]), float(table.created[runs].max())
 

@@ -117,7 +117,8 @@ def data_classes(run: Run) -> tuple[str, ...] | None:
 
 
 def _named_classes(run: Run) -> Sequence[str] | None:
-    """Of data that networks were trained on, the store knows only how many classes there are."""
+    """Returns the names of the classes. Of data that networks were trained on, the store knows only how many there
+    are."""
     classes = run.dataset.details.get("classes")
     return classes if isinstance(classes, list | tuple) else None
 

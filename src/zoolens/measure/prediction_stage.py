@@ -58,7 +58,7 @@ def predict_all(context: Context) -> list[Observation]:
 
 
 def _text_facts(context: Context) -> TextFacts:
-    """Of all texts, also of those that a run which was stopped had answered before."""
+    """Gathers the facts of all texts, also of those that were answered before the run was stopped."""
     text, dataset = context.subject().text, context.dataset
     assert text is not None  # a model that takes text has been asked
     starts = range(0, len(dataset), JUDGED_TOGETHER)

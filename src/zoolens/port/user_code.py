@@ -82,8 +82,8 @@ def _loaded(code: str) -> ModuleType:
 
 
 def digest_of_user_code(function: str) -> str:
-    """Of the text of all files that are loaded here and neither of Python, nor of an installed package, nor ours, and
-    of the versions of the packages that are loaded."""
+    """Returns the digest of the text of all files that are loaded here and neither of Python, nor of an installed
+    package, nor ours, and of the versions of the packages that are loaded."""
     digest = hashlib.sha256(function.encode())
     modules = dict(sys.modules)
     loaded = {str(getattr(module, "__file__", None) or "") for module in modules.values()}

@@ -27,8 +27,8 @@ _EXEC_KEYS: Final = frozenset({
 
 @dataclass(frozen=True)
 class AdmissionRule:
-    """Who passes one clause. `clause`: part of the query, so that a row that fails it alone may be worth telling;
-    otherwise it says who is no candidate at all."""
+    """The rows that pass one clause. `clause`: part of the query, so that a row that fails it alone may be worth
+    telling; otherwise it says who is no candidate at all."""
 
     text: str
     make: Callable[[], Mask]

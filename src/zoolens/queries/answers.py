@@ -77,7 +77,7 @@ class Answer:
 
     @property
     def confidence(self) -> float | None:
-        """Of every bound here, for all candidates together; None: nothing is bounded."""
+        """The confidence of every bound here, for all candidates together; None: nothing is bounded."""
         return self.guarantee.confidence if self.guarantee else None
 
     @cached_property

@@ -69,7 +69,8 @@ def _not_made(rows: Sequence[Row]) -> int:
 
 
 def _twins_possible(row: Row) -> int:
-    """Of twins from before that was recorded: as many as this one has segments, of which each may be dropped."""
+    """Returns how many twins were possible. Where that was not recorded yet, it is as many as this one has segments, of
+    which each may be dropped."""
     recorded = row.attributes.get(TWINS_POSSIBLE)
     if isinstance(recorded, int | float) and 1 <= recorded < 1e6:
         return int(recorded)

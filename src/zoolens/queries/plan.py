@@ -140,8 +140,8 @@ class Plan:
 
     @property
     def wanted(self) -> int:
-        """So many rows surely hold the models that are wanted, though each may have a row in every runtime, and those
-        of the reference are among them."""
+        """The number of rows that surely hold the models that are wanted, though each may have a row in every runtime,
+        and those of the reference are among them."""
         return (self.limit + 1) * self.view.most_rows_of_a_model
 
     @cached_property

@@ -81,7 +81,7 @@ class Feature(Clause):
 
 @dataclass(frozen=True)
 class Amount(Clause):
-    """So much memory in bytes, or so many cores."""
+    """An amount of memory in bytes, or a number of cores."""
 
     comparison: str
     wanted: int

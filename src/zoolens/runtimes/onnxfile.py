@@ -106,8 +106,8 @@ class OnnxGraph:
         return "+".join(sorted(types)) or self._type_without_layers()
 
     def _type_without_layers(self) -> str:
-        """Of a graph without heavy layers: real numbers go in or come out, unless all of it is whole numbers. A model
-        that takes numbers of tokens and looks their vectors up does not compute in int64."""
+        """Returns the type of a graph without heavy layers: real numbers go in or come out, unless all of it is whole
+        numbers. A model that takes numbers of tokens and looks their vectors up does not compute in int64."""
         types = [spec.dtype for spec in (*self.inputs, *self.outputs)]
         return next((name for name in types if "float" in name), types[0] if types else "float32")
 

@@ -207,8 +207,8 @@ class RemoteSession(Session):
 
 
 def probe(session: RemoteSession) -> dict[str, Any] | None:
-    """Who answers noise, and the places of the largest and the smallest value of each row: enough to tell other weights
-    apart, and not changed by rounding. None where the model does not take noise of its shapes."""
+    """Returns who answers noise, and the places of the largest and the smallest value of each row: enough to tell other
+    weights apart, and not changed by rounding. None where the model does not take noise of its shapes."""
     random = np.random.default_rng(0)
     free = all(spec.shape and spec.shape[0] is None for spec in session.inputs)
     try:

@@ -336,7 +336,7 @@ async def _trace(plane: DataPlane, request: Any) -> Any:
 
 
 def _setting(values: list[str]) -> Any:
-    """As REST has it: nothing is null, one value stands alone."""
+    """Returns a setting as REST has it: nothing is null, one value stands alone."""
     return None if not values else values[0] if len(values) == 1 else values
 
 

@@ -115,8 +115,8 @@ class Inference:
             return error_answer(error)
 
     def begin(self, head: Head, content: Buffer, done: Done) -> Callable[[], None] | None:
-        """As `answer`, but without a task: `done` gets the answer, perhaps before this returns. What is returned
-        cancels it. None: this request or this data plane needs a task, and nothing was done."""
+        """Answers like `answer`, but without a task: `done` gets the answer, perhaps before this returns. What is
+        returned cancels it. None: this request or this data plane needs a task, and nothing was done."""
         if self._submit is None or head.encoding or _is_long(head, content):
             return None
         try:

@@ -161,7 +161,7 @@ class Connection(LimitedConnection):
         self.transport.resume_reading()
 
     def body_received(self, exchange: Exchange, size: int) -> None:
-        """So many bytes were put where the body had room."""
+        """Called when this many bytes were put where the body had room."""
         if exchange.response_complete:  # it was refused
             self._read_with(self)
             return

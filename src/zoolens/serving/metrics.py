@@ -44,7 +44,7 @@ class Histogram:
         self.sum += value * times
 
     def cumulative(self) -> list[tuple[str, float]]:
-        """As Prometheus has it: for each bound, how many values were not above it."""
+        """Returns counts as Prometheus has them: for each bound, how many values were not above it."""
         total, rows = 0, []
         for bound, count in zip((*self._bounds, math.inf), self._counts, strict=True):
             total += count
@@ -54,7 +54,7 @@ class Histogram:
 
 @dataclass
 class AnswerMetrics:
-    """Of one model under one served name."""
+    """Metrics of one model under one served name."""
 
     requests: int = 0
     latency: Histogram = field(default_factory=lambda: Histogram(LATENCY_BUCKETS))

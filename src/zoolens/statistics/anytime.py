@@ -105,7 +105,8 @@ class RunningBound:
 
 
 class StreamingBound:
-    """As `RunningBound` with "betting" and an open end, at the same cost for each input however many came before it.
+    """A bound like `RunningBound` with "betting" and an open end, at the same cost for each input however many came
+    before it.
 
     Only means on a grid are tried, and what was seen is not kept: each end lies up to 0.001 further out.
     """
@@ -155,7 +156,7 @@ class StreamingBound:
 
 
 def lowers_in_order(differences: NDArray[Any], alpha: float, method: Method, horizon: int | None) -> Floats:
-    """As `paired_lowers`, for rows whose order is random already; without a horizon where it is None."""
+    """Returns what `paired_lowers` does for rows whose order is random already; without a horizon where it is None."""
     rows = np.asarray(differences, np.float64)
     if not 0 < alpha < 1:
         raise ValueError(f"alpha is {alpha}: it must lie between 0 and 1.")

@@ -114,7 +114,8 @@ def _refuse_writing(connection: sqlite3.Connection, _record: Any) -> None:
 
 
 def _begin_read_only(connection: Connection) -> None:
-    """Not BEGIN IMMEDIATE, which would fail before the statement does that says what cannot be written."""
+    """Begins a transaction, not with BEGIN IMMEDIATE, which would fail before the statement does that says what cannot
+    be written."""
     connection.exec_driver_sql("BEGIN")
 
 

@@ -26,7 +26,7 @@ class Target:
 
     @property
     def name(self) -> str:
-        """As shown to people: never with the password."""
+        """The target as it is shown to people: never with the password."""
         if self.url is None:
             return str(self.path)
         return self.url.set(drivername="postgresql").render_as_string(hide_password=True)

@@ -209,7 +209,7 @@ class _OpenData:
         return self._ready.wait(seconds)
 
     def fingerprint(self) -> str:
-        """Of what lies there. Raises what kept the data from being opened."""
+        """Returns the fingerprint of what lies there. Raises what kept the data from being opened."""
         if self._error is not None:
             raise self._error
         return self._fingerprint

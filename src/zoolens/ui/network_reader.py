@@ -222,7 +222,7 @@ def _signed(value: int) -> str:
 
 
 def _share(macs: int, gap: int) -> str:
-    """Of the gap between the two; negative where a difference makes the gap smaller."""
+    """Describes a share of the gap between the two; negative where a difference makes the gap smaller."""
     if not macs or not gap:
         return ""
     percent = round(100 * macs / gap)

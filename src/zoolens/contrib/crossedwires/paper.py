@@ -79,8 +79,8 @@ _EARLIER: Final = (
 
 
 def compare_with_paper(studies: Sequence[Study], labels: Labels | None = None) -> PaperComparison:
-    """Of the published studies among these; what needs all three is left out where one is missing. With the `labels`
-    of CIFAR-10's test set, in its order, the record pair is judged anew."""
+    """Compares the published studies among these with the paper; what needs all three is left out where one is missing.
+    With the `labels` of CIFAR-10's test set, in its order, the record pair is judged anew."""
     released = {str(study.details["architecture"]): study for study in studies if is_released(study)}
     known: dict[str, Study] = {name: released[name] for name in ARCHITECTURES if name in released}
     if not known:

@@ -98,7 +98,7 @@ class _Gathering:
         self.datasets: dict[str, DatasetEntry] = {}
 
     def trial(self, trial: Trial) -> TrialFacts:
-        """Its sides were filed together: on the same data, under the same conditions."""
+        """Gathers a trial. Its sides were filed together: on the same data, under the same conditions."""
         first = self.runs[str(trial.sides[0].run)]
         data = first.dataset
         entry = DatasetEntry(fingerprint=data.fingerprint, name=data.name, size=data.size, details=dict(data.details))

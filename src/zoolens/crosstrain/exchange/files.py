@@ -73,7 +73,7 @@ def digest(path: Path) -> str:
 
 
 def checksum_lines(digests: Mapping[str, str]) -> str:
-    """As `sha256sum --check` reads it."""
+    """Writes the checksums as `sha256sum --check` reads them."""
     return "".join(f"{digests[name]}  {name}\n" for name in sorted(digests) if name != CHECKSUMS)
 
 

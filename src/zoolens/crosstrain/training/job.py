@@ -44,7 +44,7 @@ class Job(BaseModel):
 
     @property
     def gpu(self) -> int | None:
-        """Its number; None is the CPU."""
+        """The number of the GPU that trains; None is the CPU."""
         match = _DEVICE.fullmatch(self.device)
         if match is None:
             raise ConstraintError(f"There is no device {self.device!r}.", hint="There are cpu, cuda, cuda:1 and so on.")

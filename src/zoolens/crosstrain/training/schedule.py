@@ -27,7 +27,7 @@ def schedule_semantics(recipe: Recipe, wanted: Semantics, habits: Semantics) -> 
 
 
 def learning_rates(recipe: Recipe, semantics: Semantics, steps_per_epoch: int) -> NDArray[np.float64]:
-    """Of every step of a training. `semantics`: from `schedule_semantics`."""
+    """Returns the learning rate of every step of a training. `semantics`: from `schedule_semantics`."""
     schedule, per = recipe.schedule, steps_per_epoch
     numbers = np.arange(per * recipe.epochs)
     if semantics.schedule_unit == "epoch":

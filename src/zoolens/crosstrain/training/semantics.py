@@ -101,7 +101,7 @@ class Semantics(BaseModel):
         return Semantics(**{**other.model_dump(), **mine})
 
     def value(self, name: str) -> Any:
-        """Of the semantic; where nobody tells a reduction, it is the mean."""
+        """Returns the value of a semantic; where nobody names a reduction, it is the mean."""
         own = getattr(self, name)
         return "mean" if own is None and name == "reduction" else own
 

@@ -45,7 +45,7 @@ def _beside(pair: tuple[Any, Any], names: Names, unit: str = "") -> str:
 
 
 def _owner(difference: Difference, names: Names) -> str:
-    """Who has the layers that the other lacks."""
+    """Names the side that has the layers which the other lacks."""
     return names[0] if difference.findings[0].pair.a else names[1]
 
 

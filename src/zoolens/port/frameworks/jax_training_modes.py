@@ -13,7 +13,8 @@ from typing import Any
 
 
 class TrainingMode(ABC):
-    """Of a module whose arrays are the parameters that `jax_modules` made of it. `draws`: whether it takes a key."""
+    """The training mode of a module whose arrays are the parameters that `jax_modules` made of it. `draws`: whether it
+    takes a key."""
 
     draws: bool
 
@@ -39,7 +40,8 @@ class TrainingMode(ABC):
 
 
 def training_mode(network: Any) -> TrainingMode | None:
-    """Of a module that holds its own arrays, of Equinox also one with its state; None for other networks."""
+    """Returns the training mode of a module that holds its own arrays, of Equinox also one with its state; None for
+    other networks."""
     module, *more = network if isinstance(network, tuple) and network else (network,)
     nnx, equinox = sys.modules.get("flax.nnx"), sys.modules.get("equinox")
     if nnx is not None and isinstance(module, nnx.Module):

@@ -92,7 +92,7 @@ class KerasNetwork(LiveNetwork):
         return [plain(convert(tensor)) for tensor in self._keras.tree.flatten(answer)]
 
     def generator_states(self) -> bytes:
-        """Also those of its layers' own generators."""
+        """The states of all random generators, those of layers included."""
         seeds = [variable for variable in self._model.variables if "int" in str(variable.dtype)]
         own = b"".join(np.asarray(self._keras.ops.convert_to_numpy(variable.value)).tobytes() for variable in seeds)
         return super().generator_states() + own

@@ -50,7 +50,8 @@ def network_in(made: Any) -> Any:
 
 
 def framework_of(network: Any) -> Framework | None:
-    """Of a torch.nn.Module or a keras.Model. On Keras' torch backend a model is both, and is Keras'."""
+    """Names the framework of a torch.nn.Module or a keras.Model. On Keras' torch backend a model is both, and is
+    Keras'."""
     torch, keras = sys.modules.get("torch"), sys.modules.get("keras")
     if keras is not None and isinstance(network, keras.Model):
         return "keras"

@@ -127,7 +127,8 @@ def _explained(bench: PortExplanationBench, pair: OpenPair, replicates: int, fra
 
 
 def _arm(cell: int, names: Sequence[str]) -> PortArm:
-    """Who trains a cell, the set of players at B's value: the side of its framework, with what is not its own."""
+    """Returns the arm that trains a cell, the set of players at B's value: the side of its framework, with what is not
+    its own."""
     at_b = {name for place, name in enumerate(names) if cell >> place & 1}
     side = int(FRAMEWORK in at_b)
     switched = {name for name in names if name != FRAMEWORK and (name in at_b) != bool(side)}

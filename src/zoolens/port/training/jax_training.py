@@ -83,7 +83,8 @@ class JaxTraining(TrainableNetwork):
         return [place for place in tree.tree_leaves(self._trained_part(numbers)) if place in floating]
 
     def _trained_part(self, parameters: Any) -> Any:
-        """Of Flax' variables the collection "params", of a module what its library trains; of other parameters all."""
+        """Returns what is trained: of Flax' variables the collection "params", of a module what its library trains, of
+        other parameters all."""
         if self.mode is not None:
             return self.mode.trained(parameters)
         collections = isinstance(parameters, Mapping) and "params" in parameters and len(parameters) > 1

@@ -74,7 +74,7 @@ class KeptRuns:
         return SingleRun(**kept.run.model_dump()) if (kept.start, kept.given) == (start, given) else None
 
     def write(self, arm: Described, seed: int, weights: Mapping[str, Array], run: SingleRun) -> None:
-        """As a trial with one side, its figures and its answers."""
+        """Stores a training as a trial with one side, its figures and its answers."""
         label, start = self._labels[arm[0]], digest(weights)
         figures = {name: value for name, value in vars(run).items() if name != "answers"}
         trial = Trial(

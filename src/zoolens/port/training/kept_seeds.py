@@ -79,7 +79,7 @@ class KeptSeeds:
         return None if settings is None else cls(store, pair, source, settings)
 
     def digest_of(self, *sides: Mapping[str, Array]) -> str:
-        """Of all tensors of the sides at the start."""
+        """Returns the digest of all tensors of the sides at the start."""
         return digest(*sides)
 
     def read(self, seed: int, start: str) -> SeedPair | None:
@@ -97,7 +97,7 @@ class KeptSeeds:
         return SeedPair(seed, (a, b), kept.held_out_losses, kept.churn, kept=True)
 
     def write(self, pair: SeedPair, start: str) -> None:
-        """As a trial with both sides, their figures and their answers."""
+        """Stores a seed as a trial with both sides, their figures and their answers."""
         sides = tuple(trial_side(label, run) for label, run in zip(self._labels, pair.runs, strict=True))
         figures = [{name: value for name, value in vars(run).items() if name != "answers"} for run in pair.runs]
         kept = {"start": start, "runs": figures, "held_out_losses": pair.held_out_losses, "churn": pair.churn}
@@ -168,7 +168,7 @@ def _without_folders(name: str) -> str:
 
 
 def dataset_of(source: BatchSource) -> DatasetRecord:
-    """As the store records what a trial was trained and tested on."""
+    """Returns what a trial was trained and tested on, as the store records it."""
     sizes = {"train": source.samples, "test": source.held_out_samples, "classes": source.classes}
     return DatasetRecord(
         fingerprint(["port", source.fingerprint]), _without_folders(source.name), source.held_out_samples, sizes

@@ -95,6 +95,6 @@ def _answer(layer: Any, given: Any, outer: Sequence[int], wanted: Sequence[int],
 
 
 def _widths(pads: Sequence[int]) -> list[int]:
-    """As torch takes them: the last axis first, each with its begin and its end."""
+    """Returns the widths as torch takes them: the last axis first, each with its begin and its end."""
     count = len(pads) // 2
     return [pads[place] for axis in reversed(range(count)) for place in (axis, count + axis)]

@@ -220,7 +220,7 @@ def _source_text(request: StreamRequest) -> str:
 
 
 def _code_digest(data: Any) -> str | None:
-    """Of the file that the user named. What it imports is not in it."""
+    """Returns the digest of the file that the user named. What it imports is not in it."""
     if not is_function(data):
         return None
     code = SideName.parse(data).code

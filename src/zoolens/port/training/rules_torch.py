@@ -35,7 +35,7 @@ def with_rule(training: TorchTraining, name: Any) -> Any:
 
 
 def _name(optimizer: Any) -> str:
-    """That of its rule, also while its epsilon stands elsewhere."""
+    """Names the optimizer's rule, also while its epsilon stands elsewhere."""
     own = vars(optimizer).get("own_class")
     return torch_rule(optimizer).name if own is None else str(own.__name__).lower()
 

@@ -56,7 +56,8 @@ def rounded(value: Any) -> Any:
 
 
 def layer_settings(facts: SideFacts) -> dict[str, Setting]:
-    """Of batch norms and of what drops numbers: one value where all layers have the same, else one for each."""
+    """Reads the settings of batch norms and of dropouts: one value where all layers have the same, else one for
+    each."""
     settings: dict[str, Setting] = {}
     if facts.norms:
         cumulative = all(norm.cumulative for norm in facts.norms)

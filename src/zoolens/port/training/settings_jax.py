@@ -30,7 +30,8 @@ def settings(training: JaxTraining) -> dict[str, Setting]:
 
 
 def _layers(training: JaxTraining) -> dict[str, Setting]:
-    """Of a module of flax.nnx or Equinox, whose norms divide by n; the layers of a function show nothing."""
+    """Reads the layers of a module of flax.nnx or Equinox, whose norms divide by n; the layers of a function show
+    nothing."""
     settings: dict[str, Setting] = {}
     norms = training.mode.norms() if training.mode is not None else []
     if norms:
@@ -56,7 +57,7 @@ def _optimizer(training: JaxTraining) -> dict[str, Setting]:
 
 
 def rule_settings(fit: FittedOptimizer) -> dict[str, Setting]:
-    """Of the first tensor's rule, and which constants other tensors have differently."""
+    """Returns the settings of the first tensor's rule, and which constants other tensors have differently."""
     rule = fit.rules[0]
     settings: dict[str, Setting] = {"optimizer.rule": rule.name, "optimizer.learning_rate": rule.learning_rate}
     settings |= {f"optimizer.{name}": getattr(rule, name) for name in CONSTANTS[rule.name]}

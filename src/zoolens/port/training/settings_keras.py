@@ -43,7 +43,7 @@ def settings(training: KerasTraining) -> dict[str, Setting]:
 
 
 def _varied(model: Any, optimizer: Any) -> str:
-    """Of a weight decay that spares some variables."""
+    """Describes a weight decay that spares some variables."""
     size = float(optimizer.weight_decay)
     return varied_words(
         {
@@ -124,7 +124,8 @@ def _regularisation(model: Any) -> str:
 
 
 def _penalties(training: KerasTraining) -> Setting:
-    """Of tensors whose regularisers are Keras' own L1 and L2; None where a layer has something else."""
+    """Reads the penalties of tensors whose regularisers are Keras' own L1 and L2; None where a layer has something
+    else."""
     kinds = tuple(getattr(training.keras.regularizers, name) for name in ("L1", "L2", "L1L2"))
     if any(getattr(layer, "activity_regularizer", None) is not None for layer in training.model._flatten_layers()):
         return None

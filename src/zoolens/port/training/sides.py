@@ -188,7 +188,7 @@ def makes_objects(side: Any) -> bool:
 def open_trainable_side(
     side: str | Any, inputs: Sequence[InputShape], letter: str, *, timeout: float = TIMEOUT, device: Device = "cpu"
 ) -> TrainableSide:
-    """As `open_side`, for a side that is to be trained. Live objects are trained where they are."""
+    """Opens a side that is to be trained, as `open_side` does. Live objects are trained where they are."""
     if isinstance(side, str):
         return WorkerTrainableSide(SideName.parse(side), inputs, timeout=timeout, device=device)
     name = getattr(side, "__name__", "network") if makes_objects(side) else "network"

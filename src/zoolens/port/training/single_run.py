@@ -144,7 +144,7 @@ def _judged(run: SingleRun, side: TrainableSide, source: BatchSource) -> SingleR
 
 
 def held_out_targets(source: BatchSource) -> Array:
-    """Of all held-out samples, in order."""
+    """Returns the targets of all held-out samples, in order."""
     return np.concatenate([batch.targets for batch in source.held_out()])
 
 

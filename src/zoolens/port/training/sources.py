@@ -43,7 +43,8 @@ class BatchSource(ABC):
 
     @abstractmethod
     def batches(self, epoch: int, seed: int) -> Iterator[TrainingBatch]:
-        """Of one epoch, in order, augmented. `epoch` counts from 1. The same two numbers give the same batches."""
+        """Yields the batches of one epoch, in order, augmented. `epoch` counts from 1. The same two numbers give the
+        same batches."""
 
     def epoch_steps(self, epoch: int, seed: int) -> int:
         """How many batches `batches` gives."""

@@ -167,7 +167,7 @@ class RecordedStream(BatchSource):
 
     @cached_property
     def _layout(self) -> list[tuple[tuple[int, ...], Any, int]]:
-        """Of each array of a block: the shape and type of a sample, and its bytes."""
+        """Returns for each array of a block the shape and type of a sample, and its bytes."""
         about = self.about
         shapes = [given.recorded_shape for given in about.inputs] + [about.targets.shape]
         types = ["float32" if given.kind == "float" else "int64" for given in about.inputs] + [about.targets.dtype]

@@ -191,7 +191,7 @@ class Replica:
 
 
 def _set_threads(threads: str | None) -> None:
-    """As many threads as whoever started the server would use."""
+    """Uses as many threads as whoever started the server would use."""
     if threads is None:
         os.environ.pop(_THREADS, None)
     else:

@@ -78,7 +78,7 @@ class Pending:
 
     @property
     def bytes(self) -> int:
-        """Of its inputs."""
+        """Bytes of the request's inputs."""
         return sum(array.nbytes for array in self.request.inputs.values())
 
     @property

@@ -90,7 +90,8 @@ class Memory(Policy):
         return self._level, f"{self._name(self._level)} fits into {_words(limit)}."
 
     def _stand_in(self, limit: int | None, situation: Situation) -> int:
-        """Who answers until the wanted one is loaded: the best loaded one that fits, else the smallest loaded one."""
+        """Names the rung that answers until the wanted one is loaded: the best loaded one that fits, else the smallest
+        loaded one."""
         usable = sorted(situation.loaded & situation.allowed) or sorted(situation.allowed)
         fitting = [rung for rung in usable if self._fits(rung, limit)]
         return fitting[0] if fitting else min(usable, key=lambda rung: (self._memory(rung), rung))

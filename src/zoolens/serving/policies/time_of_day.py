@@ -58,7 +58,7 @@ class Charge(Settings):
 
 
 class Budget(Settings):
-    """So many joules or seconds of computing in each period."""
+    """A budget of joules, or of seconds of computing, in each period."""
 
     amount: float = Field(gt=0, allow_inf_nan=False)
     unit: Literal["J", "s"]

@@ -16,7 +16,7 @@ _Name = str
 
 
 class JobParameters(Query):
-    """Of one kind of job. `name` is that of its command."""
+    """The parameters of one kind of job. `name` is that of its command."""
 
     name: ClassVar[str]
     summary: ClassVar[str]

@@ -19,7 +19,7 @@ _AS_PUBLISHED: Final = 1e-6  # a published Δ that is further from its accuracie
 
 @dataclass(frozen=True)
 class Summary:
-    """Of the values that are there; all None where none is."""
+    """Summarises the values that are there; all fields are None where none is."""
 
     what: str
     count: int
@@ -63,7 +63,7 @@ def deltas(study: Study) -> NDArray[np.float64]:
 
 
 def delta_of(trial: Trial) -> float | None:
-    """As it was published, if so; a stranger's details may hold anything under that name."""
+    """Returns Δ as it was published, where it was; a stranger's details may hold anything under that name."""
     delta, said = trial.delta, trial.details.get("published_delta")
     if delta is None or not isinstance(said, float) or not abs(said - delta) <= _AS_PUBLISHED:
         return delta

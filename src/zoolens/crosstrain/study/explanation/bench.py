@@ -81,7 +81,7 @@ class ExplanationBench:
         self.trained += len(new) - known
 
     def _train(self, recipe: Recipe, arm: Arm, number: int) -> tuple[TrainedSide, bool]:
-        """And whether it was trained just now."""
+        """Returns the side of an arm, and whether it was trained just now."""
         seed = (recipe.seed + number) % SEEDS
         switched = arm.told.model_dump(exclude_none=True)
         identity = [arm.framework, switched, recipe.mode]

@@ -56,7 +56,8 @@ class Contest:
         return (1 << len(self.players)) - 1
 
     def arm(self, cell: int) -> Arm:
-        """Who trains a cell. What is as its own side has it is not told: with nothing switched it is that side."""
+        """Returns the arm that trains a cell. What is as its own side has it is not switched: with nothing switched it
+        is that side."""
         ours = not self._is_b(cell)
         changes = {
             factor.name: factor.b if ours else factor.a

@@ -68,7 +68,7 @@ def explain(
 
 
 def _seeds(seen: int, replicates: int) -> tuple[range, range]:
-    """Of the design, and of the verification; counted from the recipe's own."""
+    """Returns the seeds of the design and those of the verification, counted from the recipe's own."""
     middle = seen + replicates
     return range(seen, middle), range(middle, middle + replicates)
 

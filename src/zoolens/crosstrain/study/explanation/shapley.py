@@ -80,7 +80,8 @@ def _share(name: str, weights: Values, gap_weights: Values, table: Matrix, image
 def interactions(
     design: Design, names: tuple[str, ...], table: Matrix, images: int | None = None
 ) -> tuple[Interaction, ...]:
-    """Of two players each, the largest first. `images`: how many test images each accuracy counts."""
+    """Returns the interactions of two players each, the largest first. `images`: how many test images each accuracy
+    counts."""
     effects = []
     for chain in design.chains():
         i, j = chain[0]

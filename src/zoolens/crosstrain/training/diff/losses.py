@@ -51,7 +51,8 @@ def unlimited(fact: LossFact) -> bool:
 
 
 def smoothed(name: str, loss: Loss, *, takes_numbers: bool) -> BehaviourFact:
-    """Of a cross-entropy of logits with label smoothing. `takes_numbers`: it smooths labels that are class numbers."""
+    """Measures a cross-entropy of logits with label smoothing. `takes_numbers`: it smooths labels that are class
+    numbers."""
     got = float(np.mean(np.asarray(loss(_SCORES[:1], _LABELS[:1]))))
     scores = _SCORES[0].astype(np.float64)
     logs = scores - np.log(np.exp(scores).sum())
@@ -66,8 +67,8 @@ def smoothed(name: str, loss: Loss, *, takes_numbers: bool) -> BehaviourFact:
 
 
 def binary(name: str, loss: Loss, smoothing_loss: Loss | None) -> BehaviourFact:
-    """Of a loss that asks a yes or no of each output, given one-hot targets. `smoothing_loss`: the same told to smooth
-    its targets; None: it cannot."""
+    """Measures a loss that asks a yes or no of each output, given one-hot targets. `smoothing_loss`: the same loss with
+    smoothed targets; None: it cannot smooth."""
     scores = _SCORES.astype(np.float64)
     yes = {"logits": 1 / (1 + np.exp(-scores)), "probabilities": scores}
     takes, reduction, smoothing = "something else", "something else", "none"
@@ -84,7 +85,7 @@ def binary(name: str, loss: Loss, smoothing_loss: Loss | None) -> BehaviourFact:
 
 
 def squared(name: str, loss: Loss) -> BehaviourFact:
-    """Of a squared error, given one-hot targets."""
+    """Measures a squared error, given one-hot targets."""
     reduction = _outputs(loss(_SCORES, _TARGETS), (_SCORES - _TARGETS).astype(np.float64) ** 2) or "something else"
     does = {"reduction over samples and outputs": reduction}
     return BehaviourFact(kind="loss", subject="squared error", name=name, does=does)

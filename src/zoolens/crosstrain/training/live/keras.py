@@ -91,7 +91,7 @@ def _built(keras: Any, wanted: Subject) -> tuple[str, Any]:
 
 
 def _shipped(keras: Any, wanted: Subject) -> tuple[str, Any]:
-    """As a user gets it who says nothing: with the softmax that keras.applications puts at the end."""
+    """Builds the network as a user gets it by default: with the softmax that keras.applications puts at the end."""
     [name] = [var for var in vars(keras.applications) if var.lower() == wanted.architecture and var[0].isupper()]
     channels, *extents = wanted.input_shape
     try:

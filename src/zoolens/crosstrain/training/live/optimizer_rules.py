@@ -52,7 +52,7 @@ class OptimizerRule:
 
 
 def torch_rule(optimizer: Any) -> OptimizerRule:
-    """Of a torch.optim.Optimizer, or one of `trainers.torch_optimizers.decoupled`."""
+    """Reads the rule of a torch.optim.Optimizer, or of one of `trainers.torch_optimizers.decoupled`."""
     marked = _is_ours(optimizer)
     kind = type(optimizer).__mro__[1] if marked else type(optimizer)
     name = kind.__name__.lower()
@@ -75,7 +75,8 @@ def torch_rule(optimizer: Any) -> OptimizerRule:
 
 
 def keras_rule(optimizer: Any) -> OptimizerRule:
-    """Of a keras.optimizers.Optimizer. Classes of `trainers.keras_rules` are known by the rule that they declare."""
+    """Reads the rule of a keras.optimizers.Optimizer. Classes of `trainers.keras_rules` are known by the rule that they
+    declare."""
     declared = optimizer.rule if _is_ours(optimizer) else None
     kind = type(optimizer).__mro__[1] if declared else type(optimizer)
     name = kind.__name__.lower()

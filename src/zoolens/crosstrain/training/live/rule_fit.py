@@ -112,8 +112,8 @@ def _decayed(probe: RuleProbe, leaf: int, bare: UpdateRule, size: float) -> Iter
 
 
 def _coupled_decay(probe: RuleProbe, leaf: int, size: float) -> float | None:
-    """As part of the gradient it takes the gradient away where the value is −gradient/decay: moves change their sign
-    there. None: they never do."""
+    """Finds a weight decay that is part of the gradient. It takes the gradient away where the value is −gradient/decay:
+    moves change their sign there. None: they never do."""
 
     def against(decay: float) -> bool:
         moved = probe.moves(leaf, (size,) * 3, -size / decay)[-1]

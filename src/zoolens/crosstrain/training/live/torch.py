@@ -172,7 +172,7 @@ class _Stepper:
 
 @cache
 def _optimizers() -> tuple[OptimizerFact, ...]:
-    """Of those that torch.optim has; they are the same whatever network they train."""
+    """Reads the optimizers of torch.optim, which are the same whatever network they train."""
     import torch
 
     there = [name for name in optimizers.NAMES if hasattr(torch.optim, _OPTIMIZERS[name])]

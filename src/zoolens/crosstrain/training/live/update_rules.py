@@ -17,7 +17,7 @@ Slots = Mapping[str, Any]  # "first" and "second" moments of one tensor; the nam
 
 @dataclass(frozen=True)
 class UpdateRule:
-    """Of one tensor. Constants that the named rule does not have are not used."""
+    """The update rule of one tensor. Constants that the named rule does not have are not used."""
 
     name: Name
     learning_rate: float

@@ -88,7 +88,7 @@ def order(networks: Sequence[Network]) -> list[Key]:
 
 
 def key_of(kind: str, name: str) -> str:
-    """Its key in a capture; a tensor is defined where it is captured."""
+    """Returns the key of a quantity in a capture; a tensor is defined where it is captured."""
     if kind == "loss":
         return kind
     return f"{'tensor' if kind == 'definition' else kind}/{name}"

@@ -39,7 +39,8 @@ def lines(lockstep: Lockstep) -> list[str]:
 
 
 def first_in_words(lockstep: Lockstep, first: Divergence) -> str:
-    """Such as: step 1: statistic of conv1_norm.mean: jax is off by 9.0e-01 (floor 3.0e-06)."""
+    """Describes the first divergence, such as: step 1: statistic of conv1_norm.mean: jax is off by 9.0e-01 (floor
+    3.0e-06)."""
     row = first.row
     by_label = {side.label: moved for side, moved in zip(lockstep.sides, row.sides, strict=True)}
     sides = " and ".join(_off(label, by_label[label]) for label in first.sides)

@@ -17,8 +17,8 @@ TEST_BATCH: Final = 500
 
 @dataclass(frozen=True)
 class Details:
-    """Of one step, on the device: the mean loss, what every layer answered, and the gradients of the mean or the sum of
-    the samples' losses before any weight decay, in the order of the model's learned variables."""
+    """What one step computed, on the device: the mean loss, what every layer answered, and the gradients of the mean or
+    the sum of the samples' losses before any weight decay, in the order of the model's learned variables."""
 
     loss: Any
     answers: Sequence[Any]

@@ -18,8 +18,8 @@ _POOLS: Final = ("MaxPooling2D", "AveragePooling2D")
 
 
 def resolved(built: Built) -> Semantics:
-    """Of the model, before any training, since first values are judged by what they are. What a network does not have
-    (a norm, a bottleneck) stays None."""
+    """Reads the semantics of the model before any training, since first values are judged by what they are. What a
+    network does not have (a norm, a bottleneck) stays None."""
     layers = list(built.model.layers)
     norms = list(_kind(layers, "BatchNormalization"))
     first = {tensor.name: tensor.ours(np.asarray(tensor.variable.value)) for tensor in tensors(built)}

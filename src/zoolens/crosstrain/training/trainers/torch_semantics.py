@@ -34,7 +34,7 @@ def read_semantics(module: Any) -> Semantics:
 
 
 def _bottleneck_stride(convs: dict[str, Any]) -> Literal["1x1", "3x3"] | None:
-    """Of blocks that have a third convolution beside the first two, which layer makes the image smaller."""
+    """Says which layer makes the image smaller, in blocks that have a third convolution beside the first two."""
     for name, conv in convs.items():
         stem = name.removesuffix("conv3")
         if stem == name or conv.kernel_size != (1, 1):

@@ -29,7 +29,8 @@ class Leaf:
     learned: bool
 
     def full(self, shape: Shape) -> Array:
-        """Its numbers in a shape that the program has it in; a leaf is kept as short as it was before it was spread."""
+        """Returns the leaf's numbers in a shape that the program has it in; a leaf is kept as short as it was before it
+        was spread."""
         return self.values.reshape(shape) if self.values.size == np.prod(shape) else np.broadcast_to(self.values, shape)
 
     @property
