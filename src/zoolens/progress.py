@@ -32,7 +32,7 @@ class Progress(Protocol):
 
 
 class Silent:
-    """Nobody watches."""
+    """Progress that nobody watches."""
 
     def begin(self, title: str, stage: str, total: int | None, unit: str = "") -> None: ...
 

@@ -22,7 +22,7 @@ _DERIVING: Final = ("graph/diff", "graph/counters", "audit")  # packages whose c
 
 
 class Memo:
-    """In memory, and in a file where one is given. A file that cannot be used is done without."""
+    """A memo in memory, and in a file where one is given. A file that cannot be used is done without."""
 
     def __init__(self, path: Path | None = None) -> None:
         self._known: dict[str, Any] = {}

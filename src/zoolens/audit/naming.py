@@ -27,8 +27,8 @@ def claimed_architecture(name: str) -> str:
 
 
 def claiming(names: Iterable[str], id_: str) -> set[str]:
-    """Those of very many names that speak of one architecture, as `claimed_architecture` tells it. Names that have no
-    word for it are passed over at once, since looking for all architectures takes half a millisecond a name."""
+    """Returns those of very many names that speak of one architecture, as `claimed_architecture` tells it. Names that
+    have no word for it are passed over at once, since looking for all architectures takes half a millisecond a name."""
     own = [pattern for pattern, each in _patterns() if each == id_]
     candidates = {name for name in names if any(pattern.search(name.lower()) for pattern in own)}
     return {name for name in candidates if claimed_architecture(name) == id_}

@@ -178,7 +178,7 @@ def _label_files(entry: Entry) -> list[str | None]:
 
 
 def _file_digest(location: str, folder: Path | None) -> str | None:
-    """None: there is no such file here."""
+    """Returns the digest of the file, None where there is no such file here."""
     try:
         return digest(resolve_file(AssetFile(location=location), folder, fetch=False))
     except (AssetError, ValidationError):

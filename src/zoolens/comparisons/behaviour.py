@@ -107,7 +107,7 @@ class PairedAnswers:
 
     @property
     def accuracy(self) -> Accuracy | None:
-        """None where answers are not simply right or wrong."""
+        """Counts the right answers of both; None where answers are not simply right or wrong."""
         scores = self.scores
         if scores is None or not all(map(_is_all_or_nothing, scores)):
             return None
@@ -180,7 +180,7 @@ def agreement_of(a: Signature, b: Signature, fit: Compatibility, *, tolerance: f
 
 
 def check_paired(a: Signature, b: Signature) -> None:
-    """Only answers to the same inputs, in the same order, can be paired."""
+    """Raises an error unless both answered the same inputs in the same order: only those can be paired."""
     same_data = a.run.dataset.fingerprint == b.run.dataset.fingerprint
     if not same_data or not len(a) or not np.array_equal(a.labels, b.labels):
         raise ZoolensError(

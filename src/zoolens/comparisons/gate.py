@@ -153,7 +153,7 @@ class ComparisonGate(Gate["Report"]):
             raise _one_sided(known_of_b, "B", "A")
 
     def _refuse_unknown_changes(self, figures: Sequence[FigurePair]) -> None:
-        """Nothing is a share of zero, and nothing can be said of what is not a number."""
+        """Raises an error for a change relative to zero, and for one of what is not a number."""
         for figure in figures:
             if figure.a.value is None or figure.b.value is None:
                 continue

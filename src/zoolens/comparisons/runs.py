@@ -88,8 +88,8 @@ def formats_read(runtime: str) -> int:
 
 
 def short_names(runs: Sequence[Run]) -> list[str]:
-    """Without version and without the zoo and folder that all share; with the runtime where a model has several, and
-    with the run where that has several too: another version, another number of threads."""
+    """Names the runs without version and without the zoo and folder that all share; with the runtime where a model has
+    several, and with the run where that has several too: another version, another number of threads."""
     refs = [bare(run.ref) for run in runs]
     models = Counter(refs)
     places = {ref[: max(ref.rfind(":"), ref.rfind("/")) + 1] for ref in refs}

@@ -41,8 +41,9 @@ class ExaminedInput:
         return SideView(side, self.feeds[place], self.inputs[place])
 
     def with_inputs(self, a: Side, b: Side) -> ExaminedInput:
-        """With what both graphs are given. A side that is held against the other's graph is taken to compute the same
-        of a sample, whatever order of channels or scale it is fed in: its graph is given the other's input."""
+        """Returns a copy with what both graphs are given. A side that is held against the other's graph is taken to
+        compute the same of a sample, whatever order of channels or scale it is fed in: its graph is given the other's
+        input."""
         owners = (b if a.borrowed else a, a if b.borrowed else b)
         places = (1 if a.borrowed else 0, 0 if b.borrowed else 1)
         inputs = [side.real_inputs(self.feeds[place]) for side, place in zip(owners, places, strict=True)]

@@ -114,7 +114,7 @@ def captured_within(
 
 
 def _without_integers(side: Side, index: int) -> Side:
-    """Without points that give integers of which nobody knows what real numbers they stand for."""
+    """Removes points that give integers of which nobody knows what real numbers they stand for."""
     feeds = side.feeds(index)
     dark = [node for node, observed in side.points.items() if observed.grid is None and side.is_stored(feeds, node)]
     return replace(side, points={node: point for node, point in side.points.items() if node not in dark})

@@ -143,7 +143,7 @@ class _Search:
             start = stop
 
     def _alike(self, ours: Segment | None, theirs: Segment | None) -> Likeness | None:
-        """None where two steps of one symbol turn out not to be the same graph."""
+        """Returns what is alike, None where two steps of one symbol turn out not to be the same graph."""
         if ours is None or theirs is None:
             return None
         a, b = self.a, self.b

@@ -167,7 +167,7 @@ def _latest(store: Store, runtime: str | None) -> dict[RunKey, Run]:
 
 
 def _from_store(store: Store, wanted: Structure, run: Run, known: Iterable[Observation]) -> Structure | None:
-    """None: the file of a graph is damaged or was not brought along; it can be read again."""
+    """Reads a graph from the store; None: its file is damaged or was not brought along; it can be read again."""
     state = run.stages[STAGE]
     if state != DONE:
         return replace(wanted, run=run.id, error=state.removeprefix("failed: "), kept=True)

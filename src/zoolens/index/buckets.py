@@ -70,7 +70,7 @@ class Buckets:
 
 
 def buckets_of(ascending: Floats, most: int) -> Buckets:
-    """At most `most` buckets of about equal size over sorted values without NaN."""
+    """Makes at most `most` buckets of about equal size over sorted values without NaN."""
     starts = _starts(ascending, most)
     ends = np.append(starts[1:], len(ascending))[: len(starts)]
     lows, highs = ascending[starts].astype(np.float64), ascending[ends - 1].astype(np.float64)

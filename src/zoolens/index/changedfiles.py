@@ -30,7 +30,7 @@ class ChangedFiles:
         self._path, self._newest, self._judge = path, list(newest), judge
 
     def among(self, runs: Sequence[str]) -> list[str]:
-        """Those of the runs whose files are on this machine and have changed."""
+        """Returns those of the runs whose files are on this machine and have changed."""
         known = self._recalled()
         judged: dict[str, Any] = {}
         changed = []

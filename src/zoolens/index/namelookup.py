@@ -96,7 +96,7 @@ class NameLookup:
         raise _unknown(rows, name, wanted)
 
     def _answering(self, matching: NDArray[np.bool_]) -> list[int]:
-        """Those of the matching rows that answered the probes; all of them if none did."""
+        """Returns those of the matching rows that answered the probes; all of them if none did."""
         signed = matching & self._rows.signed
         return list(np.flatnonzero(signed if signed.any() else matching).tolist())
 

@@ -157,7 +157,8 @@ class SemanticIndex:
                 yield where, np.stack([self._signatures.answers(int(index)) for index in indices[where]])
 
     def agreement(self, key: str, *, approximate: Approximate | None = None) -> NDArray[np.float64]:
-        """With every model of the index. `approximate`: as inferred from comparisons with five random models."""
+        """Returns the agreement with every model of the index. `approximate`: as inferred from comparisons with five
+        random models."""
         index = self._signatures.row(key)
         if approximate == "transitivity":
             return self._transitive(index)

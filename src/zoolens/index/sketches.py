@@ -41,7 +41,7 @@ def _salts(bits: int) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
 
 
 def differing(sketches: Words, sketch: Words) -> NDArray[np.int64]:
-    """In how many bits each row differs from `sketch`."""
+    """Counts in how many bits each row differs from `sketch`."""
     counts = np.empty(len(sketches), np.int64)
     step = max(1, _BLOCK // max(1, sketch.shape[-1]))
     for start in range(0, len(sketches), step):

@@ -70,7 +70,7 @@ def evaluate_elsewhere(
 
 
 def evaluate_here(job: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """On the node: the outcomes of one evaluation as plain data, each with its run."""
+    """Runs on the node: returns the outcomes of one evaluation as plain data, each with its run."""
     check_reachable(job["paths"])
     plan = TypeAdapter(EvaluationPlan).validate_python(job["plan"])
     with (

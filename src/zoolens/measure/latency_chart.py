@@ -39,7 +39,7 @@ _ALL, _CLEAN = "all calls", "undisturbed calls"
 
 @dataclass(frozen=True)
 class Quantile:
-    """In seconds. An end of the interval is None where the samples are too few to tell it."""
+    """A quantile in seconds. An end of the interval is None where the samples are too few to tell it."""
 
     name: str
     value: float

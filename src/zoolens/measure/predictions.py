@@ -25,7 +25,7 @@ _DIGEST: Final = {"digest": pa.uint64()}  # of the raw output bits: equal digest
 
 
 def prefix(output: int) -> str:
-    """Before the column names of an output: none for the main one, "out1." for the next."""
+    """Returns what stands before the column names of an output: none for the main one, "out1." for the next."""
     return f"out{output}." if output else ""
 
 

@@ -81,7 +81,7 @@ def batch_answers(
 
 
 def _answered(side: PortSide, batch: Sequence[Array]) -> list[Array] | None:
-    """None where the network raises: it may be written for one input at a time."""
+    """Returns the answers, None where the network raises an error: it may be written for one input at a time."""
     try:
         return side.run(batch)
     except Exception:  # a live network raises whatever its code does

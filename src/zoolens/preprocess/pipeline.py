@@ -26,7 +26,7 @@ _GRAY: Final = (19595, 38470, 7471)  # PIL's weights of red, green and blue, in 
 
 
 class Prepare(ABC):
-    """From a decoded sample to one input without its batch axis."""
+    """A function from a decoded sample to one input without its batch axis."""
 
     @abstractmethod
     def __call__(self, value: Array) -> Array: ...

@@ -32,7 +32,7 @@ def percent(value: float | None, digits: int = 2) -> str:
 
 
 def probability(value: float) -> str:
-    """In percent. What is not certain does not read as if it were."""
+    """Writes a probability in percent. What is not certain does not read as if it were."""
     if 0 < value < _SMALL:
         return f"< {percent(_SMALL, 1)}"
     if 1 - _SMALL < value < 1:

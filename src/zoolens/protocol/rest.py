@@ -242,7 +242,7 @@ def _body(data: dict[str, Any], blobs: list[Buffer]) -> Body:
 
 
 def _padded(header: bytes) -> bytes:
-    """With spaces behind it, so that its reader can use the first tensor where it lies."""
+    """Pads the header with spaces, so that its reader can use the first tensor where it lies."""
     return header + b" " * (-len(header) % _ALIGNMENT)
 
 

@@ -49,7 +49,7 @@ def _read_turned(cursor: Cursor) -> Bound:
 
 
 def _read_between(cursor: Cursor, metric: str) -> list[Bound]:
-    """Both ends count. BETWEEN 10 AND 20 ms: the unit stands for both."""
+    """Reads BETWEEN; both ends count. BETWEEN 10 AND 20 ms: the unit stands for both."""
     at = cursor.token
     low = read_amount(cursor)
     cursor.expect("AND", f"Expected AND, found {cursor.token.shown}.", "Write BETWEEN low AND high.")

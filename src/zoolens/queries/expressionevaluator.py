@@ -107,7 +107,8 @@ def _registered(name: str) -> Function:
 
 
 def _call_user(name: str, function: Function, arguments: list[Any], rows: int) -> Values:
-    """With whole columns if it takes them, else row by row. What is unknown stays so, whatever it makes of it."""
+    """Calls a user's function with whole columns if it takes them, else row by row. What is unknown stays so, whatever
+    it makes of it."""
     columns = [np.broadcast_to(np.asarray(argument, np.float64), rows) for argument in arguments]
     try:
         result = np.asarray(function(*columns))

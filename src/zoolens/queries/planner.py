@@ -230,7 +230,8 @@ def _within(query: Query, relation: RelativeFigures) -> Predicate | None:
 
 
 def _default_order(query: Query, reference: Reference | None) -> tuple[Order, ...]:
-    """By equivalence where there is a reference, else by the first metric that is bounded, the better end first."""
+    """Orders by equivalence where there is a reference, else by the first metric that is bounded, the better end
+    first."""
     if reference is not None:
         return DEFAULT_ORDER
     if not query.on:

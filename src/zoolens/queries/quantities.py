@@ -55,7 +55,7 @@ class Amount(NamedTuple):
 
     @property
     def value(self) -> float:
-        """In the store's unit, rounded once: 0.1 ms is the float nearest to 0.0001."""
+        """The number in the store's unit, rounded once: 0.1 ms is the float nearest to 0.0001."""
         if self.unit is None or self.unit.factor == 1:
             return float(self.number)
         return float(_EXACT.multiply(_EXACT.create_decimal(self.number), self.unit.factor))

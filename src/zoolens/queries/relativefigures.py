@@ -70,7 +70,8 @@ class RelativeFigures:
         return self._agreement.lower(self._alpha)
 
     def _accuracy(self) -> Values:
-        """On the probes only: a claim, or a figure from other data, cannot be put beside the reference's."""
+        """Returns accuracies on the probes only: a claim, or a figure from other data, cannot be put beside the
+        reference's."""
         if metrics.ACCURACY not in self.view.units:
             raise ZoolensError("No model of this index has an accuracy.", hint="Accuracy is of classifiers only.")
         kept = self.view.answered & self.view.measured(metrics.ACCURACY)
@@ -80,7 +81,7 @@ class RelativeFigures:
         return lower_bounds(self._accuracy(), self.view.probes, self._alpha)
 
     def _accuracy_drop(self) -> Values:
-        """Without what subtracting adds: 91 % less 88 % is 0.03, not 0.030000000000000027."""
+        """Returns drops of accuracy without what subtracting adds: 91 % less 88 % is 0.03, not 0.030000000000000027."""
         accuracy = self._accuracy()
         return np.asarray(np.round(accuracy[self._row] - accuracy, _DIGITS))
 

@@ -42,7 +42,7 @@ def at_most(share: float) -> str:
 
 
 def mark(figure: Figure | None) -> str:
-    """Nothing beside what was measured; a word beside claims, estimates and disturbed timings."""
+    """Returns a mark for claims, estimates and disturbed timings, and none for what was measured."""
     if figure is not None and figure.disturbed:
         return " (disturbed)"
     if figure is None or figure.provenance is Provenance.MEASURED:

@@ -347,7 +347,8 @@ def check_feeds(inputs: Sequence[TensorSpec], feeds: Mapping[str, Tensor], *, an
 
 
 def check_batch(outputs: Sequence[TensorSpec], answers: Mapping[str, Tensor], declared: int, batch: int) -> None:
-    """After running a batch the file was not made for: every output that had the declared batch has the new one.
+    """Checks the answers to a batch that the file was not made for: every output that had the declared batch has the
+    new one.
 
     Some graphs reshape to a fixed batch inside and then answer with rows run together; that must not pass.
     """

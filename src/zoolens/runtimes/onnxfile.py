@@ -95,7 +95,7 @@ class OnnxGraph:
         )
 
     def precision(self) -> str:
-        """In which types the heavy layers are written, such as "float32", "int8" or "float32+int8"."""
+        """Names the types in which the heavy layers are written, such as "float32", "int8" or "float32+int8"."""
         quantised = {out for node in self.nodes if node.op == "DequantizeLinear" for out in node.outputs}
         types = set()
         for node in self.nodes:

@@ -54,7 +54,7 @@ class LayerNames:
 
     @classmethod
     def of_caffe(cls, graph: str) -> LayerNames:
-        """By the text of the graph. A layer that names its input as its output works in its place."""
+        """Finds the layers by the text of the graph. A layer that names its input as its output works in its place."""
         makers: dict[str, str] = {}
         sources: dict[str, tuple[str, ...]] = {}
         for block in re.split(r"\blayers?\s*\{", re.sub(r"#[^\n]*", "", graph))[1:]:

@@ -21,9 +21,9 @@ class Adapter:
     quick = False
 
     def feeds(self, inputs: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """From what the clients sent to what the model is fed."""
+        """Converts what the clients sent into what the model is fed."""
         return inputs
 
     def outputs(self, answers: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-        """From what the model answered to what the clients get."""
+        """Converts what the model answered into what the clients get."""
         return answers

@@ -38,7 +38,7 @@ _MOST_STAKED: Final = _STAKE / np.maximum(1 + _GRID, 1e-12)  # against each of t
 def paired_interval(
     differences: NDArray[Any], alpha: float, method: Method = "betting", *, horizon: int | None = None, seed: int = 0
 ) -> Interval:
-    """Both ends for the mean of differences of two models, with confidence 1 − alpha.
+    """Returns both ends of an interval for the mean of differences of two models, with confidence 1 − alpha.
 
     Differences are put in a random order (seeded) first: files are often sorted by class. `horizon` is by default the
     number of differences, which is right where they are all of a dataset whose size was known beforehand.
@@ -192,7 +192,7 @@ def _best_capital(rows: Floats, stakes: Floats, mean: Floats) -> Floats:
 
 
 def _bernstein(rows: Floats, alpha: float, horizon: int | None) -> Floats:
-    """On differences moved to 0…1, as the sequence is stated; its best moment counts."""
+    """Computes the bound on differences moved to 0…1, as the sequence is stated; its best moment counts."""
     shares = (rows + 1) / 2
     stakes = np.minimum(2 * _stakes(rows, alpha, horizon), _STAKE)
     surprise = (shares - _means_before(shares, 0.5)) ** 2

@@ -72,7 +72,7 @@ class Stage(StrEnum):
         return f"{self.value}:{what}"
 
     def parts(self, names: Iterable[str]) -> dict[str, str]:
-        """Those of the given names that are of this stage, by what each is for."""
+        """Returns those of the given names that are of this stage, by what each is for."""
         prefix = self.of("")
         return {name.removeprefix(prefix): name for name in names if name.startswith(prefix)}
 

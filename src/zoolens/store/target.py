@@ -42,7 +42,8 @@ class Target:
 
 
 def resolve(target: str | Path | None) -> Target:
-    """None: $ZOOLENS_STORE, else the user's own store; a path: SQLite; postgresql://…: PostgreSQL."""
+    """Resolves a target. None: $ZOOLENS_STORE, else the user's own store; a path: SQLite; postgresql://…:
+    PostgreSQL."""
     chosen = target if target is not None else os.environ.get(STORE_VARIABLE) or data_dir() / "store.sqlite"
     chosen = chosen.strip() if isinstance(chosen, str) else chosen
     if isinstance(chosen, Path) or "://" not in chosen:

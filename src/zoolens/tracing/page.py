@@ -58,7 +58,7 @@ def _roof_section(roof: Roofline) -> Section:
 
 
 def comparison_page(comparison: TraceComparison, traces: Sequence[tuple[Trace, Spans]]) -> str:
-    """Both traces, with what differs between them in front."""
+    """Makes a page of both traces, with what differs between them in front."""
     return traces_page(traces, [comparison_section(comparison)])
 
 

@@ -59,7 +59,7 @@ class Recording:
         self._rows.append(row)  # which is safe in several threads at once
 
     def end(self) -> None:
-        """Nothing is recorded any more: what takes time from now on, such as storing it all, is no part of it."""
+        """Stops recording: what takes time from now on, such as storing it all, is no part of it."""
         self._ended = time.perf_counter_ns()
 
     def adopt(self, table: pa.Table) -> None:

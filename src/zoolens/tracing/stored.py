@@ -48,7 +48,7 @@ class Overhead:
 
     @property
     def share(self) -> float:
-        """By how much observing slows the call down; negative where it was quicker by chance."""
+        """The share by which observing slows the call down; negative where it was quicker by chance."""
         return self.observed.median / self.unobserved.median - 1
 
     @property

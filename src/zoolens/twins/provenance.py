@@ -110,7 +110,7 @@ def twin_manifest(
 
 
 def _licence(own: Manifest, other: Manifest) -> str | None:
-    """Both, where they differ: a twin is bound by each."""
+    """Names both licences where they differ: a twin is bound by each."""
     return " and ".join(dict.fromkeys(text for text in (own.license, other.license) if text)) or None
 
 

@@ -147,7 +147,8 @@ class InputReader:
         raise RequestError("The files of the data change while they are read.", hint="Try again later.")
 
     def _read(self, origin: DataOrigin, data: _OpenData, indices: Sequence[int]) -> tuple[ShownInput, ...] | None:
-        """None: the files are no longer those that were opened. They are opened again when somebody asks."""
+        """Reads inputs; None: the files are no longer those that were opened. They are opened again when somebody
+        asks."""
         try:
             read = data.read(indices)
         except ZoolensError:

@@ -59,7 +59,7 @@ class Zoo(ABC):
         """All models (or those matching `search`, for zoos too large to list). No weights are read."""
 
     def available(self) -> str | None:
-        """None if the zoo can be listed here, else one sentence saying what is missing."""
+        """Returns None if the zoo can be listed here, else one sentence saying what is missing."""
         return None
 
     def state(self) -> str:

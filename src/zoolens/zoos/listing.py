@@ -128,7 +128,8 @@ def list_zoo(name: str, search: str | None, *, named: bool) -> Listing:
 
 
 def keep_listing(job: Mapping[str, Any]) -> None:
-    """In a process of its own: list a zoo, so that its listing is kept and nobody else has to import its framework."""
+    """Runs in a process of its own: lists a zoo, so that its listing is kept and nobody else has to import its
+    framework."""
     list_zoo(job["zoo"], None, named=False)
 
 

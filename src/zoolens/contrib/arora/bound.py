@@ -142,7 +142,7 @@ def arora_bound(
 
 
 def _margins(outputs: NDArray[np.float64], labels: NDArray[Any], graph: Graph) -> NDArray[np.float64]:
-    """By how much the right class leads the best other one."""
+    """Computes by how much the right class leads the best other one."""
     classes = outputs.shape[1]
     if classes < 2 or labels.min() < 0 or labels.max() >= classes:
         raise DatasetError(

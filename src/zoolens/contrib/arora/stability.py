@@ -122,7 +122,7 @@ def _of_piece(chain: Chain, piece: Piece, samples: int, generator: np.random.Gen
 
 
 def _over(numerator: Floats, denominator: Floats) -> Floats:
-    """Nothing over nothing is infinite: a value of zeros neither cushions nor counts."""
+    """Divides; zero over zero is infinite: a value of zeros neither cushions nor counts."""
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = numerator / denominator
     return np.where(np.isnan(ratio), np.inf, ratio)

@@ -64,7 +64,8 @@ class Grams:
         return np.asarray(self.weights @ _traces(self.nodes).T).reshape(-1)
 
     def at(self, places: NDArray[np.intp]) -> Array:
-        """Those with these places among the traces: (count, c, c). Sums over nodes, of one group in one product."""
+        """Returns the matrices with these places among the traces: (count, c, c). Sums over nodes, of one group in one
+        product."""
         place, group = np.divmod(places, len(self.nodes))
         if self.nodes.shape[1] == 1:
             return np.asarray(self.nodes[group, 0])

@@ -212,7 +212,7 @@ class _TwinBound:
 
 
 def _margins(outputs: Array) -> Floats:
-    """By how much the first class leads; two outputs move apart by at most √2 times the difference of all."""
+    """Computes by how much the first class leads; two outputs move apart by at most √2 times the difference of all."""
     rows = np.asarray(outputs, np.float64).reshape(len(outputs), -1)
     if rows.shape[1] < 2:
         return np.zeros(len(rows))

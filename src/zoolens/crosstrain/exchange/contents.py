@@ -90,7 +90,7 @@ class Contents:
 
     @property
     def sides(self) -> Iterator[tuple[TrialFacts, ExportedSide]]:
-        """In the order of their numbers."""
+        """All sides with their trials, in the order of their numbers."""
         return ((trial, side) for trial in self.trials for side in trial.sides)
 
     def counts(self) -> dict[str, int]:

@@ -17,7 +17,7 @@ SAFE_NAMES: Final = ("demo", "fashion-mnist", "cifar10-subset")  # of data that 
 
 
 def labels_here(dataset: DatasetRecord, recipes: Iterable[Recipe]) -> Answers | None:
-    """From the data itself, where one of the recipes leads to it."""
+    """Reads the labels from the data itself, where one of the recipes leads to it."""
     wanted = {(recipe.dataset, recipe.train_limit, recipe.test_limit): recipe for recipe in recipes}
     for recipe in wanted.values():
         try:

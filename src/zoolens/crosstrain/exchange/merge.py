@@ -218,7 +218,8 @@ def _outcome(facts: ExportedSide) -> Outcome:
 
 
 def _merge_weights(store: Store, run: str, path: Path, answers: Answers, digests: Mapping[str, str]) -> None:
-    """From a copy of our own, which nobody changes after it was found to be the file that was checked."""
+    """Stores the weights from a copy of our own, which nobody changes after it was found to be the file that was
+    checked."""
     with tempfile.TemporaryDirectory() as folder:
         copy = Path(folder) / "weights.safetensors"
         shutil.copyfile(path, copy, follow_symlinks=False)

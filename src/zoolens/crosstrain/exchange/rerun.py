@@ -24,7 +24,8 @@ TOLERATED: Final = 0.01  # share of the answers that rounding of another machine
 
 
 def answers_problem(facts: ExportedSide, dataset: DatasetEntry, weights: Mapping[str, NDArray[Any]]) -> str | None:
-    """None: they give the stored answers. A `CannotRun` says why that cannot be known here."""
+    """Says what is wrong with the weights; None: they give the stored answers. A `CannotRun` says why that cannot be
+    known here."""
     recipe = facts.recipe
     if recipe is None or facts.answers is None or not builds_common_networks(facts.side.framework):
         raise CannotRun

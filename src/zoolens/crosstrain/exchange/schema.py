@@ -172,7 +172,7 @@ def hyperparameter_column(name: str, kind: str) -> Column:
 
 
 def found_hyperparameters(schema: pa.Schema) -> tuple[Column, ...]:
-    """Those columns as somebody else wrote them; what is none of ours is left out."""
+    """Returns the columns of hyperparameters as somebody else wrote them; other columns are left out."""
     kinds = {_KINDS[kind][0]: kind for kind in ("int", "float", "text")}
     columns = []
     for field in schema:

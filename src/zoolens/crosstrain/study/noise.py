@@ -19,7 +19,7 @@ _SIGNIFICANT: Final = 1 - CONFIDENCE
 
 
 def noise_of(trials: Iterable[Trial], a: str, b: str) -> SeedNoise:
-    """From one trial and its replicates. A seed counts if both of its sides have an accuracy."""
+    """Computes seed noise from one trial and its replicates. A seed counts if both of its sides have an accuracy."""
     pairs = [(trial.side(a), trial.side(b)) for trial in trials]
     both = [(ours, theirs) for ours, theirs in pairs if ours.accuracy is not None and theirs.accuracy is not None]
     if not both:
@@ -28,7 +28,7 @@ def noise_of(trials: Iterable[Trial], a: str, b: str) -> SeedNoise:
 
 
 def noise_of_sides(a: str, ours: Sequence[TrainedSide], b: str, theirs: Sequence[TrainedSide]) -> SeedNoise:
-    """From sides that have an accuracy, in the order of their seeds."""
+    """Computes seed noise from sides that have an accuracy, in the order of their seeds."""
     return seed_noise(a, _accuracies(ours), b, _accuracies(theirs), images_of((*ours, *theirs)))
 
 
@@ -43,7 +43,7 @@ def _accuracies(sides: Iterable[TrainedSide]) -> list[float]:
 
 
 def verdict(noise: SeedNoise) -> str:
-    """In words that go with the intervals and the p-value beside them."""
+    """Says the verdict in words that go with the intervals and the p-value beside them."""
     if noise.excess is None or noise.p_value is None:
         return "One seed cannot tell"
     if not noise.difference.excludes_zero:

@@ -123,7 +123,7 @@ class Trials:
         self._manner, self._search, self._watch = manner, search, watch
 
     def name(self, trial: str) -> str:
-        """In the study; a second search has names of its own."""
+        """Returns the name of a trial in the study; a second search has names of its own."""
         return trial if self._search == 1 else f"{self._search}-{trial}"
 
     def __call__(self, trial: str, hyperparameters: Mapping[str, Hyperparameter]) -> TrialResult:
@@ -189,7 +189,7 @@ def _begin(store: Store, plan: Plan) -> None:
 
 
 def _begin_anew(store: Store, plan: Plan, path: Path) -> None:
-    """With the journal set aside; not where the study refuses the plan, or a search is writing it."""
+    """Sets the journal aside, unless the study refuses the plan or a search is writing the journal."""
     lock = writing_lock(path)
     try:
         _begin(store, plan)

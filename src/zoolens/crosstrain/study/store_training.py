@@ -211,6 +211,6 @@ def _versions(framework: str, work: Path) -> Mapping[str, str]:
 
 
 def _outcome(work: Path) -> Outcome | None:
-    """None: the side was not trained just now, or failed."""
+    """Returns the outcome of a side; None: it was not trained just now, or failed."""
     path = work / OUTCOME
     return Outcome.model_validate_json(path.read_text(encoding="utf-8")) if path.is_file() else None

@@ -122,7 +122,8 @@ def _basic_block(draw: Drawing, name: str, filters: int, stride: int) -> None:
 
 
 def _vgg16(draw: Drawing, classes: int) -> None:
-    """With keras' head (torchvision's pools to 7×7 first, which repeats the only pixel of a 32×32 image)."""
+    """Builds VGG-16 with keras' head (torchvision's pools to 7×7 first, which repeats the only pixel of a 32×32
+    image)."""
     for stage, (filters, count) in enumerate(_VGG16, start=1):
         for number in range(1, count + 1):
             draw.conv(f"stage{stage}_conv{number}", filters, 3)

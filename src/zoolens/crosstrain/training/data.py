@@ -227,7 +227,7 @@ def _not_written(folder: Path, arrays: dict[str, NDArray[Any]], error: OSError) 
 
 
 def _read_about(folder: Path) -> dict[str, Any] | None:
-    """None: not there, or damaged, and so to be made anew."""
+    """Reads the description of prepared data; None: it is not there, or damaged, and so to be made anew."""
     try:
         about = json.loads((folder / _ABOUT).read_text(encoding="utf-8"))
         complete = all((folder / f"{name}.npy").is_file() for name in _ARRAYS)

@@ -41,7 +41,7 @@ def keep_weights(store: Store, run: str, weights: Weights, answers: NDArray[Any]
 
 
 def filed_answers(store: Store, run: str) -> NDArray[np.int32] | None:
-    """None: this run's side has none."""
+    """Returns the stored answers; None: this run's side has none."""
     try:
         return trained_answers(store, run)
     except StoreError:  # damaged, which is not the same as absent
@@ -55,8 +55,8 @@ def has_weights(store: Store, run: str) -> bool:
 
 
 def weights_of(store: Store, run: str) -> dict[str, NDArray[Any]]:
-    """By the names and in the layout of `network`; of a network as its library ships it by torchvision's names, or by
-    those of Keras' layers."""
+    """Returns stored weights by the names and in the layout of `network`; of a network as its library ships it by
+    torchvision's names, or by those of Keras' layers."""
     table = next(store.iter_tables(run, WEIGHTS), None)
     if table is None:
         raise ZoolensError(f"Run {run} kept no weights.", hint="Train it with --keep-weights.")

@@ -40,7 +40,7 @@ def batches(data: TrainData, recipe: Recipe, epoch: int, *, salt: str = "") -> E
 
 
 def steps(recipe: Recipe, samples: int) -> int:
-    """In one epoch; the last, smaller batch is a step too."""
+    """Counts the steps of one epoch; the last, smaller batch is a step too."""
     return -(-samples // recipe.batch_size)
 
 

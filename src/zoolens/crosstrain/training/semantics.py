@@ -13,7 +13,8 @@ Init = Literal[
 
 
 class Semantics(BaseModel):
-    """None is left to the framework, which is what people do and where the frameworks part.
+    """What frameworks decide silently. What is None is left to the framework, which is what people do and where the
+    frameworks part.
 
     A trainer reports what it resolved every None to, read from the live objects.
     """

@@ -98,7 +98,7 @@ class Study:
         return np.array([np.nan if value is None else value for value in values], np.float64)
 
     def accuracy(self, framework: str) -> NDArray[np.float64]:
-        """NaN where a side has none."""
+        """The accuracies of a framework's sides, NaN where a side has none."""
         accuracies = [trial.side(framework).accuracy for trial in self.trials]
         return np.array([np.nan if value is None else value for value in accuracies], np.float64)
 

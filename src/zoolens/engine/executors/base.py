@@ -154,7 +154,7 @@ def task(function: str, job: Job) -> dict[str, Any]:
 
 
 def perform(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """On the other side: run the function of a `task`, and describe what came of it as plain data."""
+    """Runs on the other side: call the function of a `task`, and describe what came of it as plain data."""
     return response(dict(asked), performed, lambda request: f"{request['function']} on {platform.node()}")
 
 
@@ -178,7 +178,7 @@ def performed(asked: Mapping[str, Any]) -> Any:
 
 
 def check_reachable(paths: Sequence[str]) -> None:
-    """On the other side: an error that names this node and the first path that it does not have."""
+    """Runs on the other side: raises an error that names this node and the first path that it does not have."""
     for path in paths:
         if not Path(path).exists():
             raise AssetError(

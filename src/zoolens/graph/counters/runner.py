@@ -47,7 +47,7 @@ class Count:
 
 
 def all_counters() -> list[Counter]:
-    """Those of this package and of plug-ins."""
+    """Returns the counters of this package and of plug-ins."""
     return [plugins.load(plugins.COUNTERS, name) for name in plugins.names(plugins.COUNTERS)]
 
 

@@ -56,7 +56,8 @@ def turned(before: Arrangement, perm: Sequence[int]) -> Arrangement:
 
 
 def reshaped(before: Arrangement, shape: Shape) -> Arrangement | None:
-    """None where the new axes cut through an extent in a way that no factor of it explains (6 as 4 and 9 as …)."""
+    """Returns the axes after a reshape, None where the new axes cut through an extent in a way that no factor of it
+    explains (6 as 4 and 9 as …)."""
     before = _joined(before)
     extents = list(before.extents)
     cut: dict[int, Atoms] = {}

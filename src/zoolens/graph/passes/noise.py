@@ -15,7 +15,7 @@ def remove_noise(graph: Graph) -> Graph:
 
 
 def remove_identities(graph: Graph) -> Graph:
-    """Only what is noise by its name. A shuffle is looked for before reshapes in a row are joined."""
+    """Removes only what is noise by its name. A shuffle is looked for before reshapes in a row are joined."""
     return rewrite(graph, dict.fromkeys(NOISE, _skip))
 
 

@@ -94,7 +94,8 @@ def _file(writer: Writer, layout: Arrangement, outputs: Sequence[str], header: S
 def _arranged(
     steps: Sequence[CodeStep], outputs: Sequence[str], plain: PlainGraph, graph: Graph, source: SourceFacts
 ) -> Arrangement:
-    """By the names of the source; where these show no blocks, by the blocks that the graph has."""
+    """Arranges the steps into blocks by the names of the source; where these show no blocks, by the blocks that the
+    graph has."""
 
     def eligible(path: Path) -> bool:
         return source.classes.get(".".join(path), "") not in _CONTAINERS

@@ -41,7 +41,7 @@ class Function:
 
 
 def functions_of(blocks: Sequence[CodeBlock], classes: Mapping[str, str]) -> list[Function]:
-    """In the order of the blocks, so that a function calls only earlier ones."""
+    """Returns the functions in the order of the blocks, so that a function calls only earlier ones."""
     functions: list[Function] = []
     names = _names(blocks, classes)
     for block in blocks:

@@ -19,7 +19,7 @@ _TINY: Final = 1e-7  # as Keras cuts probabilities off, so that their logarithms
 
 
 def answer_kind(settings: Mapping[str, Any]) -> AnswerKind | None:
-    """By the settings of the side; None where its loss does not say."""
+    """Tells what kind of answers a side gives by its settings; None where its loss does not say."""
     if settings.get("loss.name") == "NLLLoss":
         return "logarithms"
     return {True: "scores", False: "probabilities"}.get(settings.get("loss.from_logits"))  # type: ignore[return-value, arg-type]

@@ -102,7 +102,7 @@ def find_cause(
     switched: Switched,
     known: Sequence[SettingDifference],
 ) -> DepartureCause:
-    """Leaves what it proved switched."""
+    """Finds what makes B depart, and leaves what it proved switched."""
     before = switched.in_force
     left = [difference for difference in _ordered(known, departure.kind) if difference.name not in before]
     names = _tried(course, reference, departure, switched, [difference.name for difference in left])
@@ -164,5 +164,6 @@ def touches(name: str, kind: str) -> bool:
 
 
 def _ordered(known: Sequence[SettingDifference], kind: str) -> list[SettingDifference]:
-    """Those that may show in this kind first; the others may have grown unseen, or be more than their name says."""
+    """Sorts the differences: those that may show in this kind come first; the others may have grown unseen, or be more
+    than their name says."""
     return sorted(known, key=lambda difference: not touches(difference.name, kind))

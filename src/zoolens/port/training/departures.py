@@ -201,7 +201,7 @@ class PairedSteps:
         return floor if floor >= 1 else min(floor * self.margin, _WIDEST)
 
     def _ratio(self, step: int, pair: Counterpart, floor: float) -> float | None:
-        """By which factor B's values are A's; of tensors, the changes that the first step made."""
+        """Returns the factor between B's values and A's; of tensors, the changes that the first step made."""
         kind, name = pair.key
         size = max(root_mean_square(pair.a), root_mean_square(pair.b))
         if kind == "tensor":

@@ -80,7 +80,8 @@ def differences(a: Mapping[str, Setting], b: Mapping[str, Setting]) -> tuple[Set
 
 
 def _said_by_rates(a: Mapping[str, Setting], b: Mapping[str, Setting]) -> list[str]:
-    """With the rates of all steps of both, neither the schedules' names nor the first rate say anything more."""
+    """Names the settings that say nothing more where the rates of all steps are known: the schedules and the first
+    rate."""
     return list(_SCHEDULES) if a.get(RATES) is not None and b.get(RATES) is not None else []
 
 

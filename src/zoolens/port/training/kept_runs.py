@@ -58,7 +58,7 @@ class KeptRuns:
     def of(
         cls, store: Store, pair: OpenPair, source: BatchSource, length: Length, how: Mapping[str, Any]
     ) -> KeptRuns | None:
-        """None: a side is no function of a file or a module, so that nobody can say what it was."""
+        """Returns None where a side is no function of a file or a module, so that nobody can say what it was."""
         settings = decided_by(pair, source, length, {**how, "explained": True})
         return None if settings is None else cls(store, pair, source, settings)
 

@@ -73,8 +73,8 @@ class KeptSeeds:
     def of(
         cls, store: Store, pair: OpenPair, source: BatchSource, length: Length, how: Mapping[str, Any]
     ) -> KeptSeeds | None:
-        """None: a side is no function of a file or a module, so that nobody can say what it was. `how`: what else
-        decides about the training."""
+        """Returns None where a side is no function of a file or a module, so that nobody can say what it was. `how`:
+        what else decides about the training."""
         settings = decided_by(pair, source, length, how)
         return None if settings is None else cls(store, pair, source, settings)
 

@@ -33,7 +33,7 @@ class KerasSteps(ABC):
 
     @abstractmethod
     def answer(self, x: Any) -> Any:
-        """In evaluation mode."""
+        """Answers inputs in evaluation mode."""
 
     def update(self, gradients: Gradients) -> None:
         """Let the optimizer clip the gradients and change the variables."""

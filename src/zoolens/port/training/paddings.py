@@ -85,7 +85,8 @@ def _compared(pair: LayerPair, a: Graph, b: Graph) -> PaddedPair | None:
 
 
 def layer_padding(node: Node, graph: Graph) -> LayerPadding | None:
-    """With what a pad before the layer adds; None where two pads of different kinds stand one behind the other."""
+    """Returns the padding of a layer with what a pad before it adds; None where two pads of different kinds stand one
+    behind the other."""
     own = settings.pads(node)
     usual = {"max_pool": LOWEST, "avg_pool": ZEROS if node.get("count_pad") else LEFT_OUT}.get(node.op, ZEROS)
     before = graph.by_name.get(node.inputs[0])

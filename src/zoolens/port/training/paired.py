@@ -63,7 +63,8 @@ class PairedTraining:
 
     @property
     def beyond_noise(self) -> bool | None:
-        """None: it cannot be told, since fewer than two seeds have both sides."""
+        """Whether the sides differ beyond seed noise; None: it cannot be told, since fewer than two seeds have both
+        sides."""
         return None if self.noise is None else self.noise.beyond_noise
 
     @property

@@ -26,8 +26,8 @@ def notes_of(
     repeated: bool,
     not_kept: str | None,
 ) -> Iterator[str]:
-    """In the order of importance. `equal_starts`: the sides whose first weights are the same for every seed.
-    `repeated`: all seeds are one training. `not_kept`: why a seed could not be written to the store."""
+    """Yields notes in the order of importance. `equal_starts`: the sides whose first weights are the same for every
+    seed. `repeated`: all seeds are one training. `not_kept`: why a seed could not be written to the store."""
     yield from _not_finite(seeds)
     if repeated:
         yield (
@@ -83,7 +83,7 @@ def _not_finite(seeds: Sequence[SeedPair]) -> Iterator[str]:
 
 
 def _starts(pair: OpenPair, seeds: Sequence[SeedPair], *, drops: bool) -> Iterator[str]:
-    """With dropout the first losses say nothing: they depend on what was dropped."""
+    """Compares the first losses. With dropout they say nothing: they depend on what was dropped."""
     neutral = [tensor.tensor for tensor in pair.map.only_b if tensor.neutral is not None]
     if neutral:
         yield f"{len(neutral)} tensors of B that A lacks begin with what changes nothing: {', '.join(neutral[:4])}."

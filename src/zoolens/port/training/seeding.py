@@ -9,7 +9,8 @@ import numpy as np
 
 
 def seed_generators(seed: int) -> None:
-    """Those of Python, numpy, torch and Keras; what JAX draws depends on keys that the user's code makes itself."""
+    """Seeds the generators of Python, numpy, torch and Keras; what JAX draws depends on keys that the user's code makes
+    itself."""
     random.seed(seed)
     np.random.seed(seed)  # the user's code may draw from numpy's global generator
     if (torch := sys.modules.get("torch")) is not None:

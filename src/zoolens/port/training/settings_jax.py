@@ -16,7 +16,7 @@ SCHEDULE = "a function of the step"
 
 
 def settings(training: JaxTraining) -> dict[str, Setting]:
-    """By the names of `base.SETTINGS`."""
+    """Reads the settings by the names of `base.SETTINGS`."""
     regularisation = training.objects.regularisation
     return {
         **_optimizer(training),

@@ -17,7 +17,7 @@ _NONE_IGNORED: Final = -100  # torch's default, which is no class
 
 
 def settings(training: TorchTraining) -> dict[str, Setting]:
-    """By the names of `base.SETTINGS`."""
+    """Reads the settings by the names of `base.SETTINGS`."""
     given = training.objects
     optimized = {id(parameter) for group in given.optimizer.param_groups for parameter in group["params"]}
     learned = [parameter for parameter in training.module.parameters() if parameter.requires_grad]
@@ -58,7 +58,7 @@ def _frozen_norms(training: TorchTraining) -> int:
 
 
 def _loss(loss: Any) -> dict[str, Setting]:
-    """Only losses of torch.nn say what they do; of a function nothing is known."""
+    """Reads the settings of a loss. Only losses of torch.nn say what they do; of a function nothing is known."""
     if not type(loss).__module__.startswith("torch.nn.modules.loss"):
         return {"loss.name": _name(loss), "loss.reduction": None, "loss.smoothing": None, "loss.from_logits": None}
     name = type(loss).__name__

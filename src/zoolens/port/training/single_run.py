@@ -30,7 +30,7 @@ class Length:
     most_steps: int | None = None
 
     def steps(self, source: BatchSource, seed: int = 0) -> int:
-        """In all epochs together."""
+        """The number of steps in all epochs together."""
         whole = sum(source.epoch_steps(epoch, seed) for epoch in range(1, self.epochs + 1))
         return whole if self.most_steps is None else min(whole, self.most_steps)
 

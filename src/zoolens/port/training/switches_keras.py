@@ -222,8 +222,7 @@ def _loss(name: str) -> Switch:
 
 
 def _regularisation(training: KerasTraining, value: Any) -> None:
-    """Without the layers' regularisers, with those that they had, or with penalties of tensors that the other side
-    has."""
+    """Switches to no regularisers, to those that the layers had, or to penalties of tensors that the other side has."""
     kept: list[tuple[Any, str, Any]] = training.__dict__.setdefault("kept_regularisers", [])
     rows = value if isinstance(value, tuple) else ()
     if value != "none" and not rows and not kept:

@@ -261,7 +261,7 @@ class _OfProbabilities:
 
 
 def _regularisation(training: TorchTraining, value: Any) -> None:
-    """Without it, with the user's own, or with penalties of tensors that the other side has."""
+    """Switches to no regularisation, to the user's own, or to penalties of tensors that the other side has."""
     kept: list[Any] = training.__dict__.setdefault("kept_regularisation", [training.objects.regularisation])
     if isinstance(value, tuple):
         training.objects.regularisation = _penalising(training, value)

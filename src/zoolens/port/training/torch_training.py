@@ -254,7 +254,8 @@ class TorchTraining(TrainableNetwork):
             self.objects.scheduler.step()
 
     def rates(self, epochs: Sequence[int]) -> tuple[float, ...] | None:
-        """By letting the schedule go on without any step. One that changes more than the rate is not known by it."""
+        """Finds the rates by letting the schedule go on without any step. One that changes more than the rate is not
+        known by it."""
         self.begin(0)
         others = _constants(self.objects.optimizer)
         every_rate: list[float] = []

@@ -186,7 +186,7 @@ class Endpoint:
         return pending
 
     def _drop(self, pending: Pending) -> None:
-        """Nobody waits for this request any more: it is not run, or its answer is thrown away."""
+        """Drops a request that nobody waits for any more: it is not run, or its answer is thrown away."""
         if pending.waiting:
             self.queue.take(pending)
         if pending.timer is not None:

@@ -180,7 +180,7 @@ def _check_content(placement: Placement, spec: ModelSpec) -> None:
 
 
 def _stamps(placement: Placement) -> Stamps:
-    """By which a changed file is noticed: its size and when it was written, also of each file in a folder."""
+    """Returns what a changed file is noticed by: its size and when it was written, also of each file in a folder."""
     files = [
         file
         for path in placement.paths.values()

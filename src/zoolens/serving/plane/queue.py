@@ -71,8 +71,8 @@ class Pending:
             log.exception("an answer could not be handed over")
 
     def forget(self) -> None:
-        """Nobody waits for it any more. Whoever did may hold this object, and this object holds the inputs: both are
-        let go at once, for as a circle they would stay until Python looks for circles, which takes minutes."""
+        """Called when nobody waits for it any more. Whoever did may hold this object, and this object holds the inputs:
+        both are let go at once, for as a circle they would stay until Python looks for circles, which takes minutes."""
         self.settled = True
         self._done = _nobody
 

@@ -43,7 +43,7 @@ class Timing:
         self._profile = None
 
     def predict(self, rows: int) -> float | None:
-        """None: nothing is known yet."""
+        """Predicts the seconds of a call; None: nothing is known yet."""
         known = self._seconds.get(rows)
         if known is not None or not self._seconds:
             return known

@@ -29,7 +29,7 @@ class TraceSettings:
     count: int = -1
 
     def as_data(self) -> dict[str, Any]:
-        """In Triton's form, where numbers are texts."""
+        """Returns the settings in Triton's form, where numbers are texts."""
         return {
             "trace_level": [self.level],
             "trace_rate": str(self.rate),

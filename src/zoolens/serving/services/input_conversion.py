@@ -33,7 +33,7 @@ class NotConvertible(Exception):
 
 
 def image_conversion(spec: Input, tensor: TensorSpec) -> Convert:
-    """From encoded images, one element each, to the model's input."""
+    """Converts encoded images, one element each, into the model's input."""
     _require_image(spec)
     prepare = build_prepare(spec, tensor)
     decode = load_decoder(spec.decoder)
@@ -53,7 +53,7 @@ def image_conversion(spec: Input, tensor: TensorSpec) -> Convert:
 
 
 def pixel_conversion(spec: Input, tensor: TensorSpec) -> Convert:
-    """From decoded images (N × height × width × channels, 8 bits, RGB or grey) to the model's input."""
+    """Converts decoded images (N × height × width × channels, 8 bits, RGB or grey) into the model's input."""
     _require_image(spec)
     prepare = build_prepare(spec, tensor)
 
@@ -77,7 +77,7 @@ def _require_image(spec: Input) -> None:
 
 
 def tensor_conversion(ours: Input, source: TensorSpec, theirs: Input, target: TensorSpec) -> Convert | None:
-    """From the reference's input tensor to another model's. None: it is fed as it is."""
+    """Converts the reference's input tensor into another model's. None: it is fed as it is."""
     _require_same_picture(ours, theirs)
     if source.quantised or target.quantised:
         if _same_input(ours, theirs) and (source.dtype, source.scale, source.zero_point) == (

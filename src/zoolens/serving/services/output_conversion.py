@@ -67,7 +67,7 @@ def class_order(ours: Sequence[Hashable], theirs: Sequence[Hashable]) -> NDArray
 
 
 def probability_conversion(output: Output, tensor: TensorSpec, order: NDArray[np.int64] | None) -> Convert:
-    """From raw answers to probabilities in the reference's order of classes."""
+    """Converts raw answers into probabilities in the reference's order of classes."""
     scores = build_scores(output.model_copy(update={"label_map": None}), tensor)
     if order is None:
         return scores

@@ -141,7 +141,7 @@ def _peaks(trace: Trace, store: Store | str | Path | None) -> Peaks:
 
 
 def peak_threads(trace: Trace) -> int | None:
-    """With how many threads the peaks are measured that a trace is held against; None: one for each core."""
+    """Returns with how many threads the peaks are measured that a trace is held against; None: one for each core."""
     return trace.threads if trace.device == "cpu" else None
 
 

@@ -167,7 +167,7 @@ def _newest(store: Store, run_id: str, stack: str) -> Any:
 
 
 def _measured(device: str, threads: int | None) -> dict[str, Any]:
-    """In a process of its own, since libraries fix their threads when they load."""
+    """Measures in a process of its own, since libraries fix their threads when they load."""
     job = {"device": device, "threads": threads}
     variables = {} if threads is None else dict.fromkeys(_VARIABLES, str(threads))
     try:

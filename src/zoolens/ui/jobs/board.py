@@ -158,7 +158,7 @@ class JobBoard:
 
 
 def _environment(settings: Settings) -> dict[str, str]:
-    """With it a command finds the same store and the same home, whatever folder it runs in."""
+    """Returns the environment in which a command finds the same store and the same home, whatever folder it runs in."""
     environment = {name: value for name, value in os.environ.items() if name != TOKEN_VARIABLE}
     target = resolve(settings.store)
     if target.path is not None:

@@ -161,7 +161,8 @@ def _spec(chart: Chart | None) -> dict[str, Any] | None:
 
 
 def _figures(report: Report) -> Iterator[ComparedFigure]:
-    """Those of both runs, then those that only one of them has; without those of single classes and the like."""
+    """Returns the figures of both runs, then those that only one of them has; without those of single classes and the
+    like."""
     for pair in report.figures:
         if not _of_part(pair.a):
             yield ComparedFigure(

@@ -177,7 +177,8 @@ def _found(known: Models, words: tuple[str, ...], chosen: Chosen) -> Found:
 
 
 def _having(words: Sequence[str], texts: Sequence[str], places: Places) -> Places:
-    """Those of these places whose texts have all words. Long words come first, since they leave fewest texts."""
+    """Returns those of these places whose texts have all words. Long words come first, since they leave fewest
+    texts."""
     for word in sorted(words, key=len, reverse=True):
         flags = [word in texts[place] for place in places.tolist()]
         places = places[np.array(flags, np.bool_)]

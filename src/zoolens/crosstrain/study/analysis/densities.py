@@ -40,7 +40,7 @@ def density(
     low: float = 0.0,
     high: float = 1.0,
 ) -> Density | None:
-    """None where fewer than two values are left.
+    """Estimates a density; None where fewer than two values are left.
 
     "silverman" is 0.9 · min(s, IQR / 1.34) · n^(-1/5), which keeps two humps apart; "scott" is s · n^(-1/5).
     """

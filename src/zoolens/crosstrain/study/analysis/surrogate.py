@@ -125,7 +125,8 @@ def _present(column: NDArray[Any]) -> NDArray[np.bool_]:
 
 
 def _sampled(columns: Mapping[str, NDArray[Any]], target: Matrix, rows: NDArray[Any], seed: int) -> NDArray[Any]:
-    """In an order of their own, so that the order of the trials is nothing; a seeded share where there are many."""
+    """Returns the trials in an order of their own, so that their order in the study does not matter; a seeded share
+    where there are many."""
     keys = [column[rows] for column in columns.values()]
     ordered = rows[np.lexsort((target[rows], *keys))]
     if len(ordered) <= MOST:

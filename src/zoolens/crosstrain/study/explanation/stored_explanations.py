@@ -69,7 +69,8 @@ def _estimate_data(estimate: Estimate) -> dict[str, Any]:
 
 
 def _read(name: str, data: Any) -> FiledExplanation | None:
-    """None where there is none, or what a stranger's study has under that name is none."""
+    """Reads an explanation; None where there is none, or where a stranger's study has something else under that
+    name."""
     if not isinstance(data, Mapping):
         return None
     try:

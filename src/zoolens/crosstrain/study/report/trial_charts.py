@@ -48,7 +48,7 @@ def accuracy_chart(findings: Findings) -> Chart | None:
 
 
 def delta_chart(findings: Findings) -> Chart | None:
-    """With more than two sides a curve for each pair, in other colours than the sides have."""
+    """Draws Δ over the trials; with more than two sides a curve for each pair, in other colours than the sides have."""
     title = "Δ: difference of accuracy between the sides"
     if len(findings.pairs) == 1:
         return _density_chart("deltas", title, [findings.delta], (DELTA_COLOUR,), from_zero=True)

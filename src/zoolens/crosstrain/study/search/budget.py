@@ -66,7 +66,7 @@ def parse_duration(text: str) -> float:
 
 
 def duration(seconds: float) -> str:
-    """In words for a reader: "0.24 s", "42 s", "9 min", "1 h 30 min"."""
+    """Writes seconds for a reader: "0.24 s", "42 s", "9 min", "1 h 30 min"."""
     if seconds < 10:
         return f"{seconds:.2g} s"
     if round(seconds) < 60:

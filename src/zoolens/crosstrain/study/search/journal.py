@@ -136,7 +136,7 @@ class Journal:
         return asked
 
     def tell(self, asked: TrialRequest, told: TrialResult) -> FinishedTrial:
-        """On the disk when this returns. The first answer to a trial stays."""
+        """Writes the result of a trial, which is on the disk when this returns. The first result of a trial stays."""
         finished = FinishedTrial(asked=asked, told=told)
         if asked.trial not in self.finished:
             self._append(finished)

@@ -74,7 +74,7 @@ class TrialQueue:
             return asked
 
     def tell(self, asked: TrialRequest, told: TrialResult) -> SearchStatus:
-        """The answer is on the disk when this returns."""
+        """Records the result of a trial, which is on the disk when this returns."""
         with self._lock:
             self._running.discard(asked.trial)
             self.journal.tell(asked, told)
@@ -112,7 +112,7 @@ class TrialQueue:
         return None
 
     def _propose(self, subspace: Subspace) -> Point | None:
-        """None: this subspace has no untried point."""
+        """Proposes the next point; None: this subspace has no untried point."""
         history = self._history(subspace)
         taken = {_key(asked.hyperparameters) for asked in self.journal.asked.values()}
         deltas = {

@@ -69,7 +69,7 @@ def drawn(
 
 
 def _without_strays(flat: NDArray[Any]) -> NDArray[Any]:
-    """Without the few numbers that lie far outside of all others.
+    """Removes the few numbers that lie far outside of all others.
 
     Libraries draw a truncated normal by the inverse of the error function, which is infinite at the end of its range:
     once in some ten million numbers the bound itself comes out, as far as a hundred standard deviations away.

@@ -18,7 +18,8 @@ _LEFT_OUT: Final = frozenset({"input", "identity", "cast", "constant", "transpos
 
 
 def layer_facts(graph: Graph, *, channels_last: bool) -> tuple[LayerFact, ...]:
-    """In order of computation. `graph` is as its importer made it, in the framework's own axes."""
+    """Returns facts of the layers in order of computation. `graph` is as its importer made it, in the framework's own
+    axes."""
     return tuple(_fact(node, graph, channels_last) for node in graph if node.op not in _LEFT_OUT)
 
 

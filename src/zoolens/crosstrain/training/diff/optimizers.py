@@ -62,7 +62,7 @@ def _acting(name: str, constants: Mapping[str, float | bool], make: Make) -> dic
 def epsilon_acts(
     constants: Mapping[str, float | bool], optimizer: Stepper, steps: tuple[int, ...] = STEPS
 ) -> dict[int, float]:
-    """By step, the effective size of epsilon in units of its declared size."""
+    """Measures, by step, the effective size of epsilon in units of its declared size."""
     rate, epsilon = float(constants["learning_rate"]), float(constants["epsilon"])
     by_step: dict[int, float] = {}
     for step in range(1, steps[-1] + 1):

@@ -50,7 +50,7 @@ class InspectedSide:
 
 
 def question(ref: str, input_shape: tuple[int, int, int], classes: int) -> Question:
-    """From "FRAMEWORK:ARCHITECTURE"; unknown names are refused before any process starts."""
+    """Parses "FRAMEWORK:ARCHITECTURE"; unknown names are refused before any process starts."""
     framework, colon, architecture = ref.partition(":")
     known = inspectable_trainers()
     if not colon and framework.lower() in NAMES:

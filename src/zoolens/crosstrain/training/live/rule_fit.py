@@ -51,7 +51,7 @@ def fitted(prober: Prober) -> FittedOptimizer:
 
 
 def _fitted(probe: RuleProbe, size: float) -> FittedOptimizer:
-    """From gradients of this size, which must not be clipped."""
+    """Fits the optimizer from gradients of this size, which must not be clipped."""
     rules: list[UpdateRule] = []
     for leaf in range(len(probe.prober.shapes)):
         known = (rule for rule in dict.fromkeys(rules) if probe.error_alone(leaf, rule, size) <= PREDICTED)
@@ -152,7 +152,7 @@ def _clipping(probe: RuleProbe, rules: Sequence[UpdateRule], smallest: float) ->
 
 
 def _rounded(rule: UpdateRule) -> UpdateRule:
-    """With seven digits: a constant of 0.1 is measured as 0.1000000000003."""
+    """Rounds the constants to seven digits: a constant of 0.1 is measured as 0.1000000000003."""
     rounded = {name: _seven_digits(value) for name, value in vars(rule).items() if isinstance(value, float)}
     return replace(rule, **rounded)  # type: ignore[arg-type]
 

@@ -18,7 +18,7 @@ from zoolens.errors import MissingDependency, ModelError
 
 
 def torch_model(side: SideRecipe, weights: Weights) -> Any:
-    """In evaluation mode, on the CPU, in the recipe's precision where that is float64."""
+    """Builds the module in evaluation mode, on the CPU, in the recipe's precision where that is float64."""
     try:
         import torch
     except ImportError as error:

@@ -92,7 +92,7 @@ def _unexplained(reference: LockstepRun, side: LockstepRun, row: QuantityRow) ->
 
 
 def _suspects(course: Course, reference: Semantics, side: Semantics, row: QuantityRow) -> tuple[str, ...]:
-    """Those that show in this quantity first; after the first step also what may have grown unseen."""
+    """Returns the semantics that show in this quantity first; after the first step also what may have grown unseen."""
     differing = reference.differing(side)
     if row.kind == "definition":
         touching = {"conv_bias"} if row.name.endswith(".bias") else {"dropout"}

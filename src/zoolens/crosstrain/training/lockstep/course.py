@@ -133,7 +133,8 @@ def _resolved(outcome: Outcome, semantics: Semantics) -> Semantics:
 def course(
     recipe: Recipe, steps: tuple[int, ...], folder: Path, workers: Workers, threads: int | None = None
 ) -> Course:
-    """With the same batches and first weights for all, and as many epochs as the last step needs."""
+    """Prepares the course with the same batches and first weights for all, and as many epochs as the last step
+    needs."""
     if recipe.shipped:
         raise ModelError(
             "A network as its library ships it has no layers in common with another framework's.",

@@ -43,8 +43,9 @@ Floors = Mapping[int, Mapping[Key, float]]  # by step and quantity
 def floors(
     course: Course, reference: LockstepRun, keys: Sequence[Key], runs: range = range(RUNS), before: Floors | None = None
 ) -> Floors:
-    """Infinite where a run did not get so far. `runs`: their numbers, each of them another disturbance; `before`: the
-    floors of other runs, which these can only raise. None is measured twice for the same run of the reference."""
+    """Measures the floors, which are infinite where a run did not get so far. `runs`: their numbers, each of them
+    another disturbance; `before`: the floors of other runs, which these can only raise. None is measured twice for the
+    same run of the reference."""
     question = (reference.folder, runs, tuple(keys))
     if question not in course.measured_floors:
         course.measured_floors[question] = _measured(course, reference, keys, runs)

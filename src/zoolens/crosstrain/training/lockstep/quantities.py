@@ -43,7 +43,7 @@ class QuantityRow:
 
     @property
     def worst(self) -> float:
-        """In floors."""
+        """The larger of both errors, in floors."""
         return max(moved.error for moved in self.sides) / self.floor if self.floor else math.inf
 
     @property

@@ -54,7 +54,8 @@ def build_model(network: Network, *, blank: bool = False) -> Built:
 
 
 def shipped_model(architecture: str, shape: tuple[int, int, int], classes: int) -> Built:
-    """From keras.applications, without weights. It answers logits: the loss is taken from those in every mode."""
+    """Builds a network of keras.applications, without weights. It answers logits: the loss is taken from those in every
+    mode."""
     import keras
 
     make = getattr(keras.applications, _SHIPPED[architecture])

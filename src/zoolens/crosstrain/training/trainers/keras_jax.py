@@ -146,8 +146,8 @@ def jax_settings(job: Job) -> Iterator[None]:
 
 @contextmanager
 def _kept_double(job: Job) -> Iterator[None]:
-    """Beside TensorFlow, Keras turns float64 into float32 wherever two tensors meet, whatever JAX is told: its norms
-    and optimizers would be computed in half of the precision that was asked for."""
+    """Keeps float64. Beside TensorFlow, Keras turns float64 into float32 wherever two tensors meet, whatever JAX is
+    told: its norms and optimizers would be computed in half of the precision that was asked for."""
     if job.recipe.precision != "float64":
         yield
         return
@@ -176,7 +176,8 @@ def _device(jax: Any, job: Job) -> Any:
 
 
 def set_jax_threads(threads: int | None) -> None:
-    """Before JAX is used: XLA reads NPROC when it makes its pool, at the first operation, and never again."""
+    """Sets the threads of JAX, before it is used: XLA reads NPROC when it makes its pool, at the first operation, and
+    never again."""
     if threads is None or os.environ.get("NPROC") == str(threads):
         return
     backends = sys.modules.get("jax._src.xla_bridge")

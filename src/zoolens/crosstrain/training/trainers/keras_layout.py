@@ -100,7 +100,7 @@ def activations(built: Built, answers: Sequence[Array]) -> dict[str, Array]:
 
 
 def _flattened(built: Built) -> dict[int, Image]:
-    """By the identity of a symbolic tensor whose features are pixels: the image that was flattened."""
+    """Maps the identity of a symbolic tensor whose features are pixels to the image that was flattened."""
     orders: dict[int, Image] = {}
     for layer in built.layers.values():
         source = _first_input(layer)

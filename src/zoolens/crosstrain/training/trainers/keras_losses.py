@@ -11,8 +11,8 @@ Losses = Callable[[Any, Any], Any]  # logits and labels to the loss of every sam
 
 
 def make_losses(job: Job) -> Losses:
-    """From logits, in single precision where the network computes in half. What Keras does not have, smoothing over the
-    other classes alone, is done to the targets."""
+    """Makes losses from logits, in single precision where the network computes in half. What Keras does not have,
+    smoothing over the other classes alone, is done to the targets."""
     import keras
 
     ops, own = keras.ops, keras.losses
@@ -41,7 +41,8 @@ def make_losses(job: Job) -> Losses:
 
 
 def scaled_gradients(job: Job, gradients: Sequence[Any], labels: Any) -> list[Any]:
-    """From the gradients of the mean loss of these samples those that the job asks for: of the mean, or of the sum."""
+    """Turns the gradients of the mean loss of these samples into those that the job asks for: of the mean, or of the
+    sum."""
     import keras
 
     if job.semantics.reduction != "sum":

@@ -82,7 +82,7 @@ def _source(layer: Any, makers: dict[int, Any]) -> Any:
 
 
 def _makers(built: Built) -> dict[int, Any]:
-    """By the identity of a symbolic tensor: the operation that makes it."""
+    """Maps the identity of a symbolic tensor to the operation that makes it."""
     return {id(operation.output): operation for operation in built.model.operations}
 
 

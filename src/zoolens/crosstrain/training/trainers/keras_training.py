@@ -196,7 +196,8 @@ def _keras_settings(job: Job) -> Iterator[None]:
 
 
 def _seed(keras: Any, seed: int) -> None:
-    """On JAX, Keras draws its seeds from Python's generator; its own function would import TensorFlow beside it."""
+    """Seeds the generators. On JAX, Keras draws its seeds from Python's generator; its own function would import
+    TensorFlow beside it."""
     if keras.config.backend() == "tensorflow":
         keras.utils.set_random_seed(seed)
     else:

@@ -176,7 +176,7 @@ class Training:
         return Machine(module.train(), optimizer, job.device, recipe.precision, loss, summed=summed, rates=rates)
 
     def _module(self, weights: Weights | None) -> Any:
-        """With the given weights, else torch's own with what the semantics say otherwise."""
+        """Builds the module with the given weights, else with torch's own, changed as the semantics say."""
         job, recipe = self._job, self._job.recipe
         height, width, channels = self._data.train_x.shape[1:]
         if recipe.shipped:

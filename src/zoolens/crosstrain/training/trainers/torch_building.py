@@ -77,7 +77,7 @@ def _module(nn: Any, layer: Layer, shape: tuple[int, ...]) -> Any:
 
 
 def _padded(nn: Any, layer: Layer, shape: tuple[int, ...], value: float, make: Any) -> Any:
-    """With torch's own border where it is symmetric; else a layer before it that pads as TensorFlow does."""
+    """Pads with torch's own border where it is symmetric; else a layer before it that pads as TensorFlow does."""
     kernel, stride, padding = (layer.settings[name] for name in ("kernel", "stride", "padding"))
     if padding == "valid":
         return make(0)

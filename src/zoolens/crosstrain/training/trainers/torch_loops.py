@@ -81,8 +81,8 @@ class Machine:
         return logits.float()
 
     def place(self, images: NDArray[np.uint8], labels: NDArray[np.int32]) -> tuple[Any, Any]:
-        """On the device, uint8 as (batch, channels, height, width): in this order in a CPU's memory, with channels
-        last in a GPU's, which is how its units take them."""
+        """Places images on the device, uint8 as (batch, channels, height, width): in this order in a CPU's memory, with
+        channels last in a GPU's, which is how its units take them."""
         torch = self.torch
         there = torch.from_numpy(np.require(images, requirements=["C", "W"])).to(self.device).permute(0, 3, 1, 2)
         there = there.contiguous() if self.device == "cpu" else there

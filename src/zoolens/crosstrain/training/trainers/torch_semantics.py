@@ -10,7 +10,8 @@ from zoolens.crosstrain.training.semantics import Semantics
 
 
 def read_semantics(module: Any) -> Semantics:
-    """Before any training, since initial weights are measured. None where there is no such layer, or they differ."""
+    """Reads the semantics before any training, since initial weights are measured. None where there is no such layer,
+    or they differ."""
     import torch
 
     nn = torch.nn

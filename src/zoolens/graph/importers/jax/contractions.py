@@ -67,7 +67,7 @@ def _dense(call: JaxCall, kernel: Leaf, place: int, axes: tuple[int, ...], contr
 
 
 def _matmul(call: JaxCall, contracted: tuple[Sequence[int], ...], batched: tuple[Sequence[int], ...]) -> Operand:
-    """Both operands as (batch, rows, columns), of which the columns are contracted."""
+    """Brings both operands into the form (batch, rows, columns), of which the columns are contracted."""
     names, rows, free = [], [], []
     batch = tuple(call.given[0][axis] for axis in batched[0])
     for place in (0, 1):

@@ -106,7 +106,7 @@ def _clip(call: OnnxCall) -> None:
 
 
 def _limit(call: OnnxCall, name: str, position: int) -> float | None:
-    """None where there is none, or where it is the end of the type."""
+    """Returns the limit, None where there is none, or where it is the end of the type."""
     values = call.setting(position)
     limit = call.get(name) if values is None else float(values.reshape(()))
     return None if limit is None or abs(limit) > 1e38 else float(limit)

@@ -48,7 +48,7 @@ def conv(call: TorchCall) -> str:
 
 
 def _unless(extents: tuple[int, ...], default: int) -> tuple[int, ...] | None:
-    """None, which leaves the attribute out, where all are the default."""
+    """Returns the values, or None, which leaves the attribute out, where all are the default."""
     return None if all(extent == default for extent in extents) else extents
 
 

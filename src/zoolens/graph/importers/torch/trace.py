@@ -158,7 +158,8 @@ class TensorTrace:
         return made
 
     def named(self, tensor: Any, name: str, roots: frozenset[int] = frozenset()) -> None:
-        """From now on this tensor is the value of that node, made from those learned tensors or else from inputs."""
+        """Notes that from now on this tensor is the value of that node, made from those learned tensors or else from
+        inputs."""
         self._values[id(tensor)] = name
         if self._answers is not None and name in self._opaque:
             self._answers[name] = plain_array(tensor)  # now: it may be written in place later
