@@ -139,6 +139,8 @@ def _what(detail: Mapping[str, Any]) -> str:
         return "is missing"
     if kind == "string_type" and isinstance(detail.get("input"), (int, float)):
         return "must be text, but YAML reads it as a number; put it in quotes"
+    if kind in ("dict_type", "model_type", "model_attributes_type"):
+        return "must be a mapping of names to values"
     if kind == "union_tag_not_found":
         return "op is missing: say which step this is"
     message = message.removeprefix("Value error, ").replace("Tuple", "List").replace("tuple", "list")

@@ -17,11 +17,14 @@ _LAST: Final = re.compile(r"last(?:~(\d{1,9}))?")
 _FULL_ID: Final = re.compile(r"[0-9a-f]{16}")  # found by its index; a prefix takes a scan
 _PREFIX: Final = re.compile(r"[0-9a-f]{1,64}")
 _MOST_NAMED: Final = 5  # runs that an error lists
-_HELD: Final = {
-    RunKind.CLAIM: "what is claimed of",
-    RunKind.STRUCTURE: "the structure of",
-    RunKind.TRAINING: "a training of",
-    RunKind.OPERATOR: "the time of a single layer,",
+_CONTENTS: Final = {
+    RunKind.CLAIM: "what is claimed of {}",
+    RunKind.STRUCTURE: "the structure of {}",
+    RunKind.TRAINING: "a training of {}",
+    RunKind.OPERATOR: "the time of a single layer, {}",
+    RunKind.TRACE: "a trace of {}",
+    RunKind.LOAD: "what {} did under load",
+    RunKind.SERVING: "what happened while {} was served",
 }
 
 
@@ -49,9 +52,10 @@ def require_run(connection: Connection, run_id: str) -> None:
 def require_kind(run: Run, kinds: Collection[RunKind]) -> None:
     """A ZoolensError where a run is of none of these kinds, which are those of runs that measured something."""
     if run.kind not in kinds:
+        contents = _CONTENTS.get(run.kind, "facts about {}").format(run.ref)
         raise ZoolensError(
-            f"Run {run.id[:8]} holds {_HELD.get(run.kind, 'facts about')} {run.ref}: nothing was run.",
-            hint="Name a measured run; `zoolens runs` lists them.",
+            f"Run {run.id[:8]} holds {contents}, and no answers of a model to the inputs of a dataset.",
+            hint="Name an evaluation; `zoolens runs` lists them.",
         )
 
 

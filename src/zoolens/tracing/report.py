@@ -51,7 +51,8 @@ def levels_table(trace: Trace) -> Table:
         rows.append(("model", "predict", timing_words(trace.model), NOTHING))
     for level, observed in ((Level.LAYER, trace.layer), (Level.LIBRARY, trace.library)):
         if observed is not None:
-            words = f"{len(observed.layers)} layers, sum" if level is Level.LAYER else "predict, with kernels"
+            layers = "1 layer" if len(observed.layers) == 1 else f"{len(observed.layers)} layers, sum"
+            words = layers if level is Level.LAYER else "predict, with kernels"
             times = observed.total if level is Level.LAYER else observed.calls
             rows.append((level, words, timing_words(times), _overhead_words(overheads, level)))
     if Level.SYSTEM in overheads:

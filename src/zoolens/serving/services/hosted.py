@@ -7,7 +7,6 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
-from zoolens import plugins
 from zoolens.protocol.messages import InferRequest, Tensor
 from zoolens.serving.ladder import Rung
 from zoolens.serving.observer import BatchReport
@@ -57,7 +56,7 @@ class HostedService:
         self._events = events
         self._flush_seconds = flush
         self._endpoint: Endpoint | None = None
-        self._policy = self._new_policy(built)
+        self._policy = built.new_policy()
         self.comparisons = LiveComparisons(name, built, self._ask, self._promise_violated, seed)
         self._uncounted: dict[tuple[str, str], tuple[int, int]] = {}
         self._tasks: set[asyncio.Task[Any]] = set()
@@ -111,7 +110,7 @@ class HostedService:
             self.record(ServiceEvent(EventKind.LADDER, reason))
             log.warning("service %s keeps its ladder: its reference takes or gives other tensors now", self.name)
             return False
-        policy = self._new_policy(built)
+        policy = built.new_policy()
         spec = self._spec(built, policy)
         slots = self._plane.slots(spec)
         # Nothing has changed as long as anything can fail: numbers of rungs belong to both, this and the endpoint.
@@ -123,10 +122,6 @@ class HostedService:
         self.record(ServiceEvent(EventKind.LADDER, f"{reason} {self._described(built)}"))
         log.info("service %s has another ladder: %s", self.name, reason)
         return True
-
-    def _new_policy(self, built: ServiceLadder) -> Policy:
-        policy: type[Policy] = plugins.load(plugins.POLICIES, self.service.policy_name)
-        return policy(built.ladder, self.service.policy_settings)
 
     def _spec(self, built: ServiceLadder, policy: Policy) -> ServiceSpec:
         service = self.service

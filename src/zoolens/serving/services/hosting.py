@@ -59,16 +59,27 @@ def build_ladders(
     progress: Progress | None = None,
     latency: LatencySettings | None = None,
 ) -> dict[str, ServiceLadder]:
-    """The ladder of each service, without serving anything: what `zoolens serve FILE --check` explains."""
+    """The ladder of each service, without serving anything: what `zoolens serve FILE --check` explains. What would keep
+    a service from being served is an error here, too."""
     from zoolens.store.store import borrowed_store
 
+    _check_memory_limits(services)
     with borrowed_store(store) as opened:
-        return {
+        built = {
             name: LadderBuilder(
                 name, service, opened, progress or Silent(), latency=latency or LatencySettings()
             ).build()
             for name, service in services.items()
         }
+    for ladder in built.values():
+        ladder.new_policy().close()
+    return built
+
+
+def _check_memory_limits(services: Mapping[str, Service]) -> None:
+    for service in services.values():
+        if service.memory_limit_file is not None:
+            read_memory_limit(Path(service.memory_limit_file))
 
 
 @asynccontextmanager
@@ -83,9 +94,7 @@ async def host_services(
     """Serve services on a plane as long as the block lasts, given as files or as definitions by name."""
     chosen = settings or HostSettings()
     defined = dict(services) if isinstance(services, Mapping) else read_service_files(services)
-    for service in defined.values():
-        if service.memory_limit_file is not None:
-            await asyncio.to_thread(read_memory_limit, Path(service.memory_limit_file))
+    await asyncio.to_thread(_check_memory_limits, defined)
     loop = asyncio.get_running_loop()
     async with AsyncExitStack() as stack:
         thread = ThreadPoolExecutor(1, "zoolens-services")  # the store and the ladders are used in this thread alone

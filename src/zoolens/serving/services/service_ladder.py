@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from zoolens import plugins
 from zoolens.protocol.messages import TensorMetadata
 from zoolens.serving.adapters import Adapter
 from zoolens.serving.ladder import Ladder, Rung
 from zoolens.serving.plane.classification import raw_labels
+from zoolens.serving.policies.base import Policy
 from zoolens.serving.services.candidates import Candidate
 from zoolens.serving.services.definition import Service
 
@@ -45,6 +47,11 @@ class ServiceLadder:
     extra_adapters: tuple[Adapter, ...] = ()
     arms: Mapping[str, int] = field(default_factory=dict)  # number of the rung, by the model that a split names
     shadow: Rung | None = None
+
+    def new_policy(self) -> Policy:
+        """The policy of the service on this ladder. A ZoolensError where it cannot take its settings."""
+        policy: type[Policy] = plugins.load(plugins.POLICIES, self.service.policy_name)
+        return policy(self.ladder, self.service.policy_settings)
 
     @property
     def output_labels(self) -> Mapping[int, str]:

@@ -36,6 +36,20 @@ def called(command, *arguments):
     return result.output
 
 
+@pytest.mark.parametrize(
+    ("added", "sentence"),
+    [
+        ("policy: {name: memory, room: a lot}", "The policy memory cannot take room"),
+        ("memory_limit_file: /nowhere/memory.max", "The memory limit cannot be read from /nowhere/memory.max"),
+    ],
+)
+def test_check_refuses_what_could_not_be_served(measured_store, store_path, tmp_path, added, sentence):
+    path = tmp_path / "service.yaml"
+    path.write_text(f"{FILE}    {added}\n")
+    with pytest.raises(ZoolensError, match=sentence):
+        called(serve, str(path), "--check", "--store", str(store_path))
+
+
 def test_check_explains_the_ladder(measured_store, store_path, service_file):
     shown = called(serve, service_file, "--check", "--store", str(store_path))
     assert "fashion: demo:lenet-wide within 0.8, policy fixed" in shown
