@@ -16,7 +16,7 @@ from zoolens.protocol.messages import InferRequest, RequestedOutput
 from zoolens.serving.observer import BatchReport
 from zoolens.serving.plane.data_plane import open_plane
 from zoolens.serving.services.comparison import ModelPair
-from zoolens.serving.services.definition import Service
+from zoolens.serving.services.definition import PolicyChoice, Service
 from zoolens.serving.services.events import sessions
 from zoolens.serving.services.hosting import HostSettings, host_services
 from zoolens.serving.services.ladder_query import LadderBuilder
@@ -283,28 +283,23 @@ def test_a_ladder_that_cannot_be_served_leaves_the_old_one_whole(run, measured_s
 
     async def test(plane, service, tensors):
         stricter = service.service.model_copy(update={"within": 0.95})
-        builder = LadderBuilder("fashion", stricter, measured_store, latency=quick)
+        wrong = stricter.model_copy(update={"policy": PolicyChoice(name="memory", room="a lot")})
+        builder = LadderBuilder("fashion", wrong, measured_store, latency=quick)
         before, rungs = service.built, service.endpoint.rungs
-        new_policy = service._new_policy
-
-        def fail(built):
-            raise RuntimeError("no policy")
-
         with ThreadPoolExecutor(1) as thread:
-            service._new_policy = fail
             assert not await rebuild_ladder(builder, service, thread, "It is a test.")
             assert not await rebuild_ladder(builder, service, thread, "It is a test.")
             assert (service.built, service.endpoint.rungs) == (before, rungs)
-            assert "no policy" in builder.problem
+            assert "cannot take room" in builder.problem
             assert (await plane.infer(request(tensors[0]))).parameters["zoolens_model"] == REFERENCE
-            service._new_policy = new_policy
+            builder.service = stricter
             assert await rebuild_ladder(builder, service, thread, "It is a test.")
         assert len(service.built.ladder.rungs) < len(before.ladder.rungs)
         assert builder.problem == ""
 
     run(test)
     reasons = [event.reason for event in last_session(store_path).events if event.kind == "ladder"]
-    assert reasons[0] == "The ladder stays as it was: RuntimeError: no policy"
+    assert reasons[0].startswith("The ladder stays as it was: The policy memory cannot take room")
     assert len(reasons) == 2  # the same reason is said once
 
 
