@@ -58,14 +58,15 @@ def check_keras(path: Path) -> None:
     check_configuration(path.name, config)
 
 
-def check_keras_h5(path: Path) -> None:
-    """Refuse a Keras-2 .h5 file that holds more than plain layers and their weights."""
+def check_keras_h5(path: Path) -> int:
+    """Refuse an .h5 file that holds more than plain layers and their weights. Gives the major version of the Keras that
+    wrote it: Keras 2 does not read what Keras 3 has written."""
     import h5py
 
     check_h5_name(path)
     try:
         with h5py.File(path, "r") as file:
-            text = file.attrs.get("model_config")
+            text, version = file.attrs.get("model_config"), str(file.attrs.get("keras_version") or "")
         config = None if text is None else parse_json(text if isinstance(text, bytes) else str(text))
     except (OSError, ValueError, TypeError, KeyError, RuntimeError, ArithmeticError) as error:
         raise ModelError(f"{path.name} is not a complete HDF5 file: {error}.", hint="Fetch it again.") from error
@@ -74,6 +75,7 @@ def check_keras_h5(path: Path) -> None:
             f"{path.name} holds weights but no model.", hint="Save the whole model, or describe its architecture."
         )
     check_configuration(path.name, config)
+    return 3 if version.lstrip("b'").startswith("3.") else 2
 
 
 def check_h5_name(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""TensorFlow on the CPU: SavedModels, frozen graphs, and Keras files of version 3 (.keras) and 2 (.h5)."""
+"""TensorFlow on the CPU: SavedModels, frozen graphs, and Keras files of version 3 (.keras, .h5) and 2 (.h5)."""
 
 from __future__ import annotations
 
@@ -223,6 +223,11 @@ def _load_frozen(tf: Any, model: ModelFiles) -> Loaded:
 
 def _load_keras(tf: Any, model: ModelFiles) -> Loaded:
     check_keras(model.path())
+    return _load_keras_3(tf, model)
+
+
+def _load_keras_3(tf: Any, model: ModelFiles) -> Loaded:
+    """A file that was looked through, opened by Keras 3."""
     import keras
 
     if keras.config.backend() != "tensorflow":
@@ -236,7 +241,8 @@ def _load_keras(tf: Any, model: ModelFiles) -> Loaded:
 def _load_keras_h5(tf: Any, model: ModelFiles) -> Loaded:
     if model.architecture:
         return _load_keras_weights(tf, model)
-    check_keras_h5(model.path())
+    if check_keras_h5(model.path()) >= 3:
+        return _load_keras_3(tf, model)
     try:
         import tf_keras
     except ImportError as error:

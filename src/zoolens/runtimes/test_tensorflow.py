@@ -104,6 +104,17 @@ def _foreign_class(layer):
     layer["module"] = "subprocess"
 
 
+def test_an_h5_file_of_keras_3_is_read_by_keras_3(tmp_path):
+    import keras
+
+    network = keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
+    network.save(tmp_path / "new.h5")
+    inputs = np.ones((2, 4), np.float32)
+    with TensorFlow().open(ModelFiles("keras-h5", {"model": tmp_path / "new.h5"})) as session:
+        (answer,) = session.predict({session.inputs[0].name: inputs}).values()
+    np.testing.assert_allclose(answer, np.asarray(network(inputs)), rtol=1e-5)
+
+
 @pytest.mark.parametrize("change", [_foreign_function, _downloader, _foreign_class])
 def test_a_keras_file_naming_things_outside_keras_is_refused(tmp_path, change):
     with pytest.raises(ModelError, match="does not run"):
