@@ -139,7 +139,7 @@ def _by_bare_name(reference: Reference, text: str) -> Entry:
             f"{text} is there, but it is neither a manifest nor a model in a known format.",
             hint="Give a .yaml manifest, or a model file such as .onnx or .tflite.",
         )
-    if guess_format(Path(text)):
+    if guess_format(Path(text)) or Path(text).suffix.lower() in (".yaml", ".yml"):
         raise UnknownName("model file", text, hint="Check the path.")
     close = _like(reference.name, entries)
     listed = "Name it zoo:name; `zoolens models` lists them."

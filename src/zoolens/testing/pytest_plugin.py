@@ -6,6 +6,7 @@ but pytest until a test asks for the fixture.
 
 from __future__ import annotations
 
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -29,6 +30,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _MARKER)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """An error of zoolens in a test with the fixture is shown as its sentence, not as a walk through our code."""
+    report = yield
+    if call.excinfo is not None and "zoolens" in getattr(item, "fixturenames", ()):
+        error = call.excinfo.value
+        if any(kind.__module__ == "zoolens.errors" for kind in type(error).__mro__):
+            report.longrepr = str(error)
+    return report
 
 
 @pytest.fixture

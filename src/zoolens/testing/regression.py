@@ -108,7 +108,10 @@ class ModelTest:
         options: Mapping[str, Any] = MappingProxyType({}),
     ) -> list[Outcome]:
         settings = {**_DEFAULTS, **self._settings, **options}
-        return evaluate(models, data if data is not None else self._data, store=self.store, **settings)
+        where = data if data is not None else self._data
+        if where is None and settings.get("accuracy", True):
+            _fail("No data are named: mark the test with @pytest.mark.zoolens(DATA), or say evaluate(…, data=DATA).")
+        return evaluate(models, where, store=self.store, **settings)
 
     def _judge(self, names: str, verdicts: Iterable[tuple[str, bool, str, str]]) -> None:
         """Write every verdict into the test's properties, and fail with those whose condition holds."""

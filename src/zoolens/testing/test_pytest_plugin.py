@@ -91,6 +91,9 @@ def test_a_regression_is_one_line_with_figures_intervals_and_the_gate(project):
         def test_marker(zoolens):
             pass
 
+        def test_typing_mistake(zoolens):
+            zoolens.compare("good.yaml", "god.yaml", fail_on="top1 drop > 1%")
+
         def test_gate(zoolens):
             with pytest.raises(Exception, match="is not a condition"):
                 zoolens.compare("no.yaml", "no.yaml", fail_on="top1 > 1%")
@@ -119,6 +122,9 @@ def test_a_regression_is_one_line_with_figures_intervals_and_the_gate(project):
     message = message_of(cases["test_stale"])
     assert message.startswith("Failed: The file of file:other@0.0.0 has changed since it was measured in run ")
     assert not list(cases["test_measured_again"].iter("failure"))
+    assert message_of(cases["test_typing_mistake"]) == "There is no model file named 'god.yaml'. Check the path."
+    (shown,) = cases["test_typing_mistake"].iter("failure")
+    assert "lookup.py" not in str(shown.text)
     (wrong_marker,) = cases["test_marker"].iter("error")
     assert "The marker zoolens takes one dataset; give everything else by keyword" in str(wrong_marker.text)
     assert not list(cases["test_gate"].iter("failure"))
