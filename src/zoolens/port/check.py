@@ -46,7 +46,8 @@ class OpenPair:
 
 @dataclass(frozen=True)
 class Check:
-    """`training`: differences that only training sees; `agreement` is with A's weights in both."""
+    """`training`: differences that only training sees; `agreement` is with A's weights in both; `notes`: sentences
+    about what had to be assumed."""
 
     names: tuple[str, str]
     frameworks: tuple[str, str]
@@ -55,6 +56,7 @@ class Check:
     training: tuple[Item, ...]
     map: ParameterMap
     agreement: PortAgreement
+    notes: tuple[str, ...] = ()
 
     @property
     def same(self) -> bool:
@@ -97,6 +99,7 @@ def check_pair(pair: OpenPair, data: str | None = None) -> Check:
         tuple(item for item in _training(pair) if isinstance(item, Item)),
         pair.map,
         answers,
+        (*pair.a.notes, *pair.b.notes),
     )
 
 

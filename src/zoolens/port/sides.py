@@ -104,6 +104,7 @@ class PortSide(ABC):
     framework: str
     dtype: str
     facts: SideFacts
+    notes: tuple[str, ...] = ()  # what had to be assumed of it
 
     def __enter__(self) -> Self:
         return self
@@ -169,6 +170,7 @@ class LiveSide(PortSide):
         self.text = text
         self.framework, self.dtype = self._network.framework, self._network.dtype()
         self.facts = self._network.facts()
+        self.notes = tuple(self._network.notes())
         self._before = self._network.tensors()
         self._axes: list[str] | None = None
 
@@ -242,6 +244,7 @@ class WorkerSide(PortSide):
             )
             self.framework, self.dtype = str(about["framework"]), str(about["dtype"])
             self.facts = SideFacts.model_validate(about["facts"])
+            self.notes = tuple(map(str, about["notes"]))
         except BaseException:
             self._worker.stop()
             raise

@@ -186,3 +186,18 @@ def test_a_channel_shuffle_as_the_last_layer_is_compared_in_one_order_of_axes():
     port = keras.Model(image, keras.layers.Reshape((6, 6, 6))(x))
     found = check(nn.Sequential(nn.Conv2d(3, 6, 3), nn.ChannelShuffle(2)), port, [SHAPE])
     assert found.same, "\n".join(check_lines(found))
+
+
+def test_what_a_function_of_jax_leaves_open_is_said_and_names_with_slashes_stay_apart():
+    draw = np.random.default_rng(0).standard_normal
+    tree = {"a/b": draw((12, 5)).astype(np.float32), "a": {"b": draw((5, 3)).astype(np.float32)}}
+
+    def apply(given, x):
+        return x.reshape(len(x), -1) @ given["a/b"] @ given["a"]["b"]
+
+    plain = nn.Sequential(nn.Flatten(), nn.Linear(12, 5, bias=False), nn.Linear(5, 3, bias=False))
+    found = check(plain, (apply, tree), ["3x2x2"])
+    assert found.same
+    assert {move.b.tensor for move in found.map.moves} == {"a/b", "a/b#2"}
+    assert any("takes images with their channels last and with their channels first" in line
+               for line in check_lines(found))  # fmt: skip

@@ -88,3 +88,41 @@ def test_weights_move_into_a_file_that_flax_reads_and_out_of_one_that_it_wrote(t
     last.load_state_dict(torch.load(back.written, weights_only=True))
     with torch.no_grad():
         np.testing.assert_allclose(last(torch.from_numpy(IMAGE)).numpy(), expected, atol=1e-5)
+
+
+def test_equinox_has_the_channels_of_images_first():
+    """Of a map with as many channels as rows, no shape tells it."""
+    plain = nn.Sequential(nn.Conv2d(8, 4, 3), nn.Flatten(), nn.Linear(144, 2))
+    port = eqx.nn.Sequential([
+        eqx.nn.Conv2d(8, 4, 3, key=jax.random.key(0)), eqx.nn.Lambda(jnp.ravel),
+        eqx.nn.Linear(144, 2, key=jax.random.key(1)),
+    ])  # fmt: skip
+    found = check(plain, port, ["8x8x8"])
+    assert found.same, "\n".join(check_lines(found))
+    assert "it was given them first" in found.notes[0]
+
+
+def test_numbers_of_a_generator_are_no_values_of_layers():
+    def net(seed):
+        return lambda w, x: x @ w + jax.random.normal(jax.random.key(seed), (3,)), jnp.ones((4, 3))
+
+    found = check(net(1), net(2), ["4"])
+    assert found.agreement.agree is False
+    assert "are given what could not be compared" in "\n".join(check_lines(found))
+
+
+def test_whole_numbers_of_a_tree_are_in_its_file(tmp_path):
+    """Flax refuses a file that lacks one of the target's arrays; and they decide about the answers."""
+
+    def net(order):
+        tree = {"w": jax.random.normal(jax.random.key(0), (4, 4)), "order": jnp.array(order)}
+        return lambda given, x: (x @ given["w"])[:, given["order"]], tree
+
+    turned, straight = net([3, 2, 1, 0]), net([0, 1, 2, 3])
+    moved = move_weights(turned, net([3, 2, 1, 0]), ["4"], tmp_path / "b.msgpack")
+    assert moved.written is not None
+    read = serialization.from_bytes(turned[1], moved.written.read_bytes())
+    assert read["order"].tolist() == [3, 2, 1, 0]
+    assert move_weights(straight, straight, ["4"], tmp_path / "c.msgpack").written is not None
+    other = move_weights(straight, net([0, 1, 2, 3]), ["4"], tmp_path / "d.msgpack", checkpoint=moved.written)
+    assert other.written is None

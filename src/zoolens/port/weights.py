@@ -23,13 +23,15 @@ _NAMED: Final = 4
 
 @dataclass(frozen=True)
 class Moved:
-    """`written`: the file, or None where the answers differ and nothing was written."""
+    """`written`: the file, or None where the answers differ and nothing was written; `notes`: sentences about what had
+    to be assumed."""
 
     names: tuple[str, str]
     diff: Diff
     map: ParameterMap
     agreement: PortAgreement
     written: Path | None
+    notes: tuple[str, ...] = ()
 
 
 def move_weights(
@@ -72,7 +74,14 @@ def move_in_pair(pair: OpenPair, out: Path, *, checkpoint: Path | None = None, u
     proved = answers.agree is True
     if proved or unproved:
         _write(pair, out)
-    return Moved((pair.a.text, pair.b.text), pair.diff, pair.map, answers, out if proved or unproved else None)
+    return Moved(
+        (pair.a.text, pair.b.text),
+        pair.diff,
+        pair.map,
+        answers,
+        out if proved or unproved else None,
+        (*pair.a.notes, *pair.b.notes),
+    )
 
 
 def _check_suffix(path: Path) -> None:

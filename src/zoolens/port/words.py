@@ -24,7 +24,7 @@ def check_lines(check: Check, *, everything: bool = False) -> list[str]:
         f"{letter}  {name}  {_versions(check, side)}"
         for side, (letter, name) in enumerate(zip("AB", check.names, strict=True))
     ]
-    lines += ["", check.diff.headline]
+    lines += [*check.notes, "", check.diff.headline]
     if any(border.agree is False for border in check.agreement.borders):
         lines.append("An unknown layer answers otherwise in B than in A: see below.")
     lines += [f"{number:3}. {difference.text}" for number, difference in enumerate(check.diff.differences, 1)]
@@ -199,7 +199,7 @@ def _batch_figures(batch: BatchAnswers) -> str:
 
 def moved_lines(moved: Moved, *, everything: bool = False) -> list[str]:
     """How the weights moved, whether the answers prove it, and what was written."""
-    lines = [*map_lines(moved.map, everything=everything), "", *agreement_lines(moved.agreement)]
+    lines = [*map_lines(moved.map, everything=everything), "", *agreement_lines(moved.agreement), *moved.notes]
     if not moved.agreement.agree and moved.diff.differences:
         lines += [moved.diff.headline, *(f"  {difference.text}" for difference in moved.diff.differences)]
     if moved.written is None:
@@ -220,6 +220,7 @@ def moved_data(moved: Moved) -> dict[str, Any]:
         "map": map_data(moved.map),
         "agreement": agreement_data(moved.agreement),
         "written": str(moved.written) if moved.written else None,
+        "notes": list(moved.notes),
     }
 
 
@@ -228,6 +229,7 @@ def check_data(check: Check) -> dict[str, Any]:
         "a": {"name": check.names[0], "framework": check.frameworks[0], "versions": dict(check.versions[0])},
         "b": {"name": check.names[1], "framework": check.frameworks[1], "versions": dict(check.versions[1])},
         "same": check.same,
+        "notes": list(check.notes),
         "diff": check.diff.as_data(),
         "training": [asdict(item) for item in check.training],
         "map": map_data(check.map),

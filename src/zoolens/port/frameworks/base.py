@@ -63,6 +63,10 @@ class LiveNetwork(ABC):
     def facts(self) -> SideFacts:
         """What training would start from: initial weights, the settings of norms, dropout."""
 
+    def notes(self) -> list[str]:
+        """Sentences about what had to be assumed of the network."""
+        return []
+
     def module_classes(self) -> dict[str, str]:
         """The class of every module by its path, where the framework has such a hierarchy."""
         return {}

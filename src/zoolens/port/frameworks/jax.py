@@ -29,20 +29,26 @@ class JaxNetwork(LiveNetwork):
         shapes: Sequence[tuple[int, ...]],
         kinds: Sequence[str],
         name: str,
+        *,
+        channels_first: bool = False,
     ) -> None:
+        """`channels_first`: where images have their channels if the function takes both orders."""
         import jax
 
         self.function, self._name, self._kinds = function, name, kinds
         paths, self.tree = jax.tree_util.tree_flatten_with_path(parameters)
         self.leaves = [leaf for _, leaf in paths]
-        self.names = {_readable(path): place for place, (path, leaf) in enumerate(paths) if _is_floating(leaf)}
-        self._last, self._orders = self._order(shapes)
+        self._paths = [path for path, _ in paths]
+        self.names = _names(self._paths, self.leaves, "f")
+        self._takes_both = False
+        self._last, self._orders = self._order(shapes, channels_first)
         self._shapes = [tuple(shape[axis] for axis in order) for shape, order in zip(shapes, self._orders, strict=True)]
 
-    def _order(self, shapes: Sequence[tuple[int, ...]]) -> tuple[bool, list[tuple[int, ...]]]:
-        """How the function takes its images: with the channels last, as is usual, or first where that alone fits."""
-        problem: Exception | None = None
-        for last in (True, False):
+    def _order(self, shapes: Sequence[tuple[int, ...]], first: bool) -> tuple[bool, list[tuple[int, ...]]]:
+        """Whether the function takes its images with the channels last, and the order of axes of each input: where
+        both orders fit, the one that its library has."""
+        fitting, problems = [], []
+        for last in (not first, first):
             orders = [
                 (1, 2, 0) if last and len(shape) == 3 and kind == "float" else tuple(range(len(shape)))
                 for shape, kind in zip(shapes, self._kinds, strict=True)
@@ -53,11 +59,22 @@ class JaxNetwork(LiveNetwork):
             except ZoolensError:
                 raise
             except Exception as error:
-                problem = problem or error
+                problems.append(error)
             else:
-                return last, orders
-        assert problem is not None
-        raise problem
+                fitting.append((last, orders))
+        if not fitting:
+            raise problems[0]
+        self._takes_both = len(fitting) == 2 and fitting[0][1] != fitting[1][1]
+        return fitting[0]
+
+    def notes(self) -> list[str]:
+        if not self._takes_both:
+            return []
+        places = ("last", "first") if self._last else ("first", "last")
+        return [
+            f"{self._name} takes images with their channels {places[0]} and with their channels {places[1]}; it was "
+            f"given them {places[0]}. If that is wrong, let it refuse such a shape."
+        ]
 
     def _arrays(self) -> list[tuple[str, Any]]:
         return [(name, self.leaves[place]) for name, place in self.names.items()]
@@ -142,30 +159,58 @@ class JaxNetwork(LiveNetwork):
 
         if jax.default_backend() == "cpu":
             raise no_gpu("JAX")
-        self.leaves = [jax.device_put(leaf) if _is_floating(leaf) else leaf for leaf in self.leaves]
+        self.leaves = [jax.device_put(leaf) if _kind(leaf) == "f" else leaf for leaf in self.leaves]
 
     def dtype(self) -> str:
         types = Counter(str(leaf.dtype) for _, leaf in self._arrays())
         return ", ".join(name for name, _ in types.most_common()) or "float32"
 
     def load(self, path: Path) -> None:
-        """A tree of arrays in a .msgpack file, as Flax writes it."""
+        """A tree of arrays in a .msgpack file, as Flax writes it. Whole numbers, such as counters, may be missing."""
         from zoolens.port.frameworks.msgpack_trees import read_tree
 
-        given = read_tree(path)
-        known = {name: self.leaves[place] for name, place in self.names.items()}
-        joined(known, given, path.name)
-        self.assign({name: array.astype(np.float32) for name, array in given.items()})
+        given, others = read_tree(path), self._whole_numbers()
+        learned = {name: array for name, array in given.items() if name not in others}
+        joined(self.names, learned, path.name)
+        counted = {name: array for name, array in given.items() if name in others}
+        checked_assignment({name: self.leaves[place].shape for name, place in others.items()}, counted)
+        self.assign({name: plain(array) for name, array in learned.items()})
+        for name, array in counted.items():
+            self.leaves[others[name]] = array.astype(self.leaves[others[name]].dtype)
 
     def save(self, path: Path) -> None:
         from zoolens.port.frameworks.msgpack_trees import write_tree
 
-        write_tree(path, self.tensors())
+        others = {name: np.asarray(self.leaves[place]) for name, place in self._whole_numbers().items()}
+        write_tree(path, {**self.tensors(), **others})
+
+    def _whole_numbers(self) -> dict[str, int]:
+        """The places of arrays of whole numbers and truth values, by name: they belong to a checkpoint, and no weights
+        are moved into them."""
+        return _names(self._paths, self.leaves, "iub", taken=self.names)
 
 
-def _is_floating(leaf: Any) -> bool:
-    kind = getattr(leaf, "dtype", None)
-    return kind is not None and hasattr(leaf, "shape") and "float" in str(kind)  # also bfloat16; keys have own types
+def _names(
+    paths: Sequence[Any], leaves: Sequence[Any], kinds: str, taken: Mapping[str, int] | None = None
+) -> dict[str, int]:
+    """The names of the arrays of a tree whose numbers are of these kinds, each with its place among the leaves."""
+    names: dict[str, int] = {}
+    for place, (path, leaf) in enumerate(zip(paths, leaves, strict=True)):
+        if _kind(leaf) in kinds:
+            first = name = _readable(path)
+            count = 2
+            while name in names or name in (taken or ()):  # keys may have slashes in them
+                name, count = f"{first}#{count}", count + 1
+            names[name] = place
+    return names
+
+
+def _kind(leaf: Any) -> str:
+    """The kind of an array's numbers as numpy has it; "-" for anything else, such as the key of a generator."""
+    name = str(getattr(leaf, "dtype", "")) if hasattr(leaf, "shape") else ""
+    if "float" in name:
+        return "f"  # also bfloat16, which numpy does not have
+    return "i" if name.startswith(("int", "uint")) else "b" if name == "bool" else "-"
 
 
 def _readable(path: Sequence[Any]) -> str:

@@ -30,6 +30,14 @@ def function_and_parameters(made: Any) -> Pair | None:
     return (network, state) if callable(network) else None
 
 
+def takes_channels_first(network: Any) -> bool:
+    """Whether the library of a module has the channels of images first: Equinox does, other code of JAX has them
+    last."""
+    module = network[0] if isinstance(network, tuple) and network else network
+    equinox = sys.modules.get("equinox")
+    return equinox is not None and isinstance(module, equinox.Module)
+
+
 def objects_of_network(made: tuple[Any, ...]) -> int:
     """How many of the first objects make the network: a module that holds its own arrays is one by itself."""
     nnx, equinox = sys.modules.get("flax.nnx"), sys.modules.get("equinox")

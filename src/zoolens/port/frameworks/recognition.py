@@ -11,7 +11,7 @@ from typing import Any
 
 from zoolens.errors import ModelError
 from zoolens.port.frameworks.base import LiveNetwork
-from zoolens.port.frameworks.jax_modules import function_and_parameters
+from zoolens.port.frameworks.jax_modules import function_and_parameters, takes_channels_first
 from zoolens.port.frameworks.training_objects import framework_of, network_in
 
 
@@ -32,7 +32,7 @@ def recognised(made: Any, shapes: Sequence[tuple[int, ...]], kinds: Sequence[str
     if pair is not None:
         from zoolens.port.frameworks.jax import JaxNetwork
 
-        return JaxNetwork(*pair, shapes, kinds, name)
+        return JaxNetwork(*pair, shapes, kinds, name, channels_first=takes_channels_first(network))
     kind = type(network[0] if isinstance(network, tuple) and network else network)
     raise ModelError(
         f"The function returned an object of {kind.__module__}.{kind.__qualname__}, which is no network that is known "
