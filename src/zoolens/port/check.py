@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from zoolens.crosstrain.training.diff import defaults, structure
-from zoolens.crosstrain.training.diff.findings import Finding, Item, compared
+from zoolens.crosstrain.training.diff.findings import Finding, Item, compared, named
 from zoolens.errors import DatasetError
 from zoolens.graph.diff.report import Diff
 from zoolens.graph.diff.report import diff as graph_diff
@@ -202,3 +202,16 @@ def _training(pair: OpenPair) -> Iterator[Finding]:
     yield from structure.dropouts(a, b)
     yield from (finding for finding in defaults.norms(a, b) if finding.what != "epsilon")
     yield from defaults.initial(a, b)
+    yield from _learned(pair)
+
+
+def _learned(pair: OpenPair) -> Iterator[Item]:
+    """Tensors that one side learns and the other keeps as they are."""
+    if pair.a.learned is None or pair.b.learned is None:
+        return
+    both = [(move.a.tensor, move.b.tensor) for move in pair.map.moves]
+    only_a = dict.fromkeys(a for a, b in both if a in pair.a.learned and b not in pair.b.learned)
+    only_b = dict.fromkeys(b for a, b in both if b in pair.b.learned and a not in pair.a.learned)
+    if only_a or only_b:
+        texts = [named(list(names)) or "none" for names in (only_a, only_b)]
+        yield Item("frozen", "tensors that only this side learns", texts[0], texts[1])

@@ -104,6 +104,7 @@ class PortSide(ABC):
     framework: str
     dtype: str
     facts: SideFacts
+    learned: frozenset[str] | None = None  # the names of tensors that have gradients in training, where it is known
     notes: tuple[str, ...] = ()  # what had to be assumed of it
 
     def __enter__(self) -> Self:
@@ -162,7 +163,7 @@ class PortSide(ABC):
 
 
 class LiveSide(PortSide):
-    """A network that a user of Python holds already; its tensors are put back at the end."""
+    """A network that a user of Python holds already; its tensors and its mode are put back at the end."""
 
     def __init__(self, made: Any, inputs: Sequence[InputShape], text: str) -> None:
         shapes, kinds = [given.shape for given in inputs], [given.kind for given in inputs]
@@ -170,12 +171,13 @@ class LiveSide(PortSide):
         self.text = text
         self.framework, self.dtype = self._network.framework, self._network.dtype()
         self.facts = self._network.facts()
-        self.notes = tuple(self._network.notes())
+        self.learned, self.notes = _names(self._network.learned()), tuple(self._network.notes())
         self._before = self._network.tensors()
         self._axes: list[str] | None = None
 
     def close(self) -> None:
         self._network.assign(self._before)
+        self._network.give_back()
 
     def read(self) -> tuple[Graph, dict[str, Origin]]:
         return graph_and_origins(self._network)
@@ -244,7 +246,7 @@ class WorkerSide(PortSide):
             )
             self.framework, self.dtype = str(about["framework"]), str(about["dtype"])
             self.facts = SideFacts.model_validate(about["facts"])
-            self.notes = tuple(map(str, about["notes"]))
+            self.learned, self.notes = _names(about["learned"]), tuple(map(str, about["notes"]))
         except BaseException:
             self._worker.stop()
             raise
@@ -296,6 +298,10 @@ class WorkerSide(PortSide):
 
     def _tensors(self, answer: Mapping[str, Any]) -> dict[str, Array]:
         return {name: view.copy() for name, view in self._worker.outputs.read(answer["tensors"]).items()}
+
+
+def _names(learned: Sequence[Any] | None) -> frozenset[str] | None:
+    return None if learned is None else frozenset(map(str, learned))
 
 
 def _fed(inputs: Sequence[Array]) -> dict[str, Array]:

@@ -70,6 +70,7 @@ def test_a_network_that_alone_is_not_finite_differs():
 def test_a_network_in_training_mode_is_compared_in_evaluation_mode_and_stays_as_it_was():
     made = [nn.Sequential(nn.Linear(4, 6), nn.BatchNorm1d(6), nn.Dropout(0.5), nn.Linear(6, 3)) for _ in range(2)]
     assert check(made[0].train(), made[1].eval(), ["4"]).same
+    assert [net.training for net in made] == [True, False]
 
 
 def test_a_network_without_an_answer_is_refused():
@@ -337,3 +338,13 @@ def test_a_network_that_no_input_reaches_and_complex_weights():
     turned.register_buffer("phase", torch.ones(3, dtype=torch.complex64))
     with pytest.raises(ModelError, match="has complex numbers in phase"):
         check(turned, nn.Linear(4, 6), ["4"])
+
+
+def test_tensors_that_only_one_side_learns_are_named():
+    frozen = base()
+    frozen[0].requires_grad_(False)
+    found = check(base(), frozen, ["4"])
+    assert found.same
+    assert [(item.what, item.a, item.b) for item in found.training] == [
+        ("tensors that only this side learns", "0.weight, 0.bias", "none")
+    ]

@@ -45,7 +45,8 @@ def _training_lines(check: Check) -> list[str]:
             *listed,
         ]
     if not check.training:
-        return ["Beside the structure nothing differs: types, rates of dropout, statistics of norms, initial weights."]
+        compared = "types, dropout rates, frozen tensors, norms' statistics, initial weights"
+        return [f"Beside the structure nothing differs: {compared}."]
     items = [f"  {item.what}: A {item.a}; B {item.b}" for item in check.training]
     return ["Differences that the structure does not show:", *items]
 

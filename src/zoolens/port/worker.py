@@ -89,6 +89,7 @@ class _Side:
             "framework": self.network.framework,
             "dtype": self.network.dtype(),
             "facts": facts.model_dump(mode="json"),
+            "learned": self.network.learned(),
             "notes": self.network.notes(),
         }
 

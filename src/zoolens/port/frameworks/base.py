@@ -63,6 +63,10 @@ class LiveNetwork(ABC):
     def facts(self) -> SideFacts:
         """What training would start from: initial weights, the settings of norms, dropout."""
 
+    def learned(self) -> list[str] | None:
+        """The names of the tensors that training would change by their gradients; None where it is not known."""
+        return None
+
     def notes(self) -> list[str]:
         """Sentences about what had to be assumed of the network."""
         return []
@@ -74,6 +78,9 @@ class LiveNetwork(ABC):
     @abstractmethod
     def move_to_gpu(self) -> None:
         """Compute on the GPU from now on; ModelError where the framework sees none."""
+
+    def give_back(self) -> None:
+        """Put the user's own object into the mode, and on the device, in which it was."""
 
     @abstractmethod
     def dtype(self) -> str:

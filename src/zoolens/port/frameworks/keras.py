@@ -46,6 +46,9 @@ class KerasNetwork(LiveNetwork):
         convert = self._keras.ops.convert_to_numpy
         return {name: np.array(plain(convert(variable.value))) for name, variable in self.named().items()}
 
+    def learned(self) -> list[str]:
+        return [name for name, variable in self.named().items() if variable.trainable]
+
     def assign(self, values: Mapping[str, Array]) -> None:
         named = self.named()
         checked_assignment({name: tuple(variable.shape) for name, variable in named.items()}, values)

@@ -24,14 +24,13 @@ class TorchNetwork(LiveNetwork):
         # Layers in evaluation mode in a network that is not: their owner keeps them so while it is trained.
         self.evaluating = [layer for layer in module.modules() if not layer.training] if module.training else []
         _refuse_complex(module, name)
+        self._before = [(layer, layer.training) for layer in module.modules()], _device_of(module)
         self.module = module.cpu().eval()
         self._shapes, self._kinds, self._name = shapes, kinds, name
 
     @property
     def device(self) -> Any:
-        import torch
-
-        return next((tensor.device for tensor in self.module.parameters()), torch.device("cpu"))
+        return _device_of(self.module)
 
     def named(self) -> dict[str, Any]:
         """The live tensors by name: parameters, and floating buffers that a state_dict has."""
@@ -45,6 +44,9 @@ class TorchNetwork(LiveNetwork):
 
     def tensors(self) -> dict[str, Array]:
         return {name: _numpy(tensor).copy() for name, tensor in self.named().items()}
+
+    def learned(self) -> list[str]:
+        return [name for name, tensor in self.named().items() if tensor.requires_grad]
 
     def assign(self, values: Mapping[str, Array]) -> None:
         import torch
@@ -144,6 +146,12 @@ class TorchNetwork(LiveNetwork):
     def module_classes(self) -> dict[str, str]:
         return {path: type(module).__name__ for path, module in self.module.named_modules() if path}
 
+    def give_back(self) -> None:
+        modes, device = self._before
+        self.module.to(device)
+        for layer, training in modes:
+            layer.training = training
+
     def dtype(self) -> str:
         types = Counter(str(tensor.dtype).removeprefix("torch.") for tensor in self.module.parameters())
         return ", ".join(name for name, _ in types.most_common()) or "float32"
@@ -182,6 +190,12 @@ class TorchNetwork(LiveNetwork):
         import torch
 
         torch.save(self.module.state_dict(), path)
+
+
+def _device_of(module: Any) -> Any:
+    import torch
+
+    return next((tensor.device for tensor in module.parameters()), torch.device("cpu"))
 
 
 def _refuse_complex(module: Any, name: str) -> None:

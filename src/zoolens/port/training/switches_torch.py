@@ -360,6 +360,8 @@ def _dropouts(training: TorchTraining) -> Iterator[tuple[Any, str]]:
 
 def _dropout(training: TorchTraining, value: Any) -> None:
     layers = list(_dropouts(training))
+    if any(fact.name not in training.__dict__["switched_dropouts"] for fact in training.live.facts().layers):
+        raise NotSwitchable("Code of the network calls dropout as a function, whose rate no layer has.")
     for (layer, attribute), rate in zip(layers, _spread(value, layers), strict=True):
         setattr(layer, attribute, rate)
 
