@@ -33,7 +33,7 @@ STEPS = (1, 2, 10)
 def lockstep_part(device: str) -> list[str]:
     from zoolens.port.check import opened
     from zoolens.port.sides import InputShape
-    from zoolens.port.training.data_opening import DataChoice, opened_data
+    from zoolens.port.training.data.opening import DataChoice, opened_data
     from zoolens.port.training.lockstep import lockstep_of
     from zoolens.port.training.lockstep_words import lockstep_lines
     from zoolens.port.training.sides import open_trainable_side

@@ -15,16 +15,16 @@ from zoolens.errors import ZoolensError
 from zoolens.present.terminal import echo_json
 
 if TYPE_CHECKING:
-    from zoolens.port.training.batch import TrainingBatch
+    from zoolens.port.training.data.batch import TrainingBatch
+    from zoolens.port.training.data.sources import BatchSource
     from zoolens.port.training.port_recipe import PortRecipe
-    from zoolens.port.training.sources import BatchSource
     from zoolens.store.store import Store
 
 
 def in_lockstep(recipe: PortRecipe, steps: str, *, as_json: bool) -> int:
     """Print the lockstep of the first steps; the exit code."""
     from zoolens.port.sides import InputShape
-    from zoolens.port.training.data_opening import opened_data
+    from zoolens.port.training.data.opening import opened_data
     from zoolens.port.training.lockstep import lockstep
     from zoolens.port.training.lockstep_words import lockstep_data, lockstep_lines
 
@@ -51,7 +51,7 @@ def in_lockstep(recipe: PortRecipe, steps: str, *, as_json: bool) -> int:
 def explained(recipe: PortRecipe, replicates: int, store: Store | None, *, as_json: bool) -> int:
     """Print which settings make the gap; the exit code. `store`: where trainings that are done are kept."""
     from zoolens.port.sides import InputShape
-    from zoolens.port.training.data_opening import opened_data
+    from zoolens.port.training.data.opening import opened_data
     from zoolens.port.training.explanation import explain
     from zoolens.port.training.explanation_words import explanation_data, explanation_lines
     from zoolens.port.training.single_run import Length

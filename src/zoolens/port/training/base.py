@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from zoolens.errors import ModelError
 from zoolens.port.frameworks.base import Array, LiveNetwork
 from zoolens.port.frameworks.training_objects import TrainingObjects
-from zoolens.port.training.batch import TrainingBatch
+from zoolens.port.training.data.batch import TrainingBatch
 
 Losses = NDArray[np.float64]
 Capture = dict[str, Array]  # "loss", or a kind of KINDS, a slash, and the name of a tensor or a layer

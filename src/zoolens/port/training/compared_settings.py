@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 from zoolens.port.check import OpenPair
 from zoolens.port.training.base import Setting
+from zoolens.port.training.data.sources import BatchSource
 from zoolens.port.training.differences import RATES, SettingDifference, differences
 from zoolens.port.training.paddings import padding_difference
 from zoolens.port.training.penalties import with_penalties
 from zoolens.port.training.sides import TrainableSide, as_trainable
 from zoolens.port.training.single_run import Length
-from zoolens.port.training.sources import BatchSource
 
 
 def compared_settings(pair: OpenPair, lengths: Sequence[int] | None) -> tuple[SettingDifference, ...]:

@@ -10,8 +10,8 @@ import numpy as np
 from zoolens.errors import ModelError
 from zoolens.port.frameworks.base import Array
 from zoolens.port.training.base import Capture, Losses, TrainableNetwork
-from zoolens.port.training.batch import TrainingBatch
-from zoolens.port.training.sources import BatchSource
+from zoolens.port.training.data.batch import TrainingBatch
+from zoolens.port.training.data.sources import BatchSource
 
 
 class TrainingCourse:

@@ -21,7 +21,7 @@ from zoolens.numerics.rounding import FACTOR, ONE_ROUNDING, disturbed
 from zoolens.port.frameworks.base import Array
 from zoolens.port.parameter_map import ParameterMap
 from zoolens.port.training.base import NotSwitchable
-from zoolens.port.training.batch import TrainingBatch
+from zoolens.port.training.data.batch import TrainingBatch
 from zoolens.port.training.quantities import Capture, Counterpart, Counterparts
 from zoolens.port.training.sides import TrainableSide
 

@@ -21,12 +21,12 @@ from zoolens.graph.diff.causes import PADDING as CAUSE
 from zoolens.graph.diff.phrases import plural
 from zoolens.port.check import OpenPair, opened
 from zoolens.port.sides import TIMEOUT, Device
+from zoolens.port.training.data.sources import BatchSource
 from zoolens.port.training.differences import SettingDifference
 from zoolens.port.training.explanation_bench import PortArm, PortExplanationBench
 from zoolens.port.training.paddings import PADDING
 from zoolens.port.training.sides import open_trainable_side
 from zoolens.port.training.single_run import Length
-from zoolens.port.training.sources import BatchSource
 from zoolens.port.weights import ask_for_missing
 from zoolens.progress import Progress, Silent
 from zoolens.statistics.seeds import SeedNoise

@@ -20,10 +20,10 @@ from zoolens.port.training.at_once import both_at_once
 from zoolens.port.training.base import NotSwitchable
 from zoolens.port.training.causes import give
 from zoolens.port.training.compared_settings import compared_settings, epoch_lengths
+from zoolens.port.training.data.sources import BatchSource
 from zoolens.port.training.differences import SettingDifference, in_order
 from zoolens.port.training.sides import TrainableSide, as_trainable
 from zoolens.port.training.single_run import Length, SingleRun, train_once
-from zoolens.port.training.sources import BatchSource
 from zoolens.progress import Progress
 from zoolens.statistics.seeds import SeedNoise, seed_noise
 from zoolens.statistics.student import Values

@@ -16,6 +16,7 @@ from zoolens.crosstrain.training.semantics import Semantics
 from zoolens.crosstrain.training.trials import Trial
 from zoolens.port.check import OpenPair
 from zoolens.port.frameworks.base import Array
+from zoolens.port.training.data.sources import BatchSource
 from zoolens.port.training.kept_seeds import (
     KeptRun,
     classes_of,
@@ -27,7 +28,6 @@ from zoolens.port.training.kept_seeds import (
 )
 from zoolens.port.training.sides import as_trainable
 from zoolens.port.training.single_run import Length, SingleRun
-from zoolens.port.training.sources import BatchSource
 from zoolens.store.records import fingerprint
 from zoolens.store.store import Store
 

@@ -23,10 +23,10 @@ from zoolens.crosstrain.training.semantics import Semantics
 from zoolens.crosstrain.training.trials import TrainedSide, Trial
 from zoolens.port.check import OpenPair
 from zoolens.port.frameworks.base import Array
+from zoolens.port.training.data.sources import BatchSource
 from zoolens.port.training.seed_pairs import SeedPair
 from zoolens.port.training.sides import TrainableSide, as_trainable
 from zoolens.port.training.single_run import Length, SingleRun
-from zoolens.port.training.sources import BatchSource
 from zoolens.store.records import DatasetRecord, fingerprint
 from zoolens.store.store import Store
 

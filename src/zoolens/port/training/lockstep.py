@@ -19,9 +19,9 @@ from zoolens.port.check import OpenPair, opened
 from zoolens.port.parameter_map import ParameterMap
 from zoolens.port.sides import TIMEOUT, Device
 from zoolens.port.training.base import NotSwitchable, Setting
-from zoolens.port.training.batch import TrainingBatch
 from zoolens.port.training.causes import DepartureCause, Switched, find_cause
 from zoolens.port.training.compared_settings import compared_settings
+from zoolens.port.training.data.batch import TrainingBatch
 from zoolens.port.training.departures import Captures, ComparedRun, Departure, PairedSteps
 from zoolens.port.training.differences import SettingDifference
 from zoolens.port.training.sides import TrainableSide, as_trainable, open_trainable_side

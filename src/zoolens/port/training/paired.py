@@ -17,15 +17,15 @@ from zoolens.port.frameworks.base import Array
 from zoolens.port.sides import TIMEOUT, Device, InputShape
 from zoolens.port.training.answer_kinds import as_taken_by
 from zoolens.port.training.at_once import both_at_once
-from zoolens.port.training.data_opening import BATCH, DataChoice, opened_data
+from zoolens.port.training.data.opening import BATCH, DataChoice, opened_data
+from zoolens.port.training.data.sources import BatchSource
+from zoolens.port.training.data.stream import ChannelOrder
+from zoolens.port.training.data.stream_writer import LIMIT
 from zoolens.port.training.differences import SettingDifference, differences
 from zoolens.port.training.paired_notes import notes_of
 from zoolens.port.training.seed_pairs import SeedPair, is_one_training
 from zoolens.port.training.sides import TrainableSide, as_trainable, open_trainable_side
 from zoolens.port.training.single_run import Length, SingleRun, held_out_targets, train_once
-from zoolens.port.training.sources import BatchSource
-from zoolens.port.training.stream import ChannelOrder
-from zoolens.port.training.stream_writer import LIMIT
 from zoolens.port.weights import ask_for_missing
 from zoolens.progress import Progress, Silent
 from zoolens.statistics.seeds import SeedNoise, seed_noise

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from zoolens.port.check import OpenPair
+from zoolens.port.training.data.sources import BatchSource
 from zoolens.port.training.seed_pairs import SeedPair
-from zoolens.port.training.sources import BatchSource
 
 _STATISTICS = {
     "kept": "its function does not update them in training",

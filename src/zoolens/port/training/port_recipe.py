@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from zoolens.crosstrain.study.yaml_files import load_fields
 from zoolens.crosstrain.training.recipe import MAX_BATCH, MAX_EPOCHS, MAX_LIMIT
-from zoolens.port.training.data_opening import DataChoice
+from zoolens.port.training.data.opening import DataChoice
 
 SUFFIXES: Final = (".yaml", ".yml")
 

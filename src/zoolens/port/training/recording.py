@@ -20,10 +20,10 @@ from zoolens.engine.scratch import make_scratch, remove_scratch
 from zoolens.errors import DatasetError, ZoolensError
 from zoolens.paths import new_folder
 from zoolens.port.sides import TIMEOUT, InputShape, SideName
-from zoolens.port.training.recording_steps import BatchRecording, RecordingPlan
-from zoolens.port.training.returned_data import DataSource, sorted_data
-from zoolens.port.training.stream import ChannelOrder, RecordedStream
-from zoolens.port.training.stream_writer import LIMIT, BatchRecorder
+from zoolens.port.training.data.recording_steps import BatchRecording, RecordingPlan
+from zoolens.port.training.data.returned_data import DataSource, sorted_data
+from zoolens.port.training.data.stream import ChannelOrder, RecordedStream
+from zoolens.port.training.data.stream_writer import LIMIT, BatchRecorder
 from zoolens.progress import Progress, Silent
 
 _VARIABLES: Final = (("TF_CPP_MIN_LOG_LEVEL", "3"), ("CUDA_VISIBLE_DEVICES", "-1"), ("JAX_PLATFORMS", "cpu"))
@@ -144,8 +144,8 @@ def _record_in_worker(request: StreamRequest, folder: Path, progress: Progress) 
     name = SideName.parse(request.data)
     kind = WorkerKind(
         f"process of {name.text}",
-        "zoolens.port.training.stream_worker",
-        "zoolens.port.training.stream_worker",
+        "zoolens.port.training.data.stream_worker",
+        "zoolens.port.training.data.stream_worker",
         variables=_VARIABLES,
         own_folder=True,
     )

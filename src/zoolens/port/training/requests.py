@@ -11,9 +11,9 @@ from zoolens.engine.service import Message
 from zoolens.port.frameworks.base import Array
 from zoolens.port.training.base import NotSwitchable, TrainableNetwork
 from zoolens.port.training.course import TrainingCourse
+from zoolens.port.training.data.source_reopening import open_source
+from zoolens.port.training.data.sources import BatchSource
 from zoolens.port.training.sides import received
-from zoolens.port.training.source_reopening import open_source
-from zoolens.port.training.sources import BatchSource
 
 
 class TrainingRequests:

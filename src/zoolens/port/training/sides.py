@@ -13,11 +13,11 @@ from zoolens.port.frameworks.base import Array
 from zoolens.port.frameworks.recognition import recognised
 from zoolens.port.sides import TIMEOUT, Device, InputShape, LiveSide, PortSide, SideName, WorkerSide
 from zoolens.port.training.base import Capture, Losses, NotSwitchable, Setting, TrainableNetwork
-from zoolens.port.training.batch import TrainingBatch
 from zoolens.port.training.course import TrainingCourse
+from zoolens.port.training.data.batch import TrainingBatch
+from zoolens.port.training.data.sources import BatchSource, described
 from zoolens.port.training.recognition import trainable
 from zoolens.port.training.seeding import forget_names, seed_generators
-from zoolens.port.training.sources import BatchSource, described
 
 
 class TrainableSide(PortSide):

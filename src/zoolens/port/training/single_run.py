@@ -13,8 +13,8 @@ import numpy as np
 from zoolens.errors import Circumstance
 from zoolens.port.frameworks.base import Array
 from zoolens.port.training.base import Losses
+from zoolens.port.training.data.sources import BatchSource
 from zoolens.port.training.sides import TrainableSide
-from zoolens.port.training.sources import BatchSource
 
 _PAUSE: Final = 1.0  # seconds of training between two reports
 _MOST: Final = 1000  # steps between two reports

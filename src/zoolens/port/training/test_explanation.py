@@ -12,11 +12,11 @@ from click.testing import CliRunner
 
 from zoolens.cli.main import cli
 from zoolens.errors import ZoolensError
-from zoolens.port.training.batch import TrainingBatch
+from zoolens.port.training.data.batch import TrainingBatch
+from zoolens.port.training.data.sources import BatchSource
 from zoolens.port.training.explanation import explain
 from zoolens.port.training.explanation_words import explanation_data, explanation_lines
 from zoolens.port.training.single_run import Length
-from zoolens.port.training.sources import BatchSource
 from zoolens.progress import Silent
 from zoolens.store.store import open_store
 

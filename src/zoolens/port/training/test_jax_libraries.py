@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from zoolens.port.sides import InputShape
-from zoolens.port.training.batch import TrainingBatch
+from zoolens.port.training.data.batch import TrainingBatch
 from zoolens.port.training.sides import open_trainable_side
 
 jax = pytest.importorskip("jax")

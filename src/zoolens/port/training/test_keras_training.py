@@ -10,10 +10,10 @@ import pytest
 
 from zoolens.errors import ModelError
 from zoolens.port.sides import InputShape
+from zoolens.port.training.data.sources import ArraySource
 from zoolens.port.training.paired import train
 from zoolens.port.training.sides import open_trainable_side
 from zoolens.port.training.single_run import Length, train_once
-from zoolens.port.training.sources import ArraySource
 
 keras = pytest.importorskip("keras")
 SHAPE = InputShape.parse("1x28x28")

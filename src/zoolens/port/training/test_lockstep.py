@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from zoolens.errors import ZoolensError
-from zoolens.port.training.batch import TrainingBatch
+from zoolens.port.training.data.batch import TrainingBatch
 from zoolens.port.training.lockstep import lockstep
 from zoolens.port.training.lockstep_words import lockstep_data, lockstep_lines
 

@@ -13,15 +13,15 @@ from zoolens.errors import ModelError, ZoolensError
 from zoolens.port.frameworks.recognition import recognised
 from zoolens.port.frameworks.training_objects import sorted_objects
 from zoolens.port.sides import InputShape
-from zoolens.port.training.batch import TrainingBatch
+from zoolens.port.training.data.batch import TrainingBatch
+from zoolens.port.training.data.source_reopening import open_source
+from zoolens.port.training.data.sources import ArraySource, described
 from zoolens.port.training.paired import train
 from zoolens.port.training.paired_words import paired_data, paired_lines
 from zoolens.port.training.recognition import trainable
 from zoolens.port.training.recording import record
 from zoolens.port.training.sides import open_trainable_side
 from zoolens.port.training.single_run import Length, train_once
-from zoolens.port.training.source_reopening import open_source
-from zoolens.port.training.sources import ArraySource, described
 from zoolens.store.store import open_store
 
 torch = pytest.importorskip("torch")

@@ -13,10 +13,10 @@ import pytest
 
 from zoolens.errors import DatasetError, ModelError, WorkerTimeout
 from zoolens.port.sides import InputShape
+from zoolens.port.training.data.source_reopening import open_source
+from zoolens.port.training.data.sources import described
+from zoolens.port.training.data.stream import ARRAYS, INDEX, RecordedStream
 from zoolens.port.training.recording import is_function, record
-from zoolens.port.training.source_reopening import open_source
-from zoolens.port.training.sources import described
-from zoolens.port.training.stream import ARRAYS, INDEX, RecordedStream
 
 IMAGE = [InputShape((3, 4, 5))]
 

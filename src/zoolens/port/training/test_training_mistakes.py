@@ -10,13 +10,13 @@ import numpy as np
 import pytest
 
 from zoolens.port.check import opened
-from zoolens.port.training.batch import TrainingBatch
+from zoolens.port.training.data.batch import TrainingBatch
+from zoolens.port.training.data.sources import BatchSource
 from zoolens.port.training.explanation_bench import PortExplanationBench
 from zoolens.port.training.lockstep import lockstep
 from zoolens.port.training.lockstep_words import lockstep_lines
 from zoolens.port.training.sides import open_trainable_side
 from zoolens.port.training.single_run import Length
-from zoolens.port.training.sources import BatchSource
 from zoolens.progress import Silent
 
 torch = pytest.importorskip("torch")

@@ -10,7 +10,7 @@ from zoolens.port.training.base import Setting
 from zoolens.port.training.settings import constants_words, layer_settings, optimizer_settings, varied_words
 
 if TYPE_CHECKING:
-    from zoolens.port.training.torch_training import TorchTraining
+    from zoolens.port.training.torch.training import TorchTraining
 
 _TOLD: Final = ("reduction", "label_smoothing")  # they have settings of their own
 _NONE_IGNORED: Final = -100  # torch's default, which is no class

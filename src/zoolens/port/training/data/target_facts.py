@@ -6,8 +6,8 @@ import numpy as np
 
 from zoolens.errors import DatasetError
 from zoolens.port.frameworks.base import Array
-from zoolens.port.training.sources import TargetKind
-from zoolens.port.training.stream import RecordedTargets
+from zoolens.port.training.data.sources import TargetKind
+from zoolens.port.training.data.stream import RecordedTargets
 
 _SUM_APART = 1e-3  # how far a row of probabilities in half precision may be from 1
 

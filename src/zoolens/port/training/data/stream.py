@@ -19,8 +19,8 @@ from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt, PositiveInt, 
 from zoolens.crosstrain.training.order import EpochDraws
 from zoolens.errors import DatasetError
 from zoolens.port.frameworks.base import Array
-from zoolens.port.training.batch import TrainingBatch
-from zoolens.port.training.sources import BatchSource, TargetKind
+from zoolens.port.training.data.batch import TrainingBatch
+from zoolens.port.training.data.sources import BatchSource, TargetKind
 from zoolens.untrusted import read_bytes, size_of
 
 INDEX: Final = "index.json"

@@ -16,10 +16,10 @@ from zoolens.port.frameworks.base import Array, LiveNetwork
 from zoolens.port.frameworks.torch import TorchNetwork, by_name
 from zoolens.port.frameworks.training_objects import TrainingObjects
 from zoolens.port.training.base import Capture, Losses, Setting, Switch, TrainableNetwork
-from zoolens.port.training.batch import TrainingBatch
+from zoolens.port.training.data.batch import TrainingBatch
 from zoolens.port.training.seeding import seed_generators
-from zoolens.port.training.settings_torch import settings
-from zoolens.port.training.switches_torch import SWITCHES
+from zoolens.port.training.torch.settings import settings
+from zoolens.port.training.torch.switches import SWITCHES
 
 # Losses that take numbers in the shape of the answers, not the numbers of classes.
 _OF_NUMBERS: Final = frozenset(

@@ -10,7 +10,7 @@ from zoolens.port.training.base import SETTINGS, Setting
 from zoolens.port.training.settings import together
 
 if TYPE_CHECKING:
-    from zoolens.port.training.jax_training import JaxTraining
+    from zoolens.port.training.jax.training import JaxTraining
 
 SCHEDULE = "a function of the step"
 

@@ -9,7 +9,7 @@ from zoolens.port.training.base import NotSwitchable
 from zoolens.port.training.paddings import LEFT_OUT, LOWEST, one_for_each, try_paddings
 
 if TYPE_CHECKING:
-    from zoolens.port.training.torch_training import TorchTraining
+    from zoolens.port.training.torch.training import TorchTraining
 
 _MODES: Final = {"reflect": "reflect", "edge": "replicate"}  # torch's names of what is no constant
 _KEPT: Final = ("padding", "padding_mode")

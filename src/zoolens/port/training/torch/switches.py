@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from zoolens.crosstrain.training.diff.facts import CUMULATIVE
 from zoolens.port.training.base import NotSwitchable, Switch
-from zoolens.port.training.paddings_torch import switch_padding
-from zoolens.port.training.root_rules_torch import place_epsilon
-from zoolens.port.training.rules_torch import with_rule
+from zoolens.port.training.torch.paddings import switch_padding
+from zoolens.port.training.torch.root_rules import place_epsilon
+from zoolens.port.training.torch.rules import with_rule
 
 if TYPE_CHECKING:
-    from zoolens.port.training.torch_training import TorchTraining
+    from zoolens.port.training.torch.training import TorchTraining
 
 _GROUPS: Final = {
     "momentum": "momentum", "dampening": "dampening", "nesterov": "nesterov", "epsilon": "eps", "amsgrad": "amsgrad",

@@ -8,7 +8,7 @@ from zoolens.crosstrain.training.live.optimizer_rules import torch_rule
 from zoolens.port.training.base import NotSwitchable
 
 if TYPE_CHECKING:
-    from zoolens.port.training.torch_training import TorchTraining
+    from zoolens.port.training.torch.training import TorchTraining
 
 _CLASSES: Final = {"sgd": "SGD", "adam": "Adam", "adamw": "Adam", "rmsprop": "RMSprop", "adagrad": "Adagrad"}
 _COMMON: Final = ("lr", "initial_lr", "weight_decay", "maximize")  # what groups keep, whatever the rule

@@ -12,7 +12,7 @@ from zoolens.port.training.base import NotSwitchable
 from zoolens.port.training.paddings import LEFT_OUT, LOWEST, one_for_each, try_paddings
 
 if TYPE_CHECKING:
-    from zoolens.port.training.keras_training import KerasTraining
+    from zoolens.port.training.keras.training import KerasTraining
 
 
 def switch_padding(training: KerasTraining, rows: Sequence[Any]) -> None:

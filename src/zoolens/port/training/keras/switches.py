@@ -14,11 +14,11 @@ from zoolens.crosstrain.training.live.optimizer_rules import keras_rule
 from zoolens.crosstrain.training.trainers.keras_rules import adagrad_outside, adam_outside, rmsprop
 from zoolens.crosstrain.training.trainers.keras_schedule import rate_table
 from zoolens.port.training.base import NotSwitchable, Switch
-from zoolens.port.training.keras_losses import switched_loss
-from zoolens.port.training.paddings_keras import switch_padding
+from zoolens.port.training.keras.losses import switched_loss
+from zoolens.port.training.keras.paddings import switch_padding
 
 if TYPE_CHECKING:
-    from zoolens.port.training.keras_training import KerasTraining
+    from zoolens.port.training.keras.training import KerasTraining
 
 _CONFIGURED: Final = {
     "learning_rate": "learning_rate", "momentum": "momentum", "nesterov": "nesterov", "beta1": "beta_1",

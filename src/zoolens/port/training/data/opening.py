@@ -10,10 +10,10 @@ from typing import Any
 
 from zoolens.errors import DatasetError
 from zoolens.port.sides import TIMEOUT, InputShape
+from zoolens.port.training.data.sources import ArraySource, BatchSource
+from zoolens.port.training.data.stream import ChannelOrder
+from zoolens.port.training.data.stream_writer import LIMIT
 from zoolens.port.training.recording import is_function, record
-from zoolens.port.training.sources import ArraySource, BatchSource
-from zoolens.port.training.stream import ChannelOrder
-from zoolens.port.training.stream_writer import LIMIT
 from zoolens.progress import Progress
 
 BATCH = 64

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from zoolens.engine.service import Message, Service
 from zoolens.port.sides import InputShape
-from zoolens.port.training.recording_steps import BatchRecording, RecordingPlan
-from zoolens.port.training.returned_data import DataSource, sorted_data
-from zoolens.port.training.stream_writer import BatchRecorder
+from zoolens.port.training.data.recording_steps import BatchRecording, RecordingPlan
+from zoolens.port.training.data.returned_data import DataSource, sorted_data
+from zoolens.port.training.data.stream_writer import BatchRecorder
 from zoolens.port.user_code import call_user_function, user_errors
 
 _AT_ONCE: Final = 1.0  # seconds of recording between two answers

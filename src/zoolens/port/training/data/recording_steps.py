@@ -10,10 +10,10 @@ from typing import Final
 import numpy as np
 
 from zoolens.errors import DatasetError
-from zoolens.port.training.plain_arrays import plain_array
-from zoolens.port.training.returned_data import ArrayData, BatchData, DataSource, Part, inputs_and_targets
-from zoolens.port.training.stream import StreamIndex
-from zoolens.port.training.stream_writer import BatchRecorder
+from zoolens.port.training.data.plain_arrays import plain_array
+from zoolens.port.training.data.returned_data import ArrayData, BatchData, DataSource, Part, inputs_and_targets
+from zoolens.port.training.data.stream import StreamIndex
+from zoolens.port.training.data.stream_writer import BatchRecorder
 
 _MOST_BATCHES: Final = 100_000  # of one epoch
 

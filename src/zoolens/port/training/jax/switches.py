@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 from zoolens.crosstrain.training.live.rule_fit import FittedOptimizer
 from zoolens.crosstrain.training.live.update_rules import CONSTANTS, UpdateRule
 from zoolens.port.training.base import NotSwitchable, Switch
-from zoolens.port.training.jax_rules import RuleOptimizer
+from zoolens.port.training.jax.rules import RuleOptimizer
+from zoolens.port.training.jax.settings import function_name
 from zoolens.port.training.loss_fit import CROSS_ENTROPY, TWICE, FittedLoss
-from zoolens.port.training.settings_jax import function_name
 
 if TYPE_CHECKING:
-    from zoolens.port.training.jax_training import JaxTraining
+    from zoolens.port.training.jax.training import JaxTraining
 
 _CROSS_ENTROPIES: Final = (
     CROSS_ENTROPY, "CrossEntropyLoss", "SparseCategoricalCrossentropy", "CategoricalCrossentropy",

@@ -11,7 +11,7 @@ from zoolens.port.training.base import Setting
 from zoolens.port.training.settings import constants_words, layer_settings, optimizer_settings, varied_words
 
 if TYPE_CHECKING:
-    from zoolens.port.training.keras_training import KerasTraining
+    from zoolens.port.training.keras.training import KerasTraining
 
 _TOLD: Final = ("reduction", "label_smoothing", "from_logits", "axis")  # the axis of classes is the last in Keras
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from zoolens.port.training.sources import ArraySource, BatchSource
-from zoolens.port.training.stream import RecordedStream
+from zoolens.port.training.data.sources import ArraySource, BatchSource
+from zoolens.port.training.data.stream import RecordedStream
 
 
 def open_source(description: Mapping[str, Any]) -> BatchSource:

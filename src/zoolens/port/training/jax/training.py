@@ -15,13 +15,13 @@ from zoolens.port.frameworks.jax import JaxNetwork
 from zoolens.port.frameworks.jax_training_modes import training_mode
 from zoolens.port.frameworks.training_objects import TrainingObjects
 from zoolens.port.training.base import Capture, Losses, Setting, Switch, TrainableNetwork
-from zoolens.port.training.batch import TrainingBatch
-from zoolens.port.training.capture_jax import layer_answers
-from zoolens.port.training.jax_rules import MeasuredOptimizer, measured_optimizer
+from zoolens.port.training.data.batch import TrainingBatch
+from zoolens.port.training.jax.capture import layer_answers
+from zoolens.port.training.jax.rules import MeasuredOptimizer, measured_optimizer
+from zoolens.port.training.jax.settings import settings
+from zoolens.port.training.jax.switches import SWITCHES
 from zoolens.port.training.loss_fit import FittedLoss, fitted_loss
 from zoolens.port.training.seeding import seed_generators
-from zoolens.port.training.settings_jax import settings
-from zoolens.port.training.switches_jax import SWITCHES
 
 _SLOTS: Final = {"mu": "first", "trace": "first", "nu": "second"}  # as the states of optax name them
 _LARGEST_PROBE: Final = 100_000  # numbers in the answer for a sample with which a loss is measured

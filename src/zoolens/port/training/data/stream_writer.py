@@ -17,9 +17,17 @@ from zoolens.errors import DatasetError
 from zoolens.paths import replaced_file
 from zoolens.port.frameworks.base import Array
 from zoolens.port.sides import InputShape
-from zoolens.port.training.plain_arrays import plain_array
-from zoolens.port.training.stream import ALIGNMENT, ARRAYS, INDEX, ChannelOrder, RecordedInput, SampleBlock, StreamIndex
-from zoolens.port.training.target_facts import TargetFacts
+from zoolens.port.training.data.plain_arrays import plain_array
+from zoolens.port.training.data.stream import (
+    ALIGNMENT,
+    ARRAYS,
+    INDEX,
+    ChannelOrder,
+    RecordedInput,
+    SampleBlock,
+    StreamIndex,
+)
+from zoolens.port.training.data.target_facts import TargetFacts
 
 LIMIT: Final = 8 << 30  # bytes of one recording
 _REMEMBERED: Final = 1 << 20  # samples; of a longer stream, those that come later are not looked for

@@ -19,7 +19,7 @@ from zoolens.errors import DatasetError
 from zoolens.port.data_inputs import as_image
 from zoolens.port.frameworks.base import Array
 from zoolens.port.sides import InputShape
-from zoolens.port.training.batch import TrainingBatch
+from zoolens.port.training.data.batch import TrainingBatch
 
 TEST_BATCH: Final = 256
 TargetKind = Literal["classes", "one-hot", "probabilities", "numbers"]

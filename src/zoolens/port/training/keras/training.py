@@ -13,13 +13,13 @@ from zoolens.port.frameworks.base import Array, LiveNetwork, plain
 from zoolens.port.frameworks.keras import KerasNetwork
 from zoolens.port.frameworks.training_objects import TrainingObjects
 from zoolens.port.training.base import Capture, Losses, Setting, Switch, TrainableNetwork
-from zoolens.port.training.batch import TrainingBatch
-from zoolens.port.training.capture_keras import captured
-from zoolens.port.training.keras_steps import steps_of
+from zoolens.port.training.data.batch import TrainingBatch
+from zoolens.port.training.keras.capture import captured
+from zoolens.port.training.keras.settings import loss_name, settings
+from zoolens.port.training.keras.steps import steps_of
+from zoolens.port.training.keras.switches import SWITCHES
 from zoolens.port.training.seeding import seed_generators
 from zoolens.port.training.settings import rounded
-from zoolens.port.training.settings_keras import loss_name, settings
-from zoolens.port.training.switches_keras import SWITCHES
 
 # Losses that take a row for each sample, with a 1 in the place of its class.
 _OF_ROWS: Final = frozenset({"CategoricalCrossentropy", "CategoricalFocalCrossentropy", "CategoricalHinge"})
