@@ -355,6 +355,15 @@ def test_every_package_is_in_the_order():
     assert rooms <= set(ORDER)
 
 
+def test_names_that_packages_import_on_first_use_are_there():
+    """They stand in strings, which neither a type checker nor another import would find wrong."""
+    late = [path for path in sources() if path.name == "__init__.py" and "def __getattr__(" in path.read_text()]
+    assert late
+    for path in late:
+        module = importlib.import_module(f"zoolens.{module_name(path)}".rstrip("."))
+        assert [name for name in module.__all__ if not hasattr(module, name)] == []
+
+
 def test_help_imports_no_command_and_no_heavy_library():
     code = (
         "import sys; sys.argv=['zoolens','--help']\n"

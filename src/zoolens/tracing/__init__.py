@@ -18,7 +18,7 @@ _PUBLIC = {
     "traced": "sessions.traced",
     "trace_chain": "chain.trace_chain",
     "ChainPlan": "chain.ChainPlan",
-    "load_recording": "recorded.load_recording",
+    "load_recording": "stored_recording.load_recording",
 }
 
 __all__ = list(_PUBLIC)
