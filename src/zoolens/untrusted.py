@@ -236,7 +236,7 @@ def _check_entries(entries: list[zipfile.ZipInfo], ignore_case: bool) -> None:
         raise Refused(f"it has {len(entries):,} entries, more than the {MAX_ENTRIES:,} that are read")
     names: set[str] = set()
     end = 0
-    for entry in sorted(entries, key=lambda one: one.header_offset):
+    for entry in sorted(entries, key=lambda info: info.header_offset):
         name = entry.filename.casefold() if ignore_case else entry.filename
         if name in names:
             raise Refused(f"it has two entries named {_short(entry)}, of which readers see different ones")

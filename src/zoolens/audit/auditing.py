@@ -109,8 +109,8 @@ def _elsewhere(evidence: Evidence) -> list[str]:
     if not absent:
         return []
     files = "file is" if len(absent) == 1 else "files are"
-    said = f"{_counted(len(absent), 'network')} whose {files} not here, such as {absent[0]}"
-    return [f"Claims only, for want of a structure: {said}. `zoolens pull` fetches them."]
+    summary = f"{_counted(len(absent), 'network')} whose {files} not here, such as {absent[0]}"
+    return [f"Claims only, for want of a structure: {summary}. `zoolens pull` fetches them."]
 
 
 def _wanted_architectures(archs: Collection[str]) -> set[str]:

@@ -109,13 +109,13 @@ def _within_blocks(difference: Difference) -> bool:
 
 
 def _departure(known: Paper, difference: Difference) -> Departure:
-    said = known.states.get(difference.cause, "")
+    stated = known.states.get(difference.cause, "")
     return Departure(
         known.architecture,
         difference.cause,
         difference.text,
         difference.macs,
         difference.parameters,
-        said,
+        stated,
         known.settled.get(difference.cause, ""),
     )

@@ -114,12 +114,12 @@ def evidence(matches: Sequence[NetworkMatch]) -> str:
     by_padding = {
         kind: ", ".join(match.ref for match in matches if match.exact and match.padding is kind) for kind in Padding
     }
-    said = {
+    patterns = {
         Padding.EQUAL: "its structure equals {}",
         Padding.OTHER: "it has the layers of {} with other padding",
         Padding.UNKNOWN: "it has the layers of {}, whose padding at this image size is not known",
     }
-    return "; ".join(said[kind].format(refs) for kind, refs in by_padding.items() if refs)
+    return "; ".join(patterns[kind].format(refs) for kind, refs in by_padding.items() if refs)
 
 
 def _judged(result: Identification, scored: Scored) -> Identification:

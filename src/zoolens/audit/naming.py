@@ -70,8 +70,10 @@ def _without_unsaid_width(id_: str, alias: str) -> str:
     width = _WIDTH.fullmatch(id_)
     if width is None or architecture(f"{width[1]}_1.0") is None:
         return id_
-    said = "".join(_PIECES.findall(alias)).endswith((width[2].replace(".", ""), f"{round(100 * float(width[2])):03}"))
-    return id_ if said else width[1]
+    names_width = "".join(_PIECES.findall(alias)).endswith(
+        (width[2].replace(".", ""), f"{round(100 * float(width[2])):03}")
+    )
+    return id_ if names_width else width[1]
 
 
 @cache

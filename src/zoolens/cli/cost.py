@@ -171,9 +171,9 @@ def _print_counters(total: Cost, counts: Sequence[Count], claims: Sequence[Claim
     )
     print_table(columns, list(_counter_rows(total, counts, claims)))
     console.print()
-    for said in counts:
-        if said.value is not None:
-            console.print(plain(f"{said.counter.name}: {explained(said)}"))
+    for counted in counts:
+        if counted.value is not None:
+            console.print(plain(f"{counted.counter.name}: {explained(counted)}"))
     for line in _silent(counts):
         console.print(f"[dim]{plain(line)}[/]")
 
@@ -183,21 +183,25 @@ def _counter_rows(total: Cost, counts: Sequence[Count], claims: Sequence[Claim])
     yield "zoolens, FLOPs", f"{total.flops:,}", _ratio(total.flops, total)
     for claim in claims:
         yield f"claim: {claim.source} ({claim.unit or 'no unit'})", f"{claim.value:,.0f}", _ratio(claim.value, total)
-    for said in counts:
-        if said.value is not None:
-            yield f"{said.counter.name} {said.counter.version}", f"{said.value:,.0f}", _ratio(said.value, total)
+    for counted in counts:
+        if counted.value is not None:
+            yield (
+                f"{counted.counter.name} {counted.counter.version}",
+                f"{counted.value:,.0f}",
+                _ratio(counted.value, total),
+            )
 
 
 def _ratio(value: float, total: Cost) -> str:
     return f"{value / total.macs:.3f}" if total.macs else "–"
 
 
-def explained(said: Count) -> str:
+def explained(counted: Count) -> str:
     """Our MACs and the terms that make the difference, largest first, and what no term explains."""
-    terms = sorted(said.differences.items(), key=lambda item: -abs(item[1]))
+    terms = sorted(counted.differences.items(), key=lambda item: -abs(item[1]))
     parts = [f"{_signed(amount)} {term}" for term, amount in terms]
-    if said.residual:
-        parts.append(f"{_signed(said.residual)} that no rule explains")
+    if counted.residual:
+        parts.append(f"{_signed(counted.residual)} that no rule explains")
     return f"MACs {', '.join(parts)}" if parts else "the same as our MACs"
 
 
@@ -208,11 +212,11 @@ def _signed(amount: float) -> str:
 def _silent(counts: Sequence[Count]) -> Iterator[str]:
     """Why the other counters say nothing."""
     others: dict[str, list[str]] = {}
-    for said in counts:
-        if said.value is None and said.counter.version is not None:
-            others.setdefault(said.reason or "says nothing", []).append(said.counter.name)
+    for counted in counts:
+        if counted.value is None and counted.counter.version is not None:
+            others.setdefault(counted.reason or "says nothing", []).append(counted.counter.name)
     yield from (f"{', '.join(names)}: {reason}." for reason, names in others.items())
-    absent = dict.fromkeys(said.counter.distribution for said in counts if said.counter.version is None)
+    absent = dict.fromkeys(counted.counter.distribution for counted in counts if counted.counter.version is None)
     if absent:
         yield f"Not installed: {', '.join(absent)}. Get them with: pip install 'zoolens[counters]'"
 
@@ -241,7 +245,7 @@ def _as_data(structure: Structure, total: Cost, counts: Sequence[Count], *, laye
         data["layers"] = [_layer_data(layer) for layer in total.layers if layer.flops or layer.parameters]
     if counts:
         data["claims"] = [claim.model_dump() for claim in _claims(structure)]
-        data["counters"] = [_count_data(said, structure.graph, total.macs) for said in counts]
+        data["counters"] = [_count_data(counted, structure.graph, total.macs) for counted in counts]
     return data
 
 
@@ -250,15 +254,15 @@ def _layer_data(layer: Any) -> dict[str, Any]:
     return {name: getattr(layer, name) for name in names}
 
 
-def _count_data(said: Count, graph: Graph, macs: int) -> dict[str, Any]:
-    known = said.value is not None
+def _count_data(counted: Count, graph: Graph, macs: int) -> dict[str, Any]:
+    known = counted.value is not None
     return {
-        "counter": said.counter.name,
-        "version": said.counter.version,
-        "counts": said.counter.convention(graph).summary,
-        "value": said.value,
-        "ratio": said.value / macs if said.value is not None and macs else None,
-        "terms": dict(said.terms) if known else None,
-        "residual": said.residual if known else None,
-        "reason": said.reason,
+        "counter": counted.counter.name,
+        "version": counted.counter.version,
+        "counts": counted.counter.convention(graph).summary,
+        "value": counted.value,
+        "ratio": counted.value / macs if counted.value is not None and macs else None,
+        "terms": dict(counted.terms) if known else None,
+        "residual": counted.residual if known else None,
+        "reason": counted.reason,
     }

@@ -145,8 +145,8 @@ def _interrupt_behind(error: BaseException) -> KeyboardInterrupt | None:
 def _end_interrupted(interrupt: KeyboardInterrupt | None) -> int:
     """Say that a signal ended the command; gives the exit code. A command whose work is not kept says in the exception
     what became of it."""
-    told = str(interrupt or "") or "What was finished is kept; the same command goes on from there."
-    click.echo(f"\nInterrupted. {told}", err=True)
+    consequence = str(interrupt or "") or "What was finished is kept; the same command goes on from there."
+    click.echo(f"\nInterrupted. {consequence}", err=True)
     return TERMINATED if isinstance(interrupt, _Terminated) else INTERRUPTED
 
 

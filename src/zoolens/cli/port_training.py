@@ -22,13 +22,13 @@ def port_recipe(context: click.Context, sides: tuple[str, ...], given: dict[str,
     from zoolens.port.training.port_recipe import SUFFIXES, PortRecipe, load_port_recipe
 
     if len(sides) == 1 and sides[0].endswith(SUFFIXES):
-        said = {
+        options = {
             name: value
             for name, value in given.items()
             if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
         }
         fields = load_port_recipe(Path(sides[0])).model_dump()
-        return PortRecipe.model_validate({**fields, **said})
+        return PortRecipe.model_validate({**fields, **options})
     if len(sides) != 2:
         raise ZoolensError(
             f"Two sides are trained, and {len(sides)} were named.", hint="Name A and B, or one recipe.yaml."

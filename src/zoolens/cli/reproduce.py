@@ -66,8 +66,8 @@ def _summary(verdicts: Sequence[FigureVerdict]) -> str:
     """Figures that must hold, and those of the machine, apart: a timing outside its interval is no failure."""
     lasting, drifting = ([verdict for verdict in verdicts if verdict.drifts is drifts] for drifts in (False, True))
     held, inside = (sum(verdict.inside for verdict in group) for group in (lasting, drifting))
-    said = f"{held} of {len(lasting)} figures hold." if lasting else ""
+    text = f"{held} of {len(lasting)} figures hold." if lasting else ""
     if drifting:
-        said += f" Of {len(drifting)} timings and other figures of the machine {inside} fall inside their interval"
-        said += "; those marked ~ drifted." if inside < len(drifting) else "."
-    return said.strip()
+        text += f" Of {len(drifting)} timings and other figures of the machine {inside} fall inside their interval"
+        text += "; those marked ~ drifted." if inside < len(drifting) else "."
+    return text.strip()

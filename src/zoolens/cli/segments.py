@@ -209,10 +209,10 @@ def _print_theory(console: Any, theory: Theory, twin: Twin) -> None:
     console.print(f"\n[bold]The last twin, on {theory.inputs} of these inputs[/]")
     bound = theory.bound
     if bound is not None:
-        said = "promises nothing about any answer" if bound.vacuous else _unchanged(bound.unchanged)
+        promise = "promises nothing about any answer" if bound.vacuous else _unchanged(bound.unchanged)
         console.print(
             f"  analytic bound: outputs at most {bound.value:.3g} apart (l2); measured {bound.measured:.3g}, so it is "
-            f"{bound.looseness:,.0f} times too large at best and {plain(said)} [dim]({plain(bound.meaning)})[/]"
+            f"{bound.looseness:,.0f} times too large at best and {plain(promise)} [dim]({plain(bound.meaning)})[/]"
         )
     if theory.noise_agreement is not None:
         console.print(

@@ -75,8 +75,8 @@ def _lines(words: Sequence[str], names: Sequence[str], where: str) -> dict[str, 
     for index, name in enumerate(names):
         whole.setdefault(name, []).append(index)
         first.setdefault(name.split()[0] if name else "", []).append(index)
-    found = {word: whole.get(word) or first.get(word, []) for word in words}
-    for word, lines in found.items():
+    lines_of_word = {word: whole.get(word) or first.get(word, []) for word in words}
+    for word, lines in lines_of_word.items():
         if not lines:
             raise DatasetError(
                 f"{where} has the class {word!r}, which the class file does not list.",
@@ -88,7 +88,7 @@ def _lines(words: Sequence[str], names: Sequence[str], where: str) -> dict[str, 
                 f"{lines[0]} and {lines[1]}).",
                 hint="Give each class a name of its own, or use the numbers of the classes as labels.",
             )
-    return {word: lines[0] for word, lines in found.items()}
+    return {word: lines[0] for word, lines in lines_of_word.items()}
 
 
 def check_labels(name: str, labels: Sequence[int], classes: tuple[str, ...] | None) -> None:

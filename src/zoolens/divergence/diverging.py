@@ -186,8 +186,8 @@ def _explained(
         _first(layers), parts, (), tuple(chosen), (*a.notes, *b.notes), memory,
     )  # fmt: skip
     differs = result.differs or (a.focus is not None and is_beyond(_apart(a, b, worst), result.floor))
-    causes, said = _causes(a, b, graphs, examined, exact, differs)
-    notes = (*_said_of(examined), *said, *not_finite_in_files((a, b), examined, exact), *_said_of_answers(answers))
+    causes, remarks = _causes(a, b, graphs, examined, exact, differs)
+    notes = (*_said_of(examined), *remarks, *not_finite_in_files((a, b), examined, exact), *_said_of_answers(answers))
     return replace(result, causes=causes, notes=(*result.notes, *notes))
 
 
@@ -309,39 +309,39 @@ def _inspected(
 
 
 def _said_of(examined: Sequence[ExaminedInput]) -> list[str]:
-    said = []
+    remarks = []
     if not any(example.inspection for example in examined):
-        said.append("No tensor inside the models can be read: only answers and files are compared.")
+        remarks.append("No tensor inside the models can be read: only answers and files are compared.")
     for label in ("A", "B"):
         moved = max(
             (example.inspection.observed.get(label, 0.0) for example in examined if example.inspection), default=0.0
         )
         if moved:
-            said.append(
+            remarks.append(
                 f"Observing {label} changes how it computes: its answers move by up to {number(moved)} while tensors "
                 "are read, so that what is said of its layers holds for the observed copy."
             )
     skipped = sorted({name for example in examined if example.inspection for name in example.inspection.skipped})
     if skipped:
-        said.append(
+        remarks.append(
             f"{len(skipped)} tensors are larger than the memory budget and were not compared: "
             f"{', '.join(skipped[:3])}{', …' if len(skipped) > 3 else ''}; --memory raises it."
         )
-    return said
+    return remarks
 
 
 def _said_of_answers(answers: AnswerPairs) -> list[str]:
-    said = []
+    remarks = []
     for sides, words in (("A", "A answers"), ("B", "B answers"), ("AB", "Both sides answer")):
         count = sum(row.not_finite == sides for row in answers.rows)
         if count:
-            said.append(f"{words} {count:,} of {len(answers.rows):,} inputs with numbers that are not finite.")
+            remarks.append(f"{words} {count:,} of {len(answers.rows):,} inputs with numbers that are not finite.")
     if answers.unmatched:
-        said.append(
+        remarks.append(
             f"Of {len(answers.unmatched)} further outputs it is not known which belong to each other, so that they are "
             f"not compared: {', '.join(answers.unmatched[:5])}{', …' if len(answers.unmatched) > 5 else ''}."
         )
-    return said
+    return remarks
 
 
 def _worst_layers(examined: Sequence[ExaminedInput], graphs: Aligned) -> tuple[LayerFacts, ...]:

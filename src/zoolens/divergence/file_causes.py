@@ -65,7 +65,7 @@ def not_finite_in_files(
     sides: Sequence[Side], examined: Sequence[ExaminedInput], exacts: Mapping[int, Exact]
 ) -> list[str]:
     """The first layer that gives numbers that are not finite by what the file says, where its exact answer has some."""
-    said = []
+    remarks = []
     for place, side in enumerate(sides):
         for example in examined:
             if side.borrowed or np.isfinite(exacts[example.index].outputs[place]).all():
@@ -76,12 +76,12 @@ def not_finite_in_files(
             values = exact_values(side.graph, exact.inputs[place])
             node = next(node for node, value in values if broken(value).any())
             where = "the input tensor itself" if node.op == "input" else label_of(side.graph, node.name)
-            said.append(
+            remarks.append(
                 f"{side.label}: exact arithmetic does not give finite numbers either: {where} is the first place with "
                 "numbers that are not finite, by what the file says."
             )
             break
-    return said
+    return remarks
 
 
 def _fed_to(b: Side, graphs: Aligned, inputs: Mapping[str, Array]) -> dict[str, Array] | None:

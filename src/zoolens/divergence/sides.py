@@ -197,12 +197,12 @@ def _places_in_tables(graph: Graph) -> set[str]:
     """Inputs that say which rows of a table are looked up, such as the numbers of tokens."""
     asked = [node.inputs[0] for node in graph.nodes if node.op == "embedding" and node.inputs]
     asked += [node.inputs[1] for node in graph.nodes if node.op == "gather" and len(node.inputs) > 1]
-    found: set[str] = set()
+    names: set[str] = set()
     while asked:
         node = graph.by_name[asked.pop()]
-        found |= {node.name} if node.op == "input" else set()
+        names |= {node.name} if node.op == "input" else set()
         asked += node.inputs if node.op in _PASSING else ()
-    return found
+    return names
 
 
 def real_output(stored: Array, spec: TensorSpec) -> Array:

@@ -117,8 +117,8 @@ def _outcome(outcome: Any, store: Any) -> Page:
     if outcome.run is None:
         return Page(outcome.title, verdict="; ".join(outcome.errors) or outcome.skipped or "Nothing was measured.")
     page = _run(outcome.run, store)
-    said = (*outcome.errors, *outcome.warnings, *outcome.notes)
-    return page if not said else Page(**{**vars(page), "sections": (Section(warnings=said), *page.sections)})
+    remarks = (*outcome.errors, *outcome.warnings, *outcome.notes)
+    return page if not remarks else Page(**{**vars(page), "sections": (Section(warnings=remarks), *page.sections)})
 
 
 def _report(report: Any, _: Any) -> Page:
@@ -203,8 +203,8 @@ def _explanation(explanation: Any, _: Any) -> Page:
     from zoolens.crosstrain.study.explanation.words import lines
 
     chart = shares_chart(explanation)
-    said = tuple(line.strip() for line in lines(explanation) if line.strip())
-    return Page(f"Study {explanation.study}", sections=(Section(items=said, charts=(chart,) if chart else ()),))
+    text = tuple(line.strip() for line in lines(explanation) if line.strip())
+    return Page(f"Study {explanation.study}", sections=(Section(items=text, charts=(chart,) if chart else ()),))
 
 
 def _session(session: Any, _: Any) -> Page:

@@ -36,8 +36,8 @@ def _as_it_is(name: str, value: Any) -> Any:
 
 def _name(name: str, value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
-        said, example = _CALLED[name]
-        raise ZoolensError(f"{said}={value!r} is no name.", hint=f"Write {said}={example!r}.")
+        keyword, example = _CALLED[name]
+        raise ZoolensError(f"{keyword}={value!r} is no name.", hint=f"Write {keyword}={example!r}.")
     return value
 
 

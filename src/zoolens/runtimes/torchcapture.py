@@ -352,9 +352,9 @@ def observer_of(torch: Any, module: Any, *, compiled: bool) -> Observer:
     return CompiledObserver(torch, module) if compiled else ModuleObserver(torch, module)
 
 
-def tensors_in(torch: Any, things: Any) -> Iterator[Any]:
-    for thing in things.values() if isinstance(things, Mapping) else things:
-        if isinstance(thing, torch.Tensor):
-            yield thing
-        elif isinstance(thing, Mapping | list | tuple):
-            yield from tensors_in(torch, thing)
+def tensors_in(torch: Any, values: Any) -> Iterator[Any]:
+    for value in values.values() if isinstance(values, Mapping) else values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, Mapping | list | tuple):
+            yield from tensors_in(torch, value)

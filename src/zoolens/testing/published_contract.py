@@ -59,8 +59,8 @@ class PublishedStudyContract:
                 filed = read_study(store, name)
                 assert published.is_released(filed)
                 runs = [str(side.run) for trial in filed.trials for side in trial.sides]
-                said = [observation.provenance for run in runs for observation in store.observations(run)]
-                assert Provenance.MEASURED not in said
+                provenances = [observation.provenance for run in runs for observation in store.observations(run)]
+                assert Provenance.MEASURED not in provenances
             assert published.compare_with_paper(store, None).figures
 
     def test_its_search_begins_with_the_same_points_inside_its_space(self, published: PublishedStudy) -> None:

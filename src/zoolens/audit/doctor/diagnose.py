@@ -59,12 +59,12 @@ def doctor(
     `limit` images are drawn at random by `seed`; each variant first sees `screen` of them, the best see half of them,
     and the other half confirms. Every variant is an evaluation in the store: a second call measures nothing again.
     """
-    said = progress or Silent()
-    job = _job(_one_entry(str(model)), runtime, threads, allow_code, said)
+    watcher = progress or Silent()
+    job = _job(_one_entry(str(model)), runtime, threads, allow_code, watcher)
     plan = EvaluationPlan([str(model)], str(data), limit=limit, seed=seed, batches=(), cold=False, kind=RunKind.TRIAL)
     with borrowed_store(store) as opened, closing(open_dataset(str(data))) as dataset:
         _check_labels(dataset)
-        with closing(VariantBench(job, plan, dataset, screen, opened, said)) as bench:
+        with closing(VariantBench(job, plan, dataset, screen, opened, watcher)) as bench:
             _check_outputs(job, bench.session())
             axes, not_swept = _axes(job, bench.session(), bench.data[Level.ALL], bench.data[Level.SCREEN])
             best = search(bench, axes)

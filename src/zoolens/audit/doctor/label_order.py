@@ -110,7 +110,7 @@ def _most_frequent(values: NDArray[Any]) -> int:
 
 def _sentence(evidence: Evidence, variants: int, classes: int, guessing: bool, hidden: Separation | None) -> str:
     tried = f"{variants} variants, orders of the labels among them"
-    said = (
+    text = (
         f"Nothing works: neither as declared nor with any of {tried}, is top-1 ({100 * evidence.accuracy:.1f} % of "
         f"{evidence.n:,} images) better than guessing among {classes} classes."
         if guessing
@@ -119,11 +119,11 @@ def _sentence(evidence: Evidence, variants: int, classes: int, guessing: bool, h
     )
     if hidden is None:
         return (
-            f"{said} Suspect the label order, then the weights: say which class each output stands for with labels or "
+            f"{text} Suspect the label order, then the weights: say which class each output stands for with labels or "
             "a label_map in the manifest, or with a classes.txt beside the data."
         )
     return (
-        f"{said} The label order is wrong: read as the class that each mostly stands for on one half of the images, "
+        f"{text} The label order is wrong: read as the class that each mostly stands for on one half of the images, "
         f"the answers are right on {100 * hidden.accuracy:.1f} % of the other half ({hidden.n:,} images). Say which "
         "class each output stands for with labels or a label_map in the manifest."
     )

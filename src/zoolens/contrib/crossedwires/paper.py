@@ -160,13 +160,13 @@ def _extremes(name: str, study: Study) -> PaperFigure:
 def _is_row(row: Sequence[str], trial: Trial) -> bool:
     accuracies = [trial.side(framework).accuracy or 0.0 for framework in FRAMEWORKS]
     figures = [*(float(trial.hyperparameters[name]) for name in _COLUMNS), *accuracies, _delta(trial)]
-    return all(agrees(said, value) for said, value in zip(row, figures, strict=True))
+    return all(agrees(printed, value) for printed, value in zip(row, figures, strict=True))
 
 
 def _row(what: str, paper: tuple[str, ...], ours: tuple[float | None, ...]) -> PaperFigure:
     cells = [value or 0.0 for value in ours]
     text = " / ".join(f"{value:.4g}" for value in cells)
-    same = all(agrees(said, value) for said, value in zip(paper, cells, strict=True))
+    same = all(agrees(printed, value) for printed, value in zip(paper, cells, strict=True))
     return PaperFigure(
         what, " / ".join(paper), text, "matches" if same else "differs", "" if same else _EARLIER, not same
     )

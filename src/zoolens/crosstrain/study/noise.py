@@ -86,9 +86,9 @@ def lines(noise: SeedNoise) -> list[str]:
 
 def signed(estimate: Estimate, unit: str = " points") -> str:
     """+12.30 points [+10.10, +14.50]."""
-    said = f"{100 * estimate.value:+z.2f}{unit}"
+    text = f"{100 * estimate.value:+z.2f}{unit}"
     return (
-        said
+        text
         if estimate.interval is None
-        else f"{said} [{100 * estimate.interval.low:+z.2f}, {100 * estimate.interval.high:+z.2f}]"
+        else f"{text} [{100 * estimate.interval.low:+z.2f}, {100 * estimate.interval.high:+z.2f}]"
     )

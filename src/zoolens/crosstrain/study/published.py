@@ -44,9 +44,9 @@ class PaperFigure:
     told: bool = False
 
     def __str__(self) -> str:
-        said = f"paper {self.paper}; release {self.ours}" if self.paper else self.ours
+        figures = f"paper {self.paper}; release {self.ours}" if self.paper else self.ours
         remark = " (as others found; the release does not show it)" if self.told else ""
-        return f"{self.what}: {said}{f'; {self.why}' if self.why else ''}{remark}"
+        return f"{self.what}: {figures}{f'; {self.why}' if self.why else ''}{remark}"
 
 
 @dataclass(frozen=True)

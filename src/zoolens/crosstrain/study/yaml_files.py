@@ -182,13 +182,13 @@ def _problem(detail: Mapping[str, Any], where: str, model: type[BaseModel]) -> t
         close = difflib.get_close_matches(str(name), fields, n=1)
         hint = f"Did you mean {close[0]}?" if close else f"Known: {', '.join(fields)}."
         return f"{where} is no field", hint
-    said = str(detail["msg"]).removeprefix("Value error, ")
+    message = str(detail["msg"]).removeprefix("Value error, ")
     if kind == "value_error":
-        return f"{where}: {said}" if where else said, None
-    said = said.replace("Input should", "it should").replace("Tuple", "List")
+        return f"{where}: {message}" if where else message, None
+    message = message.replace("Input should", "it should").replace("Tuple", "List")
     given = detail.get("input")
     shown = f" {str(given)[:60]!r}" if isinstance(given, str | int | float) else ""
-    return f"{where or 'it'} cannot be{shown or ' that'}: {said}", None
+    return f"{where or 'it'} cannot be{shown or ' that'}: {message}", None
 
 
 def _model_at(where: Sequence[str | int], model: type[BaseModel]) -> type[BaseModel]:

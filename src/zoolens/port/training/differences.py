@@ -97,7 +97,10 @@ def _with_whole_rule(
     given = _of_rule(a, parts), _of_rule(b, parts)
     known = [settings.get("optimizer.decay_kind") is not None for settings in (a, b)]
     words = [_rule_words(switches) if sure else None for switches, sure in zip(given, known, strict=True)]
-    named = [settings.get(RULE) if said is None else said for settings, said in zip((a, b), words, strict=True)]
+    named = [
+        settings.get(RULE) if rule_words is None else rule_words
+        for settings, rule_words in zip((a, b), words, strict=True)
+    ]
     whole = SettingDifference(RULE, named[0], named[1], (given, given))
     kept = [
         difference

@@ -82,9 +82,9 @@ def _loss_lines(noise: SeedNoise, measure: str) -> list[str]:
 
 
 def _signed(estimate: Estimate) -> str:
-    said = f"{estimate.value:+.4g}"
+    text = f"{estimate.value:+.4g}"
     return (
-        said if estimate.interval is None else f"{said} [{estimate.interval.low:+.4g}, {estimate.interval.high:+.4g}]"
+        text if estimate.interval is None else f"{text} [{estimate.interval.low:+.4g}, {estimate.interval.high:+.4g}]"
     )
 
 

@@ -151,11 +151,11 @@ class ClusterPlane:
     async def feedback(self, model: str, labels: Labels) -> int:
         """How many of the ids some replica knew. Each replica takes all of its labels, or none where one is wrong."""
         self._model(model, "")
-        said = await self._label(model, labels)
-        for answer in said:
+        answers = await self._label(model, labels)
+        for answer in answers:
             if isinstance(answer, RefusedRequest):
                 raise ServingError(answer.refusal, answer.message, hint=answer.hint)
-        return sum(answer for answer in said if isinstance(answer, int))
+        return sum(answer for answer in answers if isinstance(answer, int))
 
     def trace_settings(self, model: str = "") -> Mapping[str, Any]:
         raise _unsupported("Replicas of a cluster write no traces.")

@@ -282,9 +282,9 @@ def _looker(handle: Any) -> Any:
 
 def _labeller(handle: Any) -> Any:
     async def label(model: str, labels: Mapping[str, Any]) -> list[int | RefusedRequest]:
-        said = handle.broadcast("feedback", model, dict(labels))
+        responses = handle.broadcast("feedback", model, dict(labels))
         try:
-            answers: list[int | RefusedRequest] = await said.results_async(timeout_s=_ALL)
+            answers: list[int | RefusedRequest] = await responses.results_async(timeout_s=_ALL)
         except Exception as error:  # Ray raises nearly anything where a replica is lost
             raise ServingError(
                 Refusal.UNAVAILABLE,

@@ -42,7 +42,7 @@ async def follow_memory_limit(plane: Plane, file: str, events: EventRecorder, se
     """Give the plane the limit of the file whenever it has changed, as long as the task runs. While the file says
     nothing that can be understood, for it may be half written, the limit that it said last holds."""
     source, path = f"service {service}", Path(file)
-    said = unlimited = f"{path.name} sets no limit for all models."
+    last_sentence = unlimited = f"{path.name} sets no limit for all models."
     try:
         while True:
             try:
@@ -52,8 +52,8 @@ async def follow_memory_limit(plane: Plane, file: str, events: EventRecorder, se
             else:
                 plane.pool.limit_memory(limit, source)
                 sentence = unlimited if limit is None else f"{path.name} limits all models to {limit / 1e6:,.0f} MB."
-            if sentence != said:
-                said = sentence
+            if sentence != last_sentence:
+                last_sentence = sentence
                 log.info("service %s: %s", service, sentence)
                 events.record(service, ServiceEvent(EventKind.MEMORY, sentence))
             await asyncio.sleep(_EVERY)

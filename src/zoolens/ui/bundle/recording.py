@@ -239,8 +239,10 @@ class _Table:
                 answer, places = self._narrowed({name: number}, known=True)
                 if is_error(answer):
                     continue
-                said = {key: value for key, value in answer.items() if whole.get(key) != value and key not in _COUNTED}
-                part = {"places": sorted(places), "rest": said}
+                changed = {
+                    key: value for key, value in answer.items() if whole.get(key) != value and key not in _COUNTED
+                }
+                part = {"places": sorted(places), "rest": changed}
                 kept.setdefault(name, {})[str(number)] = self.recorder.write(part)
         return kept
 

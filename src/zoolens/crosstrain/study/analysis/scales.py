@@ -19,12 +19,12 @@ _SPACE: Final = TypeAdapter(tuple[Dimension, ...])
 
 def logarithmic(columns: Mapping[str, NDArray[Any]], study: Study | None = None) -> frozenset[str]:
     """Names of the hyperparameters that are seen on a logarithmic scale."""
-    said = {} if study is None else planned(study)
+    planned_scales = {} if study is None else planned(study)
     numbers = {name: column for name, column in columns.items() if column.dtype.kind == "f"}
     return frozenset(
         name
         for name, column in numbers.items()
-        if (said.get(name) and _above_zero(column)) or (name not in said and spans_decades(column))
+        if (planned_scales.get(name) and _above_zero(column)) or (name not in planned_scales and spans_decades(column))
     )
 
 

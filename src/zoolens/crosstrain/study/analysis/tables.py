@@ -64,10 +64,10 @@ def deltas(study: Study) -> NDArray[np.float64]:
 
 def delta_of(trial: Trial) -> float | None:
     """Returns Δ as it was published, where it was; a stranger's details may hold anything under that name."""
-    delta, said = trial.delta, trial.details.get("published_delta")
-    if delta is None or not isinstance(said, float) or not abs(said - delta) <= _AS_PUBLISHED:
+    delta, published = trial.delta, trial.details.get("published_delta")
+    if delta is None or not isinstance(published, float) or not abs(published - delta) <= _AS_PUBLISHED:
         return delta
-    return float(said)
+    return float(published)
 
 
 def delta_table(studies: Sequence[Study]) -> tuple[Summary, ...]:

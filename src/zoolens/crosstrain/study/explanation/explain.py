@@ -61,8 +61,8 @@ def explain(
     if recipe.shipped and any(side.told != Semantics() for side in sides):
         raise ZoolensError("A network as its library ships it has its own semantics.", hint="Use mode: aligned.")
     name = study or _study_name(recipe, sides)
-    said = {"source": "zoolens crosstrain explain", "recipe": recipe.model_dump(mode="json")}
-    file_study(store, name, tuple(dict.fromkeys(side.framework for side in sides)), said)
+    details = {"source": "zoolens crosstrain explain", "recipe": recipe.model_dump(mode="json")}
+    file_study(store, name, tuple(dict.fromkeys(side.framework for side in sides)), details)
     bench = ExplanationBench(store, name, workers, manner or Manner(), at_once, progress or Silent())
     return _Explaining(bench, name, recipe, _seeds(seeds_seen, replicates), fraction).run(*sides)
 

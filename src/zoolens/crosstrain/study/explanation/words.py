@@ -34,27 +34,27 @@ def as_data(explanation: Explanation) -> dict[str, Any]:
 
 def lines(explanation: Explanation) -> list[str]:
     game, explained = explanation.contest, explanation.explained
-    said = [*noise.lines(explanation.pair), *_fresh(explanation), ""]
+    text = [*noise.lines(explanation.pair), *_fresh(explanation), ""]
     if explanation.stand_in is not None:
-        said += [*_stand_in(explanation.stand_in), ""]
-    said += [*_differences(explanation), ""]
+        text += [*_stand_in(explanation.stand_in), ""]
+    text += [*_differences(explanation), ""]
     if explained is None:
-        said.append(_nothing(explanation))
+        text.append(_nothing(explanation))
     else:
         whose = "the stand-ins' gap" if explanation.stand_in else "the gap"
         names = explanation.pair.a, explanation.pair.b
         where = " on the stand-ins" if explanation.stand_in else ""
-        said += [
+        text += [
             *design_lines(explained, game.players),
             "",
             *share_lines(explained, lambda name: _player(name, game), whose),
         ]
-        said += ["", *switch_lines(explained, *names), "", *interaction_lines(explained), ""]
-        said += verification_lines(explanation.verification, *names, where)
+        text += ["", *switch_lines(explained, *names), "", *interaction_lines(explained), ""]
+        text += verification_lines(explanation.verification, *names, where)
     if explanation.unconfirmed:
-        said += ["", f"Told, and not confirmed by any live object: {'; '.join(explanation.unconfirmed)}."]
+        text += ["", f"Told, and not confirmed by any live object: {'; '.join(explanation.unconfirmed)}."]
     runs = f"{explanation.trained} runs trained, {explanation.known} known from before"
-    return [*said, "", f"{runs}; all are in the study {explanation.study}."]
+    return [*text, "", f"{runs}; all are in the study {explanation.study}."]
 
 
 def _fresh(explanation: Explanation) -> list[str]:
@@ -99,15 +99,15 @@ def design_lines(explained: Explained, players: tuple[str, ...]) -> list[str]:
     if design.full:
         return [f"Design: full, all 2^{count} = {len(design.cells)} cells, {seeds} seeds each."]
     mixed = _mixed(explained, players)
-    said = [
+    text = [
         f"Design: a fold-over fraction of resolution IV, {len(design.cells)} of 2^{count} = {1 << count} cells, "
         f"{seeds} seeds each. Interactions of two (or four, …) do not touch the shares; those of three do."
     ]
     if mixed:
         name, trios = next(iter(mixed.items()))
         several = f" and {len(trios) - 1} more" if len(trios) > 1 else ""
-        said.append(f"  For example, the share of {name} is mixed with {' × '.join(trios[0])}{several}.")
-    return said
+        text.append(f"  For example, the share of {name} is mixed with {' × '.join(trios[0])}{several}.")
+    return text
 
 
 def _mixed(explained: Explained, players: tuple[str, ...]) -> dict[str, list[list[str]]]:
@@ -133,10 +133,10 @@ def _player(name: str, game: Contest) -> str:
 
 
 def _percent(estimate: Estimate) -> str:
-    said = f"{100 * estimate.value:z.1f} %"
+    text = f"{100 * estimate.value:z.1f} %"
     if estimate.interval is None:
-        return said
-    return f"{said} [{100 * estimate.interval.low:z.1f}, {100 * estimate.interval.high:z.1f}]"
+        return text
+    return f"{text} [{100 * estimate.interval.low:z.1f}, {100 * estimate.interval.high:z.1f}]"
 
 
 def switch_lines(explained: Explained, a: str, b: str) -> list[str]:

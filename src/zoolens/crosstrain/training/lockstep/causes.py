@@ -82,13 +82,13 @@ def find_cause(
 
 
 def _unexplained(reference: LockstepRun, side: LockstepRun, row: QuantityRow) -> str:
-    said = "unexplained: no semantic that touches it differs"
+    text = "unexplained: no semantic that touches it differs"
     exact, computed, key = reference.at(row.step), side.at(row.step), key_of(row.kind, row.name)
     if exact is None or computed is None or row.kind != "tensor" or side.semantics.adam_rule != "inside":
-        return said
+        return text
     if deviation(computed[key], exact[key]).error < _CORRECTION:
-        return f"{said}; Keras' Adam computes 1 − β₂^t in single precision, which may be it in the first steps"
-    return said
+        return f"{text}; Keras' Adam computes 1 − β₂^t in single precision, which may be it in the first steps"
+    return text
 
 
 def _suspects(course: Course, reference: Semantics, side: Semantics, row: QuantityRow) -> tuple[str, ...]:

@@ -269,5 +269,5 @@ def _no_common_layers() -> ModelError:
 
 
 def _is_out_of_memory(torch: Any, error: BaseException) -> bool:
-    said = ("can't allocate memory", "not enough memory")  # torch's words on x86-64 and on ARM
-    return isinstance(error, MemoryError | torch.OutOfMemoryError) or any(words in str(error) for words in said)
+    messages = ("can't allocate memory", "not enough memory")  # torch's words on x86-64 and on ARM
+    return isinstance(error, MemoryError | torch.OutOfMemoryError) or any(words in str(error) for words in messages)

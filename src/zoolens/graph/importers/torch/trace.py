@@ -299,12 +299,12 @@ def _storage(tensor: Any) -> int:
     return pointer
 
 
-def tensors_in(things: Any) -> Iterator[Any]:
-    """Tensors among things, also inside lists, tuples and mappings, in order."""
-    for thing in things:
-        if hasattr(thing, "untyped_storage"):
-            yield thing
-        elif isinstance(thing, Mapping):
-            yield from tensors_in(thing.values())
-        elif isinstance(thing, list | tuple):
-            yield from tensors_in(thing)
+def tensors_in(values: Any) -> Iterator[Any]:
+    """Yields the tensors among these values, also inside lists, tuples and mappings, in order."""
+    for value in values:
+        if hasattr(value, "untyped_storage"):
+            yield value
+        elif isinstance(value, Mapping):
+            yield from tensors_in(value.values())
+        elif isinstance(value, list | tuple):
+            yield from tensors_in(value)

@@ -235,9 +235,9 @@ def _no_fit(shape: tuple[int, ...], given: InputShape, order: str | None) -> Dat
             f"The stream gives single samples of {_shape(shape)}, not batches.",
             hint="Batch them: DataLoader(…, batch_size=32), dataset.batch(32), or an array with one more axis.",
         )
-    said = f", with the {order.replace('_', ' ')}," if order else ""
+    order_words = f", with the {order.replace('_', ' ')}," if order else ""
     return DatasetError(
-        f"The samples have {_shape(shape[1:])}; --input says{said} {_shape(given.shape)}.",
+        f"The samples have {_shape(shape[1:])}; --input says{order_words} {_shape(given.shape)}.",
         hint="Change --input, or reshape the samples in your function; images need an axis for their channels.",
     )
 
