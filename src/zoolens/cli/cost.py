@@ -66,7 +66,7 @@ def _structure(model: str, size: tuple[int, int] | None, store: str | None) -> S
     with Bars() as bars:
         structures = structure_of(model, size=size, store=store, progress=bars)
     if len(structures) != 1:
-        raise ModelError(f"{model} names {len(structures)} models.", hint="Name one.")
+        raise ModelError(f"{model} names {len(structures)} models.", hint="Name a single model.")
     _ = structures[0].graph  # what has none says why, here
     return structures[0]
 

@@ -23,7 +23,7 @@ LONGEST = 24  # characters of a class name
 @click.option(
     "--with", "neighbours", type=click.IntRange(1), default=5, show_default=True, help="Number of nearest equivalents."
 )
-@click.option("--data", "-d", help="Dataset, by its name in the store or as `zoolens eval --data` was told.")
+@click.option("--data", "-d", help="Dataset, by its name in the store or as `zoolens eval --data` takes it.")
 @click.option("--runtime", "-r", help="Only runs in this runtime.")
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Number of inputs to show.")
 @click.option("--picture", type=OUT_FILE, help="Write a contact sheet with the pictures, as .html.")

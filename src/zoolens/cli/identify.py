@@ -50,7 +50,7 @@ def command(model: str, shown: int, size: tuple[int, int] | None, store: str | N
     with borrowed_store(store) as opened:
         structures = structure_of(model, store=opened, size=size)
         if len(structures) != 1:
-            raise ZoolensError(f"{model} names {len(structures)} models.", hint="Name one.")
+            raise ZoolensError(f"{model} names {len(structures)} models.", hint="Name a single model.")
         graph = structures[0].graph
         further = list(stored(opened, besides=_own_refs(structures[0])))
     result = identify(

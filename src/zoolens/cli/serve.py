@@ -244,7 +244,7 @@ def _check(models: Sequence[str], services: Sequence[Path], store: str | None, a
     from zoolens.serving.services.service_ladder import ladder_data
 
     if models:
-        raise click.UsageError(f"--check explains files of services, and {models[0]} is none.")
+        raise click.UsageError(f"--check explains files of services; {models[0]} is a model.")
     defined = read_service_files(services)
     with Bars() as bars:
         built = build_ladders(defined, store, bars)

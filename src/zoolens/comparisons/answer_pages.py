@@ -191,7 +191,7 @@ def _ordered(
     theirs = None if other is None else _paired(ours, reader.answers(other))
     if theirs is None and (needed := next((asked for asked in (order, shown) if asked in _OF_PAIRS), None)):
         raise ZoolensError(
-            f"What is {needed} can only be told beside another run.", hint="Name another run on the same inputs."
+            f"What is {needed} is only known beside another run.", hint="Name another run on the same inputs."
         )
     agreement = None if theirs is None else pair_answers(ours.main, theirs.main).agreement
     listed = np.flatnonzero(_listed(ours, agreement, shown) & _within(ours, within))

@@ -123,7 +123,7 @@ def graph_of(
     """The canonical graph of one model."""
     structures = structure_of(model, store=store, size=size, fresh=fresh, progress=progress)
     if len(structures) > 1:
-        raise ModelError(f"{model} names {len(structures)} models.", hint="Name one.")
+        raise ModelError(f"{model} names {len(structures)} models.", hint="Name a single model.")
     return structures[0].graph
 
 

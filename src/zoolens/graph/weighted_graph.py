@@ -42,7 +42,7 @@ def weighted_graph(model: Model) -> Graph:
     """The canonical graph of one model (a reference, a path or an entry), with weights; ModelError if it has none."""
     entries = find_entries([model])
     if len(entries) != 1:
-        raise ModelError(f"{model} names {len(entries)} models.", hint="Name one.")
+        raise ModelError(f"{model} names {len(entries)} models.", hint="Name a single model.")
     return canonical_with_facts(_raw(entries[0]))
 
 

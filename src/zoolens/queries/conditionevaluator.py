@@ -123,7 +123,9 @@ def _by_figure(condition: Comparison | OneOf | Known, values: NDArray[np.float64
 def _as_number(name: str, value: str | float) -> float:
     number = _number(value)
     if number is None:
-        raise ClauseError(name, f"{name} is a number, and {value!r} is none.", hint=f"Write {name} <= 200, say.")
+        raise ClauseError(
+            name, f"{name} is compared with a number; {value!r} is not one.", hint=f"Write {name} <= 200, say."
+        )
     return number
 
 

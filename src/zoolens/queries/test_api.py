@@ -300,7 +300,7 @@ def test_a_condition_that_nobody_meets_is_the_reason(index):
         ("CORR big WHERE zooo = 'toys'", "Did you mean zoo", "zooo"),
         ("CORR big WHERE equivalence > 0.9", "Write ON equivalence", "equivalence"),
         ("CORR big WHERE memory LIKE 'x*'", "is a number, and LIKE compares text", "memory"),
-        ("CORR big WHERE memory = large", "is a number, and 'large' is none", "memory"),
+        ("CORR big WHERE memory = large", "is compared with a number; 'large' is not one", "memory"),
         (
             "CORR big WITHIN 50% CONFIDENCE 95% WHERE accuracy > 0.8",
             "CONFIDENCE cannot be had",

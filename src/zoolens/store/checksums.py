@@ -39,7 +39,7 @@ _FIGURE_SHIFT: Final = 32
 
 
 class DamagedRow(Exception):
-    """A row does not bear its checksum. `Store` adds its name and says what to do."""
+    """A row does not match its checksum. `Store` adds its name and says what to do."""
 
 
 def checksum(table: str, row: Mapping[str, Any]) -> int:
@@ -60,13 +60,13 @@ def check_row(table: str, row: Any) -> None:
     """Raises `DamagedRow` unless the row, read with all its columns and JSON as text, bears its checksum."""
     values = row._mapping
     if values[COLUMN] != checksum(table, values):
-        raise DamagedRow(f"a row of {table} ({_identified(table, values)}) does not bear its checksum")
+        raise DamagedRow(f"a row of {table} ({_identified(table, values)}) does not match its checksum")
 
 
 def check_figure(row: Any, values: Iterable[Any]) -> None:
     """Raises `DamagedRow` unless the columns of FIGURE, given as `values`, bear their part of the checksum."""
     if row.checksum is None or row.checksum >> _FIGURE_SHIFT != figure_checksum(values):
-        raise DamagedRow(f"a row of observations ({row.metric} of run {row.run_id}) does not bear its checksum")
+        raise DamagedRow(f"a row of observations ({row.metric} of run {row.run_id}) does not match its checksum")
 
 
 def _identified(table: str, row: Mapping[str, Any]) -> str:

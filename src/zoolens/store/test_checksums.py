@@ -66,7 +66,7 @@ def test_a_changed_value_is_named(sound, tmp_path):
     _edit(path, "UPDATE observations SET value = 0.99 WHERE scope = 's3'", "observations")
     with open_store(path) as store:
         run = store.runs()[0]
-        with pytest.raises(StoreError, match=r"is damaged: a row of observations .*top1.* does not bear its checksum"):
+        with pytest.raises(StoreError, match=r"is damaged: a row of observations .*top1.* does not match its checksum"):
             store.observations(run.id)
         damage = check_store(store).damage
     assert sum("observations" in sentence and "checksum" in sentence for sentence in damage) == 12

@@ -222,7 +222,9 @@ class _Levels:
         table = trace_operators(subject.session, feeds, level, plan.settings, plan.context)
         observed = observed_calls_of(table, level)
         if observed is None or not observed.layers:
-            raise ModelError(f"The profiler of {self._job.runtime.name} told nothing about the inside of the model.")
+            raise ModelError(
+                f"The profiler of {self._job.runtime.name} reported nothing about the inside of the model."
+            )
         return table
 
     def _hardware(self, level: Level) -> list[Observation]:

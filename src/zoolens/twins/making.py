@@ -126,7 +126,7 @@ def _check_runtime(name: str) -> None:
 def _one(model: str | Path) -> Entry:
     entries = find_entries([model])
     if len(entries) != 1:
-        raise ModelError(f"{model} names {len(entries)} models.", hint="Name one.")
+        raise ModelError(f"{model} names {len(entries)} models.", hint="Name a single model.")
     return entries[0]
 
 

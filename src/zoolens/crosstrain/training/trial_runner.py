@@ -130,7 +130,7 @@ def check_told(job: Job, switched: Semantics | None, read: Semantics) -> None:
     taken for one that makes no difference."""
     for name in contradicted(job.recipe, job.semantics, switched or Semantics(), read):
         raise ZoolensError(
-            f"{job.framework} was told {name} {getattr(job.semantics, name)} and its live objects have "
+            f"{job.framework} was set to {name} {getattr(job.semantics, name)} and its live objects have "
             f"{getattr(read, name)}: the setting had no effect.",
             hint="Leave that semantic out for this trainer, or mend the trainer.",
         )

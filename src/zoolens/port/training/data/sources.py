@@ -94,7 +94,7 @@ class ArraySource(BatchSource):
         """`dataset`: as a recipe names it. `limits`: samples to train on, and to test on."""
         if given.kind != "float" or len(given.shape) != 3:
             raise DatasetError(
-                f"{dataset} has images, and the networks' input is none.",
+                f"{dataset} has images, but the networks' input is not one image.",
                 hint="Give --input channels, height and width, or record a stream of your own data.",
             )
         recipe = _recipe(batch, augmentation, 0).model_copy(
