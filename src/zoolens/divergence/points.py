@@ -124,7 +124,8 @@ def in_order(
     graph: Graph, points: Sequence[CapturePoint], shown: Mapping[str, Array], inputs: Mapping[str, Array]
 ) -> dict[str, Observed]:
     """Points beside the nodes of a graph of another file: by their order, and by the shapes and values that they show
-    for a sample of which the graph is given `inputs`."""
+    for a sample of which the graph is given `inputs`. Single numbers, which programs compute with, are no layers."""
+    shown = {name: array for name, array in shown.items() if np.ndim(array)}
     shapes = {name: (1, *array.shape[1:]) for name, array in shown.items()}
     nodes = [node for node in graph.nodes if node.op not in _SKIPPED and node.op != "input"]
     kept = [point for point in points if point.kept] or list(points)

@@ -65,7 +65,7 @@ def test_tensors_of_another_file_are_aligned_by_order_shape_and_value():
     graph = canonical_with_facts(raw)
     x = np.random.default_rng(1).standard_normal((1, 2, 6, 6))
     values = {node.name: value.astype(np.float32) for node, value in node_values(raw, {"x": x.transpose(0, 2, 3, 1)})}
-    shown = {"first": values["conv"], "second": values["bn"], "third": values["relu"]}
+    shown = {"first": values["conv"], "second": values["bn"], "scalar": np.float32(1), "third": values["relu"]}
     found = in_order(graph, [CapturePoint(name) for name in shown], shown, {"x": x})
     assert {node: held.point.name for node, held in found.items()} == {"conv": "second", "relu": "third"}
     np.testing.assert_allclose(found["relu"].value(values["relu"]), exact_value(graph, {"x": x}, "relu"), atol=1e-5)

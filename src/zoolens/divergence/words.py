@@ -119,9 +119,12 @@ def _on_layers(divergence: Divergence) -> Iterator[str]:
     if not divergence.layers:
         return
     both = sum(fact.layer.between is not None for fact in divergence.layers)
-    count = f"{both} layers that both sides show and {len(divergence.layers) - both} that one shows, on "
-    count += "1 input" if len(divergence.examined) == 1 else f"{len(divergence.examined)} inputs"
-    if divergence.first is None:
+    inputs = "1 input" if len(divergence.examined) == 1 else f"{len(divergence.examined)} inputs"
+    shown = "1 layer that both sides show" if both == 1 else f"{both} layers that both sides show"
+    count = f"{shown} and {len(divergence.layers) - both} that one shows, on {inputs}"
+    if not both:
+        yield f"No layer was compared: both sides show none that stands in the same place, on {inputs}."
+    elif divergence.first is None:
         yield f"No layer is beyond the floor of rounding ({count})."
     else:
         first, last = divergence.first, [fact for fact in divergence.layers if fact.layer.between is not None][-1]

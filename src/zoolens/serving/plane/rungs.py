@@ -88,7 +88,8 @@ def accepted_rungs(
         known = ", ".join(f"{state.rung.model} ({_promised(state.rung):.3g})" for state in rungs)
         raise ServingError(
             Refusal.INVALID,
-            f"'{name}' has no model that is as the request asks; its models and their equivalence are {known}.",
+            f"'{name}' has no model that is as the request asks; its models, with the equivalence that is promised of "
+            f"each, are {known}.",
         )
     return frozenset(state.place for state in allowed)
 
