@@ -28,6 +28,7 @@ from zoolens.manifests.twins import origin_of_twin
 from zoolens.present.figures import count, figure
 from zoolens.present.terminal import echo_json, echo_prose
 from zoolens.runtimes.base import shape_text
+from zoolens.tasks.base import task_named
 from zoolens.zoos.base import Entry
 
 if TYPE_CHECKING:
@@ -177,7 +178,8 @@ def describe_output(item: Output) -> str:
     steps = ", ".join(step.op.replace("_", " ") for step in item.postprocess)
     labels = f", {len(item.labels):,} class names" if item.labels else ""
     name = item.name or "the first output"
-    return f"{name}: {item.task}, {item.scores}{f', then {steps}' if steps else ''}{labels}"
+    scores = f", {item.scores}" if task_named(item.task).discrete else ""
+    return f"{name}: {item.task}{scores}{f', then {steps}' if steps else ''}{labels}"
 
 
 def describe_claim(claim: Claim) -> str:

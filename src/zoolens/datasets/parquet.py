@@ -152,12 +152,14 @@ class Parquet(Dataset):
             return np.full(len(column), UNLABELLED), classes
         if column.null_count:
             raise DatasetError(f"Dataset {self.name} has rows without a label.", hint="Remove those rows.")
+        column = _whole_numbers(column)
         if pa.types.is_integer(column.type):
             names = classes or _hugging_face_names(self._readers[0], self._label_column)
             return column.to_numpy().astype(np.int64), names
         if not (pa.types.is_dictionary(column.type) and pa.types.is_string(column.type.value_type)):
             raise DatasetError(
-                f"The column {self._label_column} is {column.type}.", hint="Labels are numbers or names."
+                f"The column {self._label_column} holds {column.type}, not a whole number or a word for each row.",
+                hint=f"Name another column with y=…, or none of them: y={NO_LABELS}.",
             )
         words = [chunk.dictionary.to_pylist() for chunk in column.chunks]  # each once, however many rows have it
         used = [np.asarray(chunk.indices.to_numpy(zero_copy_only=False), np.int64) for chunk in column.chunks]
@@ -221,12 +223,23 @@ def open_parquet(
 
 def _choose_labels(given: str | None, inputs: str, schema: Any, path: Path) -> str | None:
     others = [field for field in schema if field.name != inputs]
-    if given is None and not any(_may_be_label(field.type) for field in others):
+    if given is None and not any(field.name in _LABELS or _may_be_label(field.type) for field in others):
         return None
     if given == NO_LABELS and NO_LABELS not in schema.names:
         return None
     unlabelled = f", or write y={NO_LABELS} where there are no labels."
     return choose_part("column", "y", given, _LABELS, schema.names, path, unlabelled)
+
+
+def _whole_numbers(column: Any) -> Any:
+    """Labels that are yes and no, or whole numbers with a point (as pandas writes a column that once had a gap), as
+    integers; other columns as they are."""
+    if pa.types.is_boolean(column.type):
+        return column.cast(pa.int64())
+    if not pa.types.is_floating(column.type):
+        return column
+    values = column.to_numpy()
+    return pa.chunked_array([values.astype(np.int64)]) if np.all((values % 1 == 0) & (values < 1e9)) else column
 
 
 def _may_be_label(kind: Any) -> bool:

@@ -414,6 +414,17 @@ def test_parquet_of_arrays_and_words(tmp_path):
     np.testing.assert_array_equal(dataset.read(2).value, values[2])
 
 
+def test_a_column_of_parquet_that_is_called_label_is_not_passed_over(tmp_path):
+    path = tmp_path / "d.parquet"
+    for labels in ([2.0, 0.0], [True, False]):
+        pq.write_table(pa.table({"x": [[0.5], [1.5]], "label": labels}), path)
+        assert open_dataset(path).labels().tolist() == [int(label) for label in labels]
+    pq.write_table(pa.table({"x": [[0.5], [1.5]], "label": [0.25, 1.0]}), path)
+    with pytest.raises(DatasetError, match=r"holds double, not a whole number or a word for each row\. .*y=none"):
+        open_dataset(path)
+    assert not open_dataset(path, y="none").labelled
+
+
 @pytest.mark.parametrize(
     ("y", "labels", "classes"),
     [
