@@ -84,3 +84,12 @@ def test_texts_that_are_no_utf8_are_refused(tmp_path):
     with pytest.raises(DatasetError, match="it is not UTF-8 text"):
         open_dataset(tmp_path / "a.csv")
     assert np.asarray(TextDataset(["x"], [0], name="x").read(0).value).item() == "x"
+
+
+def test_columns_are_found_in_any_case_and_one_that_may_be_labels_is_said(tmp_path):
+    (tmp_path / "a.csv").write_text("Text,Label\ngood,1\n")
+    assert open_dataset(tmp_path / "a.csv").labels().tolist() == [1]
+    (tmp_path / "a.csv").write_text("text,stars\ngood,1\n")
+    (said,) = open_dataset(tmp_path / "a.csv").notes
+    assert said.startswith("none of the columns stars has a usual name for labels")
+    assert not open_dataset(f"text:{tmp_path / 'a.csv'}?label=none").notes

@@ -86,13 +86,20 @@ def open_texts(
             hint="Name one column.",
         )
     columns, rows = _table(path)
-    text_column = choose_part("column", "text", text, _TEXTS, columns, path)
-    labelled = label != NO_LABELS and (label is not None or any(name in columns for name in _LABELS))
-    label_column = choose_part("column", "label", label, _LABELS, columns, path) if labelled else None
+    text_column = choose_part("column", "text", text, _usual(_TEXTS, columns), columns, path)
+    usual = _usual(_LABELS, columns)
+    labelled = label != NO_LABELS and bool(label is not None or usual)
+    label_column = choose_part("column", "label", label, usual, columns, path) if labelled else None
     texts = [_text(row, text_column, path, number) for number, row in rows]
     names = class_names(classes, path.parent)
     if label_column is None:
-        return TextDataset(texts, [UNLABELLED] * len(texts), name=path.stem, classes=names)
+        unlabelled = TextDataset(texts, [UNLABELLED] * len(texts), name=path.stem, classes=names)
+        others = [column for column in columns if column != text_column]
+        if others and label is None:
+            unlabelled.notes = (
+                f"none of the columns {', '.join(others)[:200]} has a usual name for labels: choose one with label=…",
+            )
+        return unlabelled
     words = [_label(row, label_column, path, number) for number, row in rows]
     _refuse_fractions(words, label_column, path)
     indices, known = class_indices(sorted(set(words)), names, str(path))
@@ -103,6 +110,11 @@ def open_texts(
         classes=known,
         alphabetical=names is None and known is not None,
     )
+
+
+def _usual(names: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """The columns with one of these names, in any case, the likeliest first."""
+    return [column for name in names for column in columns if column.lower() == name]
 
 
 def _table(path: Path) -> tuple[list[str], list[tuple[int, Row]]]:
