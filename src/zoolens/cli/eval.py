@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from zoolens.cli.options import json_option, on_option, trust_option, wide_option
+from zoolens.cli.options import json_option, listed_names, on_option, trust_option, wide_option
 from zoolens.cli.stores import store_option
 from zoolens.errors import ZoolensError
 
@@ -25,10 +25,6 @@ def _numbers(_: click.Context, __: click.Parameter, value: str) -> tuple[int, ..
     return numbers
 
 
-def _names(_: click.Context, __: click.Parameter, values: Sequence[str]) -> tuple[str, ...]:
-    return tuple(name.strip() for value in values for name in value.split(",") if name.strip())
-
-
 @click.command(name="eval")
 @click.argument("models", nargs=-1, required=True, metavar="MODEL…")
 @click.option(
@@ -38,7 +34,12 @@ def _names(_: click.Context, __: click.Parameter, values: Sequence[str]) -> tupl
     help="Dataset: 'demo', a path, or kind:path?key=value. Not needed for --no-accuracy: inputs are then made up.",
 )
 @click.option(
-    "--runtime", "-r", "runtimes", multiple=True, callback=_names, help="Runtimes; default: all that can run the model."
+    "--runtime",
+    "-r",
+    "runtimes",
+    multiple=True,
+    callback=listed_names,
+    help="Runtimes; default: all that can run the model.",
 )
 @click.option(
     "--env", "environments", multiple=True, help="Packages of an isolated environment: mxnet==1.9.1,numpy<1.24."

@@ -13,7 +13,6 @@ from zoolens.cli.stores import HELP, store_option
 if TYPE_CHECKING:
     from zoolens.load.api import Clients, Inputs, LoadRun
     from zoolens.load.arrivals import Arrivals
-    from zoolens.present.tables import Table
     from zoolens.protocol.messages import Parameter
 
 
@@ -249,7 +248,7 @@ def _watch(done: int, seconds: float) -> None:
 
 def _show(run: LoadRun, *, as_json: bool) -> None:
     from zoolens.load.report import models_table, outcomes_table, percentiles_table, run_as_data, sentences
-    from zoolens.present.terminal import echo_json, make_console, plain
+    from zoolens.present.terminal import echo_json, make_console, plain, print_table
 
     if as_json:
         echo_json(run_as_data(run))
@@ -268,19 +267,11 @@ def _show(run: LoadRun, *, as_json: bool) -> None:
         tables.append(outcomes_table(results))
     for table in tables:
         console.print()
-        _print(table)
+        print_table(table.columns, table.words())
     for note in results.notes:
         console.print(f"[dim]note: {plain(note)}[/]")
     for reason in results.invalid:
         console.print(f"[red]This run is not valid:[/] {plain(reason)}")
-
-
-def _print(table: Table) -> None:
-    from zoolens.present.tables import cell_words
-    from zoolens.present.terminal import print_table
-
-    rows = [[cell_words(column, cell) for column, cell in zip(table.columns, row, strict=True)] for row in table.rows]
-    print_table(table.columns, rows)
 
 
 def _keep(run: LoadRun, store: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,6 +14,11 @@ OUT_FILE: Final = click.Path(dir_okay=False, path_type=Path)
 OUT_FOLDER: Final = click.Path(file_okay=False, path_type=Path)
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+def listed_names(_: click.Context, __: click.Parameter, values: Sequence[str]) -> tuple[str, ...]:
+    """The names that an option was given, each time one or several with commas between them."""
+    return tuple(name.strip() for value in values for name in value.split(",") if name.strip())
 
 
 def _show_every_column(context: click.Context, _: click.Parameter, value: bool) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from zoolens.cli.options import OUT_FILE, json_option, trust_option, wide_option
+from zoolens.cli.options import OUT_FILE, json_option, listed_names, trust_option, wide_option
 from zoolens.cli.stores import store_option
 from zoolens.cli.trace_output import print_comparison, rooflines, show_recording, show_traces, write_traces
 from zoolens.errors import ZoolensError
@@ -18,10 +18,6 @@ if TYPE_CHECKING:
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 LEVELS = ("pipeline", "model", "layer", "library", "system")
-
-
-def _names(_: click.Context, __: click.Parameter, values: Sequence[str]) -> tuple[str, ...]:
-    return tuple(name.strip() for value in values for name in value.split(",") if name.strip())
 
 
 def _exports(function: _Function) -> _Function:
@@ -64,7 +60,12 @@ def command() -> None:
 @command.command()
 @click.argument("model")
 @click.option(
-    "--runtime", "-r", "runtimes", multiple=True, callback=_names, help="Runtimes; default: all that can run the model."
+    "--runtime",
+    "-r",
+    "runtimes",
+    multiple=True,
+    callback=listed_names,
+    help="Runtimes; default: all that can run the model.",
 )
 @click.option(
     "--level",
@@ -172,7 +173,12 @@ def _fail(outcomes: Sequence[Outcome]) -> None:
 @command.command()
 @click.argument("models", metavar="MODEL...", nargs=-1, required=True)
 @click.option(
-    "--runtime", "-r", "runtimes", multiple=True, callback=_names, help="One runtime for all models, or one for each."
+    "--runtime",
+    "-r",
+    "runtimes",
+    multiple=True,
+    callback=listed_names,
+    help="One runtime for all models, or one for each.",
 )
 @click.option("--data", "-d", default=None, help="Dataset of the inputs of the first model; default: made-up inputs.")
 @click.option("--limit", type=click.IntRange(1), default=None, help="Use this many inputs of the data.")

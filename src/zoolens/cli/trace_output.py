@@ -106,11 +106,9 @@ def print_comparison(comparison: TraceComparison, top: int) -> None:
 
 
 def _print_table(table: Table) -> None:
-    from zoolens.present.tables import cell_words
     from zoolens.present.terminal import print_table
 
-    rows = [[cell_words(column, cell) for column, cell in zip(table.columns, row, strict=True)] for row in table.rows]
-    print_table(table.columns, rows)
+    print_table(table.columns, table.words())
 
 
 def show_recording(recorded: StoredRecording, chosen: dict[str, Any], *, as_json: bool) -> None:

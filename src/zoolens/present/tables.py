@@ -59,6 +59,13 @@ class Table:
         """The places of the columns that hold something in at least one row."""
         return [i for i in range(len(self.columns)) if any(row[i] not in (None, "") for row in self.rows)]
 
+    def words(self, most: int | None = None) -> list[list[str]]:
+        """The first `most` rows as they read, or all of them."""
+        return [
+            [cell_words(column, value) for column, value in zip(self.columns, row, strict=True)]
+            for row in self.rows[:most]
+        ]
+
 
 def cell_words(column: Column, value: Any) -> str:
     """How a value reads in its column."""

@@ -17,7 +17,7 @@ from sqlalchemy.sql.elements import ColumnElement
 
 from zoolens.store import schema
 from zoolens.store.checksums import COLUMN, checksum
-from zoolens.store.queries import load_rows
+from zoolens.store.queries import in_chunks, load_rows
 from zoolens.store.records import Run
 from zoolens.store.scopes import Dimension, parse_scope
 from zoolens.store.store import Store
@@ -40,7 +40,7 @@ def write_excerpt(
     chosen, mentioned = ([storable_text(name) for name in names] for names in (studies, records))
     study_rows, trials, sides = store.read(lambda connection: _study_rows(connection, chosen, mentioned))
     wanted = dict.fromkeys([*run_ids, *(str(side["run_id"]) for side in sides)])
-    for some in _chunks(sorted(wanted)):
+    for some in in_chunks(sorted(wanted), _AT_ONCE):
         _copy_runs(store, target, some, wanted)
     _insert(target, schema.studies, study_rows)
     _insert(target, schema.trials, trials)
@@ -63,7 +63,7 @@ def _study_rows(
     study_rows = load_rows(connection, schema.studies, schema.studies.c.name.in_([*names, *mentioned]))
     trials = load_rows(connection, schema.trials, schema.trials.c.study.in_(names))
     sides: list[Row] = []
-    for numbers in _chunks([row["seq"] for row in trials]):
+    for numbers in in_chunks([row["seq"] for row in trials], _AT_ONCE):
         sides += load_rows(connection, schema.trial_sides, schema.trial_sides.c.trial.in_(numbers))
     return study_rows, trials, sides
 
@@ -164,7 +164,3 @@ def _insert(target: Store, table: Table, rows: Sequence[Mapping[str, Any]]) -> N
     signed = [{**row, COLUMN: checksum(table.name, row)} for row in plain]
     statement = sqlite.insert(table).on_conflict_do_nothing()
     target._write(lambda connection: connection.execute(statement, signed))
-
-
-def _chunks(values: Sequence[Any]) -> Iterable[Sequence[Any]]:
-    return (values[start : start + _AT_ONCE] for start in range(0, len(values), _AT_ONCE))

@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from sqlalchemy import Connection, Text, cast, select
 
 from zoolens.store.checksums import FIGURE, check_figure
+from zoolens.store.queries import in_chunks
 from zoolens.store.records import DISTURBED, Provenance
 from zoolens.store.schema import observations
 from zoolens.store.scopes import RAW, Dimension
@@ -38,7 +39,7 @@ class StoredFigure(NamedTuple):
 
 def load_figures(connection: Connection, runs: Collection[str]) -> dict[str, list[StoredFigure]]:
     """The figures of some runs, by run. Figures of single classes and raw timings are left out."""
-    column, ids = observations.c, list(runs)
+    column = observations.c
     single_class, raw = column.scope.startswith(Dimension.CLASS.prefix), column.scope.endswith(RAW)
     query = (
         select(*(column[name] for name in FIGURE), column.checksum, _disturbed.label("disturbed"))
@@ -46,8 +47,8 @@ def load_figures(connection: Connection, runs: Collection[str]) -> dict[str, lis
         .order_by(column.seq)
     )
     figures: dict[str, list[StoredFigure]] = {}
-    for start in range(0, len(ids), _AT_ONCE):
-        for row in connection.execute(query.where(column.run_id.in_(ids[start : start + _AT_ONCE]))):
+    for some in in_chunks(runs, _AT_ONCE):
+        for row in connection.execute(query.where(column.run_id.in_(some))):
             values = row[: len(FIGURE)]
             check_figure(row, values)
             disturbed = bool(row.disturbed) and row.metric.startswith(_TIMINGS)

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from sys import intern
-from typing import TYPE_CHECKING, Any, Final, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, Unpack
 
 from sqlalchemy import JSON, Column, Connection, Select, Table, Text, and_, cast, func, or_, select
 from sqlalchemy.engine import Row
@@ -41,6 +41,8 @@ if TYPE_CHECKING:
 _Values = dict[str, Any]
 _SHOWN: Final = 8  # digits of a fingerprint
 NAME_AND_DIGITS: Final = re.compile(r"(?:(.+)#)?([0-9a-fA-F]{6,64})")  # of a dataset: name#fingerprint, or that alone
+T = TypeVar("T")
+
 _CHUNK: Final = 10_000  # ids a statement: SQLite takes at most 32,766 values
 
 
@@ -187,7 +189,7 @@ class _Subjects:
 
 def _by_fingerprint(connection: Connection, table: Table, wanted: Collection[str]) -> dict[str, Row[Any]]:
     by_fingerprint = {}
-    for chunk in _chunks(wanted):
+    for chunk in in_chunks(wanted):
         for row in connection.execute(everything(table).where(table.c.fingerprint.in_(chunk))):
             check_row(table.name, row)
             by_fingerprint[row.fingerprint] = row
@@ -246,7 +248,7 @@ def _stage_words(connection: Connection, run_ids: Collection[str]) -> dict[str, 
 
 
 def _stage_rows(connection: Connection, run_ids: Collection[str]) -> Iterator[Row[Any]]:
-    for chunk in _chunks(run_ids):
+    for chunk in in_chunks(run_ids):
         query = everything(stages).where(stages.c.run_id.in_(chunk)).order_by(stages.c.updated, stages.c.stage)
         for row in connection.execute(query):
             check_row(stages.name, row)
@@ -314,7 +316,7 @@ def _observation_rows(
         query = query.where(observations.c.metric.in_(metrics))
     if scope is not None:
         query = query.where(observations.c.scope == scope)
-    chunks: Iterable[list[str] | None] = [None] if run_ids is None else _chunks(run_ids)
+    chunks: Iterable[list[str] | None] = [None] if run_ids is None else in_chunks(run_ids)
     for chunk in chunks:
         for row in connection.execute(query if chunk is None else query.where(observations.c.run_id.in_(chunk))):
             check_row(observations.name, row)
@@ -384,7 +386,8 @@ def load_parts(connection: Connection, run_id: str, kind: str, locate: Callable[
     ]
 
 
-def _chunks(ids: Collection[str]) -> Iterator[list[str]]:
+def in_chunks(ids: Iterable[T], most: int = _CHUNK) -> Iterator[list[T]]:
+    """The ids in lists of at most `most`: a statement takes no more than so many values."""
     everything = list(ids)
-    for start in range(0, len(everything), _CHUNK):
-        yield everything[start : start + _CHUNK]
+    for start in range(0, len(everything), most):
+        yield everything[start : start + most]

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from sqlalchemy import Connection, Select, select
 
 from zoolens.recent import RecentValues
-from zoolens.store.queries import full_name
+from zoolens.store.queries import full_name, in_chunks
 from zoolens.store.records import FAILED, DatasetRecord, RunKind
 from zoolens.store.schema import aliases, datasets, models, observations, runs, stacks, stages
 from zoolens.store.state import Newest
@@ -332,9 +332,11 @@ def _updated(
 ) -> RunColumns:
     """The columns with these runs read again, and runs that are new behind the others."""
     query = _RUNS.order_by(runs.c.seq)
-    rows = [row for some in _some(changed) for row in _tuples(connection, query.where(runs.c.id.in_(some)))]
+    rows = [
+        row for some in in_chunks(changed, _AT_ONCE) for row in _tuples(connection, query.where(runs.c.id.in_(some)))
+    ]
     ids = [row[0] for row in rows]
-    begun = [row for some in _some(ids) for row in _tuples(connection, _states_of(some))]
+    begun = [row for some in in_chunks(ids, _AT_ONCE) for row in _tuples(connection, _states_of(some))]
     subjects = _Subjects.of(connection)
     values = _Values.of(rows, subjects, {row[0] for row in begun}, {row[0] for row in begun if row[1] == FAILED})
     new = [run_id for run_id in ids if run_id not in known.places]
@@ -363,12 +365,6 @@ def _updated(
 
 def _states_of(ids: Sequence[str]) -> Select[Any]:
     return select(stages.c.run_id, stages.c.state).where(stages.c.run_id.in_(ids)).distinct()
-
-
-def _some(ids: Iterable[str]) -> Iterator[list[str]]:
-    listed = list(ids)
-    for start in range(0, len(listed), _AT_ONCE):
-        yield listed[start : start + _AT_ONCE]
 
 
 # --- figures

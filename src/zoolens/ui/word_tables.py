@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zoolens.present.tables import Table, cell_words
+from zoolens.present.tables import Table
 from zoolens.ui.endpoint import MOST_ROWS, Answer, Shown
 
 
@@ -22,9 +22,6 @@ class WordTable(Answer):
 def word_table(table: Table) -> WordTable:
     return WordTable(
         columns=[WordColumn(title=column.name, number=column.right) for column in table.columns],
-        rows=[
-            [cell_words(column, cell) for column, cell in zip(table.columns, row, strict=True)]
-            for row in table.rows[:MOST_ROWS]
-        ],
+        rows=table.words(MOST_ROWS),
         total=len(table.rows),
     )

@@ -13,7 +13,6 @@ from zoolens.port.scaffold.steps import Setting
 from zoolens.port.scaffold.writer import CannotWrite, Handler, SourceFacts, Writer, by_axis, figure, size, width
 
 _LAYERS: Final = "layers."
-_ELEMENTWISE: Final = frozenset({"dropout", "relu", "relu6", "silu", "gelu", "sigmoid", "tanh", "hard_swish"})
 
 
 class KerasWriter(Writer):
@@ -298,17 +297,10 @@ def _flatten(writer: KerasWriter, node: Node) -> None:
     """Behind a plain Flatten the numbers are in Keras' order; a dense layer then has its inputs in that order, too."""
     value = writer.operand(node, 0)
     shape = writer.graph.by_name[node.inputs[0]].shape
-    if prod(shape[2:]) > 1 and not _feeds_dense(writer, node):
+    if prod(shape[2:]) > 1 and not writer.feeds_dense(node):
         value = writer.straightened(node)
     writer.layer(node, "Flatten", [], [value])
     writer.made(node, straight(2))
-
-
-def _feeds_dense(writer: KerasWriter, node: Node) -> bool:
-    users = writer.graph.consumers[node.name]
-    if not users or node.name in writer.graph.outputs:
-        return False
-    return all(user.op == "dense" or (user.op in _ELEMENTWISE and _feeds_dense(writer, user)) for user in users)
 
 
 LAYERS: Final[dict[str, Callable[[KerasWriter, Node], None]]] = {

@@ -12,7 +12,6 @@ from zoolens.port.scaffold.writer import CannotWrite, by_axis
 
 Handler = Callable[[TorchWriter, Node], None]
 _SIGNS: Final = {"add": "+", "mul": "*", "sub": "-", "div": "/", "pow": "**"}
-_DENSE: Final = frozenset({"dropout", "relu", "relu6", "silu", "gelu", "sigmoid", "tanh", "hard_swish"})
 
 
 def _module(kind: str, *settings: Setting) -> Handler:
@@ -128,19 +127,12 @@ def _flatten(writer: TorchWriter, node: Node) -> None:
     order, value = str(node.get("order") or ""), writer.operand(node, 0)
     before = writer.graph.by_name[node.inputs[0]].shape
     plain = "NC" + order.replace("N", "").replace("C", "")
-    if order and order != plain and not _feeds_dense(writer, node) and max(before[2:], default=1) > 1:
+    if order and order != plain and not writer.feeds_dense(node) and max(before[2:], default=1) > 1:
         dims = tuple(plain.index(letter) for letter in order)
         settings = [Setting("dims", dims)]
         writer.add(node, "{0}.permute({dims}).flatten(1)", [value], settings)
         return
     writer.layer(node, "Flatten", [], [value])
-
-
-def _feeds_dense(writer: TorchWriter, node: Node) -> bool:
-    users = writer.graph.consumers[node.name]
-    if not users or node.name in writer.graph.outputs:
-        return False
-    return all(user.op == "dense" or (user.op in _DENSE and _feeds_dense(writer, user)) for user in users)
 
 
 def _transpose(writer: TorchWriter, node: Node) -> None:

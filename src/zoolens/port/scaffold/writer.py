@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from zoolens.crosstrain.training.diff.facts import NormFact
 from zoolens.graph.model import Graph, Node
@@ -16,6 +16,8 @@ from zoolens.port.scaffold.names import comment, identifier, parts_of, unique
 from zoolens.port.scaffold.steps import CodeStep, Setting
 
 Handler = Callable[[Any, Node], None]  # of a writer of the framework and the node
+
+_ELEMENTWISE: Final = frozenset({"dropout", "relu", "relu6", "silu", "gelu", "sigmoid", "tanh", "hard_swish"})
 
 
 class CannotWrite(Exception):
@@ -138,6 +140,14 @@ class Writer(ABC):
                  shape=node.shape, shared=self._shared_layer(node, maker, tuple(settings)), **more)
         )  # fmt: skip
         return value
+
+    def feeds_dense(self, node: Node) -> bool:
+        """Whether all that becomes of a value is the input of dense layers, perhaps through activations: then the order
+        of its numbers can be that of the layers' weights."""
+        users = self.graph.consumers[node.name]
+        if not users or node.name in self.graph.outputs:
+            return False
+        return all(user.op == "dense" or (user.op in _ELEMENTWISE and self.feeds_dense(user)) for user in users)
 
     def _shared_layer(self, node: Node, maker: str, settings: tuple[Setting, ...]) -> str:
         """What the steps have in common that call one layer of the source; "" where the layer is called once, or would

@@ -35,6 +35,15 @@ class NotSwitchable(ModelError):
     """A setting that the live objects do not let us change; the message says why."""
 
 
+def one_for_each(values: Any, layers: Sequence[Any]) -> list[Any]:
+    """One value for each layer, from a tuple of so many values or from one for all; NotSwitchable where they differ in
+    number."""
+    given = list(values) if isinstance(values, tuple) else [values] * len(layers)
+    if len(given) != len(layers):
+        raise NotSwitchable(f"There are {len(layers)} such layers, and values for {len(given)}.")
+    return given
+
+
 class TrainableNetwork(ABC):
     """A live network with what trains it, in the process that called the user's function.
 

@@ -13,7 +13,7 @@ import numpy as np
 from zoolens.crosstrain.training.live.optimizer_rules import keras_rule
 from zoolens.crosstrain.training.trainers.keras_rules import adagrad_outside, adam_outside, rmsprop
 from zoolens.crosstrain.training.trainers.keras_schedule import rate_table
-from zoolens.port.training.base import NotSwitchable, Switch
+from zoolens.port.training.base import NotSwitchable, Switch, one_for_each
 from zoolens.port.training.keras.losses import switched_loss
 from zoolens.port.training.keras.paddings import switch_padding
 
@@ -261,19 +261,12 @@ def _norms(training: KerasTraining) -> list[Any]:
     return [layer for layer in training.model._flatten_layers() if isinstance(layer, kind)]
 
 
-def _spread(values: Any, layers: Sequence[Any]) -> list[Any]:
-    given = list(values) if isinstance(values, tuple) else [values] * len(layers)
-    if len(given) != len(layers):
-        raise NotSwitchable(f"There are {len(layers)} such layers, and values for {len(given)}.")
-    return given
-
-
 def _of_norms(attribute: str) -> Switch:
     def change(training: KerasTraining, value: Any) -> None:
         if isinstance(value, str):
             raise NotSwitchable(f"A batch norm of Keras cannot keep {value}.")
         layers = _norms(training)
-        given = _spread(value, layers)
+        given = one_for_each(value, layers)
         if any(isinstance(wanted, str) for wanted in given):
             raise NotSwitchable("A batch norm of Keras has a momentum, and cannot keep the mean of all batches.")
         for layer, wanted in zip(layers, given, strict=True):
@@ -324,7 +317,7 @@ def _dropouts(training: KerasTraining) -> list[Any]:
 
 def _dropout(training: KerasTraining, value: Any) -> None:
     layers = _dropouts(training)
-    for layer, rate in zip(layers, _spread(value, layers), strict=True):
+    for layer, rate in zip(layers, one_for_each(value, layers), strict=True):
         layer.rate = rate
 
 

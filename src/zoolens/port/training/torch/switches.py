@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from zoolens.crosstrain.training.diff.facts import CUMULATIVE
-from zoolens.port.training.base import NotSwitchable, Switch
+from zoolens.port.training.base import NotSwitchable, Switch, one_for_each
 from zoolens.port.training.torch.paddings import switch_padding
 from zoolens.port.training.torch.root_rules import place_epsilon
 from zoolens.port.training.torch.rules import with_rule
@@ -300,23 +300,15 @@ def _norms(training: TorchTraining) -> list[Any]:
     return [layer for layer in training.module.modules() if isinstance(layer, torch.nn.modules.batchnorm._BatchNorm)]
 
 
-def _spread(values: Any, layers: Sequence[Any]) -> list[Any]:
-    """One value for each layer."""
-    given = list(values) if isinstance(values, tuple) else [values] * len(layers)
-    if len(given) != len(layers):
-        raise NotSwitchable(f"There are {len(layers)} such layers, and values for {len(given)}.")
-    return given
-
-
 def _norm_kept(training: TorchTraining, value: Any) -> None:
     layers = _norms(training)
-    for layer, kept in zip(layers, _spread(1.0 if value == CUMULATIVE else value, layers), strict=True):
+    for layer, kept in zip(layers, one_for_each(1.0 if value == CUMULATIVE else value, layers), strict=True):
         layer.momentum = None if value == CUMULATIVE else 1 - kept
 
 
 def _norm_epsilon(training: TorchTraining, value: Any) -> None:
     layers = _norms(training)
-    for layer, epsilon in zip(layers, _spread(value, layers), strict=True):
+    for layer, epsilon in zip(layers, one_for_each(value, layers), strict=True):
         layer.eps = epsilon
 
 
@@ -362,7 +354,7 @@ def _dropout(training: TorchTraining, value: Any) -> None:
     layers = list(_dropouts(training))
     if any(fact.name not in training.__dict__["switched_dropouts"] for fact in training.live.facts().layers):
         raise NotSwitchable("Code of the network calls dropout as a function, whose rate no layer has.")
-    for (layer, attribute), rate in zip(layers, _spread(value, layers), strict=True):
+    for (layer, attribute), rate in zip(layers, one_for_each(value, layers), strict=True):
         setattr(layer, attribute, rate)
 
 
