@@ -48,7 +48,8 @@ class PrepareText(Prepare):
         self.tokenizer = OpenTokenizer(self.declared, tokenizer)
 
     def __call__(self, value: Array) -> Array:
-        record: Array = self.many(np.asarray(value)[np.newaxis])[0]
+        alone = np.asarray(value, object if isinstance(value, str) else None)
+        record: Array = self.many(alone[np.newaxis])[0]
         return record
 
     def many(self, values: Array) -> Array:
