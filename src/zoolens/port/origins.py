@@ -198,6 +198,8 @@ def order_of_axes(shape: tuple[int, ...], places: Array, wanted: tuple[int, ...]
 
     Of several, one that gives the shape `wanted` is preferred.
     """
+    if not shape:
+        return ()
     real = [axis for axis, extent in enumerate(shape) if extent != 1]
     if len(real) > _MOST_AXES:
         return None

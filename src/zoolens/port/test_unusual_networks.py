@@ -348,3 +348,18 @@ def test_tensors_that_only_one_side_learns_are_named():
     assert [(item.what, item.a, item.b) for item in found.training] == [
         ("tensors that only this side learns", "0.weight, 0.bias", "none")
     ]
+
+
+def test_single_numbers_that_are_learned_or_kept_move_as_other_tensors_do():
+    class Scaled(nn.Module):
+        def __init__(self, factor, shift):
+            super().__init__()
+            self.inner, self.shift = nn.Linear(4, 6), nn.Parameter(torch.tensor(shift))
+            self.register_buffer("factor", torch.tensor(factor))
+
+        def forward(self, x):
+            return self.inner(x) * self.factor + self.shift
+
+    found = check(Scaled(2.0, 0.5), Scaled(3.0, 0.1), ["4"])
+    assert found.same, "\n".join(check_lines(found))
+    assert {move.a.tensor for move in found.map.moves} == {"inner.weight", "inner.bias", "factor", "shift"}

@@ -194,3 +194,23 @@ def test_a_checkpoint_with_two_numbers_for_one_tensor_is_refused(tmp_path):
     pair = [Permuted([0, 1, 2, 3]) for _ in range(2)]
     with pytest.raises(ModelError, match=r"has other numbers for tied\.weight than for first\.weight"):
         move_weights(*pair, ["4"], tmp_path / "b.pt", checkpoint=tmp_path / "a.pt")
+
+
+class Unpickled:
+    def __reduce__(self):
+        return print, ("this must never run",)
+
+
+def test_checkpoints_that_are_damaged_or_hold_objects_are_refused(tmp_path, capsys):
+    net, dense = nn.Linear(4, 3), keras.Sequential([keras.Input((4,)), keras.layers.Dense(3)])
+    torch.save({"weight": torch.zeros(3, 4), "bias": Unpickled()}, tmp_path / "objects.pt")
+    torch.save({"state_dict": net.state_dict()}, tmp_path / "nested.pt")
+    for name in ("cut.pt", "cut.keras", "cut.weights.h5", "cut.safetensors"):
+        (tmp_path / name).write_bytes(b"PK" * 20)
+    for path in sorted(tmp_path.iterdir()):
+        side = net if path.suffix in (".pt", ".safetensors") else dense
+        with pytest.raises(ModelError) as caught:
+            move_weights(side, nn.Linear(4, 3), ["4"], tmp_path / "out.pt", checkpoint=path)
+        assert "weights_only" not in str(caught.value)
+        assert "architecture" not in str(caught.value)
+    assert "this must never run" not in capsys.readouterr().out

@@ -54,7 +54,8 @@ def read_weights(path: Path, key: str | None = None) -> dict[str, Any]:
         weights = torch.load(str(path), weights_only=True, map_location="cpu")
     except Exception as error:
         # torch's own message advises to switch the protection off; ours must not.
-        reason = "it holds Python objects" if "WeightsUnpickler" in str(error) else first_line(error)[:120]
+        holds_objects = "WeightsUnpickler" in str(error) or "Weights only load failed" in str(error)
+        reason = "it holds Python objects" if holds_objects else first_line(error)[:120]
         raise ModelError(
             f"{path.name} cannot be read as plain weights: {reason}.",
             hint="Save module.state_dict() and nothing else, or check that the file is complete.",

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, ClassVar, Final
+from zipfile import BadZipFile
 
 import numpy as np
 
@@ -143,7 +144,7 @@ class KerasNetwork(LiveNetwork):
         """The weights in a .keras, .weights.h5 or .h5 file; the structure that a .keras file has is not read."""
         try:
             self.given.load_weights(path)
-        except (ValueError, OSError, KeyError, TypeError) as error:
+        except (ValueError, OSError, KeyError, TypeError, BadZipFile) as error:
             raise ModelError(f"Keras cannot read the weights in {path.name}: {first_line(error)}") from error
 
     def save(self, path: Path) -> None:

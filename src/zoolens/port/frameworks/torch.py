@@ -161,7 +161,11 @@ class TorchNetwork(LiveNetwork):
         from zoolens.runtimes.torchweights import read_weights
 
         kept = self.module.state_dict(keep_vars=True)
-        given = self._untied(read_weights(path), kept, path.name)
+        try:
+            weights = read_weights(path)
+        except ModelError as error:
+            raise ModelError(error.message, hint="Save module.state_dict() and nothing else.") from error
+        given = self._untied(weights, kept, path.name)
         learned = {name: tensor for name, tensor in given.items() if name not in kept or kept[name].is_floating_point()}
         named = self.named()
         joined(named, learned, path.name)

@@ -23,7 +23,7 @@ from zoolens.port.check import OpenPair, opened
 from zoolens.port.sides import TIMEOUT, Device
 from zoolens.port.training.data.sources import BatchSource
 from zoolens.port.training.differences import SettingDifference
-from zoolens.port.training.explanation_bench import PortArm, PortExplanationBench
+from zoolens.port.training.explanation_bench import LostArm, PortArm, PortExplanationBench
 from zoolens.port.training.paddings import PADDING
 from zoolens.port.training.sides import open_trainable_side
 from zoolens.port.training.single_run import Length
@@ -34,6 +34,7 @@ from zoolens.statistics.student import Values
 from zoolens.store.store import Store
 
 REPLICATES: Final = 4
+_FEWEST: Final = 2  # seeds that can tell a cause from noise
 _VERIFYING: Final = 3  # arms of the verification at most: both sides, and one of them with the culprits switched
 
 
@@ -42,7 +43,8 @@ class PortExplanation:
     """`players`: what differs and was switched; `fixed`: what differs and was not, with the reason. `explained` is None
     where there is no gap beyond seed noise or nothing to switch, `verification` where no player has a share worth it.
     `planned`: how many trainings the whole explanation takes; `trained`: how many there were now, beside those that
-    were `kept` in the store from before."""
+    were `kept` in the store from before. `lost`: trainings whose loss was not finite any more; `left_out`: seeds under
+    which one of the design was lost, which do not count in it."""
 
     names: tuple[str, str]
     players: tuple[SettingDifference, ...]
@@ -56,6 +58,8 @@ class PortExplanation:
     kept: int
     explained: Explained | None = None
     verification: Verification | None = None
+    lost: tuple[LostArm, ...] = ()
+    left_out: tuple[int, ...] = ()
 
 
 def explain(
@@ -77,7 +81,7 @@ def explain(
     """`replicates`: seeds of the design, and as many fresh ones for the verification. `own_init`: each side draws its
     own first weights, which is then a player, too. `store`: where trainings that are done are kept and looked for, so
     that an explanation that was interrupted goes on. The sides are as in `train`."""
-    if replicates < 2:
+    if replicates < _FEWEST:
         raise ZoolensError("One seed cannot tell a cause from noise.", hint="Use at least 2 replicates.")
     if source.classes is None or not source.held_out_samples:
         raise ZoolensError(
@@ -108,19 +112,28 @@ def _explained(bench: PortExplanationBench, pair: OpenPair, replicates: int, fra
     )
     noise = bench.noise("the pair", PortArm(0), PortArm(1), seeds)
 
+    left_out: list[int] = []
+
     def result(explained: Explained | None = None, verification: Verification | None = None) -> PortExplanation:
         named = {CAUSE} if any(player.name == PADDING for player in players) else set()
         structure = tuple(difference.text for difference in pair.diff.differences if difference.cause not in named)
         return PortExplanation(
             (pair.a.text, pair.b.text), players, fixed, structure, noise, tuple(seeds), steps, planned, bench.trained,
-            bench.found, explained, verification,
+            bench.found, explained, verification, bench.lost(), tuple(left_out),
         )  # fmt: skip
 
     if not noise.beyond_noise or not players:
         return result()
 
+    arms = [_arm(cell, names) for cell in cells_of(len(names), fraction)]
+    bench.accuracies("the design", arms, seeds)
+    whole = bench.finite_seeds(arms, seeds)
+    left_out += sorted({*seeds} - {*whole})
+    if len(whole) < _FEWEST:
+        return result()
+
     def trained(cells: Sequence[int]) -> Values:
-        return bench.accuracies("the design", [_arm(cell, names) for cell in cells], seeds)
+        return bench.accuracies("the design", [_arm(cell, names) for cell in cells], whole)
 
     explained = explained_by(names, trained, fraction, noise.level or 0.0, bench.images)
     return result(explained, _verified(bench, explained, noise, fresh))
@@ -143,6 +156,11 @@ def _verified(
         return None
     worse = 0 if noise.difference.value > 0 else 1  # it gets the values of the better one
     arms = [PortArm(side, frozenset(culprits) if side == worse else frozenset()) for side in (0, 1)]
-    before = bench.noise("verification", PortArm(0), PortArm(1), fresh)
-    after = bench.noise("verification", arms[0], arms[1], fresh)
+    everyone = (PortArm(0), PortArm(1), *arms)
+    bench.accuracies("verification", everyone, fresh)
+    whole = bench.finite_seeds(everyone, fresh)
+    if len(whole) < _FEWEST:
+        return None
+    before = bench.noise("verification", PortArm(0), PortArm(1), whole)
+    after = bench.noise("verification", arms[0], arms[1], whole)
     return judged(culprits, "ab"[worse], before, after, bench.images)

@@ -42,6 +42,15 @@ class PortArm:
     switched: frozenset[str] = frozenset()
 
 
+@dataclass(frozen=True)
+class LostArm:
+    """An arm whose loss was not finite any more: under which seeds, and at which step at the earliest."""
+
+    arm: PortArm
+    seeds: tuple[int, ...]
+    step: int
+
+
 class PortExplanationBench:
     """The pair with what it is trained on. Arms of A and of B are trained at the same time where each side has its own
     process. `kept`: where trainings that are done are written and looked for; None: nowhere."""
@@ -63,6 +72,7 @@ class PortExplanationBench:
         self._onto: dict[int, dict[str, Array]] = {}
         self._players: dict[str, SettingDifference] = {}
         self._lock = Lock()
+        self._lost: dict[tuple[PortArm, int], int] = {}  # arm and seed -> the step at which its loss was not finite
         self.trained = self.found = 0  # how many were trained now, and how many had been before
 
     def say(self, text: str) -> None:
@@ -99,11 +109,26 @@ class PortExplanationBench:
         return None
 
     def noise(self, stage: str, a: PortArm, b: PortArm, seeds: Sequence[int]) -> SeedNoise:
-        ours, theirs = self.accuracies(stage, (a, b), seeds).T
+        """Returns the noise over the seeds under which both stay finite; there must be two of them."""
+        self.accuracies(stage, (a, b), seeds)
+        whole = self.finite_seeds((a, b), seeds)
+        if len(whole) < min(2, len(seeds)):
+            raise _not_finite(self._sides, next(lost for lost in self.lost() if lost.arm in (a, b)))
+        ours, theirs = self.accuracies(stage, (a, b), whole).T
         return seed_noise("A", ours.tolist(), "B", theirs.tolist(), self.images)
 
+    def finite_seeds(self, arms: Sequence[PortArm], seeds: Sequence[int]) -> list[int]:
+        """The seeds under which none of these arms, which have been trained, was lost."""
+        return [seed for seed in seeds if not any((arm, seed) in self._lost for arm in arms)]
+
+    def lost(self) -> tuple[LostArm, ...]:
+        """The arms that did not stay finite under every seed, in the order in which they were trained."""
+        arms = dict.fromkeys(arm for arm, _ in self._lost)
+        seeds = {arm: tuple(sorted(seed for other, seed in self._lost if other == arm)) for arm in arms}
+        return tuple(LostArm(arm, seeds[arm], min(self._lost[arm, seed] for seed in seeds[arm])) for arm in arms)
+
     def accuracies(self, stage: str, arms: Sequence[PortArm], seeds: Sequence[int]) -> Values:
-        """Seeds × arms. What was trained before is not trained again."""
+        """Seeds × arms; NaN for a training that was lost. What was trained before is not trained again."""
         asked = list(dict.fromkeys((arm, seed) for seed in seeds for arm in arms))
         new = [cell for cell in asked if cell not in self._known]
         if new:
@@ -153,10 +178,11 @@ class PortExplanationBench:
         for arm, seed in turn:
             run = self._one(arm, seed, stop)
             with self._lock:
-                assert run.accuracy is not None
-                self._known[arm, seed] = run.accuracy
+                self._known[arm, seed] = float("nan") if run.accuracy is None else run.accuracy
                 self.trained += 1
-                if self._kept is not None:
+                if run.accuracy is None:
+                    self._lost[arm, seed] = run.not_finite or 0
+                elif self._kept is not None:
                     self._kept.write(self._described(arm), seed, self._start(arm, seed), run)
 
     def _one(self, arm: PortArm, seed: int, stop: Event) -> SingleRun:
@@ -170,8 +196,11 @@ class PortExplanationBench:
         if side.keeps_switches:
             for name in names:
                 give(side, self._players[name], side=arm.side, of=arm.side)
-        if run.accuracy is None:
-            raise _lost(side, arm, seed, run)
+        if run.accuracy is None and run.not_finite is None:
+            raise ZoolensError(
+                f"{side.text} has no accuracy that could be explained: its answers name no class for each sample.",
+                hint="Use --lockstep, which compares the first steps of any training.",
+            )
         return run
 
     def _start(self, arm: PortArm, seed: int) -> Mapping[str, Array]:
@@ -188,14 +217,11 @@ class PortExplanationBench:
             self._progress.advance(steps)
 
 
-def _lost(side: TrainableSide, arm: PortArm, seed: int, run: SingleRun) -> ZoolensError:
-    given = f" with {', '.join(sorted(arm.switched))} of the other side" if arm.switched else ""
-    if run.not_finite is None:
-        return ZoolensError(
-            f"{side.text} has no accuracy that could be explained: its answers name no class for each sample.",
-            hint="Use --lockstep, which compares the first steps of any training.",
-        )
+def _not_finite(sides: Sequence[TrainableSide], lost: LostArm) -> ZoolensError:
+    told = f" with {', '.join(sorted(lost.arm.switched))} of the other side" if lost.arm.switched else ""
+    seeds = ", ".join(map(str, lost.seeds))
     return ZoolensError(
-        f"{side.text}{given} has no accuracy under seed {seed}: its loss is not finite after {run.not_finite} steps.",
+        f"{sides[lost.arm.side].text}{told} has no accuracy under the seeds {seeds}: its loss is not finite at step "
+        f"{lost.step}.",
         hint="Explain a training that stays finite, with a smaller learning rate for example.",
     )

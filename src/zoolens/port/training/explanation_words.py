@@ -7,6 +7,7 @@ from typing import Any
 
 from zoolens.crosstrain.study import noise
 from zoolens.crosstrain.study.explanation.contest import FRAMEWORK
+from zoolens.crosstrain.study.explanation.explain import culprits_of
 from zoolens.crosstrain.study.explanation.words import (
     design_lines,
     interaction_lines,
@@ -30,7 +31,7 @@ def explanation_lines(explanation: PortExplanation) -> list[str]:
     if explanation.structure:
         lines.append("Differences of the networks themselves, which count there, too:")
         lines += [f"  {text}" for text in explanation.structure]
-    lines += ["", *_shared_out(explanation), ""]
+    lines += ["", *_lost(explanation), *_shared_out(explanation), ""]
     kept = f", and {explanation.kept} kept from before" if explanation.kept else ""
     return [*lines, f"{plural(explanation.trained, 'training')} of {explanation.steps:,} steps each{kept}."]
 
@@ -38,14 +39,35 @@ def explanation_lines(explanation: PortExplanation) -> list[str]:
 def _shared_out(explanation: PortExplanation) -> list[str]:
     if not explanation.pair.beyond_noise:
         return ["There is no gap beyond seed noise, and so nothing to explain."]
+    if explanation.explained is None and explanation.left_out:
+        reason = "there are no two seeds under which every training of the design stays finite"
+        return [f"The gap cannot be shared out: {reason}."]
     if explanation.explained is None:
         return ["There is a gap, and no setting that differs could be switched: see what could not."]
     players = (*(player.name for player in explanation.players), FRAMEWORK)
+    verified = verification_lines(explanation.verification, "A", "B")
+    if explanation.verification is None and culprits_of(explanation.explained.shares):
+        verified = ["This could not be verified: no two fresh seeds are left under which every training stays finite."]
     return [
         *design_lines(explanation.explained, players), "", *share_lines(explanation.explained, _called), "",
         *switch_lines(explanation.explained, "A", "B"), "", *interaction_lines(explanation.explained), "",
-        *verification_lines(explanation.verification, "A", "B"),
+        *verified,
     ]  # fmt: skip
+
+
+def _lost(explanation: PortExplanation) -> list[str]:
+    """Lists the trainings that did not stay finite: which settings make a side diverge is an answer, too."""
+    if not explanation.lost:
+        return []
+    lines = ["Trainings that were lost, for their loss is not finite any more:"]
+    for lost in explanation.lost:
+        letter, other = "AB"[lost.arm.side], "BA"[lost.arm.side]
+        given = f" with {', '.join(sorted(map(_called, lost.arm.switched)))} of {other}" if lost.arm.switched else ""
+        seeds = f"{'seed' if len(lost.seeds) == 1 else 'seeds'} {', '.join(map(str, lost.seeds))}"
+        lines.append(f"  {letter}{given}: under {seeds}, at step {lost.step} at the earliest")
+    if explanation.explained is not None and explanation.left_out:
+        lines.append(f"The design is computed without these seeds: {', '.join(map(str, explanation.left_out))}.")
+    return [*lines, ""]
 
 
 def _called(name: str) -> str:
@@ -57,6 +79,10 @@ def _called(name: str) -> str:
 def explanation_data(explanation: PortExplanation) -> dict[str, Any]:
     data = asdict(explanation)
     data["players"] = [difference.as_data() for difference in explanation.players]
+    data["lost"] = [
+        {"side": "ab"[lost.arm.side], "given": sorted(lost.arm.switched), "seeds": lost.seeds, "step": lost.step}
+        for lost in explanation.lost
+    ]
     data["fixed"] = [[difference.as_data(), why] for difference, why in explanation.fixed]
     if explanation.explained is not None:
         cells = explanation.explained.cells

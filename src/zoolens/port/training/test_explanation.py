@@ -91,6 +91,32 @@ def test_initial_weights_are_a_player_where_each_side_draws_its_own():
     assert found.verification.culprits == ("initial weights",)
 
 
+class Steep(nn.Module):
+    """A network whose answers overflow when it learns fast, under odd seeds or under all."""
+
+    def __init__(self, *, always):
+        super().__init__()
+        self.inner = nn.Linear(4, 4)
+        self.register_buffer("slope", torch.tensor(10.0 if always or torch.initial_seed() % 2 else 1.0))
+
+    def forward(self, x):
+        return torch.exp(self.slope * self.inner(x))
+
+
+@pytest.mark.parametrize(("always", "left_out"), [(True, (0, 1, 2, 3)), (False, (1, 3))])
+def test_a_training_that_is_lost_is_named_and_the_others_go_on(always, left_out):
+    def steep():
+        net = Steep(always=always)
+        return net, torch.optim.SGD(net.parameters(), lr=1e-12), nn.CrossEntropyLoss()
+
+    found = explain(steep, side(0.5, 0.0), ["4"], Blobs(), Length(1), replicates=4)
+    text = "\n".join(explanation_lines(found))
+    assert found.left_out == left_out
+    assert (found.explained is None) is always
+    assert [(lost.arm.side, sorted(lost.arm.switched)) for lost in found.lost] == [(0, ["optimizer.learning_rate"])]
+    assert "A with the learning rate of B: under seed" in text
+
+
 def test_without_a_gap_nothing_is_shared_out():
     found = explain(side(0.02, 0.0), side(0.02, 0.0), ["4"], Blobs(), Length(1), replicates=2)
     assert found.explained is None

@@ -90,6 +90,9 @@ class TensorTrace:
         self._opaque: set[str] = set()
         self.learned: dict[int, str] = {id(tensor): key for key, tensor in module.named_parameters()}
         self.buffers: dict[int, str] = {id(tensor): key for key, tensor in module.named_buffers()}
+        # Single numbers that weights may change: with weights they are tensors of the graph, and no settings of it.
+        held = module.state_dict(keep_vars=True) if weights else {}
+        self._held = {id(tensor) for tensor in held.values() if _is_number(tensor)}
         self.paths: dict[int, str] = {id(part): path for path, part in module.named_modules()}
         self.stack: list[tuple[str, bool]] = []  # path of each module that is running, and whether it has children
         self._values: dict[int, str] = {}
@@ -141,7 +144,7 @@ class TensorTrace:
         """The number that an operand is, where it is one that is known."""
         if isinstance(operand, bool | int | float):
             return operand
-        if operand is None or operand.numel() != 1 or operand.is_meta:
+        if operand is None or operand.numel() != 1 or operand.is_meta or id(operand) in self._held:
             return None
         if self.depends_on_input(operand) or self.is_static(operand):
             return None
@@ -292,6 +295,11 @@ def plain_array(tensor: Any, *, exact: bool = True) -> Array:
     plain = tensor.detach().cpu().resolve_conj()
     array: Array = (plain if exact and not plain.is_floating_point() else plain.float()).numpy().copy()
     return array
+
+
+def _is_number(held: Any) -> bool:
+    """Whether a part of a state_dict, which may be anything, is a tensor of one floating number."""
+    return hasattr(held, "is_floating_point") and bool(held.is_floating_point()) and held.numel() == 1
 
 
 def _storage(tensor: Any) -> int:
