@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from zoolens.runtimes.onnxruntimeprofile import read_profiles
 
 # Every other ONNX Runtime type is spelled as numpy spells it.
 _DTYPES = {"float": "float32", "double": "float64"}
+_CLASSIC: Final = "ai.onnx.ml"  # the domain of operators of models that are no networks
 
 
 class OnnxRuntime(Runtime):
@@ -109,7 +110,7 @@ class OnnxSession(Session):
     def __init__(self, ort: Any, session: Any, model: ModelFiles, options: Options) -> None:
         self._ort, self._session, self._model, self._options = ort, session, model, options
         self.inputs = tuple(_spec(node) for node in session.get_inputs())
-        self.outputs = tuple(_spec(node) for node in session.get_outputs())
+        self.outputs = tuple(_spec(node) for node in _numeric(session.get_outputs(), model.path().name))
         self._output_names = [spec.name for spec in self.outputs]
         self._tapped: tuple[tuple[str, ...], Any] = (), None  # the last session with inner tensors as outputs
 
@@ -140,6 +141,9 @@ class OnnxSession(Session):
         )
 
     def count_parameters(self) -> int:
+        classic = next((node.op for node in self._graph.nodes if node.domain == _CLASSIC), None)
+        if classic is not None:  # trees and linear models of scikit-learn
+            raise ModelError(f"The numbers of {classic} are attributes of the operator, and are not counted.")
         return self._graph.parameters()
 
     def profile(self, feeds: Mapping[str, Tensor], repeats: int = 1, *, kernels: bool = False) -> list[Profile]:
@@ -212,6 +216,19 @@ class OnnxSession(Session):
     def close(self) -> None:
         self._session = None
         self._tapped = (), None
+
+
+def _numeric(outputs: Sequence[Any], file: str) -> list[Any]:
+    """The outputs that are tensors of numbers. Files of scikit-learn also give classes as words, or a table of scores
+    by class, which no comparison of numbers can be about."""
+    kept = [node for node in outputs if node.type.startswith("tensor(") and node.type != "tensor(string)"]
+    if not kept:
+        kinds = ", ".join(f"{node.name} is {node.type}" for node in outputs)
+        raise ModelError(
+            f"{file} has no output of numbers: {kinds}.",
+            hint="Export it with its scores as a tensor; in skl2onnx: options={'zipmap': False}.",
+        )
+    return kept
 
 
 def _spec(node: Any) -> TensorSpec:

@@ -40,6 +40,31 @@ class TestFixedBatch(RuntimeContract):
         return models.onnx(tmp_path, batch=1)
 
 
+def test_classes_as_words_are_no_output_of_numbers(tmp_path):
+    """As scikit-learn's files have them: the class as a word, then the scores, and all numbers in an attribute."""
+    from onnx import TensorProto, helper, save
+
+    attributes = {"coefficients": [1.0, -1.0], "intercepts": [0.0, 0.0], "classlabels_strings": ["no", "yes"]}
+    value = helper.make_tensor_value_info
+    for name, made in (("both", ["label", "scores"]), ("words", ["label"])):
+        outputs = {
+            "label": value("label", TensorProto.STRING, ["N"]),
+            "scores": value("scores", TensorProto.FLOAT, ["N", 2]),
+        }
+        node = helper.make_node("LinearClassifier", ["x"], ["label", "scores"], domain="ai.onnx.ml", **attributes)
+        shown = [outputs[output] for output in made]
+        graph = helper.make_graph([node], "linear", [value("x", TensorProto.FLOAT, ["N", 1])], shown)
+        sets = [helper.make_opsetid("ai.onnx.ml", 1), helper.make_opsetid("", 17)]
+        save(helper.make_model(graph, opset_imports=sets, ir_version=9), tmp_path / f"{name}.onnx")
+    with OnnxRuntime().open(ModelFiles("onnx", {"model": tmp_path / "both.onnx"})) as session:
+        assert [output.name for output in session.outputs] == ["scores"]
+        assert session.predict({"x": np.array([[2.0]], np.float32)})["scores"].tolist() == [[2.0, -2.0]]
+        with pytest.raises(ModelError, match="numbers of LinearClassifier are attributes of the operator"):
+            session.count_parameters()
+    with pytest.raises(ModelError, match=r"no output of numbers: label is tensor\(string\)"):
+        OnnxRuntime().open(ModelFiles("onnx", {"model": tmp_path / "words.onnx"}))
+
+
 def test_the_precision_of_a_float16_file_is_the_one_that_its_answers_have(tmp_path):
     """ONNX Runtime has kernels for float16 on some processors, and casts to float32 on others."""
     from onnx import TensorProto, helper, numpy_helper, save
