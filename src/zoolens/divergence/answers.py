@@ -10,6 +10,7 @@ import numpy as np
 
 from zoolens.datasets.base import UNLABELLED, Dataset
 from zoolens.divergence.sides import Side, real_output
+from zoolens.divergence.small_parts import SmallPart, worst_small_part
 from zoolens.errors import ModelError
 from zoolens.graph.model import Array
 from zoolens.numerics.deviation import Deviation, Why, deviation_of_finite
@@ -63,6 +64,7 @@ class AnswerPairs:
     discrete: bool = True
     others: tuple[OtherOutput, ...] = ()
     unmatched: tuple[str, ...] = ()
+    small_part: SmallPart | None = None  # of the main output, in which the two are farthest apart
 
     @property
     def flipped(self) -> tuple[AnswerPair, ...]:
@@ -114,16 +116,20 @@ def compare_answers(a: Side, b: Side, dataset: Dataset, progress: Progress | Non
     watcher.begin("answers", "comparing", len(dataset))
     labels = dataset.labels()
     rows: list[AnswerPair] = []
+    small: SmallPart | None = None
     try:
         for index in range(len(dataset)):
             outputs = [side.outputs(side.feeds(index)) for side in (a, b)]
             where = (index, dataset.read(index).id, int(labels[index]))
             rows.append(_row(a, b, where, outputs[0][a.watched.name], outputs[1][b.watched.name], kind))
             others = [_farther(other, index, outputs) for other in others]
+            part = worst_small_part(outputs[0][a.watched.name], outputs[1][b.watched.name])
+            if part is not None and (small is None or part.error > small.error):
+                small = part
             watcher.advance(1)
     finally:
         watcher.end()
-    return AnswerPairs(tuple(rows), kind, _discrete(a, b), tuple(others), unmatched)
+    return AnswerPairs(tuple(rows), kind, _discrete(a, b), tuple(others), unmatched, small)
 
 
 def _discrete(a: Side, b: Side) -> bool:

@@ -37,7 +37,9 @@ MEMORY: Final = 1 << 30  # bytes for the tensors that are compared
 EXAMINED: Final = 4  # inputs that are looked at layer by layer
 _UNEXPLAINED: Final = Cause(Kind.UNEXPLAINED, "No layer by itself, no file and no input explains the difference")
 _INSIDE: Final = Cause(
-    Kind.UNEXPLAINED, "Layers inside differ, which moves no answer beyond rounding, so that no cause was looked for"
+    Kind.UNEXPLAINED,
+    "Layers inside differ, which moves no output as a whole beyond rounding, so that no cause was looked for",
+    "Layers inside differ, which moves no output as a whole beyond rounding, so that no cause was looked for",
 )
 _OTHER_OUTPUTS: Final = 3  # beside the main one, that are looked at layer by layer where the main one agrees
 
@@ -187,7 +189,8 @@ def _explained(
     )  # fmt: skip
     differs = result.differs or (a.focus is not None and is_beyond(_apart(a, b, worst), result.floor))
     causes, remarks = _causes(a, b, graphs, examined, exact, differs)
-    notes = (*_said_of(examined), *remarks, *not_finite_in_files((a, b), examined, exact), *_said_of_answers(answers))
+    notes = (*_said_of(examined), *remarks, *not_finite_in_files((a, b), examined, exact))
+    notes = (*notes, *_said_of_answers(answers, result.floor))
     return replace(result, causes=causes, notes=(*result.notes, *notes))
 
 
@@ -262,7 +265,7 @@ def _by_answers(
     a: Side, b: Side, dataset: Dataset, answers: AnswerPairs, chosen: Sequence[int], memory: int
 ) -> Divergence:
     """The comparison of answers alone, where layers cannot be compared."""
-    notes = ("Only answers are compared, not layers.", *a.notes, *b.notes, *_said_of_answers(answers))
+    notes = ("Only answers are compared, not layers.", *a.notes, *b.notes, *_said_of_answers(answers, ASSUMED_FLOOR))
     result = Divergence(
         _facts(a), _facts(b), dataset.name, answers, ASSUMED_FLOOR, False, (), None, None, (), tuple(chosen), notes,
         memory,
@@ -330,8 +333,10 @@ def _said_of(examined: Sequence[ExaminedInput]) -> list[str]:
     return remarks
 
 
-def _said_of_answers(answers: AnswerPairs) -> list[str]:
-    remarks = []
+def _said_of_answers(answers: AnswerPairs, floor: float) -> list[str]:
+    remarks: list[str] = []
+    if answers.small_part is not None and not is_beyond(answers.relative_error, floor):
+        remarks += filter(None, [answers.small_part.remark(floor)])
     for sides, words in (("A", "A answers"), ("B", "B answers"), ("AB", "Both sides answer")):
         count = sum(row.not_finite == sides for row in answers.rows)
         if count:
