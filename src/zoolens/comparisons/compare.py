@@ -242,7 +242,7 @@ def _compare_vectors(a: Signature, b: Signature) -> Iterator[VectorChange]:
             identical_outputs=np.nan if pair.identical is None else pair.identical,
             median_distance=figures.median_relative_l2,
             max_distance=figures.max_relative_l2,
-            cosine=figures.cosine,
+            cosine=figures.cosine if task_named(ours.task).directional else None,
             score_a=None if scores is None else float(scores[0].mean()),
             score_b=None if scores is None else float(scores[1].mean()),
             difference=pair.difference(CONFIDENCE),

@@ -48,6 +48,8 @@ def find_outputs(names: Sequence[str] | None, outputs: int, dataset: Dataset) ->
             hint=_HOW_TO_SAY,
         )
     if names and any(place is not None for place in places):
+        if sum(plain_name(name) == plain_name(unknown) for name in names) > 1:
+            raise DatasetError(f"The model's labels have {unknown!r} more than once.", hint=_HOW_TO_SAY)
         raise DatasetError(
             f"Some classes of {dataset.name} are among the model's labels and {unknown!r} is not.",
             hint=f"Spell it as the manifest does. {_HOW_TO_SAY}",

@@ -87,6 +87,11 @@ def test_an_order_that_cannot_be_known_is_refused(names, outputs, classes, said)
     assert "classes.txt" in refused.value.hint
 
 
+def test_a_label_that_stands_for_two_outputs_is_said_to_be_there_twice():
+    with pytest.raises(DatasetError, match="labels have 'cat' more than once"):
+        find_outputs(("dog", "cat", "cat"), 3, data(("cat", "dog", "zebra")))
+
+
 def test_data_with_an_order_of_its_own_is_not_looked_up():
     ordered = data(("cat", "dog", "ship"), alphabetical=False)
     assert find_outputs(None, 1000, ordered) is None
