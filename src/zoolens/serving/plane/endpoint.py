@@ -169,7 +169,6 @@ class Endpoint:
         queue, settings = self.queue, self.settings
         if not queue.requests:
             self._checked = signature
-        self._ladder.check_askable()
         allowed = self._ladder.accepted(request)
         now = time.monotonic()
         self._arrivals.add(now)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from zoolens.catalog.lookup import find
 from zoolens.catalog.sessions import Placement, place
-from zoolens.errors import AssetError, ZoolensError
+from zoolens.errors import AssetError, ModelError, ZoolensError
 from zoolens.manifests.locations import model_fingerprint
 from zoolens.preprocess.outputs import labels_of
 from zoolens.runtimes.isolated_session import IsolatedSession
@@ -71,7 +71,6 @@ class OpenModel:
         self.signature = ModelSignature(
             tensor_metadata(first.inputs, batched), tensor_metadata(first.outputs, batched), batched, key.max_batch
         )
-        self.unable = _unable(first)
         self._changed = changed
         self._placement, self.stamps = opened.placement, opened.stamps
         self.instances = [
@@ -152,6 +151,7 @@ def open_model(key: ModelKey) -> Opened:
     sessions: list[IsolatedSession] = []
     try:
         sessions.append(placement.open_isolated(yielding=True))
+        _check_inputs(sessions[0], placement)
         verdict = probe(sessions[0], key.batching, key.max_batch, placement.runtime.can("dynamic_batch"))
         if verdict.spoilt:
             sessions.pop().close()
@@ -200,6 +200,11 @@ def _labels(entry: Entry) -> dict[str, Labels]:
     return labels
 
 
-def _unable(session: IsolatedSession) -> str | None:
+def _check_inputs(session: IsolatedSession, placement: Placement) -> None:
     texts = [spec.name for spec in session.inputs if spec.dtype == "string"]
-    return f"Its input '{texts[0]}' holds texts, which no runtime here takes." if texts else None
+    if texts:
+        raise ModelError(
+            f"{placement.entry.full_ref} cannot be asked: its input '{texts[0]}' holds texts, which no runtime here "
+            "takes.",
+            hint="Export it without the operators that read texts, so that it takes numbers.",
+        )

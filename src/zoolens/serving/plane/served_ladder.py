@@ -89,12 +89,6 @@ class ServedLadder:
         reason = problem.message if problem is not None else "it is not loaded."
         return ServingError(Refusal.UNAVAILABLE, f"Model '{self.name}' cannot answer: {reason}")
 
-    def check_askable(self) -> None:
-        """Refuse requests to a model which is open, but cannot be asked in this way."""
-        model = self.rungs[0].slot.model
-        if model is not None and model.unable is not None and self._signature is None:
-            raise ServingError(Refusal.INVALID, f"Model '{self.name}' cannot be asked here. {model.unable}")
-
     def accepted(self, request: InferRequest) -> frozenset[int]:
         """The rungs that may answer a request."""
         accepted = accepted_rungs(self.name, request, self.rungs, self.choosable)

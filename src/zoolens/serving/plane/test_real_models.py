@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from zoolens import catalog
+from zoolens.errors import ZoolensError
 from zoolens.protocol.messages import InferRequest
 from zoolens.serving.plane.data_plane import open_plane
 from zoolens.serving.plane.settings import ModelSpec
@@ -34,6 +35,28 @@ def test_a_demo_model_answers_many_at_a_time_as_it_does_alone():
     with catalog.open_session("demo:mlp-small", runtime="onnxruntime") as session:
         expected = next(iter(session.predict({spec.name: images.reshape(-1, *spec.shape[1:])}).values()))
     np.testing.assert_allclose(answers, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_model_that_takes_texts_is_not_called_ready(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    ends = [
+        onnx.helper.make_tensor_value_info(name, kind, [None, 1])
+        for name, kind in (("text", onnx.TensorProto.STRING), ("same", onnx.TensorProto.FLOAT))
+    ]
+    nodes = [
+        onnx.helper.make_node("Equal", ["text", "text"], ["equal"]),
+        onnx.helper.make_node("Cast", ["equal"], ["same"], to=onnx.TensorProto.FLOAT),
+    ]
+    graph = onnx.helper.make_graph(nodes, "texts", ends[:1], ends[1:])
+    opset = [onnx.helper.make_opsetid("", 19)]
+    onnx.save(onnx.helper.make_model(graph, opset_imports=opset, ir_version=9), tmp_path / "texts.onnx")
+
+    async def serve():
+        async with open_plane([ModelSpec(f"texts={tmp_path / 'texts.onnx'}", "onnxruntime")]):
+            pass
+
+    with pytest.raises(ZoolensError, match="its input 'text' holds texts, which no runtime here takes"):
+        asyncio.run(serve())
 
 
 @pytest.mark.slow
