@@ -404,6 +404,13 @@ def test_parquet_as_hugging_face_writes_it(tmp_path):
     dataset.close()
 
 
+def test_metadata_that_are_nested_too_deeply_name_no_classes(tmp_path):
+    table = pa.table({"x": [[1.0], [2.0]], "label": [0, 1]})
+    table = table.replace_schema_metadata({"huggingface": "[" * 100_000 + "]" * 100_000})
+    pq.write_table(table, tmp_path / "d.parquet")
+    assert open_dataset(tmp_path / "d.parquet").labels().tolist() == [0, 1]
+
+
 def test_parquet_of_arrays_and_words(tmp_path):
     values = RNG.normal(size=(4, 3)).astype(np.float32)
     pq.write_table(pa.table({"x": list(values), "label": ["b", "a", "b", "c"]}), tmp_path / "d.parquet")
