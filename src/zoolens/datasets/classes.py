@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
 
 from zoolens.datasets.base import UNLABELLED
 from zoolens.errors import DatasetError
@@ -89,6 +92,12 @@ def _lines(words: Sequence[str], names: Sequence[str], where: str) -> dict[str, 
                 hint="Give each class a name of its own, or use the numbers of the classes as labels.",
             )
     return {word: lines[0] for word, lines in lines_of_word.items()}
+
+
+def are_whole(labels: NDArray[Any]) -> bool:
+    """Whether numbers with a point are class numbers all the same: 3.0, as tables with a gap somewhere are written."""
+    with np.errstate(invalid="ignore"):
+        return bool(np.all((labels % 1 == 0) & (labels < 10**_MOST_DIGITS)))
 
 
 def check_labels(name: str, labels: Sequence[int], classes: tuple[str, ...] | None) -> None:

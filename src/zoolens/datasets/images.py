@@ -72,7 +72,8 @@ def _refuse_brighter(image: Image.Image, name: str) -> None:
     """Pillow does not scale grey pixels of more than 8 bits: it cuts them off at 255, so that such pictures are white,
     and those of fractions black."""
     pixels = np.asarray(image)
-    if pixels.min(initial=0) >= 0 and pixels.max(initial=0) <= _BRIGHTEST and not np.any(pixels % 1):
+    within = pixels.min(initial=0) >= 0 and pixels.max(initial=0) <= _BRIGHTEST  # not so where some are NaN
+    if within and not np.any(pixels % 1):
         return
     raise DatasetError(
         f"{name} has grey pixels from {pixels.min():g} to {pixels.max():g}, and Pillow would cut them to 0 to 255.",

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from zoolens.datasets.arrays import MAX_UNPACKED, ArrayDataset
 from zoolens.datasets.base import NO_LABELS, UNLABELLED, Dataset
-from zoolens.datasets.classes import check_labels, choose_part, class_indices, class_names
+from zoolens.datasets.classes import are_whole, check_labels, choose_part, class_indices, class_names
 from zoolens.errors import DatasetError
 from zoolens.runtimes.base import shape_text
 from zoolens.untrusted import data_offset, open_archive, open_entry
@@ -181,7 +181,7 @@ def _as_labels(
     if truth.ndim == 1 and truth.dtype.kind == "U":
         indices, known = class_indices(sorted(set(truth.tolist())), names, str(path))
         return np.array([indices[word] for word in truth.tolist()], np.int64), known
-    whole = truth.dtype.kind in "biu" or (truth.dtype.kind == "f" and bool(np.all((truth % 1 == 0) & (truth < 1e9))))
+    whole = truth.dtype.kind in "biu" or (truth.dtype.kind == "f" and are_whole(truth))
     if truth.ndim != 1 or not whole:
         raise DatasetError(
             f"The labels in {path} are {truth.dtype}, {shape_text(truth.shape)}: not one whole number or word for each "

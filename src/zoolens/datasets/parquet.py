@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from zoolens.datasets.arrays import check_samples
 from zoolens.datasets.base import NO_LABELS, UNLABELLED, Dataset, Sample
-from zoolens.datasets.classes import NAMES, check_labels, choose_part, class_indices, class_names
+from zoolens.datasets.classes import NAMES, are_whole, check_labels, choose_part, class_indices, class_names
 from zoolens.datasets.decoders.base import load_decoder
 from zoolens.datasets.images import Decode, decode_image
 from zoolens.datasets.parquetpages import check_footer, column_extent
@@ -239,7 +239,7 @@ def _whole_numbers(column: Any) -> Any:
     if not pa.types.is_floating(column.type):
         return column
     values = column.to_numpy()
-    return pa.chunked_array([values.astype(np.int64)]) if np.all((values % 1 == 0) & (values < 1e9)) else column
+    return pa.chunked_array([values.astype(np.int64)]) if are_whole(values) else column
 
 
 def _may_be_label(kind: Any) -> bool:

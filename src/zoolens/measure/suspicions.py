@@ -12,6 +12,7 @@ from zoolens.measure.predictions import Predictions
 from zoolens.statistics.significance import no_better_than_guessing
 from zoolens.store.records import Run
 
+_UNEVEN: Final = 1.5  # times the even share of a class, above which the commonest one is told
 SUMS_TO_ONE: Final = "sums_to_one"  # in run.resolved: every row of the main output passed for probabilities
 
 
@@ -41,6 +42,19 @@ def remarks(predictions: Predictions) -> Iterator[str]:
         yield (
             f"{ties:,} of {len(predictions):,} answers are exact ties between the two best classes; the class with the "
             "lower number counts"
+        )
+    yield from _majority(predictions)
+
+
+def _majority(predictions: Predictions) -> Iterator[str]:
+    """Of unbalanced data: a constant answer may be right as often as the model is."""
+    labels, counts = np.unique(predictions.labels, return_counts=True)
+    most, right = int(counts.max(initial=0)), int(np.count_nonzero(predictions.correct))
+    if len(labels) > 1 and most >= right and most > _UNEVEN * len(predictions) / len(labels):
+        common = predictions.class_name(int(labels[counts.argmax()]))
+        yield (
+            f"{most:,} of {len(predictions):,} inputs are of one class ({common}): always answering it would be right "
+            f"on {100 * most / len(predictions):.1f} %"
         )
 
 

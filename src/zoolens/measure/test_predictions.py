@@ -103,3 +103,12 @@ def test_exact_ties_between_the_two_best_classes_are_counted():
     (told,) = remarks(predictions)
     assert told.startswith("2 of 3 answers are exact ties")
     assert next(topk(predictions)).details["ties"] == 2
+
+
+def test_of_uneven_data_it_is_said_how_good_a_constant_answer_is():
+    buffer = PredictionBuffer()
+    rows = np.tile(np.array([[0.7, 0.3]], np.float32), (10, 1))
+    rows[0] = [0.2, 0.8]
+    buffer.add([str(place) for place in range(10)], np.array([0] * 9 + [1]), [AnswerBatch(rows, rows)])
+    (told,) = remarks(read_predictions(buffer.take()))
+    assert told == "9 of 10 inputs are of one class (0): always answering it would be right on 90.0 %"

@@ -231,9 +231,13 @@ def _check_probabilities(values: Scores, tensor: TensorSpec) -> None:
     off = abs(worst - 1)
     if float(finite.min()) < -0.001 or (off > 0.01 and off > 0.01 + _rounding(finite, tensor)):
         what = f"a score of {finite.min():.4g}" if finite.min() < -0.001 else f"scores that add up to {worst:.4g}"
+        sigmoids = float(finite.min()) >= 0 and float(finite.max()) <= 1
         raise ModelError(
             f"The manifest declares probabilities, but the model answered {what}.",
-            hint="Declare scores: logits for this output.",
+            hint="Where each is a sigmoid, an input may have several labels: declare task: other, since no accuracy is "
+            "measured of that."
+            if sigmoids
+            else "Declare scores: logits for this output.",
         )
 
 

@@ -100,9 +100,16 @@ def test_quantised_outputs_are_real_again_and_their_sum_may_drift():
     )
 
 
-@pytest.mark.parametrize("raw", [LOGITS, np.array([[0.9, 0.9]]), np.array([[1.5, -0.5]])])
-def test_declared_probabilities_that_are_none(raw):
-    with pytest.raises(ModelError, match=r"declares probabilities.*scores: logits"):
+@pytest.mark.parametrize(
+    ("raw", "hint"),
+    [
+        (LOGITS, "scores: logits"),
+        (np.array([[0.9, 0.9]]), "Where each is a sigmoid"),
+        (np.array([[1.5, -0.5]]), "scores: logits"),
+    ],
+)
+def test_declared_probabilities_that_are_none(raw, hint):
+    with pytest.raises(ModelError, match=rf"declares probabilities.*{hint}"):
         score(raw.astype(np.float32), scores="probabilities")
 
 
