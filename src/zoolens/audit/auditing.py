@@ -36,7 +36,7 @@ from zoolens.zoos.listing import listing
 
 
 @dataclass(frozen=True)
-class Evidence:
+class AuditEvidence:
     """Everything that findings are derived from, by architecture; rules read nothing else."""
 
     networks: Mapping[str, tuple[ZooNetwork, ...]]
@@ -101,7 +101,7 @@ def _untrusted(names: Iterable[str]) -> list[str]:
     ]
 
 
-def _elsewhere(evidence: Evidence) -> list[str]:
+def _elsewhere(evidence: AuditEvidence) -> list[str]:
     """A note on networks that are listed, but whose file would have to be fetched first."""
     absent = [
         network.ref for network in evidence.all_networks if network.structure.error and network.structure.source is None
@@ -132,7 +132,7 @@ def gather(
     judged: Sequence[ClaimVerdict],
     memo: Memo,
     progress: Progress | None = None,
-) -> Evidence:
+) -> AuditEvidence:
     networks = zoo_networks(chosen, structures, memo)
     if progress is not None:
         progress.begin("networks", "comparing", len(networks))
@@ -145,10 +145,10 @@ def gather(
             progress.advance(1)
     if progress is not None:
         progress.end()
-    return Evidence(networks, grouped, tuple(conform), claims, judged)
+    return AuditEvidence(networks, grouped, tuple(conform), claims, judged)
 
 
-def conclude(evidence: Evidence, notes: Sequence[str], facts: Mapping[str, Any]) -> Audit:
+def conclude(evidence: AuditEvidence, notes: Sequence[str], facts: Mapping[str, Any]) -> Audit:
     """Findings and rows from evidence alone."""
     known = [same_name[0].architecture for same_name in evidence.networks.values()]
     first = claim_spreads.spreads(evidence.claims, claim_spreads.FIRST_WEIGHTS, known=known)
@@ -180,7 +180,7 @@ def _conformance(network: ZooNetwork, memo: Memo) -> Conformance:
 
 
 def _rows(
-    evidence: Evidence, first: Sequence[claim_spreads.Spread], best: Sequence[claim_spreads.Spread]
+    evidence: AuditEvidence, first: Sequence[claim_spreads.Spread], best: Sequence[claim_spreads.Spread]
 ) -> tuple[ArchitectureRow, ...]:
     spreads = {
         "first": {spread.architecture.id: spread for spread in first},
@@ -194,7 +194,7 @@ def _rows(
 
 
 def _findings(
-    evidence: Evidence, first: Sequence[claim_spreads.Spread], rows: Sequence[ArchitectureRow]
+    evidence: AuditEvidence, first: Sequence[claim_spreads.Spread], rows: Sequence[ArchitectureRow]
 ) -> Iterator[Finding]:
     everything = evidence.all_networks
     for grouped in evidence.grouped.values():

@@ -31,7 +31,7 @@ class DifferenceWords:
 
 
 @dataclass(frozen=True)
-class NetworkComparison:
+class StructureComparison:
     """How network `other` differs from network `base`."""
 
     base: ZooNetwork
@@ -69,8 +69,8 @@ class Grouped:
     """`groups[0]` is the reference. `between` compares the others with it, `within` each with its group's first."""
 
     groups: tuple[tuple[ZooNetwork, ...], ...]
-    between: tuple[NetworkComparison, ...]
-    within: tuple[NetworkComparison, ...]
+    between: tuple[StructureComparison, ...]
+    within: tuple[StructureComparison, ...]
 
     def number(self, network: ZooNetwork) -> int | None:
         """The place of its group; None if its structure is not known."""
@@ -80,7 +80,7 @@ class Grouped:
 
 def group(networks: Sequence[ZooNetwork], memo: Memo) -> Grouped:
     groups: list[list[ZooNetwork]] = []
-    within: list[NetworkComparison] = []
+    within: list[StructureComparison] = []
     for network in (candidate for candidate in networks if candidate.known):
         for members in groups:
             comparison = compare(members[0], network, memo)
@@ -95,10 +95,10 @@ def group(networks: Sequence[ZooNetwork], memo: Memo) -> Grouped:
     return Grouped(tuple(tuple(members) for members in groups), tuple(between), tuple(within))
 
 
-def compare(base: ZooNetwork, other: ZooNetwork, memo: Memo) -> NetworkComparison:
+def compare(base: ZooNetwork, other: ZooNetwork, memo: Memo) -> StructureComparison:
     key = (base.content, other.content, base.label, other.label)
     compared = memo.recall("diff", key, lambda: _told(base, other))
-    return NetworkComparison(
+    return StructureComparison(
         base, other, compared["verdict"], tuple(DifferenceWords(**difference) for difference in compared["differences"])
     )
 

@@ -8,7 +8,7 @@ from zoolens.audit.architectures import ArchitectureEntry, Member
 from zoolens.audit.auditing import audit_models, choose, conclude, gather
 from zoolens.audit.claims import ClaimRow
 from zoolens.audit.findings import Finding, Severity, ranked
-from zoolens.audit.grouping import DifferenceWords, NetworkComparison
+from zoolens.audit.grouping import DifferenceWords, StructureComparison
 from zoolens.audit.memo import Memo
 from zoolens.audit.networks import zoo_networks
 from zoolens.errors import UnknownName, ZoolensError
@@ -210,12 +210,12 @@ def test_a_misnamed_network_says_nothing_about_the_size_of_its_namesakes():
 
 def test_the_main_cause_makes_another_network_and_interplay_is_none():
     size, join, width = (DifferenceWords(cause, "", 0) for cause in (INPUT_SIZE, INTERPLAY, WIDTH))
-    larger = NetworkComparison(None, None, "", (join, size))
+    larger = StructureComparison(None, None, "", (join, size))
     assert (larger.causes, larger.same_network) == ((INPUT_SIZE,), True)
-    other = NetworkComparison(None, None, "", (size, join, width))
+    other = StructureComparison(None, None, "", (size, join, width))
     assert (other.main_cause, other.same_network) == (WIDTH, False)
     assert (
-        NetworkComparison(
+        StructureComparison(
             None, None, "", (DifferenceWords(INPUT_SIZE, "", 900), DifferenceWords(WIDTH, "", 3))
         ).structural_macs
         == 3

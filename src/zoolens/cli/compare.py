@@ -13,7 +13,7 @@ from zoolens.present.tables import Column
 from zoolens.present.terminal import echo_json, make_console, plain, print_table
 
 if TYPE_CHECKING:
-    from zoolens.comparisons.compare import PairedAnswers, Report, VectorChange
+    from zoolens.comparisons.compare import AnswerComparison, Report, VectorChange
 
 
 @click.command()
@@ -90,7 +90,7 @@ def print_report(report: Report, shown: int) -> None:
         console.print(f"At which layer the two part, and why: [bold]{where}[/]")
 
 
-def _print_accuracy(console: Any, answers: PairedAnswers) -> None:
+def _print_accuracy(console: Any, answers: AnswerComparison) -> None:
     low, high = answers.difference
     if not answers.labelled:
         console.print("The data have no labels: only the answers are compared with each other.")
@@ -107,12 +107,12 @@ def _print_accuracy(console: Any, answers: PairedAnswers) -> None:
         )
 
 
-def _bit_equal(answers: PairedAnswers) -> str:
+def _bit_equal(answers: AnswerComparison) -> str:
     share = answers.identical_outputs
     return "" if share is None else f", bit-equal outputs: {100 * share:.1f} %"
 
 
-def _score_changes(answers: PairedAnswers) -> str:
+def _score_changes(answers: AnswerComparison) -> str:
     if answers.median_score_change is None:
         return " (no scores were kept)"
     return (
@@ -150,7 +150,7 @@ def _print_figures(console: Any, report: Report) -> None:
     print_table(columns, rows, console)
 
 
-def _print_classes(console: Any, answers: PairedAnswers) -> None:
+def _print_classes(console: Any, answers: AnswerComparison) -> None:
     if not answers.classes:
         return
     console.print("\n[bold]Classes that change most[/] (each p for itself)")
@@ -159,7 +159,7 @@ def _print_classes(console: Any, answers: PairedAnswers) -> None:
         console.print(f"  {plain(kind.name)}: {change} of {kind.n} (p = {kind.p_value:.2g})")
 
 
-def _print_disagreements(console: Any, answers: PairedAnswers, shown: int) -> None:
+def _print_disagreements(console: Any, answers: AnswerComparison, shown: int) -> None:
     if not answers.disagreements:
         return
     console.print(f"\n[bold]{len(answers.disagreements)} inputs are answered differently[/], the surest first")

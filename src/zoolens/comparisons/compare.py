@@ -74,7 +74,7 @@ class Disagreement:
 
 
 @dataclass(frozen=True)
-class PairedAnswers:
+class AnswerComparison:
     """What the two answered to the same inputs."""
 
     n: int
@@ -128,7 +128,7 @@ class Report:
 
     a: Run
     b: Run
-    answers: PairedAnswers | None
+    answers: AnswerComparison | None
     figures: tuple[FigurePair, ...]
     environment: tuple[StackDifference, ...]
     cause: str | None
@@ -202,14 +202,14 @@ def compare_runs(store: Store, a: Run, b: Run, *, open_files: bool = True) -> Re
     return replace(report, cause=likely_cause(a, b, model_cause(store, a, b)))
 
 
-def _compare_answers(ours: Predictions, theirs: Predictions) -> PairedAnswers:
+def _compare_answers(ours: Predictions, theirs: Predictions) -> AnswerComparison:
     pair = pair_answers(ours.main, theirs.main, ours.labels)
     accuracy = pair.accuracy or Accuracy(0, 0, 0, 0, pair.n)  # without labels nobody is right
     both_right = accuracy.right_a - accuracy.only_a
     score_change = np.abs(ours.score[:, 0] - theirs.score[:, 0])[pair.agreement == 1]
     median_change = float(np.median(score_change)) if len(score_change) else 0.0
     scored = ours.scored and theirs.scored
-    return PairedAnswers(
+    return AnswerComparison(
         n=pair.n,
         both_right=both_right,
         only_a=accuracy.only_a,

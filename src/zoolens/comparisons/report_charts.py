@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from zoolens.comparisons.compare import Disagreement, FigurePair, PairedAnswers, Report
+from zoolens.comparisons.compare import AnswerComparison, Disagreement, FigurePair, Report
 from zoolens.present.charts import (
     DIM,
     INK,
@@ -91,7 +91,7 @@ def figures_chart(report: Report) -> Chart | None:
     return Chart("figures", title, {**spec, "config": _BARE})
 
 
-def _paired_words(answers: PairedAnswers | None) -> str:
+def _paired_words(answers: AnswerComparison | None) -> str:
     if answers is None or not answers.labelled:
         return "Lines are intervals of each run by itself."
     low, high = answers.difference

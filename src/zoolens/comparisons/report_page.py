@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from zoolens.comparisons.compare import FigurePair, PairedAnswers, Report
+from zoolens.comparisons.compare import AnswerComparison, FigurePair, Report
 from zoolens.comparisons.report_charts import figures_chart, flips_chart
 from zoolens.present.figures import p_value, percent, stack_label, with_interval
 from zoolens.present.pages import Page, Section, Tile
@@ -111,7 +111,7 @@ def change_words(each: FigurePair) -> str:
     return words.replace("-", "−")
 
 
-def _flips(answers: PairedAnswers) -> Table:
+def _flips(answers: AnswerComparison) -> Table:
     rows = [
         (flip.input, flip.label if flip.label >= 0 else None, flip.answer_a, flip.score_a, flip.answer_b, flip.score_b)
         for flip in answers.disagreements[:MOST_FLIPS]
@@ -119,6 +119,6 @@ def _flips(answers: PairedAnswers) -> Table:
     return Table("flips", _FLIPS, tuple(rows))
 
 
-def _class_changes(answers: PairedAnswers) -> Table:
+def _class_changes(answers: AnswerComparison) -> Table:
     rows = [(each.name, each.n, each.recall_a, each.recall_b, each.p_value) for each in answers.classes[:MOST_CLASSES]]
     return Table("classes", _CLASSES, tuple(rows))

@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Final
 from zlib import crc32
 
-from zoolens.graph.blocks import Block, PlacedLayer, is_depthwise
+from zoolens.graph.blocks import Block, BlockLayer, is_depthwise
 from zoolens.graph.model import Node
 from zoolens.graph.vocabulary import ACTIVATIONS, COMMUTATIVE, POOLS
 
@@ -21,7 +21,7 @@ def grouped(segments: Iterable[list[Node]]) -> list[Block]:
     blocks: list[Block] = []
     for segment in segments:
         if len(segment) == 1:
-            blocks.append(Block("layer", (PlacedLayer(segment[0]),)))
+            blocks.append(Block("layer", (BlockLayer(segment[0]),)))
         else:
             blocks.extend(_regions(segment))
     return _inverted(_transitions(_fires(_with_entries(_with_exits(blocks)))))
@@ -43,7 +43,7 @@ def _dense_layers(nodes: list[Node], concats: list[int]) -> list[Block]:
     """A dense block is one region; each concat in it begins a layer of its own, and the last one only collects."""
     bounds = [0, *(concats[:-1] if concats[-1] == len(nodes) - 1 else concats), len(nodes)]
     return [
-        Block("dense", tuple(PlacedLayer(node) for node in nodes[start:stop]))
+        Block("dense", tuple(BlockLayer(node) for node in nodes[start:stop]))
         for start, stop in pairwise(bounds)
         if stop > start
     ]
@@ -63,7 +63,7 @@ def _region(nodes: list[Node], kind: str = "") -> Block:
     if kind == "residual":
         kind = _residual_kind(nodes)
     paths = _paths(nodes, residual=merge.op == "add")
-    return Block(kind, tuple(PlacedLayer(node, paths.get(node.name, "")) for node in nodes))
+    return Block(kind, tuple(BlockLayer(node, paths.get(node.name, "")) for node in nodes))
 
 
 def _in_own_order(nodes: list[Node]) -> list[Node]:

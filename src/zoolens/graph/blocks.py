@@ -17,7 +17,7 @@ LEARNED: Final = frozenset({"conv", "conv_transpose", "dense"})
 
 
 @dataclass(frozen=True, slots=True)
-class PlacedLayer:
+class BlockLayer:
     """One layer and where it lies. `index` counts from 1 the layers of one kind on one path of one block, or of one
     stage outside blocks."""
 
@@ -33,7 +33,7 @@ class PlacedLayer:
 @dataclass(frozen=True)
 class Block:
     kind: str  # layer (one node outside any block), residual, inverted residual, branches, fire, dense, transition …
-    layers: tuple[PlacedLayer, ...]
+    layers: tuple[BlockLayer, ...]
     stage: str = ""  # input, stem, stage 1 …, head, auxiliary
     index: int = 0  # within the stage; 0 for a single layer
     after: int = 0  # of a single layer: the index of the block before it in its stage
@@ -61,7 +61,7 @@ class Block:
     def output(self) -> Node:
         return self.layers[-1].node
 
-    def on(self, path: str) -> list[PlacedLayer]:
+    def on(self, path: str) -> list[BlockLayer]:
         return [layer for layer in self.layers if layer.path == path]
 
     @cached_property
@@ -89,7 +89,7 @@ def is_depthwise(node: Node) -> bool:
     return node.op == "conv" and node.get("groups", 1) > 1 and kernel is not None and kernel.shape[1] == 1
 
 
-def _signature(layer: PlacedLayer, own: dict[str, int]) -> tuple[object, ...]:
+def _signature(layer: BlockLayer, own: dict[str, int]) -> tuple[object, ...]:
     node = layer.node
     attributes = tuple(sorted((key, str(value)) for key, value in node.attributes.items()))
     parameters = tuple((tensor.role, tensor.shape) for tensor in node.parameters)

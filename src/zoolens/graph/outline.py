@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from zoolens.graph.block_regions import grouped
-from zoolens.graph.blocks import Block, PlacedLayer
+from zoolens.graph.blocks import Block, BlockLayer
 from zoolens.graph.model import Graph, Node
 from zoolens.graph.stages import staged
 
@@ -33,7 +33,7 @@ def groups_of(graph: Graph) -> list[Block]:
     groups = grouped(_segments(trunk, graph))
     groups = _with_aside(groups, aside, graph)
     if auxiliary:
-        groups.append(Block("auxiliary", tuple(PlacedLayer(node) for node in auxiliary), "auxiliary"))
+        groups.append(Block("auxiliary", tuple(BlockLayer(node) for node in auxiliary), "auxiliary"))
     return groups
 
 
@@ -78,13 +78,13 @@ def _with_aside(groups: list[Block], aside: Sequence[Node], graph: Graph) -> lis
     if not aside:
         return groups
     if not groups:  # the output does not depend on the input
-        return [Block("region", tuple(PlacedLayer(node) for node in aside))]
+        return [Block("region", tuple(BlockLayer(node) for node in aside))]
     home = {layer.node.name: number for number, block in enumerate(groups) for layer in block.layers}
-    joined: dict[int, list[PlacedLayer]] = {}
+    joined: dict[int, list[BlockLayer]] = {}
     for node in reversed(aside):
         number = min((home[user.name] for user in graph.consumers[node.name] if user.name in home), default=0)
         home[node.name] = number
-        joined.setdefault(number, []).insert(0, PlacedLayer(node))
+        joined.setdefault(number, []).insert(0, BlockLayer(node))
     for number, layers in joined.items():
         kind = "region" if groups[number].plain else groups[number].kind
         groups[number] = replace(groups[number], kind=kind, layers=(*layers, *groups[number].layers))

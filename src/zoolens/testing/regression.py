@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import pytest
 
 from zoolens.catalog.names import is_run
-from zoolens.comparisons.compare import PairedAnswers, Report, compare
+from zoolens.comparisons.compare import AnswerComparison, Report, compare
 from zoolens.comparisons.contents import changed_notes
 from zoolens.comparisons.equivalence import Equivalence, equiv
 from zoolens.comparisons.gate import ComparisonGate, parse_equivalence_gate, parse_gate
@@ -159,7 +159,7 @@ def _evidence(condition: ComparisonGate, report: Report) -> str:
     return f"A {with_interval(figure.a)}, B {with_interval(figure.b)}{change}"
 
 
-def _paired(answers: PairedAnswers) -> str:
+def _paired(answers: AnswerComparison) -> str:
     low, high = answers.difference
     return (
         f"B − A {100 * answers.top1_change:+.2f} points [{100 * low:+.2f}, {100 * high:+.2f}], "
@@ -167,7 +167,7 @@ def _paired(answers: PairedAnswers) -> str:
     )
 
 
-def _different(answers: PairedAnswers) -> str:
+def _different(answers: AnswerComparison) -> str:
     return f"{len(answers.disagreements):,} of {answers.n:,} inputs are answered differently"
 
 

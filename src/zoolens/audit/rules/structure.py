@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from zoolens.audit.findings import Finding, Severity
-from zoolens.audit.grouping import Grouped, NetworkComparison
+from zoolens.audit.grouping import Grouped, StructureComparison
 from zoolens.audit.networks import ZooNetwork
 from zoolens.audit.profiles import StructureProfile
 from zoolens.graph.diff.causes import CLASSES, INPUT_SIZE, OUTPUT, STRIDE_PLACEMENT
@@ -102,7 +102,7 @@ def shortcuts(grouped: Grouped) -> Iterator[Finding]:
     )
 
 
-def sentences(comparison: NetworkComparison) -> Iterator[str]:
+def sentences(comparison: StructureComparison) -> Iterator[str]:
     """Every difference in words, with what it adds to or takes from the cost."""
     base = comparison.base.figure("macs") or 0
     for difference in comparison.differences:
@@ -114,7 +114,7 @@ def sentences(comparison: NetworkComparison) -> Iterator[str]:
         yield f"{difference.text}{share}"
 
 
-def _severity(comparison: NetworkComparison) -> Severity:
+def _severity(comparison: StructureComparison) -> Severity:
     """High where structure alone, whatever the image sizes, changes the cost or the number of parameters."""
     base, other = (network.figure("parameters") or 0 for network in (comparison.base, comparison.other))
     changes = ((comparison.structural_macs, comparison.base.figure("macs")), (other - base, base))

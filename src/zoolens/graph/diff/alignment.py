@@ -16,7 +16,7 @@ from functools import cached_property
 from itertools import product
 from typing import Final
 
-from zoolens.graph.blocks import Block, PlacedLayer
+from zoolens.graph.blocks import Block, BlockLayer
 from zoolens.graph.diff.block_order import Beside, reordered
 from zoolens.graph.diff.open_shortcuts import chained
 from zoolens.graph.diff.similarity import LEAST, block_similarity, block_weight, node_similarity, weight
@@ -31,8 +31,8 @@ _ROUNDING: Final = 1e-9
 class LayerPair:
     """Two layers that stand for each other, or one that has no partner. Positions are those of its own side."""
 
-    a: PlacedLayer | None
-    b: PlacedLayer | None
+    a: BlockLayer | None
+    b: BlockLayer | None
 
     @property
     def names(self) -> tuple[str | None, str | None]:
@@ -40,7 +40,7 @@ class LayerPair:
         return self.a.node.name if self.a else None, self.b.node.name if self.b else None
 
     @property
-    def either(self) -> PlacedLayer:
+    def either(self) -> BlockLayer:
         """The layer of a, or that of b where a has none."""
         layer = self.a or self.b
         assert layer is not None  # a pair without any layer is never made
@@ -124,8 +124,8 @@ def _row(a: Block | None, b: Block | None) -> BlockRow:
     return BlockRow(a, b, tuple(_in_order(pairs, a, b)))
 
 
-def _layer_pairs(left: Sequence[PlacedLayer], right: Sequence[PlacedLayer]) -> list[LayerPair]:
-    def score(layer_a: PlacedLayer, layer_b: PlacedLayer) -> float:
+def _layer_pairs(left: Sequence[BlockLayer], right: Sequence[BlockLayer]) -> list[LayerPair]:
+    def score(layer_a: BlockLayer, layer_b: BlockLayer) -> float:
         return _worth(node_similarity(layer_a.node, layer_b.node), weight(layer_a), weight(layer_b))
 
     return [LayerPair(layer_a, layer_b) for layer_a, layer_b in best_pairs(left, right, score)]
@@ -152,7 +152,7 @@ def _matched_paths(a: Block, b: Block) -> list[tuple[str | None, str | None]]:
     return [*matched, *((from_a, None) for from_a in left), *((None, from_b) for from_b in right)]
 
 
-def _path_score(left: Sequence[PlacedLayer], right: Sequence[PlacedLayer]) -> float:
+def _path_score(left: Sequence[BlockLayer], right: Sequence[BlockLayer]) -> float:
     total = sum(map(weight, left)) + sum(map(weight, right))
     gained = sum(
         _worth(node_similarity(pair.a.node, pair.b.node), weight(pair.a), weight(pair.b))

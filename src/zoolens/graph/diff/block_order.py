@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 
-from zoolens.graph.blocks import Block, PlacedLayer
+from zoolens.graph.blocks import Block, BlockLayer
 from zoolens.graph.diff import settings
 from zoolens.graph.diff.similarity import channels
 
@@ -85,7 +85,7 @@ def _look(block: Block, *, strides: bool = True) -> Hashable:
     return block.kind, *(_layer_look(layer, strides=strides) for layer in layers)
 
 
-def _layer_look(layer: PlacedLayer, *, strides: bool) -> Hashable:
+def _layer_look(layer: BlockLayer, *, strides: bool) -> Hashable:
     node = layer.node
     width = channels(node) if node.parameter("kernel") else 0
     window = settings.kernel(node), settings.stride(node) if strides else (), settings.groups(node)

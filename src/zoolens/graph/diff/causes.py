@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
 
-from zoolens.graph.blocks import LEARNED, PlacedLayer, is_depthwise, resolution
+from zoolens.graph.blocks import LEARNED, BlockLayer, is_depthwise, resolution
 from zoolens.graph.diff import settings
 from zoolens.graph.diff.alignment import LayerPair
 from zoolens.graph.diff.similarity import channels
@@ -110,7 +110,7 @@ Raw = tuple[str, str, tuple[Any, Any], Hashable]
 
 
 def _differences(
-    pair: LayerPair, layer_a: PlacedLayer, layer_b: PlacedLayer, a: Node, b: Node, context: PairContext
+    pair: LayerPair, layer_a: BlockLayer, layer_b: BlockLayer, a: Node, b: Node, context: PairContext
 ) -> Iterator[Raw]:
     if a.op == "input":
         yield from _inputs(a, b)
@@ -150,7 +150,7 @@ def _substitution(a: Node, b: Node) -> Raw:
     return cause, "norm" if cause == NORM else "", (a.op, b.op), (a.op, b.op)
 
 
-def _learned(layer: PlacedLayer, a: Node, b: Node, context: PairContext) -> Iterator[Raw]:
+def _learned(layer: BlockLayer, a: Node, b: Node, context: PairContext) -> Iterator[Raw]:
     if {a.name, b.name} <= context.last_learned and channels(a) != channels(b):
         yield CLASSES, "width", (channels(a), channels(b)), ()
     elif channels(a) != channels(b) and not _follows_width(a, b, context):
@@ -193,7 +193,7 @@ def _norms(a: Node, b: Node, prefix: str) -> Iterator[Raw]:
             yield NORM_PARAMETERS, "norm", (role, has), (role, has)
 
 
-def _windows(pair: LayerPair, layer: PlacedLayer, a: Node, b: Node, context: PairContext) -> Iterator[Raw]:
+def _windows(pair: LayerPair, layer: BlockLayer, a: Node, b: Node, context: PairContext) -> Iterator[Raw]:
     kernel_a, kernel_b = settings.kernel(a), settings.kernel(b)
     if kernel_a != kernel_b:
         yield KERNEL, "kernel", (kernel_a, kernel_b), (layer.path, layer.kind, layer.index, kernel_a, kernel_b)

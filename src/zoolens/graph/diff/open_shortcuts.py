@@ -11,22 +11,22 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from zoolens.graph.blocks import Block, PlacedLayer
+from zoolens.graph.blocks import Block, BlockLayer
 from zoolens.graph.diff import settings
 from zoolens.graph.diff.similarity import RESIDUAL, channels
 
 CHAIN: Final = "chain"
 # `block_regions` takes these for the end of the block before wherever nothing else uses what they are given.
 _LEADING: Final = frozenset({"layer_norm", "rms_norm"})
-Look = Callable[[PlacedLayer], Hashable]
+Look = Callable[[BlockLayer], Hashable]
 
 
-def by_kind(layer: PlacedLayer) -> Hashable:
+def by_kind(layer: BlockLayer) -> Hashable:
     """What a layer is, without its widths and strides."""
     return layer.kind, settings.kernel(layer.node)
 
 
-def by_setting(layer: PlacedLayer) -> Hashable:
+def by_setting(layer: BlockLayer) -> Hashable:
     """What a layer is, with its widths, strides and groups."""
     node = layer.node
     kernel = node.parameter("kernel")
@@ -122,18 +122,18 @@ def _is_closed(block: Block) -> bool:
     return block.kind in RESIDUAL and _closing(block) is not None
 
 
-def _closing(block: Block) -> PlacedLayer | None:
+def _closing(block: Block) -> BlockLayer | None:
     """The last addition outside the paths; those before it add up what attention is given (a bias and a mask)."""
     sums = [layer for layer in block.layers if layer.node.op == "add" and layer.path == ""]
     return sums[-1] if sums else None
 
 
-def _without_shortcut(block: Block) -> list[PlacedLayer]:
+def _without_shortcut(block: Block) -> list[BlockLayer]:
     closing = _closing(block)
     return [layer for layer in block.layers if layer.path != "shortcut" and layer is not closing]
 
 
-def _content(layers: Sequence[PlacedLayer], look: Look) -> Hashable:
+def _content(layers: Sequence[BlockLayer], look: Look) -> Hashable:
     """The layers in any order, but for the last: all others lead to it, whatever the order in which they are listed."""
     return frozenset(Counter(map(look, layers)).items()), *map(look, layers[-1:])
 

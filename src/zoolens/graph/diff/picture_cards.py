@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from zoolens.graph.blocks import Block, PlacedLayer, resolution
+from zoolens.graph.blocks import Block, BlockLayer, resolution
 from zoolens.graph.diff import settings
 from zoolens.graph.diff.alignment import BlockRow, LayerPair
 from zoolens.graph.diff.causes import CONSTANTS
@@ -154,7 +154,7 @@ def _lines(pairs: Sequence[LayerPair], marks: Marks) -> Iterator[CardLine]:
             )
 
 
-def layer_text(layer: PlacedLayer | None) -> str:
+def layer_text(layer: BlockLayer | None) -> str:
     """Describes a layer in one line, such as "shortcut: 3×3 conv 64 /2, batch norm"."""
     if layer is None:
         return ""

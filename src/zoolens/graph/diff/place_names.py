@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from zoolens.graph.blocks import Block, PlacedLayer
+from zoolens.graph.blocks import Block, BlockLayer
 from zoolens.graph.diff.alignment import Alignment, BlockRow, LayerPair
 from zoolens.graph.diff.causes import LayerFinding
 
@@ -31,7 +31,7 @@ def place_of(pair: LayerPair, row: BlockRow) -> LayerPlace:
     return position(pair.either, block)
 
 
-def position(layer: PlacedLayer, block: Block) -> LayerPlace:
+def position(layer: BlockLayer, block: Block) -> LayerPlace:
     return LayerPlace(block.stage, block.index, layer.path, layer.kind, layer.index, block.after)
 
 

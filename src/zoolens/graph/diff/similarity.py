@@ -6,7 +6,7 @@ from collections import Counter
 from math import prod
 from typing import Final
 
-from zoolens.graph.blocks import LEARNED, Block, PlacedLayer, is_depthwise, layer_kind, resolution
+from zoolens.graph.blocks import LEARNED, Block, BlockLayer, is_depthwise, layer_kind, resolution
 from zoolens.graph.diff import settings
 from zoolens.graph.model import Node
 
@@ -17,7 +17,7 @@ RESIDUAL: Final = frozenset({"residual", "inverted residual", "attention"})
 _FAMILY: Final = RESIDUAL | {"chain"}
 
 
-def weight(layer: PlacedLayer) -> float:
+def weight(layer: BlockLayer) -> float:
     return WEIGHT.get(layer.kind, SMALL_WEIGHT)
 
 

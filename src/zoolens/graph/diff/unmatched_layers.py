@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 
-from zoolens.graph.blocks import LEARNED, Block, PlacedLayer, resolution
+from zoolens.graph.blocks import LEARNED, Block, BlockLayer, resolution
 from zoolens.graph.diff import causes, settings
 from zoolens.graph.diff.alignment import Alignment, LayerPair
 from zoolens.graph.diff.causes import LayerFinding
@@ -84,7 +84,7 @@ def _is_redundant(node: Node, nodes: Mapping[str, Node]) -> bool:
     return before is not None and (before.op == "batch_norm" or settings.normed(before) == "batch")
 
 
-def _reason(block: Block, layer: PlacedLayer, *, whole: bool, gate: bool) -> Reason:
+def _reason(block: Block, layer: BlockLayer, *, whole: bool, gate: bool) -> Reason:
     node = layer.node
     if block.stage == "auxiliary":
         return causes.AUXILIARY, ()
@@ -103,12 +103,12 @@ def _reason(block: Block, layer: PlacedLayer, *, whole: bool, gate: bool) -> Rea
     return _by_op(block, layer)
 
 
-def _closes_shortcut(layer: PlacedLayer) -> bool:
+def _closes_shortcut(layer: BlockLayer) -> bool:
     """Whether it adds a second value to the main path; a number that is added is none."""
     return layer.node.op == "add" and layer.path == "" and len(layer.node.inputs) > 1
 
 
-def _by_op(block: Block, layer: PlacedLayer) -> Reason:
+def _by_op(block: Block, layer: BlockLayer) -> Reason:
     node = layer.node
     if node.op in LEARNED:
         if block.stage == "head":

@@ -33,7 +33,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Interaction:
+class InputInteraction:
     """`h`: Friedman's H, the share (0 … 1) of the two-way dependence that is not the sum of both one-way ones.
     `strength`: the same part as a root mean square in units of the target; a large H of a weak pair is nothing."""
 
@@ -57,7 +57,7 @@ class Dependence:
     target: str
     surrogate: Surrogate
     curves: tuple[Curve, ...]
-    interactions: tuple[Interaction, ...]
+    interactions: tuple[InputInteraction, ...]
     surface: Surface | None
 
     @property
@@ -112,10 +112,10 @@ def _at_trials(surrogate: Surrogate, *positions: int) -> Matrix:
     return np.asarray(response - response.mean())
 
 
-def _interaction(surrogate: Surrogate, pair: tuple[int, int], alone: list[Matrix]) -> Interaction:
+def _interaction(surrogate: Surrogate, pair: tuple[int, int], alone: list[Matrix]) -> InputInteraction:
     i, j = pair
     both = _at_trials(surrogate, i, j)
     beyond = both - alone[i] - alone[j]
     whole = float((both**2).sum())
     h = float(np.sqrt(min((beyond**2).sum() / whole, 1.0))) if whole > 0 else 0.0
-    return Interaction((surrogate.inputs[i], surrogate.inputs[j]), h, float(np.sqrt((beyond**2).mean())))
+    return InputInteraction((surrogate.inputs[i], surrogate.inputs[j]), h, float(np.sqrt((beyond**2).mean())))
