@@ -146,12 +146,26 @@ def parameter_map(diff: Diff, a: MappedSide, b: MappedSide, chosen: Mapping[str,
                 seen.add((move.a.tensor, move.b.tensor))
                 moves.append(move)
     moves = _without_conflicts(moves, missing[0])
+    moves += _by_name(sides, moves)
     partly = _partly_covered(moves)
     alone = [_alone(side, moves, missing[number], partly[number], number) for number, side in enumerate(sides)]
     folds = _folds(diff.alignment.pairs, moves, {tensor.tensor for tensor in alone[0]}, sides)
     folded = {fold.bias.tensor for fold in folds}
     only_a = tuple(tensor for tensor in alone[0] if tensor.tensor not in folded)
     return ParameterMap(tuple(moves), only_a, tuple(alone[1]), (a.unused, b.unused), folds)
+
+
+def _by_name(sides: tuple[MappedSide, MappedSide], moves: Sequence[Move]) -> list[Move]:
+    """Moves of tensors that no graph has a place for, since they are computed together with others, as the parts of a
+    normed weight are: those that have one name and one shape in both networks. The outputs prove it, or do not."""
+    left = []
+    for number, side in enumerate(sides):
+        placed = {origin.tensor for origin in side.origins.values()} | {*side.unused}
+        placed |= {(move.a, move.b)[number].tensor for move in moves}
+        left.append({name: shape for name, shape in side.shapes.items() if name not in placed})
+    both = {name: shape for name, shape in left[0].items() if left[1].get(name) == shape}
+    origins = {name: Origin(name, shape, tuple(range(len(shape)))) for name, shape in both.items()}
+    return [Move(origin, origin, "value", (name, name), "as it is") for name, origin in origins.items()]
 
 
 def _folds(

@@ -363,3 +363,18 @@ def test_single_numbers_that_are_learned_or_kept_move_as_other_tensors_do():
     found = check(Scaled(2.0, 0.5), Scaled(3.0, 0.1), ["4"])
     assert found.same, "\n".join(check_lines(found))
     assert {move.a.tensor for move in found.map.moves} == {"inner.weight", "inner.bias", "factor", "shift"}
+
+
+def test_parts_of_normed_weights_move_by_their_names():
+    """What computes a weight from several tensors has no place for them in the graph."""
+    norms = torch.nn.utils.parametrizations
+
+    def net(norm):
+        return nn.Sequential(norm(nn.Linear(4, 6)), nn.ReLU(), nn.Linear(6, 3))
+
+    for norm in (norms.weight_norm, norms.spectral_norm):
+        found = check(net(norm), net(norm), ["4"])
+        assert found.same, "\n".join(check_lines(found))
+    other = check(net(norms.weight_norm), base(), ["4"])
+    assert not other.same
+    assert "B has its own numbers in 1 tensor without a partner, which may be why." in check_lines(other)

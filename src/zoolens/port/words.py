@@ -30,7 +30,11 @@ def check_lines(check: Check, *, everything: bool = False) -> list[str]:
     lines += [f"{number:3}. {difference.text}" for number, difference in enumerate(check.diff.differences, 1)]
     lines += ["", *_training_lines(check)]
     lines += ["", *map_lines(check.map, everything=everything)]
-    return [*lines, "", *agreement_lines(check.agreement)]
+    lines += ["", *agreement_lines(check.agreement)]
+    own = sum(tensor.neutral is None for tensor in check.map.only_b)
+    if own and check.agreement.agree is False:
+        lines.append(f"B has its own numbers in {plural(own, 'tensor')} without a partner, which may be why.")
+    return lines
 
 
 def _versions(check: Check, side: int) -> str:
