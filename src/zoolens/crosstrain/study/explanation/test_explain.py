@@ -255,7 +255,7 @@ def test_sides_within_noise_are_not_explained(asked):
 def test_a_switch_without_effect_is_an_error(asked):
     """The recipe's epsilon goes before the one that a side is told."""
     fixed = {"optimizer": Optimizer(epsilon=1e-3)}
-    with pytest.raises(ZoolensError, match=r"told adam_epsilon 0.1 and its live objects have 0.001: the setting had"):
+    with pytest.raises(ZoolensError, match=r"set to adam_epsilon 0.1 and its live objects have 0.001: the setting had"):
         asked("torch", Arm("torch", Semantics(adam_epsilon=0.1)), changes=fixed)
 
 
