@@ -178,6 +178,7 @@ def test_a_rectangle_and_an_order_are_found_without_a_server(opened, visitor, so
     bundle.visit("#/choose?q=ON+size+%3C%3D+1+B", expect="This is not in this bundle")
 
 
+@pytest.mark.slow
 def test_without_runs_a_query_takes_those_that_it_lists(explored_home, tmp_path):
     with at_home(explored_home):
         written = export_bundle(tmp_path / "answer", queries=["CORR lenet-torch WITHIN 50% EXEC (runtime=litert)"])

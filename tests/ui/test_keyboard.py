@@ -258,6 +258,7 @@ def test_a_session_of_a_service_is_opened(whole_keys):
     expect(page.get_by_role("heading", name="Events")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_job_is_asked_for(whole_keys):
     page = whole_keys.open("#/jobs", "A job does what the command below it does").page
     whole_keys.to(page.get_by_role("textbox", name="Models"))

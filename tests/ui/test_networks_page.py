@@ -41,6 +41,7 @@ def window(chromium, workshop):
     made.close()
 
 
+@pytest.mark.slow
 def test_a_network_that_is_not_known_is_read_by_a_job(window, workshop):
     page = window.visit(f"#/model/{DEEP}", expect="Its network was not read yet.")
     page.get_by_role("button", name="Read this network").click()

@@ -98,6 +98,7 @@ def test_layers_and_levels_are_those_of_the_report(reader, traced):
     expect(page.get_by_role("region", name="Levels")).to_contain_text(timing_words(trace.model))
 
 
+@pytest.mark.slow
 def test_two_traces_are_aligned(reader, traced):
     home, _, traces = traced
     a, b = traces["onnxruntime"], traces["litert"]

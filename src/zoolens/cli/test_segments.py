@@ -35,6 +35,7 @@ def test_networks_without_weights_are_compared_by_structure():
     assert segment["distance"] is None
 
 
+@pytest.mark.slow
 def test_twins_are_made(tmp_path):
     call = [*PAIR, "--splice", "--data", "demo", "-o", str(tmp_path / "twins")]
     result = CliRunner().invoke(command, [*call, "--within", "2%"])

@@ -67,7 +67,7 @@ def check_keras_h5(path: Path) -> int:
     try:
         with h5py.File(path, "r") as file:
             text, version = file.attrs.get("model_config"), str(file.attrs.get("keras_version") or "")
-        config = None if text is None else parse_json(text if isinstance(text, bytes) else str(text))
+        config = None if text is None else _configuration(text)
     except (OSError, ValueError, TypeError, KeyError, RuntimeError, ArithmeticError) as error:
         raise ModelError(f"{path.name} is not a complete HDF5 file: {error}.", hint="Fetch it again.") from error
     if config is None:
@@ -76,6 +76,12 @@ def check_keras_h5(path: Path) -> int:
         )
     check_configuration(path.name, config)
     return 3 if version.lstrip("b'").startswith("3.") else 2
+
+
+def _configuration(text: Any) -> Any:
+    if not isinstance(text, str | bytes):
+        raise TypeError("the configuration of its model is no text")
+    return parse_json(text)
 
 
 def check_h5_name(path: Path) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import resource
+
 import numpy as np
 import pytest
 
@@ -106,14 +108,14 @@ def test_a_hostile_name_leads_nowhere(tmp_path, name):
     assert len(list((tmp_path / "twins").iterdir())) == 2
 
 
-def test_a_twin_that_cannot_be_written_leaves_nothing(tmp_path, monkeypatch):
-    def full(path, content):
-        path.open("wb").write(content[:10])
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("pathlib.Path.write_bytes", full)
-    with pytest.raises(ModelError, match="cannot be written: No space left on device"):
-        write_twin(network(), entry(tmp_path), entry(tmp_path), [piece()], tmp_path / "twins")
+def test_a_twin_that_cannot_be_written_leaves_nothing(tmp_path):
+    reference, most = entry(tmp_path), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, most[1]))
+    try:
+        with pytest.raises(ModelError, match="cannot be written: File too large"):
+            write_twin(network(), reference, reference, [piece()], tmp_path / "twins")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, most)
     assert list((tmp_path / "twins").iterdir()) == []
 
 

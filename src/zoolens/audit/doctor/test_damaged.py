@@ -74,7 +74,7 @@ def examine(name, damage, data, runtime, store, folder, limit=LIMIT):
     return found, [top1(path, data, runtime, store, limit) for path in (original, damaged, corrected)]
 
 
-@pytest.mark.slow  # the usual suite has two faults at once in test_doctor.py, and a real classifier below
+@pytest.mark.slow  # the usual suite has two faults at once, in test_doctor.py
 @pytest.mark.parametrize(
     ("faults", "factors"),
     [
@@ -101,6 +101,7 @@ def test_a_damaged_manifest_is_restored(store, tmp_path, faults, factors):
     assert after >= before - TOLERANCE
 
 
+@pytest.mark.slow
 def test_a_missing_background_class_is_found_in_a_quantised_mobilenet(store, tmp_path):
     """1,001 outputs, the first of which nobody dropped."""
     wanted = open_dataset(f"{ASSETS}/data/imagenet_val", limit=FEW, seed=1)

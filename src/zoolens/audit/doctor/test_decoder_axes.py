@@ -84,6 +84,7 @@ def test_pixels_and_arrays_have_no_decoder():
     assert "an array" in found.reason
 
 
+@pytest.mark.slow
 def test_a_model_of_turned_pictures_needs_the_decoder_that_turns_them(tmp_path):
     """The model's answer is the first pixel: turned as the EXIF data say that is the label, unturned it is noise."""
     (tmp_path / "fake.json").write_text(

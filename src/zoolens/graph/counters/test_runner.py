@@ -42,7 +42,7 @@ def source(ref, size):
 @pytest.mark.parametrize(
     ("ref", "size", "kind"),
     [
-        ("torchvision:squeezenet1_0", (64, 64), "torch"),
+        pytest.param("torchvision:squeezenet1_0", (64, 64), "torch", marks=pytest.mark.slow),
         (LIGHT, (224, 224), "onnx"),
         ("onnx:light/shufflenet", (224, 224), "onnx"),
         pytest.param("torchvision:mobilenet_v2", (224, 224), "torch", marks=pytest.mark.slow),

@@ -114,6 +114,7 @@ def test_nnx_is_trained_in_its_training_mode():
     assert {"activation/hidden", "activation/norm", "activation/out", "statistic/norm/var"} <= set(captured)
 
 
+@pytest.mark.slow
 def test_equinox_is_trained_with_its_state():
     side = open_trainable_side(equinox_side(), [SHAPE], "A")
     trained(side)
