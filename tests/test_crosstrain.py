@@ -144,6 +144,7 @@ def test_a_report_is_written(place):
     assert (place.folder / "report" / "trials.csv").read_text().count("\n") == 4
 
 
+@pytest.mark.slow
 def test_one_trial_is_compared_step_by_step_and_over_seeds(place):
     recipe = place.folder / "one recipe.yaml"
     lines = place.plan.read_text().partition("recipe:")[2].partition("space:")[0].splitlines()

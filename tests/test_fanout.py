@@ -87,6 +87,7 @@ def test_what_cannot_be_evaluated_is_an_outcome_with_its_reason(tmp_path):
     assert all("no-such-runtime" in outcome.errors[0] for outcome in outcomes)
 
 
+@pytest.mark.slow
 def test_a_diagnosis_elsewhere_is_the_same(tmp_path, fake_model, data):
     model = fake_model()
     ours = zoolens.doctor(model, data, store=tmp_path / "here.sqlite")

@@ -132,6 +132,7 @@ def test_aligned_norms_still_count_variance_otherwise(recipe, workers, framework
     assert others == {"variance"}
 
 
+@pytest.mark.slow
 def test_another_precision_than_the_floors_is_named(recipe, workers):
     found = run(recipe(precision="bfloat16"), workers)
     assert place(found) == (1, "activation", "conv1")
