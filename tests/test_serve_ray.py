@@ -36,13 +36,19 @@ services:
 CLIENTS = 8
 
 
+@pytest.fixture(scope="module")
+def ray_home(tmp_path_factory):
+    """One for all tests of this process: Ray keeps a token there, which it reads once."""
+    return tmp_path_factory.mktemp("ray")
+
+
 @pytest.fixture
-def service(tmp_path, monkeypatch):
+def service(tmp_path, monkeypatch, ray_home):
     """A file of services, and a store with its reference and a stand-in."""
     pytest.importorskip("onnxruntime")
     pytest.importorskip("ray.serve", reason="RAY SERVE ABSENT: install zoolens[ray-serve] to test serving on it")
     monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path / "zoolens"))
-    monkeypatch.setenv("HOME", str(tmp_path))  # Ray keeps a token there
+    monkeypatch.setenv("HOME", str(ray_home))
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     store = tmp_path / "store.sqlite"
     models = ["demo:lenet-wide", "demo:lenet-narrow"]
