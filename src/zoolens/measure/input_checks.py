@@ -24,31 +24,42 @@ _LOOKED_AT: Final = 16  # samples, spread over the data
 _ORIENTATION: Final = 0x0112  # the EXIF tag; 1 means that nothing is to be done
 _TURNS: Final = ("opencv",)  # decoders that do as it says
 _BRIGHTEST: Final = 255
-_MADE_FOR_BYTES: Final = 1 / 32  # scales below this are 1/255, 1/127.5 and the like
+_UNIT_RANGE: Final = (0.9, 2.1)  # what scales for bytes make of 255: 1/255, 1/256, 1/127.5 and 1/128
+_BYTE_DEVIATIONS: Final = (20, 260)  # standard deviations of bytes that are not scaled: 57.4, 127.5, 255
 
 
 def pixel_doubt(spec: Input, dataset: Dataset) -> str | None:
-    """What is wrong with the pixels of these data for this input; None: nothing, or they are no pixels."""
-    if spec.modality != "image" or dataset.encoded or not len(dataset):
+    """What is wrong with the pixels of these data for this input; None: nothing, or it cannot be known. Other steps
+    than those made for bytes may well be made for pixels of 16 bits."""
+    if spec.modality != "image" or dataset.encoded or not len(dataset) or not _made_for_bytes(spec):
         return None
-    if dataset.read(0).value.dtype.kind not in "fiu" or dataset.read(0).value.dtype == np.uint8:
+    kind = dataset.read(0).value.dtype
+    if kind.kind not in "fiu" or kind == np.uint8:
         return None
     values = [dataset.read(place).value for place in _places(dataset)]
     low, high = min(float(value.min()) for value in values), max(float(value.max()) for value in values)
-    scale = float(np.prod([step.scale for step in spec.preprocess if isinstance(step, Normalize)]))
-    kind = values[0].dtype.name
-    if high > _BRIGHTEST:
+    if high > 2 * _BRIGHTEST:  # a little above 255 is what some ways to resize leave
         return (
-            f"pixels of the data are {kind} numbers up to {high:,.5g}, but images are prepared as numbers from 0 to "
-            "255: its accuracy is wrong. Write them as uint8, or declare the input with modality: array"
+            f"pixels of the data are {kind.name} numbers up to {high:,.5g}, but the manifest prepares numbers from 0 "
+            "to 255: its accuracy is wrong. Write them as uint8, or declare the scale of these pixels"
         )
-    if abs(low) <= 1 and 0 < high <= 1 and scale < _MADE_FOR_BYTES:
+    if abs(low) <= 1 and 0 < high <= 1:
         return (
-            f"pixels of the data are {kind} numbers between {low:.3g} and {high:.3g}, but the manifest prepares "
-            f"numbers from 0 to 255 (scale {scale:.3g}), so that the model sees next to nothing: its accuracy is "
-            "wrong. Write them as uint8, or leave the scale out of the manifest"
+            f"pixels of the data are {kind.name} numbers between {low:.3g} and {high:.3g}, but the manifest prepares "
+            "numbers from 0 to 255, so that the model sees next to nothing: its accuracy is wrong. Write them as "
+            "uint8, or leave the scale out of the manifest"
         )
     return None
+
+
+def _made_for_bytes(spec: Input) -> bool:
+    """Whether the step that normalises pixels is one for numbers from 0 to 255."""
+    step = next((step for step in spec.preprocess if isinstance(step, Normalize)), None)
+    if step is None:
+        return False
+    if step.scale == 1:
+        return _BYTE_DEVIATIONS[0] <= max(step.std) <= _BYTE_DEVIATIONS[1]
+    return _UNIT_RANGE[0] <= _BRIGHTEST * step.scale <= _UNIT_RANGE[1]
 
 
 def turned_pictures(spec: Input, dataset: Dataset) -> str | None:

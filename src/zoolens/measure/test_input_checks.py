@@ -28,6 +28,14 @@ def test_pixels_between_0_and_1_are_not_scaled_down_once_more():
 def test_pixels_of_16_bits_are_too_bright():
     pixels = np.full((3, 4, 4, 3), 60_000, np.uint16)
     assert "uint16 numbers up to 60,000" in pixel_doubt(BYTES, data(pixels))
+    bytes_by_deviation = Input(shape=(None, 3, 4, 4), preprocess=[{"op": "normalize", "mean": [123.7], "std": [58.4]}])
+    assert "uint16 numbers up to 60,000" in pixel_doubt(bytes_by_deviation, data(pixels))
+
+
+@pytest.mark.parametrize("steps", [[], [{"op": "normalize", "scale": 1 / 65535}], [{"op": "normalize", "std": [9e3]}]])
+def test_pixels_of_16_bits_are_right_where_the_steps_may_be_made_for_them(steps):
+    spec = Input(shape=(None, 3, 4, 4), preprocess=steps)
+    assert pixel_doubt(spec, data(np.full((3, 4, 4, 3), 60_000, np.uint16))) is None
 
 
 def test_photographs_that_should_be_turned_are_told_where_the_decoder_does_not(tmp_path):
