@@ -161,6 +161,7 @@ def test_one_trial_is_compared_step_by_step_and_over_seeds(place):
     assert f"Trial {found['id']} of one-recipe" in said
 
 
+@pytest.mark.slow
 def test_an_explanation_does_not_use_the_seeds_that_a_trial_was_chosen_with(place):
     """Where the test before has run, both seeds of this trial are trained already."""
     trials = json.loads(place.fine("show", "tiny", "--json"))["trials"]

@@ -48,7 +48,7 @@ def top1(store, run):
             ),
         ),
         ("cifar10/pretrainedResnet_quant", "litert"),
-        ("cifar10/pretrainedResnet_h5", "tensorflow"),
+        pytest.param("cifar10/pretrainedResnet_h5", "tensorflow", marks=pytest.mark.slow),
     ],
 )
 def test_reference_accuracy(home, assets, name, runtime):

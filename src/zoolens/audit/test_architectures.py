@@ -54,6 +54,7 @@ TRANSFORMERS = {  # what the package itself says that a default configuration is
 }
 
 
+@pytest.mark.slow
 def test_members_of_transformers_are_what_their_configurations_say():
     skip_without("transformers", "torch")
     from transformers import CONFIG_MAPPING

@@ -128,6 +128,7 @@ def test_variants_are_the_evaluations_that_eval_makes(examined, examined_store):
     assert not outcome.measured
 
 
+@pytest.mark.slow
 def test_two_faults_at_once_are_found_and_the_written_manifest_is_as_good_as_the_original(store, damaged, tmp_path):
     path = damaged({"scale": -1 / 255}, label_map={index: (index + 1) % 10 for index in range(10)})
     target = tmp_path / "elsewhere" / "fixed.yaml"

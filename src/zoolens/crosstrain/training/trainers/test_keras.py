@@ -238,7 +238,8 @@ def test_a_loss_that_is_not_finite_is_a_result(workers, data, tmp_path, framewor
     assert len(predictions) == 37
 
 
-@pytest.mark.parametrize("framework", ["tensorflow", pytest.param("jax", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("framework", ["tensorflow", "jax"])
 def test_half_precision_trains_and_leaves_the_next_job_alone(workers, data, tmp_path, framework):
     plain, half, double = (recipe(batch_size=90, precision=kind) for kind in ("float32", "bfloat16", "float64"))
     before, _ = workers.train(job(plain, framework, data, tmp_path / "before"))

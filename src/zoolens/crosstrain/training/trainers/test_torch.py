@@ -244,6 +244,7 @@ def test_what_torchvision_ships():
     assert (found.dropout, found.norm_momentum, found.conv_bias) == (0.5, None, None)
 
 
+@pytest.mark.slow
 def test_a_shipped_network_trains(tmp_path):
     data = TrainData(*striped(8, 32, 3), *striped(4, 32, 3), 3)
     outcome = train(job(tmp_path, architecture="resnet50", mode="library", epochs=1, batch_size=8), data).outcome
