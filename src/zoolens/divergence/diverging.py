@@ -335,8 +335,9 @@ def _said_of(examined: Sequence[ExaminedInput]) -> list[str]:
 
 def _said_of_answers(answers: AnswerPairs, floor: float) -> list[str]:
     remarks: list[str] = []
-    if answers.small_part is not None and not is_beyond(answers.relative_error, floor):
-        remarks += filter(None, [answers.small_part.remark(floor)])
+    part = answers.small_part
+    if part is not None and not is_beyond(answers.relative_error, floor) and part.shows_beside(floor):
+        remarks.append(part.remark)
     for sides, words in (("A", "A answers"), ("B", "B answers"), ("AB", "Both sides answer")):
         count = sum(row.not_finite == sides for row in answers.rows)
         if count:

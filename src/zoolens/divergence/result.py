@@ -74,7 +74,14 @@ class Divergence:
     @property
     def agrees(self) -> bool:
         """Whether it is known that the two agree in finite numbers, down to rounding."""
-        return not self.differs and not self.blind and not self.random and not self.answers.not_finite
+        unknown = self.blind or self.random or self.unclear_part
+        return not self.differs and not unknown and not self.answers.not_finite
+
+    @property
+    def unclear_part(self) -> bool:
+        """Whether the answers agree as a whole, but not clearly in a part of them with much smaller numbers."""
+        part = self.answers.small_part
+        return part is not None and not self.differs and part.shows_beside(self.floor)
 
     @property
     def random(self) -> bool:

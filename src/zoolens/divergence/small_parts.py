@@ -30,10 +30,13 @@ class SmallPart:
     error: float
     size: float
 
-    def remark(self, floor: float) -> str | None:
-        """What is to be said where the output as a whole is within its floor."""
-        if self.error <= _CLEARLY * floor:
-            return None
+    def shows_beside(self, floor: float) -> bool:
+        """Whether the part is clearly farther apart than the floor of the whole output, within which that is."""
+        return self.error > _CLEARLY * floor
+
+    @property
+    def remark(self) -> str:
+        """What is to be said where the output as a whole is within its floor and this part is not."""
         return (
             f"The output holds numbers of very different size. At place {self.place} of its axis {self.axis} they are "
             f"{1 / self.size:.3g} times smaller than in the whole, and the two sides are {number(self.error)} apart "

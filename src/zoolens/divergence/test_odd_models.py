@@ -15,6 +15,7 @@ from zoolens.divergence.diverging import diverge_jobs
 from zoolens.divergence.gates import parse_divergence_gate
 from zoolens.divergence.inspection import InspectedLayer, SideLayer, worst_layer
 from zoolens.divergence.page import html
+from zoolens.divergence.small_parts import SmallPart
 from zoolens.divergence.words import as_data, headline, lines
 from zoolens.numerics.deviation import Deviation
 from zoolens.testing.damaged_onnx import KINDS, damaged_copies, with_file, wrong_resize
@@ -153,6 +154,21 @@ def test_the_same_file_twice_is_equal(network, data, plain_job):
     divergence = diverge_jobs(plain_job(plain), plain_job(plain), data)
     assert headline(divergence) == "The two are equal: all layers and answers that were compared hold the same numbers."
     assert divergence.agrees
+
+
+def test_small_numbers_that_may_differ_are_no_agreement(network, data, plain_job):
+    plain = network("plain")
+    divergence = diverge_jobs(plain_job(plain), plain_job(plain), data)
+    row, *others = divergence.answers.rows
+    rounded = replace(row, error=1e-9, deviation=Deviation(1e-9))
+    part = SmallPart(axis=1, place=11, error=1e-3, size=0.002)
+    answers = replace(divergence.answers, rows=(rounded, *others), small_part=part)
+    unclear = replace(divergence, answers=answers)
+    assert headline(unclear).startswith(
+        "Compared as whole tensors, layers and answers differ by no more than rounding;"
+    )
+    assert not unclear.agrees
+    assert replace(unclear, answers=replace(answers, small_part=replace(part, error=1e-9))).agrees
 
 
 def test_logits_and_probabilities_of_the_same_weights_are_compared_as_scores(network, data, plain_job):

@@ -20,12 +20,13 @@ def test_a_difference_of_small_numbers_is_told_beside_large_ones():
     part = worst_small_part(one, other)
     assert (part.axis, part.place) == (1, 11)
     np.testing.assert_allclose(part.error, 0.001, rtol=0.01)
-    assert "At place 11 of its axis 1" in part.remark(FLOOR)
+    assert part.shows_beside(FLOOR)
+    assert "At place 11 of its axis 1" in part.remark
 
 
 def test_rounding_and_single_numbers_are_not_told():
     one = made()
-    assert worst_small_part(one, np.nextafter(one, np.float32(1e9))).remark(FLOOR) is None
+    assert worst_small_part(one, np.nextafter(one, np.float32(1e9))).shows_beside(FLOOR) is False
     assert worst_small_part(one[:, :, 0], one[:, :, 0]) is None
     assert worst_small_part(one, one[:, :, 1:]) is None
     assert worst_small_part(one * np.nan, one) is None

@@ -61,6 +61,11 @@ def _no_difference(divergence: Divergence) -> str:
     if answers.equal and not any(between.error for between in layers):
         return f"The two are equal: all {compared} that were compared hold the same numbers{broken}."
     flips = f"; {len(answers.flipped):,} answers flip by rounding alone" if answers.flipped else ""
+    if divergence.unclear_part:
+        return (
+            f"Compared as whole tensors, {compared} differ by no more than rounding{flips}{broken}; whether rounding "
+            "explains the difference in a part of the answers with much smaller numbers is not known."
+        )
     if not divergence.measured_floor:
         return f"The answers differ by no more than rounding is assumed to do; layers were not compared{flips}{broken}."
     return f"Nothing differs by more than rounding, in {compared}{flips}{broken}."
