@@ -48,6 +48,7 @@ OPERATOR: Final = "operator"
 WIRING: Final = "wiring"
 ORDER: Final = "block order"
 SHARING: Final = "shared weights"
+CONNECTIONS: Final = "connections"
 AUXILIARY: Final = "further outputs"
 
 _ROUNDED: Final = 0.1  # by how much extents may miss a ratio because they are whole numbers
@@ -89,6 +90,13 @@ class PairContext:
         sizes = [resolution(graph.inputs[0].shape) if graph.inputs else () for graph in (self.a, self.b)]
         return prod(sizes[1]) / prod(sizes[0]) if sizes[0] and sizes[0] != sizes[1] else 1.0
 
+    def alike_inputs(self, a: Node, b: Node) -> bool:
+        """Whether both layers are given values of the same shapes."""
+        shapes_a, shapes_b = (
+            [graph.by_name[name].shape for name in node.inputs] for graph, node in ((self.a, a), (self.b, b))
+        )
+        return shapes_a == shapes_b
+
     def extents(self, pair: LayerPair) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Resolution of what each side's layer works on."""
         return tuple(  # type: ignore[return-value]
@@ -129,7 +137,7 @@ def _differences(
     if a.op in NORMS and a.op == b.op:
         yield from _norms(a, b, "")
     if a.op == b.op:
-        yield from _choices(a, b)
+        yield from _choices(a, b, context)
     if a.op == "flatten" and a.get("order") != b.get("order"):
         yield FLATTEN, "", (a.get("order"), b.get("order")), ()
 
@@ -202,6 +210,9 @@ def _windows(pair: LayerPair, layer: BlockLayer, a: Node, b: Node, context: Pair
         yield DILATION, "spatial", spread, spread
     if kernel_a == kernel_b and spread[0] == spread[1] and settings.stride(a) == settings.stride(b):
         yield from _padding(pair, a, b, context)
+    added = (settings.output_pads(a), settings.output_pads(b))
+    if added[0] != added[1] and a.op == b.op and context.alike_inputs(a, b):
+        yield CONSTANT, "", added, (a.op, "output_pads", *added)
 
 
 def _padding(pair: LayerPair, a: Node, b: Node, context: PairContext) -> Iterator[Raw]:
@@ -240,8 +251,11 @@ def _ends(node: Node) -> tuple[int, ...]:
     return settings.pads(node)[len(settings.kernel(node)) :]
 
 
-def _choices(a: Node, b: Node) -> Iterator[Raw]:
-    for name, default in settings.CHOICES.get(a.op, {}).items():
+def _choices(a: Node, b: Node, context: PairContext) -> Iterator[Raw]:
+    choices = settings.CHOICES.get(a.op, {})
+    if context.alike_inputs(a, b):
+        choices = {**choices, **settings.PLACES.get(a.op, {})}
+    for name, default in choices.items():
         value_a, value_b = a.get(name, default), b.get(name, default)
         if not settings.equal(value_a, value_b):
             cause = LRN if a.op == "lrn" else CONSTANT

@@ -21,6 +21,7 @@ from zoolens.graph.diff.causes import (
     PairContext,
     own_findings,
 )
+from zoolens.graph.diff.connections import connection_findings
 from zoolens.graph.diff.shared_tensors import sharing_findings
 from zoolens.graph.diff.strides import stride_findings
 from zoolens.graph.diff.unmatched_layers import absent_findings
@@ -49,6 +50,8 @@ def differences(alignment: Alignment, a: Graph, b: Graph) -> list[Difference]:
         *_order_findings(alignment, b),
         *sharing_findings(alignment, a, b),
     ]
+    if not any(finding.cause == ORDER for finding in findings):
+        findings += connection_findings(alignment, a, b)
     grouped: dict[tuple[str, Hashable], list[LayerFinding]] = {}
     findings = _with_moved_pools(_with_even_widths(_with_moved_norms(findings)))
     for finding in sorted(findings, key=attrgetter("row")):

@@ -219,6 +219,11 @@ def _shared_between(first: str, users: Sequence[str]) -> str:
     return " and ".join([f"the {calls} calls of {first}" if calls > 1 else first, *others])
 
 
+def _connections(difference: Difference, alignment: Alignment, names: Names) -> str:
+    first = difference.findings[0]
+    return f"{where(difference.findings, alignment)}: {_op(first)} takes other values in {names[1]} than in {names[0]}"
+
+
 def _wiring(difference: Difference, alignment: Alignment, names: Names) -> str:
     counts = Counter((0 if finding.pair.a else 1, _node(finding).op) for finding in difference.findings)
     parts = [f"{count} {op.replace('_', ' ')} only in {names[side]}" for (side, op), count in sorted(counts.items())]
@@ -369,6 +374,7 @@ _SAY: Final[dict[str, Say]] = {
     causes.EPSILON: _epsilon,
     causes.NORM_PARAMETERS: _norm_parameters,
     causes.WIRING: _wiring,
+    causes.CONNECTIONS: _connections,
     causes.NORM_PLACEMENT: _norm_placement,
     causes.ACTIVATION: _activation,
     causes.POOLING: _pooling,

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from zoolens.graph.model import Node
 from zoolens.graph.sliding_windows import ceil_pads, same_pads
+from zoolens.graph.vocabulary import REDUCTIONS
 
 WINDOWED: Final = frozenset({"conv", "conv_transpose", "max_pool", "avg_pool"})
 
@@ -24,11 +25,33 @@ CHOICES: Final[dict[str, dict[str, Any]]] = {
     "attention": {"heads": None, "scale": None, "causal": False},
     "max_pool": {"pad_value": None},
     "add": {"scalar": None},
-    "sub": {"scalar": None},
+    "sub": {"scalar": None, "reverse": False},
     "mul": {"scalar": None},
-    "div": {"scalar": None},
+    "div": {"scalar": None, "reverse": False},
+    "pow": {"scalar": None, "reverse": False},
+    "maximum": {"scalar": None},
+    "minimum": {"scalar": None},
+    "compare": {"kind": None, "scalar": None},
     "resize": {"mode": None},
-    "recurrent": {"kind": None, "hidden": None, "layers": 1, "bidirectional": False},
+    "recurrent": {
+        "kind": None, "hidden": None, "layers": 1, "bidirectional": False, "reverse": False, "activations": None,
+        "clip": None, "reset_first": False, "coupled": False,
+    },
+}  # fmt: skip
+# Attributes that say where in a value an op works. On values of other shapes they may only follow from a difference
+# upstream, so they are compared where both sides are given the same shapes.
+PLACES: Final[dict[str, dict[str, Any]]] = {
+    **{op: {"axis": None} for op in ("softmax", "log_softmax", "concat")},
+    **{op: {"axes": None} for op in (*REDUCTIONS, "l2_normalize", "layer_norm", "rms_norm")},
+    "slice": {"axis": None, "start": 0, "stop": None, "step": 1},
+    "gather": {"axis": None, "indices": None},
+    "transpose": {"perm": None},
+    "pad": {"pads": None, "value": 0, "mode": "constant"},
+    "roll": {"axes": None, "shifts": None},
+    "tile": {"repeats": None},
+    "matmul": {"transpose_a": False, "transpose_b": False},
+    "resize": {"coordinates": None},
+    **{op: {"block": None, "mode": "DCR"} for op in ("space_to_depth", "depth_to_space")},
 }
 
 
@@ -46,6 +69,10 @@ def dilation(node: Node) -> tuple[int, ...]:
 
 def pads(node: Node) -> tuple[int, ...]:
     return tuple(node.get("pads", ())) or (0,) * (2 * len(kernel(node)))
+
+
+def output_pads(node: Node) -> tuple[int, ...]:
+    return tuple(node.get("output_pads", ())) or (0,) * len(kernel(node))
 
 
 def groups(node: Node) -> int:

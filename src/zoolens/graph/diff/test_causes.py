@@ -109,3 +109,73 @@ def test_same_padding_on_another_size_is_no_difference():
         return net.finish()
 
     assert [one.cause for one in diff(strided(224), strided(299)).differences] == [causes.INPUT_SIZE]
+
+
+def between(op, values=1, **attributes):
+    """Two convolutions, with an operator on the first one's answer between them."""
+    net = Sketch(size=8)
+    first = net.conv(4)
+    net.add(op, *[first] * values, **attributes)
+    net.conv(4)
+    net.head()
+    return net.finish()
+
+
+@pytest.mark.parametrize(
+    ("op", "setting", "other"),
+    [
+        ("sub", {"scalar": 2.0}, {"scalar": 2.0, "reverse": True}),
+        ("pow", {"scalar": 2.5}, {"scalar": 3.5}),
+        ("maximum", {"scalar": 0.1}, {"scalar": 0.5}),
+        ("softmax", {"axis": 2}, {"axis": 3}),
+        ("gather", {"axis": 1, "indices": (1, 0, 3, 2)}, {"axis": 1, "indices": (3, 2, 1, 0)}),
+        ("transpose", {"perm": (0, 1, 3, 2)}, {"perm": (0, 1, 2, 3)}),
+        ("roll", {"axes": (2,), "shifts": (1,)}, {"axes": (3,), "shifts": (1,)}),
+        ("recurrent", {"kind": "lstm"}, {"kind": "lstm", "reverse": True}),
+    ],
+)
+def test_another_setting_is_another_network(op, setting, other):
+    found = diff(between(op, **setting), between(op, **other))
+    assert [one.cause for one in found.differences] == [causes.CONSTANT]
+    assert found.verdict == "the same network up to constants that do not change cost (settings of layers)"
+    assert diff(between(op, **setting), between(op, **setting)).same
+
+
+def test_places_in_values_of_other_shapes_follow_from_these():
+    def parted(width):
+        net = Sketch(size=8)
+        net.conv(width)
+        net.add("slice", shape=(1, width // 2, 8, 8), axis=1, start=width // 2, stop=width)
+        net.head()
+        return net.finish()
+
+    assert {one.cause for one in diff(parted(4), parted(8)).differences} == {causes.WIDTH}
+
+
+@pytest.mark.parametrize("combined", ["sub", "matmul"])
+def test_layers_that_take_other_values_are_told(combined):
+    def network(*order):
+        net = Sketch(size=8)
+        entry = net.conv(4)
+        values = [net.add("exp", entry), net.add("tanh", entry)]
+        net.add(combined, *(values[place] for place in order))
+        net.head()
+        return net.finish()
+
+    found = diff(network(0, 1), network(1, 0))
+    assert [(one.cause, one.macs) for one in found.differences] == [(causes.CONNECTIONS, 0)]
+    assert found.differences[0].text.endswith(f"{combined} takes other values in b than in a")
+    assert found.verdict == "different networks: connections"
+    assert diff(network(1, 0), network(1, 0)).same
+
+
+def test_a_shortcut_from_another_layer_is_told():
+    def network(start):
+        net = Sketch(size=8)
+        places = [net.conv(4), net.conv(4), net.conv(4)]
+        net.add("add", net.conv(4), places[start])
+        net.head()
+        return net.finish()
+
+    assert diff(network(0), network(0)).same
+    assert not diff(network(0), network(1)).same
