@@ -16,6 +16,7 @@ from zoolens.divergence.evaluation import exact_values
 from zoolens.divergence.examined import Exact, ExaminedInput, apart, exact_output, scores_of
 from zoolens.divergence.sides import Side
 from zoolens.errors import ZoolensError
+from zoolens.graph.diff.causes import CONNECTIONS
 from zoolens.graph.diff.report import diff
 from zoolens.graph.model import Array, Graph
 from zoolens.numerics.deviation import deviation_of_finite
@@ -212,6 +213,8 @@ def _definitions(exchange: Exchange) -> list[Cause]:
         for difference in differences(graphs, exchange.inputs)
         if difference.kind in _UNPAIRED or difference.effect > EQUAL
     ]
+    if not every and any(difference.cause == CONNECTIONS for difference in diff(graphs.a, graphs.b).differences):
+        return [_other_structure(graphs, "connections of layers cannot be exchanged one by one")]
     if not every:
         words = "The exact answers of the two files differ, but nothing in the files was found to"
         return [Cause(Kind.UNEXPLAINED, words)]
@@ -288,10 +291,10 @@ def _other_weights(graphs: Aligned, every: Sequence[FileDifference], learned: in
     return Cause(Kind.WEIGHTS, words, None, first, label, proof)
 
 
-def _other_structure(graphs: Aligned) -> Cause:
+def _other_structure(
+    graphs: Aligned, why: str = "their parts do not fit into each other, so that none was exchanged"
+) -> Cause:
     """Two networks of which no part can be exchanged for the other's, so that nothing can be proved by doing it."""
     verdict = diff(graphs.a, graphs.b, names=("A", "B")).verdict.rstrip(".")
     words = f"The files hold networks of different structure (`zoolens diff` lists it: {verdict})"
-    return Cause(
-        Kind.STRUCTURE, words, withdrawn=("their parts do not fit into each other, so that none was exchanged",)
-    )
+    return Cause(Kind.STRUCTURE, words, withdrawn=(why,))

@@ -196,6 +196,17 @@ def test_two_places_that_differ_are_both_named(network, data, plain_job):
     ]  # fmt: skip
 
 
+def test_layers_that_are_connected_otherwise_are_named(network, data, plain_job):
+    def joined(first, second, make=helper.make_node):
+        ways = [make("Tanh", ["relu"], ["t"], name="t"), make("Exp", ["relu"], ["e"], name="e")]
+        return [*ways, make("Sub", [first, second], ["middle"], name="middle")]
+
+    jobs = [plain_job(network(first, joined(first, second))) for first, second in ("te", "et")]
+    (cause,) = diverge_jobs(*jobs, data, examined=1).causes
+    assert (cause.kind, cause.proved) == (Kind.STRUCTURE, False)
+    assert "connections" in cause.words
+
+
 def test_a_place_that_moves_no_answer_is_mentioned_beside_the_cause(network, data, plain_job):
     """The bias keeps one unit dead on all inputs, so that what it is multiplied with has no effect."""
     bias = weights(16)
