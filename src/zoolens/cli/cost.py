@@ -25,6 +25,7 @@ CONVENTION: Final = (
     "MACs: multiply-accumulates of convolutions, dense layers, matrix products and attention. FLOPs: two per MAC, and "
     "biases, norms, activations, pooling and arithmetic."
 )
+_WITH_GRAPHS: Final = frozenset({"If", "Loop", "Scan", "IF", "WHILE"})  # operators that hold graphs of their own
 _LONGEST: Final = 48  # characters of a layer's name
 
 
@@ -118,7 +119,8 @@ def _peak(total: Cost) -> str:
 
 def _uncounted(name: str, times: int) -> str:
     plural = "operator" if times == 1 else "operators"
-    return f"uncounted   {times} {plural} of kind {name} {'is' if times == 1 else 'are'} not counted"
+    inside = ", nor are the parameters inside" if name in _WITH_GRAPHS else ""
+    return f"uncounted   {times} {plural} of kind {name} {'is' if times == 1 else 'are'} not counted{inside}"
 
 
 # --- layers

@@ -5,7 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from zoolens.cli.cost import command, explained, shortened
+from zoolens.cli.cost import _uncounted, command, explained, shortened
 from zoolens.errors import ModelError
 from zoolens.graph.builder import GraphBuilder
 from zoolens.graph.counters.conventions import COUNTERS
@@ -36,6 +36,13 @@ def test_totals_in_words(run):
     assert "MACs        1,116,416 (1.12M)" in output
     assert "parameters  80,202" in output
     assert "two per MAC" in output  # the convention is named
+
+
+def test_parameters_inside_of_loops_are_not_counted_and_that_is_said():
+    assert (
+        _uncounted("WHILE", 1) == "uncounted   1 operator of kind WHILE is not counted, nor are the parameters inside"
+    )
+    assert _uncounted("Celu", 2).endswith("2 operators of kind Celu are not counted")
 
 
 def test_layers_have_their_share(run):

@@ -36,7 +36,12 @@ OPS: Final[dict[str, dict[str, str]]] = {
     "instance_norm": {"epsilon": ""},
     "affine": {"axis": "along which scale and shift lie; absent: scalars"},  # x·scale + shift; scale?, shift?
     "embedding": {},  # parameters: table
-    "recurrent": {"kind": "lstm, gru, rnn", "hidden": "", "layers": "", "bidirectional": ""},
+    "recurrent": {
+        "kind": "lstm, gru, rnn", "hidden": "", "layers": "", "bidirectional": "",
+        "reverse": "True: one direction, from the end", "activations": "where they are not the kind's own",
+        "clip": "limit of what goes into an activation", "reset_first": "gru: the state is reset before its product",
+        "coupled": "lstm: input and forget gates are one",
+    },  # inputs: the sequence; lengths and initial states where they are computed or learned
     # normalisation without parameters
     "lrn": {"size": "", "alpha": "as in the paper: divided by size inside", "beta": "", "bias": ""},
     # pools

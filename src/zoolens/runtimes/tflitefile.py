@@ -51,6 +51,7 @@ class TfliteTensor:
     axis: int = 0
     content: memoryview = field(default=memoryview(b""), repr=False, compare=False)  # a constant's bytes
     free: tuple[bool, ...] = ()  # which extents the file leaves open
+    variable: bool = False  # the state of a recurrent layer: nothing makes it before the layer reads it
 
 
 @dataclass(frozen=True)
@@ -262,4 +263,5 @@ def _tensor(tensor: Table, buffers: list[memoryview]) -> TfliteTensor:
         axis=quantisation.scalar(6, "i") if quantisation else 0,
         content=content,
         free=tuple(extent < 0 for extent in signature),
+        variable=bool(tensor.scalar(5, "b")),
     )

@@ -43,6 +43,11 @@ class Constant:
     def is_float(self) -> bool:
         return "float" in self.dtype
 
+    @property
+    def is_learned(self) -> bool:
+        """Whether these are numbers that a training may have chosen: several real ones that the file keeps."""
+        return self.is_float and self.learned and self.size > 1
+
     def values(self) -> Array:
         """ModelError unless it is small: what the importer computes with, it must be able to hold."""
         if not self.is_small:

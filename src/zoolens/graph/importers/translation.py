@@ -25,6 +25,8 @@ from zoolens.graph.reference import run
 from zoolens.graph.shapes import filled, output_shape
 
 _SHOWN: Final = 64  # a constant with more numbers is kept by key, not as an attribute
+# Their real numbers are factors, or what a loop begins with: nobody learned them.
+_UNLEARNED: Final = frozenset({"Resize", "Upsample", "If", "Loop", "Scan", "IF", "WHILE"})
 
 
 class Dynamic(Exception):
@@ -83,9 +85,8 @@ class Translation:
         return self.live[constant.key]
 
     def _leaf(self, constant: Constant) -> str:
-        learned = constant.is_float and constant.learned and constant.size > 1
-        if constant.size > _SHOWN or learned:
-            parameter, op = self.parameter("value", constant), "parameter" if learned else "constant"
+        if constant.size > _SHOWN or constant.is_learned:
+            parameter, op = self.parameter("value", constant), "parameter" if constant.is_learned else "constant"
             return self.add(op, (), constant.shape, source=constant.key, parameters=(parameter,))
         value = nested_tuples(constant.values().tolist())
         return self.add("constant", (), constant.shape, source=constant.key, value=value)
@@ -280,11 +281,15 @@ class OperatorCall:
         self.answer(computed(np.asarray(values), self.outputs[0]))
 
     def unknown(self, why: str = "", *known: Shape) -> None:
-        """An operator without a place in the vocabulary: named, with the `known` shapes of its outputs, or none."""
-        inputs = [value for name in self.inputs if isinstance(value := self.state.values.get(name), str)]
+        """An operator without a place in the vocabulary: named, with the `known` shapes of its outputs, or none. Its
+        learned tensors are counted, its arithmetic is not."""
+        values = [self.state.values.get(name) for name in self.inputs]
+        inputs = [value for value in values if isinstance(value, str)]
+        tensors = [value for value in values if isinstance(value, Constant) and value.is_learned]
+        learned = [self.state.parameter("value", value) for value in tensors if self.kind not in _UNLEARNED]
         named = f"{self.kind} {why}".strip()[:120]
         shapes = self._shapes(known)
-        first = self._nameless("unknown", inputs, shapes[0], source_op=named)
+        first = self._nameless("unknown", inputs, shapes[0], source_op=named, parameters=learned)
         further = [
             self._nameless("output_of", (first,), shape, output=i, index=i) for i, shape in enumerate(shapes) if i
         ]

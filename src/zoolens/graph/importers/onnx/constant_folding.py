@@ -47,7 +47,7 @@ def folded(call: OnnxCall) -> bool:
         return True
     if op not in _FOLDS or not all(constant.is_small for constant in constants):
         return False
-    if op in _RESAMPLING and constants[0].is_float and constants[0].learned and constants[0].size > 1:
+    if op in _RESAMPLING and constants[0].is_learned:
         return False  # a learned table stays one, however often its entries are used
     return _at_once(call, constants)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Iterator
+from typing import Any, Final
 
 from zoolens.errors import ModelError
 from zoolens.graph.importers.average_pooling import average
@@ -12,6 +12,9 @@ from zoolens.graph.importers.onnx.translation import SPATIAL_AXES, OnnxCall
 from zoolens.graph.model import Parameter, Shape
 from zoolens.graph.shapes import filled
 from zoolens.graph.sliding_windows import ceil_pads, same_pads, same_transposed_pads, slid, spread
+
+_SCALE_BY_CHANNEL: Final = 21  # the opset from which a group norm has a scale for each channel
+_CELL_ACTIVATIONS: Final = {"lstm": ("Sigmoid", "Tanh", "Tanh"), "gru": ("Sigmoid", "Tanh"), "rnn": ("Tanh",)}
 
 
 def _axes(call: OnnxCall) -> str:
@@ -153,6 +156,9 @@ def _norm(op: str) -> Callable[[OnnxCall], None]:
             axes = tuple(range(call.axis(call.get("axis", -1), rank), rank))
         if op == "group_norm":
             groups = call.get("num_groups", 1)
+            if call.opset < _SCALE_BY_CHANNEL and groups != call.shape(0)[1]:
+                call.unknown("with one scale for each group", call.shape(0))
+                return
         epsilon = call.get("epsilon", 1e-5)
         call.emit(op, (call.live(0),), parameters=parameters, axes=axes, epsilon=epsilon, groups=groups)
 
@@ -216,31 +222,55 @@ def global_pool(op: str) -> Callable[[OnnxCall], None]:
 
 def _recurrent(kind: str) -> Callable[[OnnxCall], None]:
     def recurrent(call: OnnxCall) -> None:
-        parameters = _parameters(call, kernel=1, recurrent_kernel=2, bias=3)
+        parameters = _parameters(call, kernel=1, recurrent_kernel=2, bias=3, peephole=7)
         if parameters is None or len(call.shape(0)) != 3:
             call.unknown("with a computed kernel")
             return
-        steps, batch, _ = call.shape(0)
+        batch_first = bool(call.get("layout", 0))
+        steps, batch = call.shape(0)[1::-1] if batch_first else call.shape(0)[:2]
         directions = parameters[0].shape[0]
         hidden = call.get("hidden_size", parameters[1].shape[-1])
-        given = (call.live(0),)
         first = call.add(
             "recurrent",
-            given,
-            shape=(steps, directions, batch, hidden),
+            (call.live(0), *_initial_states(call)),
+            shape=(batch, steps, directions, hidden) if batch_first else (steps, directions, batch, hidden),
             parameters=parameters,
             kind=kind,
             hidden=hidden,
             layers=1,
             bidirectional=directions == 2,
+            **_cell_settings(call, kind),
         )
-        state = (directions, batch, hidden)
+        state = (batch, directions, hidden) if batch_first else (directions, batch, hidden)
         further = [
             call.add("output_of", (first,), shape=state, output=i, index=i) for i in range(1, len(call.node.outputs))
         ]
         call.answer(first, *further)
 
     return recurrent
+
+
+def _initial_states(call: OnnxCall) -> Iterator[str]:
+    """The lengths of sequences and the states to begin with, where they are computed or learned; zeros are none."""
+    for position in (4, 5, 6):
+        value = call.given(position)
+        if isinstance(value, Constant) and (position == 4 or (value.is_small and not value.values().any())):
+            continue
+        if value is not None:
+            yield call.live(position)
+
+
+def _cell_settings(call: OnnxCall, kind: str) -> dict[str, Any]:
+    """What a cell does otherwise than those of torch; None where it does as they do."""
+    activations = tuple(str(name) for name in call.attributes.get("activations") or ())
+    usual = _CELL_ACTIVATIONS[kind] * (2 if call.get("direction", "forward") == "bidirectional" else 1)
+    return {
+        "reverse": call.get("direction", "forward") == "reverse" or None,
+        "activations": activations if activations not in ((), usual) else None,
+        "clip": call.get("clip") or None,
+        "reset_first": (kind == "gru" and not call.get("linear_before_reset", 0)) or None,
+        "coupled": bool(call.get("input_forget", 0)) or None,
+    }
 
 
 LAYERS: Final[dict[str, Callable[[OnnxCall], None]]] = {

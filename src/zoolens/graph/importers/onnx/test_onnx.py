@@ -253,6 +253,24 @@ def test_an_operator_without_a_word_has_the_shape_that_onnx_gives_it(tmp_path, o
     assert (unknown.shape, unknown.get("extents")) == (expected, None)
 
 
+def test_the_weights_of_an_unknown_operator_are_counted(tmp_path):
+    constants = {"w": np.ones((4, 6), np.float32), "b": np.ones(6, np.float32), "one": np.ones((), np.float32)}
+    odd = node("Frobnicate", ["x", "w", "b", "one"], ["y"], domain="com.acme")
+    graph = canonical(load(made(tmp_path, [odd], [("x", FLOAT, [1, 4])], ["y"], constants)))
+    assert (graph.parameters, cost(graph).unknown) == (30, {"com.acme:Frobnicate": 1})
+
+
+def test_what_a_loop_begins_with_is_not_learned(tmp_path):
+    inside = [value("n", INT64, []), value("on", onnx.TensorProto.BOOL, []), value("s", FLOAT, [1, 4])]
+    steps = [node("Identity", ["on"], ["on2"]), node("Add", ["s", "x"], ["s2"])]
+    made_inside = [value("on2", onnx.TensorProto.BOOL, []), value("s2", FLOAT, [1, 4])]
+    body = onnx.helper.make_graph(steps, "body", inside, made_inside)
+    constants = {"times": np.array(3), "go": np.array(True), "start": np.ones((1, 4), np.float32)}
+    loop = node("Loop", ["times", "go", "start"], ["y"], body=body)
+    graph = load(made(tmp_path, [loop], [("x", FLOAT, [1, 4])], ["y"], constants))
+    assert (graph.parameters, cost(graph).unknown) == (0, {"Loop": 1})
+
+
 def test_a_shape_that_nobody_tells_is_unknown_and_so_is_all_that_depends_on_it(tmp_path):
     """A guess (the first input's shape) would make up costs, or refuse the file with a false reason."""
     nodes = [
@@ -369,6 +387,56 @@ def test_a_recurrent_layers_bias_is_no_product(tmp_path, kind, gates):
     found = cost(graph)
     assert found.macs == 7 * 2 * gates * 5 * (3 + 5)
     assert found.parameters == 2 * gates * 5 * (3 + 5 + 2)
+
+
+CELL = {
+    "w": np.ones((1, 20, 3), np.float32),
+    "r": np.ones((1, 20, 5), np.float32),
+    "b": np.ones((1, 40), np.float32),
+}
+
+
+def test_the_encoder_whose_states_a_decoder_begins_with_is_counted(tmp_path):
+    layers = [
+        node("LSTM", ["x", "w", "r", "b"], ["", "h", "c"], hidden_size=5),
+        node("LSTM", ["z", "w2", "r2", "b2", "", "h", "c"], ["y"], hidden_size=5),
+    ]
+    constants = {**CELL, **{f"{name}2": array for name, array in CELL.items()}}
+    path = made(tmp_path, layers, [("x", FLOAT, [7, 1, 3]), ("z", FLOAT, [2, 1, 3])], ["y"], constants)
+    graph = canonical(load(path))
+    assert (cost(graph).macs, graph.parameters) == ((7 + 2) * 20 * (3 + 5), 2 * 20 * (3 + 5 + 2))
+
+
+def test_states_that_are_learned_count_and_zeros_do_not(tmp_path):
+    layer = node("LSTM", ["x", "w", "r", "b", "", "h", "c", "p"], ["y"], hidden_size=5)
+    for states, learned in ((np.zeros, 15), (np.ones, 15 + 10)):
+        start = {name: states((1, 1, 5), np.float32) for name in "hc"}
+        constants = {**CELL, **start, "p": np.ones((1, 15), np.float32)}
+        graph = canonical(load(made(tmp_path, [layer], [("x", FLOAT, [7, 1, 3])], ["y"], constants)))
+        assert graph.parameters == 20 * (3 + 5 + 2) + learned
+
+
+def test_a_recurrent_layer_that_takes_the_batch_first(tmp_path):
+    layer = node("LSTM", ["x", "w", "r", "b"], ["y", "h"], hidden_size=5, layout=1)
+    graph = load(made(tmp_path, [layer], [("x", FLOAT, [2, 7, 3])], ["y", "h"], CELL))
+    assert [graph.by_name[name].shape for name in graph.outputs] == [(2, 7, 1, 5), (2, 1, 5)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"direction": "reverse"}, {"reverse": True}),
+        ({"activations": ["Sigmoid", "Relu", "Tanh"]}, {"activations": ("Sigmoid", "Relu", "Tanh")}),
+        ({"activations": ["Sigmoid", "Tanh", "Tanh"]}, {}),
+        ({"clip": 2.0}, {"clip": 2.0}),
+        ({"input_forget": 1}, {"coupled": True}),
+    ],
+)
+def test_what_a_cell_does_otherwise_is_told(tmp_path, settings, told):
+    layer = node("LSTM", ["x", "w", "r", "b"], ["y"], hidden_size=5, **settings)
+    graph = load(made(tmp_path, [layer], [("x", FLOAT, [7, 1, 3])], ["y"], CELL))
+    usual = {"kind": "lstm", "hidden": 5, "layers": 1, "bidirectional": False}
+    assert graph.nodes[-1].attributes == {**usual, **told}
 
 
 def test_a_free_image_size_is_asked_for(tmp_path):

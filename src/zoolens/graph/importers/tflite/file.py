@@ -46,7 +46,8 @@ def load(request: Request) -> Graph:
 
 def _check(file: TfliteGraph) -> None:
     """Every tensor that is named exists, and is made once, before it is used."""
-    made = {-1, *file.inputs, *(index for index, tensor in enumerate(file.tensors) if tensor.constant)}
+    kept = (index for index, tensor in enumerate(file.tensors) if tensor.constant or tensor.variable)
+    made = {-1, *file.inputs, *kept}
     for operator in file.operators:
         if not operator.outputs or not made.issuperset(operator.inputs) or made.intersection(operator.outputs):
             raise ModelError("The TFLite graph is damaged: an operator uses a tensor that nothing makes before it.")

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from zoolens.errors import ModelError
 from zoolens.graph.importers.base import Request
-from zoolens.graph.importers.tflite.file import TFLITE
+from zoolens.graph.importers.tflite.file import TFLITE, _check
 from zoolens.graph.importers.tflite.operator_names import operator_name
 from zoolens.graph.model import Graph
 from zoolens.graph.passes.canonical import canonical
 from zoolens.graph.reference import run
-from zoolens.runtimes.tflitefile import TfliteOperator, read_graph
+from zoolens.runtimes.tflitefile import TfliteGraph, TfliteOperator, TfliteTensor, read_graph
 from zoolens.zoos.demo import MODELS_FOLDER
 
 ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[5] / "shared" / "assets")
@@ -100,6 +100,15 @@ def test_another_size_is_worked_out():
         load(path, size=(256, 256))  # its average pool is 7×7, whatever comes
     path = ASSETS / "imagenet/tflite/stm_mobilenet_v2_0.35_128_int8.tflite"
     assert load(path, size=(192, 160)).outputs == load(path).outputs
+
+
+@pytest.mark.parametrize("variable", [True, False])
+def test_the_state_of_a_recurrent_layer_is_made_by_nothing(variable):
+    tensors = tuple(TfliteTensor(name, "float32", (1, 4), False, None, None) for name in "xy")
+    state = TfliteTensor("state", "float32", (1, 4), False, None, None, variable=variable)
+    layer = TfliteOperator(44, (0, 2), (1,), "", None)
+    with contextlib.nullcontext() if variable else pytest.raises(ModelError, match="damaged"):
+        _check(TfliteGraph((*tensors, state), (0,), (1,), (layer,)))
 
 
 def test_unknown_operators_have_names():

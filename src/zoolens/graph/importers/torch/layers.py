@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import sqrt
 from typing import Any, Final
 
-from zoolens.graph.importers.torch.trace import Lowering, TorchCall
+from zoolens.graph.importers.torch.trace import Lowering, TorchCall, tensors_in
 from zoolens.graph.sliding_windows import covering_ends
 
 _AXES: Final = {3: "NCW", 4: "NCHW", 5: "NCDHW"}
@@ -201,9 +201,15 @@ def recurrent(kind: str) -> Lowering:
         names = _recurrent_roles(len(call["params"]), call["num_layers"], call["bidirectional"], call["has_biases"])
         parameters = [call.trace.parameter(role, tensor) for role, tensor in zip(names, call["params"], strict=True)]
         first = call.result[0]
+        states = [
+            call.trace.value(tensor)
+            for tensor in tensors_in([call["hx"]])
+            if call.trace.depends_on_input(tensor) or call.trace.is_static(tensor)
+        ]  # the others are zeros
         return call.add(
             "recurrent",
             call.value("input"),
+            *states,
             shape=tuple(first.shape),
             kind=kind,
             hidden=int(call["params"][1].shape[-1]),
@@ -216,9 +222,10 @@ def recurrent(kind: str) -> Lowering:
 
 
 def _recurrent_roles(count: int, layers: int, bidirectional: bool, biases: bool) -> Iterator[str]:
+    """The roles of the tensors, layer by layer and direction by direction, as torch lists them."""
+    cells = layers * (2 if bidirectional else 1)
     each = ("kernel", "recurrent_kernel", *(("bias", "recurrent_bias") if biases else ()))
-    extra = count - len(each) * layers * (2 if bidirectional else 1)
-    return iter([*(each * (layers * (2 if bidirectional else 1))), *["projection"] * extra])
+    return iter((*each, "projection") * cells if count > len(each) * cells else each * cells)
 
 
 LAYERS: Final[dict[str, Lowering]] = {

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from zoolens.errors import ModelError, UnknownName
+from zoolens.graph.cost import cost
 from zoolens.graph.importers.base import Request
 from zoolens.graph.importers.torch.library import TIMM, TORCHVISION, TRANSFORMERS, _load, graph_of_module
 from zoolens.graph.importers.torch.modules import BuildPlan
@@ -263,3 +264,23 @@ def test_a_network_that_needs_numbers_gets_them():
 def test_a_module_that_fails_is_one_sentence():
     with pytest.raises(ModelError, match=r"^dense cannot be traced: .*shapes"):
         graph_of_module(nn.Linear(4, 2), (torch.randn(1, 5),), "dense")
+
+
+def test_the_encoder_whose_states_a_decoder_begins_with_is_counted():
+    class Translator(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder, self.decoder = nn.LSTM(3, 5), nn.LSTM(3, 5)
+
+        def forward(self, x, y):
+            return self.decoder(y, self.encoder(x)[1])[0]
+
+    graph = canonical(graph_of_module(Translator(), (torch.randn(7, 1, 3), torch.randn(2, 1, 3)), "translator"))
+    assert (cost(graph).macs, graph.parameters) == ((7 + 2) * 20 * (3 + 5), 2 * 20 * (3 + 5 + 2))
+
+
+def test_recurrent_layers_that_project_their_states():
+    module = nn.LSTM(3, 5, num_layers=2, proj_size=2, bidirectional=True)
+    products = sum(tensor.numel() for name, tensor in module.named_parameters() if name.startswith("weight"))
+    graph = graph_of_module(module, (torch.randn(7, 1, 3),), "projecting")
+    assert cost(graph).macs == 7 * products
