@@ -96,7 +96,7 @@ def _list(a: str, b: str, chosen: dict[str, Any]) -> None:
     graphs = _graphs(a, b, chosen["store"])
     commons = common_segments(*graphs, least=chosen["least"])
     costs = cost(graphs[0])
-    rows = [_figures(number, common, costs) for number, common in enumerate(commons, 1)]
+    rows = [_figures(number, common, costs, graphs[0]) for number, common in enumerate(commons, 1)]
     if chosen["as_json"]:
         echo_json({"a": a, "b": b, "segments": rows})
         return
@@ -117,7 +117,7 @@ def _graphs(a: str, b: str, store: str | None) -> tuple[Graph, Graph]:
         return graph_of(a, store=store), graph_of(b, store=store)
 
 
-def _figures(number: int, common: Common, costs: Cost) -> dict[str, Any]:
+def _figures(number: int, common: Common, costs: Cost, graph: Graph) -> dict[str, Any]:
     layers = {layer.name: layer for layer in costs.layers}
     macs = sum(layers[name].macs for name in common.a.nodes)
     return {
@@ -126,12 +126,18 @@ def _figures(number: int, common: Common, costs: Cost) -> dict[str, Any]:
         "distance": common.distance if common.distance is None or isfinite(common.distance) else None,
         "nodes": len(common.a),
         "donor_nodes": len(common.b),
+        "compared_by_name": _unknown(common, graph),
         "a": [common.a.entry, common.a.exit],
         "b": [common.b.entry, common.b.exit],
         "parameters": sum(layers[name].parameters for name in common.a.nodes),
         "macs": macs,
         "macs_share": macs / costs.macs if costs.macs else 0.0,
     }
+
+
+def _unknown(common: Common, graph: Graph) -> int:
+    """The operators of a segment that we do not know: of these nothing but the name was compared."""
+    return 0 if common.kind == "same interface" else sum(node.op == "unknown" for node in common.a.of(graph))
 
 
 def _print_segments(rows: Sequence[dict[str, Any]], total: int) -> None:
@@ -158,6 +164,10 @@ def _print_segments(rows: Sequence[dict[str, Any]], total: int) -> None:
     print_table(columns, cells)
     if total > len(rows):
         make_console().print(f"[dim]… and {total - len(rows):,} more; see all with --all.[/]")
+    unknown = sum(row["compared_by_name"] for row in rows)
+    if unknown:
+        are = "operator in these segments is" if unknown == 1 else "operators in these segments are"
+        make_console().print(f"{unknown:,} {are} unknown to us and compared by name only.")
 
 
 def _distance(value: float | None) -> str:

@@ -35,6 +35,18 @@ def test_networks_without_weights_are_compared_by_structure():
     assert segment["distance"] is None
 
 
+def test_operators_that_are_compared_by_name_only_are_said(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    for alpha in (1, 3):
+        text = f"""<ir_version: 8, opset_import: ["" : 17]> net (float[1,4] x) => (float[1,4] y) {{
+            a = Relu(x) b = Celu<alpha = {alpha}.0>(a) y = Tanh(b) }}"""
+        onnx.save(onnx.parser.parse_model(text), str(tmp_path / f"{alpha}.onnx"))
+    pair = [str(tmp_path / f"{alpha}.onnx") for alpha in (1, 3)]
+    result = CliRunner().invoke(command, pair)
+    assert "1 operator in these segments is unknown to us" in result.output
+    assert json.loads(CliRunner().invoke(command, [*pair, "--json"]).output)["segments"][0]["compared_by_name"] == 1
+
+
 @pytest.mark.slow
 def test_twins_are_made(tmp_path):
     call = [*PAIR, "--splice", "--data", "demo", "-o", str(tmp_path / "twins")]
