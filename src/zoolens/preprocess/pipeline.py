@@ -98,6 +98,7 @@ class _PrepareArray(Prepare):
         self._untouched = bool((self._factor == 1).all() and (self._offset == 0).all())
         self._wanted = spec.shape[1:]
         self._dtype = dtype
+        self._name = tensor.name
 
     def __call__(self, value: Array) -> Array:
         result: Array = self.many(value[np.newaxis])[0]
@@ -107,7 +108,23 @@ class _PrepareArray(Prepare):
         _refuse_text(values)
         self._check_shape(values.shape[1:])
         real = values if self._untouched else values * self._factor + self._offset
-        return real if real.dtype == self._dtype else _cast(real, self._dtype)
+        if real.dtype == self._dtype:
+            return real
+        if self._untouched and self._dtype.kind != "f":
+            self._check_whole(real)
+        return _cast(real, self._dtype)
+
+    def _check_whole(self, values: Array) -> None:
+        """Refuse numbers that an input of whole numbers would change, as long as no declared step makes others."""
+        limits = np.iinfo(self._dtype)
+        whole = values.dtype.kind != "f" or values == np.rint(values)
+        changed = ~((values >= limits.min) & (values <= limits.max) & whole)  # NaN is, too
+        if changed.any():
+            raise DatasetError(
+                f"The sample holds {values[changed].flat[0]:.6g}, but the input {self._name} takes whole numbers from "
+                f"{limits.min:,} to {limits.max:,}.",
+                hint=f"Write the data as {self._dtype}, or declare a normalize step that makes such numbers of them.",
+            )
 
     def _check_shape(self, shape: tuple[int, ...]) -> None:
         fits = len(shape) == len(self._wanted) and all(
@@ -315,6 +332,8 @@ def _cast(real: Array, dtype: np.dtype[Any]) -> Array:
     """Convert to the input's type; integers are rounded and kept within their range."""
     if dtype.kind == "f":
         return real.astype(dtype, copy=False)
+    if np.can_cast(real.dtype, dtype):
+        return real.astype(dtype)
     limits = np.iinfo(dtype)
     return np.clip(np.rint(real), limits.min, limits.max).astype(dtype)
 

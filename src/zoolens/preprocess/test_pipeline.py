@@ -170,3 +170,20 @@ def test_pixels_between_two_quantised_values_go_where_float32_puts_them():
     real = (pixels[:, :, 0].astype(np.float32) - np.float32(127.5)) / np.float32(127.5)
     wanted = np.clip(np.round(real / np.float32(tensor.scale) + np.float32(127)), 0, 255)
     np.testing.assert_array_equal(found[0], wanted)
+
+
+@pytest.mark.parametrize(("number", "kind"), [(0.4, "uint8"), (300, "uint8"), (-1, "uint8"), (2.0**33, "int32")])
+def test_numbers_that_an_input_of_whole_numbers_would_change_are_refused(number, kind):
+    prepare = build(TensorSpec("ids", (None, 2), kind), modality="array", shape=(None, 2), dtype=kind)
+    with pytest.raises(DatasetError, match="the input ids takes whole numbers"):
+        prepare(np.array([1, number]))
+    with pytest.raises(DatasetError, match="holds nan"):
+        prepare(np.array([1, np.nan]))
+    np.testing.assert_array_equal(prepare(np.array([1.0, 7.0])), np.array([1, 7], kind))
+
+
+def test_a_declared_step_may_round_to_whole_numbers():
+    step = {"op": "normalize", "scale": 255.0}
+    tensor = TensorSpec("x", (None, 2), "uint8")
+    prepare = build(tensor, modality="array", shape=(None, 2), dtype="uint8", preprocess=[step])
+    np.testing.assert_array_equal(prepare(np.array([0.2, 1.0], np.float32)), [51, 255])
