@@ -135,7 +135,9 @@ def _print_output(console: Any, output: Behaviour, bounds: Bounds | None, tolera
         span = f"{low:.3g}" if f"{low:.3g}" == f"{high:.3g}" else f"{low:.3g} to {high:.3g}"
         facts.append(f"mean l2 distance of probabilities {span}")
     else:
-        facts.append(f"mean l2 distance {low:.3g} ({_percent(output.relative_l2 or 0, 3)} of A's length)")
+        share = output.relative_l2 or 0
+        shown = f"{_percent(share, 3)} of A's length" if math.isfinite(share) else "A gives zeros where B does not"
+        facts.append(f"mean l2 distance {low:.3g} ({shown})")
     if output.cosine is not None:
         facts.append(f"mean cosine {output.cosine:.5f}")
     console.print("  " + ", ".join(facts))

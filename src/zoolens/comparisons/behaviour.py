@@ -141,10 +141,10 @@ def pair_outputs(
     """Every output that both have, the classes of the main one brought into one order."""
     check_paired(a, b)
     a, b = renumbered(a, fit.translation_a), renumbered(b, fit.translation_b)
-    shared = zip(a.outputs[: fit.outputs], b.outputs[: fit.outputs], strict=False)
+    theirs = b.outputs if fit.places is None else tuple(b.outputs[place] for place in fit.places)
+    shared = zip(a.outputs[: fit.outputs], theirs[: fit.outputs], strict=False)
     return tuple(
-        pair_answers(ours, theirs, None if number else a.labels, tolerance)
-        for number, (ours, theirs) in enumerate(shared)
+        pair_answers(of_a, of_b, None if number else a.labels, tolerance) for number, (of_a, of_b) in enumerate(shared)
     )
 
 

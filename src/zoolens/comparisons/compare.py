@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.comparisons.behaviour import Accuracy, pair_answers
+from zoolens.comparisons.compatibility import places_by_name
 from zoolens.comparisons.modeldiff import manifest_lines, model_cause
 from zoolens.comparisons.runs import choose_pair
 from zoolens.comparisons.signatures import Signature, signature_of
@@ -178,7 +179,7 @@ def compare_runs(store: Store, a: Run, b: Run, *, open_files: bool = True) -> Re
     classifying = any(answering_stage(run) in store.stages(run.id) and _classifies(run) for run in (a, b))
     sides: tuple[Signature, ...] = ()
     if classifying or (has_answers(a) and has_answers(b)):
-        sides = tuple(_signature(store, run, classifying=classifying) for run in (a, b))
+        sides = _in_one_order(*(_signature(store, run, classifying=classifying) for run in (a, b)))
     answers = _compare_answers(*sides) if classifying else None
     vectors = tuple(_compare_vectors(*sides)) if sides else ()
     manifests = [
@@ -235,7 +236,7 @@ def _compare_vectors(a: Signature, b: Signature) -> Iterator[VectorChange]:
         pair = pair_answers(ours, theirs, None if place else a.labels)
         figures, scores = pair.figures, pair.scores
         yield VectorChange(
-            output=ours.output,
+            output=ours.output if len(a.outputs) == 1 else " with ".join(dict.fromkeys((ours.output, theirs.output))),
             task=ours.task,
             n=pair.n,
             agreeing=pair.agreeing,
@@ -247,6 +248,12 @@ def _compare_vectors(a: Signature, b: Signature) -> Iterator[VectorChange]:
             score_b=None if scores is None else float(scores[1].mean()),
             difference=pair.difference(CONFIDENCE),
         )
+
+
+def _in_one_order(a: Signature, b: Signature) -> tuple[Signature, Signature]:
+    """Both with the outputs of A first, where B has the same ones by name in another order."""
+    places = places_by_name(*([(output.output, output.task) for output in side.outputs] for side in (a, b)))
+    return (a, b) if places is None else (a, replace(b, outputs=tuple(b.outputs[place] for place in places)))
 
 
 def _vector_places(a: Signature, b: Signature) -> list[int]:

@@ -7,7 +7,7 @@ differences are notes. Another modality, task or set of classes is a reason to r
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ class Head:
     task: str
     width: int | None = None
     names: tuple[str, ...] | None = None
+    output: str = ""  # what the model calls it; empty: the run does not say
 
 
 @dataclass(frozen=True)
@@ -51,13 +52,15 @@ class Interface:
 @dataclass(frozen=True)
 class Compatibility:
     """`reasons`: why the two cannot be compared; none: they can. `translation_a` and `translation_b` bring the classes
-    of each side into one order; None: they are in it already. `outputs`: how many outputs both have alike."""
+    of each side into one order; None: they are in it already. `outputs`: how many outputs both have alike. `places`:
+    where B has the outputs of A, where it has them in another order."""
 
     reasons: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     translation_a: Translation | None = None
     translation_b: Translation | None = None
     outputs: int = 1
+    places: tuple[int, ...] | None = None
 
     def __bool__(self) -> bool:
         return not self.reasons
@@ -121,13 +124,32 @@ def _head(about: Any, output: Output | None, names: tuple[str, ...] | None, data
         width = len(names)
     if width is None and output is not None and output.label_map and data is not None:
         width = max(len(data), 1 + max(output.label_map.values()))
-    return Head(task, None if width is None else int(width), names)
+    return Head(task, None if width is None else int(width), names, str(about.get("name") or ""))
 
 
 # --- two runs
 
 
 def compare_interfaces(a: Interface, b: Interface) -> Compatibility:
+    places = places_by_name(*([(head.output, head.task) for head in side.heads] for side in (a, b)))
+    if places is None:
+        return _compare_in_order(a, b)
+    fit = _compare_in_order(a, replace(b, heads=tuple(b.heads[place] for place in places)))
+    note = "B has the outputs of A in another order: matched by name"
+    return replace(fit, notes=(*fit.notes, note), places=places)
+
+
+def places_by_name(a: Sequence[tuple[str, str]], b: Sequence[tuple[str, str]]) -> tuple[int, ...] | None:
+    """Where B has each of A's outputs, by their names and tasks; None: they are in one order, or names do not tell. The
+    data's labels are about the main output, so that one which they judge stays the main one."""
+    if [*a] == [*b] or len(set(a)) < len(a) or {*a} != {*b} or not all(name for name, _ in a):
+        return None
+    if task_named(a[0][1]).judged and a[0] != b[0]:
+        return None
+    return tuple([*b].index(output) for output in a)
+
+
+def _compare_in_order(a: Interface, b: Interface) -> Compatibility:
     reasons = [*_input_reasons(a, b), *_output_reasons(a, b)]
     notes = [*a.unread, *b.unread, *_input_notes(a, b), *_output_notes(a, b)]
     if reasons:
@@ -192,6 +214,10 @@ def _output_notes(a: Interface, b: Interface) -> Iterator[str]:
     if alike < most and a.main.task == b.main.task:
         which = "first output is" if alike == 1 else f"first {alike} outputs are"
         yield f"A has {len(a.heads)} outputs and B {len(b.heads)}: only the {which} compared"
+    pairs = [(ours.output, theirs.output) for ours, theirs in zip(a.heads[:alike], b.heads[:alike], strict=False)]
+    if alike > 1 and any(ours != theirs for ours, theirs in pairs):
+        listed = ", ".join(f"{ours} with {theirs}" for ours, theirs in pairs)
+        yield f"outputs are compared in the order of the manifests: {listed}"
 
 
 def _outputs_alike(a: Interface, b: Interface) -> int:

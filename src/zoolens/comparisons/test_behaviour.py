@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from zoolens.comparisons.behaviour import agreement_of, behaviour, worst
+from zoolens.comparisons.compare import compare_runs
 from zoolens.comparisons.compatibility import Compatibility, compatible
 from zoolens.comparisons.conftest import class_columns, one_hot, vector_columns, write_run
 from zoolens.comparisons.signatures import signature_of
@@ -96,3 +97,17 @@ def test_answers_to_inputs_in_another_order_are_not_paired(store):
     a, b = (signature_of(store, run) for run in runs)
     with pytest.raises(ZoolensError, match="not about the same inputs"):
         agreement_of(a, replace(b, labels=b.labels[::-1]), Compatibility())
+
+
+def test_outputs_that_both_have_in_another_order_are_paired_by_name(store):
+    boxes, scores = np.arange(1.0, 9)[:, None], np.linspace(0.1, 0.9, 8)[:, None]
+    about = [{"name": name, "task": "other", "width": 1} for name in ("boxes", "scores")]
+    columns = [vector_columns(boxes) | vector_columns(scores, "out1.")]
+    columns += [vector_columns(scores) | vector_columns(boxes, "out1.")]
+    a = write_run(store, "a", columns[0], LABELS, about=about)
+    b = write_run(store, "b", columns[1], LABELS, about=about[::-1])
+    found = behaviour(signature_of(store, a), signature_of(store, b), compatible(a, b))
+    assert [(one.output, one.agreement, one.identical) for one in found] == [("boxes", 1, 1), ("scores", 1, 1)]
+    report = compare_runs(store, a, b)
+    assert [(one.output, one.agreeing) for one in report.vectors] == [("boxes", 8), ("scores", 8)]
+    assert not report.differs

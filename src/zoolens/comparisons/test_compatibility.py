@@ -123,3 +123,26 @@ def test_a_manifest_that_cannot_be_read_is_a_note(run):
     found = compatible(run(inputs="nonsense"), run())
     assert found
     assert "has no readable manifest" in found.notes[0]
+
+
+BOXES, SCORES, KINDS = ({"name": name, "task": "other", "width": 10} for name in ("boxes", "scores", "kinds"))
+
+
+def test_outputs_in_another_order_are_matched_by_name(run):
+    found = compatible(run(about=[BOXES, SCORES, KINDS]), run(about=[KINDS, BOXES, SCORES]))
+    assert (found.outputs, found.places) == (3, (1, 2, 0))
+    assert "B has the outputs of A in another order: matched by name" in found.notes
+    assert compatible(run(about=[BOXES, SCORES]), run(about=[BOXES, SCORES])).places is None
+
+
+def test_outputs_of_other_names_are_compared_by_their_place_and_that_is_said(run):
+    found = compatible(run(about=[BOXES, SCORES]), run(about=[BOXES, KINDS]))
+    assert (found.outputs, found.places) == (2, None)
+    assert "outputs are compared in the order of the manifests: boxes with boxes, scores with kinds" in found.notes
+
+
+def test_an_output_that_labels_judge_stays_the_main_one(run):
+    classes = {"name": "classes", "task": "classification", "width": 3}
+    assert compatible(run(about=[classes, BOXES, SCORES]), run(about=[classes, SCORES, BOXES])).places == (0, 2, 1)
+    twin = {**classes, "name": "twin"}
+    assert compatible(run(about=[classes, twin]), run(about=[twin, classes])).places is None
