@@ -169,7 +169,8 @@ def _table(answer: Answer, shown: list[Match]) -> tuple[list[Column], list[list[
     metrics.sort(key=lambda name: [*answer.plan.query.show, name].index(name))  # as SHOW has them
     compared = answer.reference is not None
     columns = [Column("model", keep=10), Column("runtime", keep=8)]
-    columns += [Column("equal answers", "number", keep=9)] if compared else []  # the last to go, beside the name
+    alike = Column(answer.equivalence_name, "number", keep=9)  # the last to go, beside the name
+    columns += [alike] if compared else []
     columns += [Column(name, "number", keep=6) for name in metrics]
     attributes = [name for name in shown[0].attributes if name != "runtime"]
     columns += [Column(name, keep=6) for name in attributes]

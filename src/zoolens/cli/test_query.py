@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from zoolens.cli.query import NothingFits, command
+from zoolens.comparisons.conftest import vector_columns, write_run
 from zoolens.errors import ZoolensError
 from zoolens.measure.predictions import KIND, bit_digest
 from zoolens.queries.api import query
@@ -241,3 +242,24 @@ def test_disturbed_timings_are_marked_and_a_bound_on_one_says_so(path, details):
     missed = query("CORR big ON latency_p90 <= 1 ms").misses
     assert any("4 ms (disturbed), " in why.sentence for one in missed for why in one.rejections)
     assert "undisturbed" not in CliRunner().invoke(command, ["CORR big ON memory <= 60%"]).stdout
+
+
+def test_answers_that_are_vectors_are_not_called_equal(path):
+    """1 less the mean relative distance is no share of equal answers, and says nothing of further outputs."""
+    about = [{"name": name, "task": "other", "width": 3} for name in ("boxes", "scores")]
+    declared = [{"name": one["name"], "task": "other"} for one in about]
+    with open_store(path) as store:
+        for name, factor in (("detector", 1.0), ("lookalike", 1.01)):
+            columns = vector_columns(np.full((60, 3), factor)) | vector_columns(np.full((60, 3), -factor), "out1.")
+            write_run(store, name, columns, [0] * 60, dataset="boxed", about=about, outputs=declared)
+    with pytest.raises(ZoolensError, match="detector does other, and this query is about classification") as refused:
+        query("CORR detector WITHIN 95%", store=path)
+    assert "Add TASK other." in str(refused.value)
+    answer = query("CORR detector WITHIN 95% TASK other", store=path)
+    assert "alike" in repr(answer)
+    assert "equal answers" not in repr(answer)
+    assert "1 less the mean relative distance" in answer.notes[0]
+    assert "only the first (boxes) is compared" in answer.notes[1]
+    shown = CliRunner().invoke(command, ["CORR detector WITHIN 95% TASK other"]).output
+    assert "equal answers" not in shown
+    assert not [note for note in query("CORR big", store=path).notes if "vectors" in note or "outputs" in note]

@@ -160,6 +160,13 @@ class Index:
         run = self._store.run(self.rows[row].key)
         return renumbered(signature_of(self._store, run), class_space(run).translation)
 
+    def outputs(self, row: int) -> tuple[str, ...]:
+        """The names of all outputs that a row answered with, the main one first."""
+        if self._open_store is None:
+            return ()
+        declared = self._store.run(self.rows[row].key).resolved.get("outputs") or ()
+        return tuple(str(output.get("name") or "unnamed") for output in declared)
+
     def changed_files(self, rows: Iterable[int]) -> list[str]:
         """Notes about models among these whose file is another by now than the one that was measured."""
         if self._open_store is None:

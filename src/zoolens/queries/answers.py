@@ -76,6 +76,11 @@ class Answer:
         return self.plan.view.probes
 
     @property
+    def equivalence_name(self) -> str:
+        """What the equivalence of a match is a share of."""
+        return "equal answers" if self.plan.view.counts_answers else "alike"
+
+    @property
     def confidence(self) -> float | None:
         """The confidence of every bound here, for all candidates together; None: nothing is bounded."""
         return self.guarantee.confidence if self.guarantee else None
@@ -93,7 +98,8 @@ class Answer:
         rows = {key: number for number, key in enumerate(keys)}
         shown += self._rows if self.exact else [rows[match.row.key] for match in self.matches or self.misses]
         return (
-            *_disturbed_bounds(self.plan), *self.plan.view.index.notes, *self.plan.view.index.changed_files(shown),
+            *_compared(self.plan), *_disturbed_bounds(self.plan),
+            *self.plan.view.index.notes, *self.plan.view.index.changed_files(shown),
         )  # fmt: skip
 
     @property
@@ -141,20 +147,41 @@ class Answer:
         if self.plan.query.explain:
             return self.explanation
         head = f"{len(self.matches)} of {self.fitting} models that fit" if self.exact else "Nothing fits"
-        lines = [f"  {_line(match)}" for match in self.matches]
+        what = self.equivalence_name
+        lines = [f"  {_line(match, what)}" for match in self.matches]
         if not self.exact:
             nearest = self.matches or self.misses
-            lines = [f"  {_line(match)}: {'; '.join(why.sentence for why in match.rejections)}" for match in nearest]
+            lines = [
+                f"  {_line(match, what)}: {'; '.join(why.sentence for why in match.rejections)}" for match in nearest
+            ]
             head += "; the nearest misses are" if lines else ", and there is no candidate"
         return "\n".join([head, *lines])
 
 
-def _line(match: Match) -> str:
+def _line(match: Match, what: str) -> str:
     name = f"{match.ref} in {match.runtime}" if match.runtime else match.ref
     if match.equivalence is None:
         return name
     lower = "" if match.equivalence_lower is None else f" [{at_least(match.equivalence_lower)}]"
-    return f"{name}, {amount(match.equivalence, 'fraction')} equal answers{lower}"
+    return f"{name}, {amount(match.equivalence, 'fraction')} {what}{lower}"
+
+
+def _compared(plan: Plan) -> Iterator[str]:
+    """What equivalence does not say of answers that are vectors. Of classifiers nothing is looked up, which would open
+    the store."""
+    view, reference = plan.view, plan.reference
+    if reference is None or view.counts_answers or not view.answered[reference.row]:
+        return
+    yield (
+        "The answers are vectors: how far two models are alike is 1 less the mean relative distance of their answers, "
+        "not a share of equal ones."
+    )
+    outputs = view.index.outputs(reference.row)
+    if len(outputs) > 1:
+        yield (
+            f"Of the {len(outputs)} outputs of the reference only the first ({outputs[0]}) is compared; "
+            "`zoolens equiv` compares all of them."
+        )
 
 
 def _disturbed_bounds(plan: Plan) -> Iterator[str]:

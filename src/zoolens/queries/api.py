@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
 
+from zoolens.catalog.names import bare
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.index.index import Index
 from zoolens.index.opener import build_index
@@ -151,6 +152,7 @@ def index_for(asked: Query, store: Store | str | Path | None, task: str) -> Inde
     try:
         reference = index.rows[_view(index).find(asked.reference, asked.exec)]
     except ZoolensError:
+        _refuse_other_task(asked.reference, store, task)
         return index  # the planner tells it, and where in the query it stands
     if reference.signature:
         return index
@@ -163,6 +165,22 @@ def index_for(asked: Query, store: Store | str | Path | None, task: str) -> Inde
         theirs = {run.key.dataset for run in runs if run.ref == reference.ref}
         elsewhere = default_dataset(runs, theirs)
     return index if elsewhere is None else _built(store, elsewhere, task)
+
+
+def _refuse_other_task(name: str, store: Store | str | Path | None, task: str) -> None:
+    """Say so where the model was measured and answers another task than the query is about."""
+    from zoolens.comparisons.signatures import probe_runs, task_of
+    from zoolens.store.store import borrowed_store
+
+    with borrowed_store(store) as opened:
+        tasks = {
+            task_of(run)
+            for run in probe_runs(opened)
+            if name in (run.ref, bare(run.ref), bare(run.ref).partition(":")[2])
+        }
+    if tasks and task not in tasks:
+        does = sorted(tasks)[0]
+        raise ClauseError(name, f"{name} does {does}, and this query is about {task}.", hint=f"Add TASK {does}.")
 
 
 _recent: Final[deque[View]] = deque(maxlen=4)  # what was worked out about an index serves its next query
