@@ -255,6 +255,8 @@ class Output(Part):
             raise ValueError(
                 "pool and l2_normalize are for vectors, not for the scores of classes: say task: embedding"
             )
+        if self.task in TASKS and self.task != "classification" and {Softmax, Select, DropLeading} & {*kinds}:
+            raise ValueError(f"softmax, select and drop_leading are for scores of classes, not for task: {self.task}")
         if Pool in kinds[1:]:
             raise ValueError("pool is the first step, and there is one at most")
         return self

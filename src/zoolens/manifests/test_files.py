@@ -284,3 +284,11 @@ def test_what_is_for_texts_is_refused_elsewhere():
         parse_manifest(GOOD.replace("location: good.onnx", "{location: good.json, role: tokenizer}"))
     with pytest.raises(ManifestError, match="pool is for models that take text"):
         parse_manifest(GOOD.replace("labels: [cat, dog]", "{task: other, postprocess: [{op: pool}]}"))
+
+
+@pytest.mark.parametrize("task", ["embedding", "regression", "other"])
+def test_steps_that_vectors_do_not_have_are_refused(task):
+    """They would be passed over, and the numbers that `select` leaves out would be compared all the same."""
+    for step in ("softmax", "select, indices: [0]", "drop_leading"):
+        with pytest.raises(ManifestError, match="are for scores of classes, not for task"):
+            parse_manifest(GOOD.replace("labels: [cat, dog]", f"{{task: {task}, postprocess: [{{op: {step}}}]}}"))
