@@ -2,7 +2,8 @@
 
 Image files are decoded to whole numbers from 0 to 255. Arrays may hold anything: pixels between 0 and 1 that a manifest
 scales by 1/255 once more are nearly black, and the model answers all the same. A photograph may say in its EXIF data
-how it is to be turned, which not every decoder does.
+how it is to be turned, which not every decoder does. Numbers that were quantised for a model beforehand look like any
+others.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from zoolens.datasets.base import Dataset
 from zoolens.datasets.images import FORMATS
 from zoolens.errors import DatasetError
 from zoolens.manifests.schema import Input, Normalize
+from zoolens.runtimes.base import TensorSpec
 
+QUANTISED_DATA: Final = "quantised_data"  # in run.resolved: what `taken_for_real` says
 _LOOKED_AT: Final = 16  # samples, spread over the data
 _ORIENTATION: Final = 0x0112  # the EXIF tag; 1 means that nothing is to be done
 _TURNS: Final = ("opencv",)  # decoders that do as it says
@@ -62,6 +65,20 @@ def _made_for_bytes(spec: Input) -> bool:
     return _UNIT_RANGE[0] <= _BRIGHTEST * step.scale <= _UNIT_RANGE[1]
 
 
+def taken_for_real(spec: Input, tensor: TensorSpec, dataset: Dataset) -> str | None:
+    """What to say of arrays that have the type of a quantised input already: they are quantised all the same."""
+    if spec.modality != "array" or spec.preprocess or not tensor.quantised or not len(dataset):
+        return None
+    kind, scale, zero = dataset.read(0).value.dtype, float(tensor.scale or 1), tensor.zero_point or 0
+    if kind != np.dtype(tensor.dtype) or (scale, zero) == (1, 0):
+        return None
+    return (
+        f"the data are {kind.name} like its quantised input, and were taken for real numbers, which are then "
+        f"quantised; where they are quantised already, declare preprocess: [{{op: normalize, scale: {scale:.9g}, "
+        f"mean: [{scale * zero:.9g}]}}]"
+    )
+
+
 def turned_pictures(spec: Input, dataset: Dataset) -> str | None:
     """What to say where pictures are to be turned by their EXIF data and the declared decoder does not turn them."""
     if spec.modality != "image" or spec.decoder in _TURNS or not dataset.encoded or not len(dataset):
@@ -88,6 +105,12 @@ def refuse_not_finite(inputs: Sequence[tuple[Sequence[str], NDArray[Any]]]) -> N
                 f"Input {names[int(finite.argmin())]} holds NaN or infinity, so that no answer to it means anything.",
                 hint="Remove it from the data, or write a number in its place.",
             )
+
+
+def inputs_differ(dataset: Dataset) -> bool:
+    """Whether any two of the samples looked at are not the same."""
+    values = [dataset.read(place).value for place in _places(dataset)]
+    return len({str(value) if value.dtype == object else value.tobytes() for value in values}) > 1
 
 
 def _is_turned(encoded: bytes | None) -> bool:

@@ -19,7 +19,7 @@ from zoolens.errors import StoreError, WorkerError, ZoolensError
 from zoolens.manifests.locations import resolve_asset
 from zoolens.measure.carryover import metric_settings, with_current_metrics
 from zoolens.measure.classorder import CLASSES, class_order, matched_by_name, with_class_order
-from zoolens.measure.input_checks import pixel_doubt, turned_pictures
+from zoolens.measure.input_checks import QUANTISED_DATA, pixel_doubt, turned_pictures
 from zoolens.measure.jobs import Job, Skipped, plan_jobs
 from zoolens.measure.plan import EvaluationPlan, Outcome
 from zoolens.measure.prediction_stage import GIVEN, TEXTS, predict_all
@@ -34,7 +34,7 @@ from zoolens.measure.stages import (
     stored_predictions,
 )
 from zoolens.measure.subject import Subject, prepare_subject
-from zoolens.measure.suspicions import doubled_softmax, remarks, suspicions
+from zoolens.measure.suspicions import dead_outputs, doubled_softmax, remarks, suspicions
 from zoolens.preprocess.outputs import remaining_columns
 from zoolens.progress import Progress, count_bytes
 from zoolens.runtimes.base import Effective
@@ -245,6 +245,8 @@ class _Stages:
             self._judge_predictions()
         elif plan.accuracy and answers and context.dataset.labelled and task.judged:
             self._stage(Stage.METRIC.of("score"), lambda: measure_score(context))
+        elif plan.accuracy and answers:
+            self._warnings += dead_outputs(context.store.run(context.run.id), context.dataset)
         if answers:  # a model that cannot answer has no speed worth knowing
             self._stage(Stage.SIZE, lambda: measure_size(context))
             for batch in plan.batches:
@@ -288,6 +290,7 @@ class _Stages:
             yield from said_of_classes(self._context.dataset)
         if plan.accuracy and not self._errors:
             yield from said_of_texts(run)
+            yield from filter(None, [run.resolved.get(QUANTISED_DATA)])
             yield from self._context.dataset.notes
         if not self._context.job.runtime.can("run_here"):
             yield self._context.job.runtime.cannot["run_here"]

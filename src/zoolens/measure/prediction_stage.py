@@ -15,18 +15,21 @@ from zoolens.datasets.loader import Batch as Inputs
 from zoolens.datasets.loader import batches
 from zoolens.errors import ModelError
 from zoolens.measure.classorder import AS_NAMED
-from zoolens.measure.input_checks import refuse_not_finite
+from zoolens.measure.input_checks import QUANTISED_DATA, refuse_not_finite, taken_for_real
 from zoolens.measure.predictions import KIND, AnswerBatch, PredictionBuffer
 from zoolens.measure.stages import Context
-from zoolens.measure.subject import Subject
-from zoolens.measure.suspicions import SUMS_TO_ONE
+from zoolens.measure.subject import JudgedOutput, Subject
+from zoolens.measure.suspicions import ALL_THE_SAME, SUMS_TO_ONE
+from zoolens.preprocess.outputs import ANOTHER_OUTPUT
 from zoolens.preprocess.text import TextFacts
+from zoolens.runtimes.base import shape_text
 from zoolens.runtimes.noise import sums_to_one
 from zoolens.store.records import Observation
 
 SECONDS_BETWEEN_PARTS = float(os.environ.get("ZOOLENS_PART_SECONDS", "2"))  # the most work a kill -9 can cost
 ACCURACY_BATCH = 32
 TEXTS: Final = "texts"  # in run.resolved: how many texts were cut, and how many tokens were unknown
+_FIRST_ANSWER: Final = "first_answer"  # among the facts of a run while it lasts
 GIVEN: Final = "given"  # of an output in run.resolved: how many numbers the network gives for each input
 JUDGED_TOGETHER = 512  # inputs
 BATCHES_HANDED_OVER = 16  # to a worker at once, at the most; fewer of those that have
@@ -46,15 +49,27 @@ def predict_all(context: Context) -> list[Observation]:
         parts = context.store.parts(context.run.id, KIND)
         done = sum(part.rows for part in parts)
         context.progress.advance(done)
+        if done:  # the answers of before, or of another process, are not seen here
+            context.facts[ALL_THE_SAME] = False
         if done >= size or _predict_from(context, done, len(parts)):
             break
         context.progress.begin(context.job.title, "predictions", size)
     context.progress.end()
-    if context.facts.get(SUMS_TO_ONE):
-        context.store.set_resolved(context.run.id, {SUMS_TO_ONE: True})
+    for fact in (SUMS_TO_ONE, ALL_THE_SAME):
+        if context.facts.get(fact):
+            context.store.set_resolved(context.run.id, {fact: True})
+    if said := _said_of_quantised(context):
+        context.store.set_resolved(context.run.id, {QUANTISED_DATA: said})
     if context.job.manifest.takes_text:
         context.store.set_resolved(context.run.id, {TEXTS: asdict(_text_facts(context))})
     return []  # the answers are facts in bulk; figures come from the metrics
+
+
+def _said_of_quantised(context: Context) -> str | None:
+    subject, manifest = context.subject(), context.job.manifest
+    if subject.has_several_inputs or (manifest.code and manifest.code.preprocess):
+        return None
+    return taken_for_real(manifest.inputs[0], subject.input, context.dataset)
 
 
 def _text_facts(context: Context) -> TextFacts:
@@ -103,10 +118,14 @@ def _judge(context: Context, buffer: PredictionBuffer, waiting: list[_Answered])
     if not waiting:
         return
     outputs = context.subject().outputs
-    raw = [np.concatenate([answers[place] for _, answers in waiting]) for place in range(len(outputs))]
+    raw = [_together(output, [answers[place] for _, answers in waiting]) for place, output in enumerate(outputs)]
     answers = [AnswerBatch(output.read(values), values) for output, values in zip(outputs, raw, strict=True)]
     ids = [input_id for batch, _ in waiting for input_id in batch.ids]
     labels = np.concatenate([batch.labels for batch, _ in waiting])
+    before = context.facts.get("outputs") or context.run.resolved.get("outputs") or ()
+    for output, answer, known in zip(outputs, answers, before, strict=False):
+        if known.get("width") not in (None, answer.values.shape[1]):
+            raise _uneven(output, f"{known['width']:,} numbers", f"{answer.values.shape[1]:,}")
     try:
         buffer.add(ids, labels, answers)
     except ModelError:
@@ -115,6 +134,7 @@ def _judge(context: Context, buffer: PredictionBuffer, waiting: list[_Answered])
     waiting.clear()
     seen = context.facts.get(SUMS_TO_ONE, context.run.resolved.get(SUMS_TO_ONE, True))
     declared = context.subject().session.postprocessed  # then rows that add up to one are no news
+    context.facts[ALL_THE_SAME] = context.facts.get(ALL_THE_SAME, True) and _repeats_first(context, raw)
     context.facts[SUMS_TO_ONE] = seen and not declared and sums_to_one(raw[0], outputs[0].tensor)
     if "outputs" not in context.facts:
         context.facts["outputs"] = [
@@ -127,6 +147,28 @@ def _judge(context: Context, buffer: PredictionBuffer, waiting: list[_Answered])
             for output, answer in zip(outputs, answers, strict=True)
         ]
         context.store.set_resolved(context.run.id, {"outputs": context.facts["outputs"], AS_NAMED: True})
+
+
+def _repeats_first(context: Context, raw: Sequence[Any]) -> bool:
+    """Whether all of these inputs are answered, in every output, like the first input of all."""
+    first = context.facts.setdefault(_FIRST_ANSWER, [values[:1] for values in raw])
+    return all(bool((values == answer).all()) for values, answer in zip(raw, first, strict=True))
+
+
+def _together(output: JudgedOutput, answers: Sequence[Any]) -> Any:
+    """The answers of several batches in one array."""
+    shapes = list(dict.fromkeys(answer.shape[1:] for answer in answers))
+    if len(shapes) > 1:
+        raise _uneven(output, *(shape_text(shape) or "a single number" for shape in shapes[:2]))
+    return np.concatenate(answers)
+
+
+def _uneven(output: JudgedOutput, some: str, others: str) -> ModelError:
+    return ModelError(
+        f"The output {output.tensor.name} gives {some} for some inputs and {others} for others: answers of different "
+        "lengths cannot be kept beside each other.",
+        hint=f"Detections and scores of single tokens are such answers. {ANOTHER_OUTPUT}",
+    )
 
 
 def answered_batches(subject: Subject, inputs: Iterable[Inputs]) -> Iterator[_Answered]:

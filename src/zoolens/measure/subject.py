@@ -17,7 +17,7 @@ from zoolens.manifests.tokenizer import ROLE as TOKENIZER
 from zoolens.measure.classorder import class_order, in_data_order
 from zoolens.measure.jobs import Job
 from zoolens.preprocess.classlookup import find_outputs
-from zoolens.preprocess.outputs import build_scores, labels_of
+from zoolens.preprocess.outputs import ANOTHER_OUTPUT, build_scores, labels_of
 from zoolens.preprocess.pipeline import build_prepare
 from zoolens.preprocess.text import PrepareText
 from zoolens.runtimes.base import Session, TensorSpec
@@ -75,11 +75,14 @@ class Subject:
 
     def _checked(self, answered: Mapping[str, Array], batch: Array) -> tuple[Array, ...]:
         answers = tuple(answered[output.tensor.name] for output in self.outputs)
-        for answer in answers:
-            if len(answer) != len(batch):
+        for output, answer in zip(self.outputs, answers, strict=True):
+            if not answer.ndim or len(answer) != len(batch):
+                given = f"{len(answer):,} rows" if answer.ndim else "a single number"
                 raise ModelError(
-                    f"The model answered {len(answer)} rows for a batch of {len(batch)}.",
-                    hint="It was exported for one batch size: use --batch with that size.",
+                    f"The output {output.tensor.name} has {given} for a batch of {len(batch)}, not an answer for each "
+                    "input.",
+                    hint="Rows that are detections, numbers about a whole batch, and files exported for another batch "
+                    f"size cannot be told apart by input. {ANOTHER_OUTPUT}",
                 )
         return answers if self.text is None else tuple(self._pooled(self.text, answers, batch))
 

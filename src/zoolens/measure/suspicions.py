@@ -7,18 +7,22 @@ from typing import Final
 
 import numpy as np
 
+from zoolens.datasets.base import Dataset
 from zoolens.manifests.schema import Output
+from zoolens.measure.input_checks import inputs_differ
 from zoolens.measure.predictions import Predictions
 from zoolens.statistics.significance import no_better_than_guessing
 from zoolens.store.records import Run
 
 _UNEVEN: Final = 1.5  # times the even share of a class, above which the commonest one is told
+_FEWEST: Final = 20  # inputs, below which the same answer to all of them is no wonder
+ALL_THE_SAME: Final = "all_the_same"  # in run.resolved: every output answers every input with the same numbers
 SUMS_TO_ONE: Final = "sums_to_one"  # in run.resolved: every row of the main output passed for probabilities
 
 
 def suspicions(predictions: Predictions) -> Iterator[str]:
     """What is measured correctly and still cannot be right."""
-    if len(predictions) >= 20 and len(np.unique(predictions.labels)) > 1:
+    if len(predictions) >= _FEWEST and len(np.unique(predictions.labels)) > 1:
         answers = np.unique(predictions.answers)
         if len(answers) == 1:
             name = predictions.class_name(int(answers[0]))
@@ -34,6 +38,15 @@ def suspicions(predictions: Predictions) -> Iterator[str]:
                 f"it is right on {right:,} of {len(predictions):,} inputs, which is no better than guessing; suspect "
                 "the order of the labels and the preprocessing: `zoolens doctor` tries both"
             )
+
+
+def dead_outputs(run: Run, dataset: Dataset) -> Iterator[str]:
+    """Of answers that no label judges: vectors, and classes of data without labels."""
+    if run.resolved.get(ALL_THE_SAME) and len(dataset) >= _FEWEST and inputs_differ(dataset):
+        yield (
+            f"its outputs are the same numbers for every one of {len(dataset):,} inputs; check weights, preprocessing "
+            "and output names"
+        )
 
 
 def remarks(predictions: Predictions) -> Iterator[str]:

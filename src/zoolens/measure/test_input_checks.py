@@ -6,7 +6,8 @@ from zoolens.datasets.arrays import ArrayDataset
 from zoolens.datasets.opening import open_dataset
 from zoolens.errors import DatasetError
 from zoolens.manifests.schema import Input
-from zoolens.measure.input_checks import pixel_doubt, refuse_not_finite, turned_pictures
+from zoolens.measure.input_checks import inputs_differ, pixel_doubt, refuse_not_finite, taken_for_real, turned_pictures
+from zoolens.runtimes.base import TensorSpec
 
 BYTES = Input(shape=(None, 3, 4, 4), preprocess=[{"op": "normalize", "scale": 1 / 255}])
 UNSCALED = Input(shape=(None, 3, 4, 4), preprocess=[{"op": "normalize", "mean": [0.5], "std": [0.2]}])
@@ -56,3 +57,19 @@ def test_an_input_with_nan_is_named():
     refuse_not_finite([(["a", "b"], good), (["c", "d"], good.astype(np.int64))])
     with pytest.raises(DatasetError, match="Input d holds NaN"):
         refuse_not_finite([(["a", "b"], good), (["c", "d"], bad)])
+
+
+def test_numbers_of_the_type_of_a_quantised_input_may_be_quantised_already():
+    array, numbers = Input(modality="array", shape=(None, 4), dtype="int8"), data(np.zeros((3, 4), np.int8))
+    quantised = TensorSpec("x", (None, 4), "int8", scale=0.5, zero_point=83)
+    assert "[{op: normalize, scale: 0.5, mean: [41.5]}]" in taken_for_real(array, quantised, numbers)
+    declared = array.model_copy(update={"preprocess": UNSCALED.preprocess})
+    assert taken_for_real(declared, quantised, numbers) is None
+    assert taken_for_real(array, quantised, data(np.zeros((3, 4), np.float32))) is None
+    assert taken_for_real(array, TensorSpec("x", (None, 4), "int8"), numbers) is None
+    assert taken_for_real(array, TensorSpec("x", (None, 4), "int8", scale=1.0, zero_point=0), numbers) is None
+
+
+def test_copies_of_one_input_are_seen():
+    assert not inputs_differ(data(np.ones((40, 4), np.float32)))
+    assert inputs_differ(data(np.arange(40.0).reshape(10, 4)))

@@ -27,6 +27,8 @@ from zoolens.untrusted import read_text
 Array = NDArray[Any]
 Scores = NDArray[np.float32]
 
+_NO_NUMBERS: Final = "cOSU"  # of numpy's kinds of arrays: complex numbers and texts
+ANOTHER_OUTPUT: Final = "Declare other outputs in the manifest, or time it without its answers: --no-accuracy."
 MAX_WIDTH: Final = 1 << 16  # numbers kept for each input of an output that is no classification
 
 
@@ -159,9 +161,29 @@ def _with_softmax(output: Output) -> tuple[OutputStep, ...]:
 
 
 def _dequantised(raw: Array, tensor: TensorSpec) -> Scores:
+    if raw.dtype.kind in _NO_NUMBERS:
+        what = "complex numbers" if raw.dtype.kind == "c" else "texts"
+        raise ModelError(f"The output {tensor.name} gives {what}, which are not kept.", hint=ANOTHER_OUTPUT)
     if not tensor.quantised or raw.dtype.kind == "f":
-        return raw.astype(np.float32, copy=False)
+        return _single(raw, tensor)
     return (raw.astype(np.float32) - np.float32(tensor.zero_point or 0)) * np.float32(tensor.scale)
+
+
+def _single(raw: Array, tensor: TensorSpec) -> Scores:
+    """The same in float32, in which answers are kept. Refused are numbers too large for that, and answers of which
+    nothing would be left, since all their numbers are too small."""
+    with np.errstate(over="ignore", under="ignore"):
+        values = raw.astype(np.float32, copy=False)
+    if raw.dtype == np.float64 and raw.ndim and raw.size:
+        rows, kept = raw.reshape(len(raw), -1), values.reshape(len(raw), -1)
+        lost = np.isinf(kept) & np.isfinite(rows) | ~kept.any(axis=1, keepdims=True) & (rows != 0)
+        if lost.any():
+            raise ModelError(
+                f"The output {tensor.name} gives {rows[lost][0]:.4g}, but answers are kept in float32, which does not "
+                "hold such a number.",
+                hint="Scale the output in the file, or time it without its answers: --no-accuracy.",
+            )
+    return values
 
 
 def _flat(values: Scores) -> Scores:
@@ -196,6 +218,8 @@ def _of_two_classes(values: Scores, raw: Array, output: Output, tensor: TensorSp
 
 def _vectors(values: Scores, *, normalised: bool) -> Scores:
     """One row of numbers an input, whatever the shape; `normalised`: of length 1, unless all of them are 0."""
+    if not values.size:
+        raise ModelError("The output has no numbers at all for an input.", hint=ANOTHER_OUTPUT)
     flat = values.reshape(len(values), -1)
     if flat.shape[1] > MAX_WIDTH:
         raise ModelError(

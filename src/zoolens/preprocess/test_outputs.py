@@ -168,3 +168,22 @@ def test_scores_dequantised_inside_the_model_may_miss_one_by_their_rounding():
     scores[0, 0] += 0.001  # not a whole step: these are not rounded probabilities
     with pytest.raises(ModelError, match="add up to"):
         build_scores(output, TensorSpec("y", (1, 1000), "float32"))(scores)
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        (np.array([["a", "b"]], object), "gives texts"),
+        (np.array([[1 + 2j, 3]], np.complex64), "gives complex numbers"),
+        (np.array([[1.0, 1e60]]), "gives 1e\\+60, but answers are kept in float32"),
+        (np.array([[1.0, 2.0], [1e-60, 0.0]]), "gives 1e-60, but answers are kept in float32"),
+        (np.zeros((2, 0, 6), np.float32), "no numbers at all"),
+    ],
+)
+def test_answers_that_cannot_be_kept_are_refused(raw, said):
+    with pytest.raises(ModelError, match=said):
+        score(raw, task="other")
+
+
+def test_a_small_number_beside_others_is_kept_as_zero():
+    np.testing.assert_array_equal(score(np.array([[1.0, 1e-60], [0.0, 0.0]]), task="other"), [[1, 0], [0, 0]])
