@@ -83,9 +83,11 @@ def load(folder: Path) -> TrainData:
 def _prepare(dataset: str, train_limit: int | None, test_limit: int | None, cache: Path) -> PreparedData:
     train, test = _splits(dataset)
     try:
-        key = fingerprint([_VERSION, train.fingerprint(), test.fingerprint(), train_limit, test_limit])
+        renumbered = _places_in_training(train, test)
+        content = [_VERSION, train.fingerprint(), test.fingerprint(), train_limit, test_limit]
+        key = fingerprint([*content, *([renumbered] if renumbered else [])])
         folder = cache / "crosstrain" / key[:32]
-        about = _read_about(folder) or _make(folder, train, test, (train_limit, test_limit))
+        about = _read_about(folder) or _make(folder, train, test, (train_limit, test_limit), renumbered)
     finally:
         train.close()
         test.close()
@@ -149,15 +151,43 @@ def _cifar10_subset() -> tuple[Dataset, Dataset]:
     return open_dataset(f"npz:{path}?x=x_train&y=y_train"), open_dataset(f"npz:{path}?x=x_test&y=y_test")
 
 
-def _make(folder: Path, train: Dataset, test: Dataset, limits: tuple[int | None, int | None]) -> dict[str, Any]:
+def _places_in_training(train: Dataset, test: Dataset) -> list[int]:
+    """For each class of the test data its number in the training data, where both have names of classes and number them
+    differently, as folders do of which one lacks a class; else nothing."""
+    for part in (train, test):
+        if unlabelled := int((part.labels() < 0).sum()):
+            raise DatasetError(
+                f"{part.name} has no class for {unlabelled:,} of its {len(part):,} samples, and training needs one for "
+                "each.",
+                hint="Name labelled data.",
+            )
+    if train.classes is None or test.classes is None or train.classes == test.classes:
+        return []
+    used = {test.classes[label] for label in np.unique(test.labels())}
+    if lacking := sorted(used - set(train.classes)):
+        raise DatasetError(
+            f"{test.name} has the class {lacking[0]!r}, which {train.name} does not have to be trained on.",
+            hint="The classes of both parts need the same names, which the option classes= can give them.",
+        )
+    places = [train.classes.index(name) if name in used else -1 for name in test.classes]
+    return [] if all(place in (-1, number) for number, place in enumerate(places)) else places
+
+
+def _make(
+    folder: Path, train: Dataset, test: Dataset, limits: tuple[int | None, int | None], renumbered: list[int]
+) -> dict[str, Any]:
+    """`renumbered`: see `_places_in_training`."""
     train_x, train_y = _arrays(train, limits[0])
     test_x, test_y = _arrays(test, limits[1])
+    if renumbered:
+        test_y = np.array(renumbered, np.int32)[test_y]
     if train_x.shape[1:] != test_x.shape[1:]:
         raise DatasetError(
             f"The images of {train.name} and {test.name} differ in size: {train_x.shape[1:]} and {test_x.shape[1:]}.",
             hint="Training and test images must be alike.",
         )
-    classes = max(len(train.classes or ()), int(train.labels().max()) + 1, int(test.labels().max()) + 1)
+    highest = (int(part.labels().max()) for part in ((train,) if renumbered else (train, test)))
+    classes = max(len(train.classes or ()), *(label + 1 for label in highest))
     about = {"train": len(train_y), "test": len(test_y), "classes": classes, "image": list(train_x.shape[1:])}
     _write(folder, dict(zip(_ARRAYS, (train_x, train_y, test_x, test_y), strict=True)), about)
     return about

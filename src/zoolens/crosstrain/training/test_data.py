@@ -167,3 +167,20 @@ def test_a_full_disk_is_told_in_words(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, kept)
         signal.signal(signal.SIGXFSZ, ours)
     assert prepared(recipe("demo")).record.size == 500  # nothing half-written is in the way
+
+
+def test_classes_are_those_of_the_training_data_by_their_names(tmp_path):
+    for part, names in (("train", "abc"), ("test", "bc"), ("other", "bx")):
+        for place, name in enumerate(names):
+            (tmp_path / part / name).mkdir(parents=True)
+            Image.new("RGB", (8, 8), (place, 0, 0)).save(tmp_path / part / name / "one.png")
+    data = load(prepared(recipe(f"{tmp_path}/train|{tmp_path}/test")).folder)
+    assert (data.train_y.tolist(), data.test_y.tolist(), data.classes) == ([0, 1, 2], [1, 2], 3)
+    with pytest.raises(DatasetError, match="other has the class 'x', which train does not have"):
+        prepared(recipe(f"{tmp_path}/train|{tmp_path}/other"))
+
+
+def test_data_without_classes_are_refused(tmp_path):
+    saved(tmp_path / "a.npz", 6)
+    with pytest.raises(DatasetError, match="a has no class for 6 of its 6 samples"):
+        prepared(recipe(f"npz:{tmp_path}/a.npz|npz:{tmp_path}/a.npz?y=none"))

@@ -28,6 +28,7 @@ _SHOWS: Final[Mapping[str, tuple[str, ...]]] = {
     "loss": ("loss", "gradient"),
     "regularisation": ("loss", "gradient"),
     "clip": _OF_UPDATE,
+    "constraint": ("tensor",),
     "schedule": ("tensor", "first"),
     "optimizer.learning_rate": ("tensor",),
     "optimizer": _OF_UPDATE,

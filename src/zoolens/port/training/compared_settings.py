@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from zoolens.port.check import OpenPair
 from zoolens.port.training.base import Setting
@@ -12,19 +12,35 @@ from zoolens.port.training.paddings import padding_difference
 from zoolens.port.training.penalties import with_penalties
 from zoolens.port.training.sides import TrainableSide, as_trainable
 from zoolens.port.training.single_run import Length
+from zoolens.port.training.tensor_constants import with_tensors
 
 
 def compared_settings(pair: OpenPair, lengths: Sequence[int] | None) -> tuple[SettingDifference, ...]:
-    """All that differs and has a name. `lengths`: steps of each epoch, for the learning rates of all steps where one of
-    the sides has a schedule; None: they are not the same for every seed, so that such rates cannot be known."""
+    """All that differs and has a name; `lengths` as for `settings_of_both`."""
+    a, b = settings_of_both(pair, lengths)
+    padding = padding_difference(pair.diff)
+    return (*setting_differences(pair, a, b), *((padding,) if padding is not None else ()))
+
+
+def settings_of_both(
+    pair: OpenPair, lengths: Sequence[int] | None
+) -> tuple[Mapping[str, Setting], Mapping[str, Setting]]:
+    """What the live objects of A and of B have. `lengths`: steps of each epoch, for the learning rates of all steps
+    where one of the sides has a schedule; None: they are not the same for every seed, so that such rates cannot be
+    known."""
     sides = as_trainable(pair.a), as_trainable(pair.b)
     a, b = (side.settings() for side in sides)
     if any(settings.get("schedule.name", "none") != "none" for settings in (a, b)):
         for side, settings in zip(sides, (a, b), strict=True):
             settings[RATES] = _rates(side, lengths)
-    known = with_penalties(differences(a, b), a, b, pair.map)
-    padding = padding_difference(pair.diff)
-    return (*known, *((padding,) if padding is not None else ()))
+    return a, b
+
+
+def setting_differences(
+    pair: OpenPair, a: Mapping[str, Setting], b: Mapping[str, Setting]
+) -> tuple[SettingDifference, ...]:
+    """What A and B have differently; regularisers and groups of parameters by the tensors that they belong to."""
+    return with_tensors(with_penalties(differences(a, b), a, b, pair.map), a, b, pair.map)
 
 
 def _rates(side: TrainableSide, lengths: Sequence[int] | None) -> Setting:

@@ -24,7 +24,11 @@ _OF_RULE: Final = tuple(
         "initial_accumulator",
     )
 )  # fmt: skip
-_HIDDEN: Final = ("jax.", "regularisation.")  # what says more of another setting, and is none of its own
+_HIDDEN: Final = (
+    "jax.",
+    "regularisation.",
+    "optimizer.tensors",
+)  # what says more of another setting, and is none of its own
 _SCHEDULES: Final = ("schedule.name", "schedule.unit", RATE)  # names and parts of what the rates of all steps say
 _ONE_THING: Final[Mapping[str, tuple[frozenset[Setting], ...]]] = {
     "optimizer.rule": (frozenset({"adam", "adamw"}),),

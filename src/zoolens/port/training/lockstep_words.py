@@ -59,6 +59,7 @@ _NAMES: Final = {
     "loss.scale": "the factor of the loss",
     "loss.constants": "what else the loss has",
     "regularisation": "the regularisation",
+    "constraint": "the constraint of tensors after a step",
     "clip.norm": "the clipping of all gradients together",
     "clip.tensor_norm": "the clipping of each tensor's gradient",
     "clip.value": "the clipping of a gradient's values",

@@ -17,11 +17,12 @@ from zoolens.port.frameworks.base import Array
 from zoolens.port.sides import TIMEOUT, Device, InputShape
 from zoolens.port.training.answer_kinds import as_taken_by
 from zoolens.port.training.at_once import both_at_once
+from zoolens.port.training.compared_settings import epoch_lengths, setting_differences, settings_of_both
 from zoolens.port.training.data.opening import BATCH, DataChoice, opened_data
 from zoolens.port.training.data.sources import BatchSource
 from zoolens.port.training.data.stream import ChannelOrder
 from zoolens.port.training.data.stream_writer import LIMIT
-from zoolens.port.training.differences import SettingDifference, differences
+from zoolens.port.training.differences import SettingDifference
 from zoolens.port.training.paired_notes import notes_of
 from zoolens.port.training.seed_pairs import SeedPair, is_one_training
 from zoolens.port.training.sides import TrainableSide, as_trainable, open_trainable_side
@@ -166,7 +167,7 @@ class _Training:
         self._first: dict[str, Mapping[str, Array]] = {}
 
     def run(self, seeds: Sequence[int], kept: KeptSeeds | None) -> list[SeedPair]:
-        self.settings = self.sides[0].settings(), self.sides[1].settings()
+        self.settings = settings_of_both(self.pair, epoch_lengths(self.source, self.length, seeds))
         done = [self._seed(seed, f"seed {seed} ({place} of {len(seeds)})", kept) for place, seed in enumerate(seeds, 1)]
         self._progress.end()
         return done
@@ -244,7 +245,7 @@ def _result(pair: OpenPair, training: _Training, pairs: Sequence[SeedPair], sour
     ours, theirs = settings
     different = [
         difference
-        for difference in differences(ours, theirs)
+        for difference in setting_differences(pair, ours, theirs)
         if None not in (difference.a, difference.b) or (difference.name in ours and difference.name in theirs)
     ]
     return PairedTraining(

@@ -12,8 +12,10 @@ from zoolens.crosstrain.study.noise import verdict
 from zoolens.graph.diff.phrases import plural
 from zoolens.port.training.lockstep_words import difference_words, setting_words
 from zoolens.port.training.paired import PairedTraining
+from zoolens.port.training.penalties import PENALTIES, REGULARISATION
 from zoolens.port.training.seed_pairs import SeedPair
 from zoolens.port.training.single_run import SingleRun
+from zoolens.port.training.tensor_constants import ROWS
 from zoolens.statistics.seeds import SeedNoise
 from zoolens.statistics.student import Estimate
 
@@ -97,9 +99,21 @@ def _different(training: PairedTraining) -> list[str]:
         if None in (difference.a, difference.b)
     ]
     lines += [f"Not compared, since one side does not tell: {', '.join(unknown)}."] if unknown else []
+    neither = _told_by_neither(training)
+    lines += [f"Not compared, since neither side tells: {', '.join(neither)}."] if neither else []
     if not known:
-        return [*lines, "No other setting differs." if unknown else "No setting of the live objects differs."]
+        return [
+            *lines,
+            "No other setting differs." if unknown or neither else "No setting of the live objects differs.",
+        ]
     return [*lines, "Settings that differ:", *(f"  {difference_words(difference)}" for difference in known)]
+
+
+def _told_by_neither(training: PairedTraining) -> list[str]:
+    """What both sides have as functions of their own, which may have the same name and do different things."""
+    ours, theirs = training.settings
+    names = [name for name in ours if ours[name] is None and theirs.get(name, "none") is None and name != ROWS]
+    return [setting_words(REGULARISATION if name == PENALTIES else name).rstrip(",") for name in names]
 
 
 def paired_data(training: PairedTraining) -> dict[str, Any]:
@@ -122,7 +136,7 @@ def paired_data(training: PairedTraining) -> dict[str, Any]:
         "one_lost": training.one_lost,
         "verdict": None if training.noise is None else verdict(training.noise),
         "settings": {"a": dict(training.settings[0]), "b": dict(training.settings[1])},
-        "differences": [asdict(difference) for difference in training.differences],
+        "differences": [difference.as_data() for difference in training.differences],
         "notes": list(training.notes),
     }
     finite: dict[str, Any] = _finite(data)

@@ -38,9 +38,9 @@ def varied_words(values: Mapping[str, Sequence[tuple[Any, int]]]) -> str:
     for name, given in sorted(values.items()):
         counts: Counter[Any] = Counter()
         for value, numbers in given:
-            counts[rounded(value)] += numbers
+            counts[f"{value:.7g}" if isinstance(value, int | float) else str(value)] += numbers
         if len(counts) > 1:
-            each = (f"{value} for {count:,} numbers" for value, count in sorted(counts.items(), key=str, reverse=True))
+            each = (f"{value} for {count:,} numbers" for value, count in sorted(counts.items(), reverse=True))
             words.append(f"{name.replace('_', ' ')} {', '.join(each)}")
     return "; ".join(words)
 

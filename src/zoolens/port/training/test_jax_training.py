@@ -140,3 +140,14 @@ def test_optax_is_measured_and_switched(source):
     runs = [train_once(side, source, 0, Length(2), fresh=False) for side in sides]
     assert runs[0].losses == pytest.approx(runs[1].losses, rel=1e-5)
     assert np.allclose(sides[0].tensors()["dense/kernel"], sides[1].tensors()["dense/kernel"], atol=1e-6)
+
+
+def test_a_weight_decay_that_spares_the_first_tensor_is_told_with_its_size():
+    optax = pytest.importorskip("optax")
+    decay = optax.adamw(0.01, weight_decay=0.1, mask={"dense": {"kernel": True, "bias": False}})
+    side = open_trainable_side(lambda: (*made()[:2], decay, loss), [SHAPE], "A")
+    told = side.settings()
+    assert (told["optimizer.decay_kind"], told["optimizer.weight_decay"]) == ("decoupled", 0.1)
+    assert told["optimizer.varied"] == "weight decay 0.1 for 7,840 numbers, 0 for 10 numbers"
+    side.switch("optimizer.weight_decay", 0.2)
+    assert side.settings()["optimizer.varied"] == "weight decay 0.2 for 7,840 numbers, 0 for 10 numbers"

@@ -162,3 +162,60 @@ def test_a_moving_average_answers_as_after_fit_and_two_functions_of_keras_are_tr
     right = (model.predict_on_batch(drawn).argmax(-1) == labels[:, 0]).mean()
     assert found.seeds[0].runs[0].accuracy == pytest.approx(float(right))
     assert found.seeds[0].runs[1].accuracy > 0.5
+
+
+class Adding(keras.layers.Layer):
+    def call(self, x):
+        self.add_loss(keras.ops.mean(x))
+        return x
+
+
+class Doubling(keras.Model):
+    def compute_loss(self, *given, **named):
+        return 2 * super().compute_loss(*given, **named)
+
+
+def small(*layers, kind=keras.Model, loss="mse", optimizer="sgd", **settings):
+    given = keras.Input((4,))
+    answer = keras.layers.Dense(3, **settings)(given)
+    for layer in layers:
+        answer = layer(answer)
+    model = kind(given, answer)
+    model.compile(optimizer, loss)
+    return model
+
+
+def settings_of(model):
+    return open_trainable_side(model, [InputShape((4,))], "A").settings()
+
+
+def test_what_else_changes_a_step_is_told():
+    plain = settings_of(small())
+    assert not {"constraint", "loss.from_logits", "loss.smoothing"} & plain.keys()
+    assert (plain["loss.name"], plain["loss.reduction"], plain["regularisation"]) == (
+        "MeanSquaredError", "mean", "none",
+    )  # fmt: skip
+    assert settings_of(small(loss="huber"))["loss.constants"] == "delta 1"
+    side = open_trainable_side(small(loss=keras.losses.Huber(delta=0.5)), [InputShape((4,))], "A")
+    side.switch("loss.reduction", "sum")
+    assert (side.settings()["loss.constants"], side.settings()["loss.reduction"]) == ("delta 0.5", "sum")
+    assert settings_of(small(loss=keras.losses.mean_squared_error))["loss.reduction"] == "mean"
+    held = settings_of(small(kernel_constraint=keras.constraints.MaxNorm(0.5)))
+    assert held["constraint"] == "MaxNorm max_value 0.5, axis 0 of 1 tensor"
+    adding = settings_of(small(Adding()))
+    assert (adding["regularisation"], adding["regularisation.penalties"]) == (
+        "what 1 layer of the model's own adds", None,
+    )  # fmt: skip
+    doubling = settings_of(small(kind=Doubling))
+    assert (doubling["loss.name"], doubling["loss.reduction"]) == ("compute_loss of Doubling", None)
+
+
+def test_an_optimizer_that_is_made_anew_spares_the_same_variables():
+    model = small()
+    optimizer = keras.optimizers.AdamW(0.01, weight_decay=0.1)
+    optimizer.exclude_from_weight_decay(var_list=[model.trainable_variables[1]])
+    model.compile(optimizer, "mse")
+    side = open_trainable_side(model, [InputShape((4,))], "A")
+    before = side.settings()["optimizer.varied"]
+    side.switch("optimizer.epsilon", 1e-8)
+    assert side.settings()["optimizer.varied"] == before == "weight decay 0.1 for 12 numbers, 0 for 3 numbers"

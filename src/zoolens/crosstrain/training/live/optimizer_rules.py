@@ -38,8 +38,9 @@ _NAMES: Final = ("sgd", "adam", "adamw", "rmsprop", "adagrad", "lion")
 class OptimizerRule:
     """`name`: that of recipes, or the class's own where we do not know its rule, and then `semantics` says nothing.
     `constants` are under the names of recipes where those have one; None: it has no such setting switched on.
-    `varied`: names of constants that differ between groups of parameters, of which the first group's are given, and a
-    weight decay that Keras does not apply to every variable. `by_group`: the values of the former in each group.
+    `varied`: names of constants that differ between groups of parameters, of which the first group's are given (of
+    weight decays the largest, since a group that is spared may come first), and a weight decay that Keras does not
+    apply to every variable. `by_group`: the values of the former in each group.
     `schedule`: the class of a learning rate that is no number, with the rate of the next step in `constants`."""
 
     name: str
@@ -58,8 +59,9 @@ def torch_rule(optimizer: Any) -> OptimizerRule:
     name = kind.__name__.lower()
     known = kind.__module__.startswith("torch.optim.") and name in _NAMES
     groups = [_torch_constants(group) for group in optimizer.param_groups] or [_torch_constants(optimizer.defaults)]
-    constants = groups[0]
-    varied = tuple(key for key in constants if any(group.get(key) != constants[key] for group in groups[1:]))
+    varied = tuple(key for key in groups[0] if any(group.get(key) != groups[0][key] for group in groups[1:]))
+    largest = max((group.get("weight_decay") or 0 for group in groups), default=0)
+    constants = groups[0] | ({"weight_decay": largest} if "weight_decay" in groups[0] else {})
     by_group = {key: tuple(group.get(key) for group in groups) for key in varied}
     if not known:
         return OptimizerRule(

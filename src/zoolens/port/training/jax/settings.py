@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from zoolens.crosstrain.training.live.rule_fit import FittedOptimizer
 from zoolens.crosstrain.training.live.update_rules import CONSTANTS
 from zoolens.port.training.base import SETTINGS, Setting
-from zoolens.port.training.settings import together
+from zoolens.port.training.settings import together, varied_words
 
 if TYPE_CHECKING:
     from zoolens.port.training.jax.training import JaxTraining
@@ -47,8 +48,12 @@ def _optimizer(training: JaxTraining) -> dict[str, Setting]:
         unknown: dict[str, Setting] = dict.fromkeys(name for name in SETTINGS if name.startswith(parts))
         return unknown | {"optimizer.untrained": 0, "jax.optimizer": measured.why}
     fit = measured.fit
+    told = rule_settings(fit, training.trained_sizes())
+    decays = [rule.weight_decay for rule in fit.rules]
+    tensors = tuple(zip(training.trained_names(), fit.shares, decays, strict=True))
     return {
-        **rule_settings(fit),
+        **told,
+        **({"optimizer.tensors": tensors} if "optimizer.varied" in told else {}),
         "optimizer.learning_rate": measured.rate(training.count),
         "optimizer.untrained": sum(not share for share in fit.shares),
         "schedule.name": SCHEDULE if measured.scheduled else "none",
@@ -56,23 +61,30 @@ def _optimizer(training: JaxTraining) -> dict[str, Setting]:
     }
 
 
-def rule_settings(fit: FittedOptimizer) -> dict[str, Setting]:
-    """Returns the settings of the first tensor's rule, and which constants other tensors have differently."""
+def rule_settings(fit: FittedOptimizer, sizes: Sequence[int]) -> dict[str, Setting]:
+    """Returns the settings of the first tensor's rule with the largest weight decay, since a tensor that is spared may
+    come first, and which constants other tensors have differently. `sizes`: numbers of each tensor."""
     rule = fit.rules[0]
     settings: dict[str, Setting] = {"optimizer.rule": rule.name, "optimizer.learning_rate": rule.learning_rate}
     settings |= {f"optimizer.{name}": getattr(rule, name) for name in CONSTANTS[rule.name]}
     if "epsilon" in CONSTANTS[rule.name]:
         settings["optimizer.epsilon_place"] = rule.epsilon_place
-    settings["optimizer.weight_decay"] = rule.weight_decay
-    settings["optimizer.decay_kind"] = rule.decay_kind if rule.weight_decay else "none"
+    decayed = max(fit.rules, key=lambda tensor_rule: tensor_rule.weight_decay)
+    settings["optimizer.weight_decay"] = decayed.weight_decay
+    settings["optimizer.decay_kind"] = decayed.decay_kind if decayed.weight_decay else "none"
     settings["optimizer.accumulation"] = fit.accumulation
-    varied = [
-        name
-        for name in vars(rule)
-        if any(getattr(tensor_rule, name) != getattr(rule, name) for tensor_rule in fit.rules)
-    ]
+    varied = varied_words(
+        {
+            "rule" if name == "name" else name: [
+                # a tensor without a decay has no kind of it
+                (getattr(tensor_rule if name != "decay_kind" or tensor_rule.weight_decay else decayed, name), size)
+                for tensor_rule, size in zip(fit.rules, sizes, strict=True)
+            ]
+            for name in vars(rule)
+        }
+    )
     if varied:
-        settings["optimizer.varied"] = ", ".join("rule" if name == "name" else name for name in varied)
+        settings["optimizer.varied"] = varied
     for name in ("norm", "tensor_norm", "value"):
         size = getattr(fit.clipping, name)
         settings[f"clip.{name}"] = "none" if size is None else size

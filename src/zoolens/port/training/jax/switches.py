@@ -48,14 +48,25 @@ def _constant(name: str) -> Switch:
 
     def change(training: JaxTraining, value: Any) -> None:
         rule = _stand_in(training).fit.rules[0]
-        if name not in (*CONSTANTS[rule.name], "weight_decay") and value:
+        if name not in CONSTANTS[rule.name] and value:
             raise NotSwitchable(f"The rule of the optimizer was measured as {rule.name}, which has no {name}.")
         changes = {name: value}
-        if name == "weight_decay" and rule.decay_kind == "none":
-            changes["decay_kind"] = "coupled"  # its kind is a setting of its own
         _with_fit(training, lambda fit: replace(fit, rules=tuple(replace(fitted, **changes) for fitted in fit.rules)))
 
     return change
+
+
+def _weight_decay(training: JaxTraining, value: float) -> None:
+    """Tensors keep their proportions, so that one that is spared stays so."""
+    rules = _stand_in(training).fit.rules
+    own: list[float] = training.__dict__.setdefault("own_decays", [rule.weight_decay for rule in rules])
+    decays = [value * (decay / max(own) if max(own) else 1.0) for decay in own]
+    kinds: dict[str, Any] = {"none": "coupled"}  # the kind is a setting of its own
+    changed = tuple(
+        replace(rule, weight_decay=decay, decay_kind=kinds.get(rule.decay_kind, rule.decay_kind))
+        for rule, decay in zip(rules, decays, strict=True)
+    )
+    _with_fit(training, lambda fit: replace(fit, rules=changed))
 
 
 def _rule(training: JaxTraining, value: Any) -> None:
@@ -183,14 +194,13 @@ def _dropout(training: JaxTraining, value: Any) -> None:
     mode.set_dropout(rates)
 
 
-_CONSTANTS: Final = (
-    "momentum", "nesterov", "beta1", "beta2", "epsilon", "rho", "initial_accumulator", "weight_decay",
-)  # fmt: skip
+_CONSTANTS: Final = ("momentum", "nesterov", "beta1", "beta2", "epsilon", "rho", "initial_accumulator")
 SWITCHES: Final[Mapping[str, Switch]] = {
     **{f"optimizer.{name}": _constant(name) for name in _CONSTANTS},
     "optimizer.rule": _rule,
     "optimizer.dampening": _dampening,
     "optimizer.learning_rate": _learning_rate,
+    "optimizer.weight_decay": _weight_decay,
     "optimizer.decay_kind": _decay_kind,
     "optimizer.epsilon_place": _epsilon_place,
     "optimizer.accumulation": _accumulation,

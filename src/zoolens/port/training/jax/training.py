@@ -285,7 +285,16 @@ class JaxTraining(TrainableNetwork):
 
     def trained_numbers(self) -> int:
         """How many numbers the optimizer changes."""
-        return sum(int(self.live.leaves[place].size) for place in self._places)
+        return sum(self.trained_sizes())
+
+    def trained_names(self) -> list[str]:
+        """The names of the tensors that the optimizer changes, in the order in which it sees them."""
+        names = {place: name for name, place in self.live.names.items()}
+        return [names[place] for place in self._places]
+
+    def trained_sizes(self) -> list[int]:
+        """How many numbers each of these tensors has."""
+        return [int(self.live.leaves[place].size) for place in self._places]
 
     def rates(self, epochs: Sequence[int]) -> tuple[float, ...] | None:
         measured = self.measured_optimizer()

@@ -25,7 +25,7 @@ def switched_loss(loss: Any, name: str, value: Any) -> Any:
         loss = getattr(keras.losses, _NAMED[loss])()
     if not isinstance(loss, keras.losses.Loss):
         raise NotSwitchable(f"The Keras loss is a function, {_name(loss)}, whose settings cannot be changed.")
-    config = loss.get_config()
+    config = loss_config(loss)
     if name == "label_smoothing" and isinstance(loss, keras.losses.SparseCategoricalCrossentropy):
         return _smoothed(keras, loss, config, value)
     wanted = _REDUCTIONS.get(value) if name == "reduction" else value
@@ -38,6 +38,11 @@ def switched_loss(loss: Any, name: str, value: Any) -> Any:
     return _of_answers(keras, made) if name == "from_logits" and value else made
 
 
+def loss_config(loss: Any) -> dict[str, Any]:
+    """The configuration of a loss of Keras, with what some of them leave out of it, as Huber's its delta."""
+    return {**getattr(loss, "_fn_kwargs", {}), **loss.get_config()}
+
+
 def _of_answers(keras: Any, loss: Any) -> Any:
     """The loss of what it is given. Keras' own looks behind a softmax, and takes its input for scores instead."""
 
@@ -46,7 +51,7 @@ def _of_answers(keras: Any, loss: Any) -> Any:
             return loss(targets, keras.ops.multiply(answers, 1), sample_weight)
 
     OfAnswers.__name__ = type(loss).__name__
-    return OfAnswers.from_config(loss.get_config())
+    return OfAnswers.from_config(loss_config(loss))
 
 
 def _smoothed(keras: Any, loss: Any, config: dict[str, Any], value: float) -> Any:

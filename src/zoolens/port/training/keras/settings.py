@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from zoolens.crosstrain.training.live.optimizer_rules import keras_rule
 from zoolens.port.training.base import Setting
+from zoolens.port.training.keras.losses import loss_config
 from zoolens.port.training.settings import constants_words, layer_settings, optimizer_settings, varied_words
 
 if TYPE_CHECKING:
@@ -21,18 +22,20 @@ def settings(training: KerasTraining) -> dict[str, Setting]:
     optimizer = getattr(training.optimizer, "inner_optimizer", training.optimizer)
     rule = keras_rule(optimizer)
     varied = _varied(training.model, optimizer) if rule.varied else ""
+    added = _adding_layers(training)
     return {
         **optimizer_settings(rule),
-        **({"optimizer.varied": varied} if varied else {}),
+        **({"optimizer.varied": varied, "optimizer.tensors": _tensors(training, optimizer)} if varied else {}),
         **({"optimizer.average": float(optimizer.ema_momentum)} if getattr(optimizer, "use_ema", False) else {}),
         "optimizer.untrained": 0,
         "optimizer.trained": sum(prod(variable.shape) for variable in training.model.trainable_variables),
         "schedule.name": rule.schedule or "none",
         **({"schedule.unit": "step"} if rule.schedule else {}),
-        **_loss(training.keras, training.model.loss),
+        **(_own_loss(training) or _loss(training.keras, training.model.loss)),
         **_loss_scale(training.model),
-        "regularisation": _regularisation(training.model),
-        "regularisation.penalties": _penalties(training),
+        "regularisation": _regularisation(training.model, added),
+        "regularisation.penalties": None if added else _penalties(training),
+        **_constraint(training.model),
         "clip.norm": _size(optimizer.global_clipnorm),
         "clip.tensor_norm": _size(optimizer.clipnorm),
         "clip.value": _size(optimizer.clipvalue),
@@ -52,6 +55,15 @@ def _varied(model: Any, optimizer: Any) -> str:
                 for variable in model.trainable_variables
             ]
         }
+    )
+
+
+def _tensors(training: KerasTraining, optimizer: Any) -> Setting:
+    rate, decay = float(optimizer.learning_rate), float(optimizer.weight_decay)
+    return tuple(
+        (name, rate, decay if optimizer._use_weight_decay(variable) else 0.0)
+        for name, variable in training.live.named().items()
+        if variable.trainable
     )
 
 
@@ -83,11 +95,10 @@ def loss_name(keras: Any, loss: Any) -> str:
 
 def _loss(keras: Any, loss: Any) -> dict[str, Setting]:
     name = loss_name(keras, loss)
-    if isinstance(loss, str):
-        return {"loss.name": name, "loss.reduction": "mean", "loss.smoothing": 0.0, "loss.from_logits": False}
+    loss = _made_from_name(keras, loss, name)
     if not isinstance(loss, keras.losses.Loss) or not type(loss).__module__.startswith("keras."):
         return {"loss.name": name, "loss.reduction": None, "loss.smoothing": None, "loss.from_logits": None}
-    config = loss.get_config()
+    config = loss_config(loss)
     reduction = str(loss.reduction)
     settings: dict[str, Setting] = {
         "loss.name": name,
@@ -102,25 +113,65 @@ def _loss(keras: Any, loss: Any) -> dict[str, Setting]:
     return settings | ({"loss.constants": constants_words(numbers)} if numbers else {})
 
 
+def _made_from_name(keras: Any, loss: Any, name: str) -> Any:
+    """A text or a function of Keras' own computes what the class of that name does with its defaults."""
+    own = isinstance(loss, str) or str(getattr(loss, "__module__", "")).startswith("keras.")
+    kind = getattr(keras.losses, name, None) if own and not isinstance(loss, keras.losses.Loss) else None
+    return kind() if isinstance(kind, type) else loss
+
+
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _regularisation(model: Any) -> str:
-    """The regularisers of tensors, and whether layers add losses of their own."""
+def _own_loss(training: KerasTraining) -> dict[str, Setting]:
+    """A model whose class computes its loss itself may do anything with the one that it was compiled with."""
+    if type(training.model).compute_loss is training.keras.Model.compute_loss:
+        return {}
+    unknown: dict[str, Setting] = dict.fromkeys(("loss.reduction", "loss.smoothing", "loss.from_logits"))
+    return {"loss.name": f"compute_loss of {type(training.model).__name__}", **unknown}
+
+
+def _adding_layers(training: KerasTraining) -> int:
+    """The number of layers, the model among them, whose call adds a loss by `add_loss`."""
+    training.live.run_once()
+    layers = [layer for layer in training.model._flatten_layers() if layer._losses]
+    return sum(getattr(layer, "activity_regularizer", None) is None for layer in layers)
+
+
+def _regularisation(model: Any, added: int) -> str:
+    """The regularisers of tensors, and whether layers add losses of their own; `added`: the number of those that do."""
     counter: Counter[str] = Counter()
     for variable in model.trainable_variables:
         regulariser = getattr(variable, "regularizer", None)
         if regulariser is not None:
-            config = regulariser.get_config() if hasattr(regulariser, "get_config") else {}
-            sizes = ", ".join(
-                f"{key} {float(value):g}" for key, value in config.items() if isinstance(value, int | float)
-            )
-            counter[f"{type(regulariser).__name__} {sizes}".strip()] += 1
-    words = [f"{kind} of {count} tensor{'s' * (count > 1)}" for kind, count in counter.items()]
+            counter[_with_sizes(regulariser)] += 1
+    words = _of_tensors(counter)
     active = sum(getattr(layer, "activity_regularizer", None) is not None for layer in model._flatten_layers())
     words += [f"of the answers of {active} layers"] if active else []
+    words += [f"what {added} layer{'s' * (added > 1)} of the model's own add{'s' * (added == 1)}"] if added else []
     return ", ".join(words) or "none"
+
+
+def _constraint(model: Any) -> dict[str, Setting]:
+    """The constraints of tensors, which the optimizer puts in force after each of its steps."""
+    counter: Counter[str] = Counter()
+    for variable in model.trainable_variables:
+        if (constraint := getattr(variable, "constraint", None)) is not None:
+            counter[_with_sizes(constraint)] += 1
+    words = _of_tensors(counter)
+    return {"constraint": ", ".join(words)} if words else {}
+
+
+def _with_sizes(given: Any) -> str:
+    """The class of a regulariser or a constraint, with its numbers."""
+    config = given.get_config() if hasattr(given, "get_config") else {}
+    sizes = ", ".join(f"{key} {float(value):g}" for key, value in config.items() if isinstance(value, int | float))
+    return f"{type(given).__name__} {sizes}".strip()
+
+
+def _of_tensors(counter: Counter[str]) -> list[str]:
+    return [f"{kind} of {count} tensor{'s' * (count > 1)}" for kind, count in counter.items()]
 
 
 def _penalties(training: KerasTraining) -> Setting:

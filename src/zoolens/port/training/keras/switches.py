@@ -28,7 +28,7 @@ _CONFIGURED: Final = {
 _CLASSES: Final = {
     "sgd": "SGD", "adam": "Adam", "adamw": "Adam", "rmsprop": "RMSprop", "adagrad": "Adagrad", "lion": "Lion",
 }  # fmt: skip
-_EXCLUDED: Final = ("_exclude_from_weight_decay_pattern", "_exclude_from_weight_decay_variables")
+_EXCLUDED: Final = ("_exclude_from_weight_decay", "_exclude_from_weight_decay_pattern")
 
 
 class _Wanted:

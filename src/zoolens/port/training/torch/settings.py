@@ -26,7 +26,7 @@ def settings(training: TorchTraining) -> dict[str, Setting]:
     frozen = _frozen_norms(training)
     return {
         **optimizer_settings(rule),
-        **({"optimizer.varied": varied} if varied else {}),
+        **({"optimizer.varied": varied, "optimizer.tensors": _tensors(training)} if varied else {}),
         "optimizer.untrained": sum(id(parameter) not in optimized for parameter in learned),
         "optimizer.trained": sum(parameter.numel() for parameter in learned if id(parameter) in optimized),
         "schedule.name": "none" if scheduler is None else type(scheduler).__name__,
@@ -46,6 +46,16 @@ def settings(training: TorchTraining) -> dict[str, Setting]:
 def _varied(optimizer: Any, by_group: Mapping[str, Sequence[Any]]) -> str:
     sizes = [sum(parameter.numel() for parameter in group["params"]) for group in optimizer.param_groups]
     return varied_words({name: list(zip(values, sizes, strict=True)) for name, values in by_group.items()})
+
+
+def _tensors(training: TorchTraining) -> Setting:
+    names = {id(tensor): name for name, tensor in training.live.named().items()}
+    return tuple(
+        (names[id(parameter)], float(group["lr"]), float(group.get("weight_decay") or 0.0))
+        for group in training.objects.optimizer.param_groups
+        for parameter in group["params"]
+        if id(parameter) in names
+    )
 
 
 def _frozen_norms(training: TorchTraining) -> int:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _GROUPS: Final = {
     "momentum": "momentum", "dampening": "dampening", "nesterov": "nesterov", "epsilon": "eps", "amsgrad": "amsgrad",
-    "rho": "alpha", "centered": "centered", "weight_decay": "weight_decay",
+    "rho": "alpha", "centered": "centered",
 }  # fmt: skip
 _ADAMS: Final = ("Adam", "AdamW")
 
@@ -44,6 +44,16 @@ def _beta(place: int) -> Switch:
             group["betas"] = tuple(betas)
 
     return change
+
+
+def _weight_decay(training: TorchTraining, value: float) -> None:
+    """Groups of parameters keep their proportions, so that one that is spared stays so."""
+    groups = training.objects.optimizer.param_groups
+    if any("weight_decay" not in group for group in groups):
+        raise NotSwitchable(f"{type(training.objects.optimizer).__name__} of torch has no weight_decay.")
+    own: list[float] = training.__dict__.setdefault("own_decays", [group["weight_decay"] for group in groups])
+    for group, decay in zip(groups, own, strict=True):
+        group["weight_decay"] = value * (decay / max(own) if max(own) else 1.0)
 
 
 def _learning_rate(training: TorchTraining, value: float) -> None:
@@ -365,6 +375,7 @@ SWITCHES: Final[Mapping[str, Switch]] = {
     "optimizer.beta1": _beta(0),
     "optimizer.beta2": _beta(1),
     "optimizer.learning_rate": _learning_rate,
+    "optimizer.weight_decay": _weight_decay,
     "optimizer.decay_kind": _decay_kind,
     "optimizer.accumulation": _accumulation,
     "optimizer.epsilon_place": _epsilon_place,

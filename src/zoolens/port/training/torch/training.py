@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from zoolens.crosstrain.training.trainers.torch_optimizers import slots
-from zoolens.errors import ModelError
+from zoolens.errors import ModelError, first_line
 from zoolens.port.frameworks.base import Array, LiveNetwork
 from zoolens.port.frameworks.torch import TorchNetwork, by_name
 from zoolens.port.frameworks.training_objects import TrainingObjects
@@ -24,10 +24,15 @@ from zoolens.port.training.torch.switches import SWITCHES
 # Losses that take numbers in the shape of the answers, not the numbers of classes.
 _OF_NUMBERS: Final = frozenset(
     {
-        "BCELoss", "BCEWithLogitsLoss", "MSELoss", "L1Loss", "SmoothL1Loss", "HuberLoss", "binary_cross_entropy",
-        "binary_cross_entropy_with_logits", "mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss",
+        "BCELoss", "BCEWithLogitsLoss", "MSELoss", "L1Loss", "SmoothL1Loss", "HuberLoss",
     }
 )  # fmt: skip
+# Functions of torch.nn.functional, with the classes that compute the same and show their settings.
+_CLASSES: Final = {
+    "cross_entropy": "CrossEntropyLoss", "nll_loss": "NLLLoss", "binary_cross_entropy": "BCELoss",
+    "binary_cross_entropy_with_logits": "BCEWithLogitsLoss", "mse_loss": "MSELoss", "l1_loss": "L1Loss",
+    "smooth_l1_loss": "SmoothL1Loss", "huber_loss": "HuberLoss",
+}  # fmt: skip
 
 
 class TorchTraining(TrainableNetwork):
@@ -39,6 +44,7 @@ class TorchTraining(TrainableNetwork):
         super().__init__(network, objects)
         self.live = network
         self.module = network.module
+        objects.loss = _with_settings(objects.loss)
         self._numbers = _name(objects.loss) in _OF_NUMBERS
         self._in_evaluation: list[Any] | None = None
         if hasattr(objects.loss, "to"):  # it may hold weights of classes
@@ -71,6 +77,11 @@ class TorchTraining(TrainableNetwork):
                 f"The function of the torch network returned no {missing}, which training needs.",
                 hint="Let it return (network, optimizer, loss), such as (net, torch.optim.Adam(net.parameters()), "
                 "torch.nn.CrossEntropyLoss()).",
+            )
+        if isinstance(given.optimizer, torch.optim.LBFGS):
+            raise ModelError(
+                "LBFGS of torch computes the loss several times in a step, which a paired training does not do.",
+                hint="Use an optimizer that takes one gradient for each step.",
             )
         if isinstance(given.scheduler, torch.optim.lr_scheduler.ReduceLROnPlateau):
             raise ModelError(
@@ -224,8 +235,20 @@ class TorchTraining(TrainableNetwork):
     def _update(self) -> None:
         if self.accumulation == 1 or self._gather():
             self._apply()
-        if self.objects.scheduler is not None and self.objects.scheduler_unit == "step":
-            self.objects.scheduler.step()
+        self._advance("step")
+
+    def _advance(self, unit: str) -> None:
+        """Let a schedule that counts in this unit go on by one."""
+        scheduler = self.objects.scheduler
+        if scheduler is None or self.objects.scheduler_unit != unit:
+            return
+        try:
+            scheduler.step()
+        except ValueError as error:  # of OneCycleLR
+            raise ModelError(
+                f"The schedule {type(scheduler).__name__} ends before the training: {first_line(error).rstrip('.')}.",
+                hint="Make it for as many steps or epochs as the training has.",
+            ) from error
 
     def _gather(self) -> bool:
         """Keep the gradients until there are enough; whether the parameters have their mean now."""
@@ -250,28 +273,30 @@ class TorchTraining(TrainableNetwork):
         given.optimizer.step()
 
     def end_epoch(self) -> None:
-        if self.objects.scheduler is not None and self.objects.scheduler_unit == "epoch":
-            self.objects.scheduler.step()
+        self._advance("epoch")
 
     def rates(self, epochs: Sequence[int]) -> tuple[float, ...] | None:
-        """Finds the rates by letting the schedule go on without any step. One that changes more than the rate is not
-        known by it."""
+        """Finds the rates by letting the schedule go on without any step. One that changes more than the rate, or the
+        rates of groups differently, is not known by it."""
         self.begin(0)
-        others = _constants(self.objects.optimizer)
         every_rate: list[float] = []
+        groups, others = _groups_rates(self.objects.optimizer), _constants(self.objects.optimizer)
+        known = True
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns of a schedule that goes on before the optimizer
             for steps in epochs:
-                every_rate += [self._next_rate() for _ in range(steps)]
+                for _ in range(steps):
+                    rates = _groups_rates(self.objects.optimizer)
+                    known &= np.allclose(rates * groups[0], groups * rates[0], rtol=1e-5, atol=0)
+                    known &= _constants(self.objects.optimizer) == others
+                    every_rate.append(self._next_rate())
                 self.end_epoch()
-        known = _constants(self.objects.optimizer) == others
         self.begin(0)
         return tuple(every_rate) if known else None
 
     def _next_rate(self) -> float:
         rate = float(self.objects.optimizer.param_groups[0]["lr"])
-        if self.objects.scheduler is not None and self.objects.scheduler_unit == "step":
-            self.objects.scheduler.step()
+        self._advance("step")
         return rate
 
     def captured_step(self, batch: TrainingBatch) -> Capture:
@@ -319,6 +344,18 @@ def _state(scheduler: Any) -> dict[str, Any] | None:
 def _constants(optimizer: Any) -> list[tuple[Any, Any]]:
     """What a schedule may change beside the learning rate."""
     return [(group.get("momentum"), group.get("betas")) for group in optimizer.param_groups]
+
+
+def _groups_rates(optimizer: Any) -> Array:
+    return np.array([float(group["lr"]) for group in optimizer.param_groups])
+
+
+def _with_settings(loss: Any) -> Any:
+    import torch
+
+    name = _CLASSES.get(getattr(loss, "__name__", ""))
+    own = name is not None and loss is getattr(torch.nn.functional, loss.__name__)
+    return getattr(torch.nn, name)() if own and name is not None else loss
 
 
 def _name(loss: Any) -> str:
