@@ -138,6 +138,10 @@ def _differences(
         yield from _norms(a, b, "")
     if a.op == b.op:
         yield from _choices(a, b, context)
+    if a.op == b.op == "constant" and a.shape == b.shape and None not in (a.get("value"), b.get("value")):
+        values = a.get("value"), b.get("value")
+        if not settings.equal(*values):
+            yield CONSTANT, "", values, (a.op, "value", *map(str, values))
     if a.op == "flatten" and a.get("order") != b.get("order"):
         yield FLATTEN, "", (a.get("order"), b.get("order")), ()
 

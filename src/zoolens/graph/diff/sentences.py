@@ -292,6 +292,8 @@ def _constant(difference: Difference, alignment: Alignment, names: Names) -> str
         value_a, value_b = ("−∞" if value is None else f"{value:g}" for value in first.values)
         return f"{place}: max-pool padded with {_instead((value_a, value_b), names)}"
     op = _op(first)
+    if name == "value":
+        return f"{place}: other numbers in {names[1]} than in {names[0]}"
     value_a, value_b = (_setting(op, name, value) for value in first.values)
     return f"{place}: {op} {name.replace('_', ' ')} {_instead((value_a, value_b), names)}"
 

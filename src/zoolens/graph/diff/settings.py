@@ -96,6 +96,8 @@ def equal(value_a: Any, value_b: Any) -> bool:
     """Numbers that were once float32 are equal to the same numbers that never were."""
     if isinstance(value_a, int | float) and isinstance(value_b, int | float) and not isinstance(value_a, bool):
         return isclose(value_a, value_b, rel_tol=1e-5, abs_tol=1e-12)
+    if isinstance(value_a, tuple) and isinstance(value_b, tuple) and len(value_a) == len(value_b):
+        return all(map(equal, value_a, value_b))
     return bool(value_a == value_b)
 
 

@@ -141,6 +141,19 @@ def test_another_setting_is_another_network(op, setting, other):
     assert diff(between(op, **setting), between(op, **setting)).same
 
 
+def test_a_constant_with_other_numbers_is_told():
+    def masked(*numbers):
+        net = Sketch(size=2)
+        net.add("where", net.build.add("constant", [], (1, 1, 2, 2), value=numbers), net.conv(4), net.last)
+        net.head()
+        return net.finish()
+
+    found = diff(masked(True, False, True, True), masked(True, False, False, True))
+    assert [one.cause for one in found.differences] == [causes.CONSTANT]
+    assert found.differences[0].text.endswith(": other numbers in b than in a")
+    assert diff(masked(0.1, 0.2, 0.3, 0.4), masked(0.1, 0.2, 0.3, 0.4 + 1e-8)).same
+
+
 def test_places_in_values_of_other_shapes_follow_from_these():
     def parted(width):
         net = Sketch(size=8)

@@ -16,6 +16,9 @@ from zoolens.graph.importers.translation import comparison, unary
 from zoolens.graph.model import Shape
 from zoolens.runtimes.onnxfile import DTYPES
 
+_BROADCASTS_AS_NUMPY: Final = 7  # the opset from which the second operand no longer names the axis that it begins at
+
+
 # --- dense layers
 
 
@@ -78,7 +81,13 @@ def _gemm_of_values(call: OnnxCall, alpha: float, beta: float) -> None:
 
 
 def _binary(op: str) -> Callable[[OnnxCall], None]:
-    return lambda call: combine(call, op)
+    def apply(call: OnnxCall) -> None:
+        if call.opset < _BROADCASTS_AS_NUMPY and call.get("axis") is not None:
+            call.unknown("along an axis", call.shape(0))
+        else:
+            combine(call, op)
+
+    return apply
 
 
 # --- one operand

@@ -260,6 +260,13 @@ def test_the_weights_of_an_unknown_operator_are_counted(tmp_path):
     assert (graph.parameters, cost(graph).unknown) == (30, {"com.acme:Frobnicate": 1})
 
 
+def test_an_operand_that_begins_at_an_axis_is_not_taken_for_one_at_the_end(tmp_path):
+    add = node("Add", ["x", "b"], ["y"], broadcast=1, axis=1)
+    path = made(tmp_path, [add], [("x", FLOAT, [1, 4, 4, 4])], ["y"], {"b": np.ones(4, np.float32)}, opset=6)
+    (unknown,) = load(path).unknown
+    assert (unknown.get("source_op"), unknown.shape) == ("Add along an axis", (1, 4, 4, 4))
+
+
 def test_what_a_loop_begins_with_is_not_learned(tmp_path):
     inside = [value("n", INT64, []), value("on", onnx.TensorProto.BOOL, []), value("s", FLOAT, [1, 4])]
     steps = [node("Identity", ["on"], ["on2"]), node("Add", ["s", "x"], ["s2"])]
