@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final, Literal, Protocol, get_args
 import numpy as np
 
 from zoolens import plugins
+from zoolens.catalog.names import is_run
 from zoolens.comparisons.behaviour import Behaviour, PairedAnswers, behaviour_of, pair_outputs, worst
 from zoolens.comparisons.compatibility import Compatibility, compatible
 from zoolens.comparisons.contents import changed_notes
@@ -160,6 +161,12 @@ def equiv(
     where = None if data is None else str(data)
     with borrowed_store(store, must_exist=data is None) as opened:
         pairs = measured_pairs(opened, str(a), str(b), where, runtime, progress)
+        if str(a) == str(b) and not is_run(str(a)) and all(run_a.id == run_b.id for run_a, run_b in pairs):
+            raise ZoolensError(
+                f"{a} has one run on {pairs[0][0].dataset.name}, in {pairs[0][0].stack.runtime}, and a run is no news "
+                "about itself.",
+                hint="Evaluate it in another runtime too (`zoolens eval --runtime`), or name another model.",
+            )
         alpha = None if bound == "off" else 1 - confidence
         on = tuple(_on_data(opened, run_a, run_b, alpha, tolerance) for run_a, run_b in pairs)
         return Equivalence(
@@ -185,7 +192,8 @@ def _on_data(store: Store, a: Run, b: Run, alpha: float | None, tolerance: float
     fit = compatible(a, b)
     if not fit:
         return OnData(a, b, fit)
-    fit = replace(fit, notes=(*fit.notes, *changed_notes((a, b))))
+    same = ("A and B are the same run: the same content, in the same environment",) if a.id == b.id else ()
+    fit = replace(fit, notes=(*fit.notes, *same, *changed_notes((a, b))))
     signatures = signature_of(store, a), signature_of(store, b)
     pairs = pair_outputs(*signatures, fit, tolerance=tolerance)
     outputs = tuple(map(behaviour_of, pairs))
