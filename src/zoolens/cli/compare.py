@@ -76,7 +76,7 @@ def print_report(report: Report, shown: int) -> None:
     if report.uncompared:
         names = plain(", ".join(report.uncompared))
         console.print(f"Not compared: {names} (a further output of classes, or one without a partner like it).")
-    if not report.answers and not report.vectors:
+    elif not report.answers and not report.vectors:
         console.print("Answers: none to compare (one of the runs was measured with --no-accuracy).")
     _print_figures(console, report)
     if report.answers:

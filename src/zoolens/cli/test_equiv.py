@@ -98,3 +98,23 @@ def test_nearly_all_is_not_printed_as_all():
     assert [_percent(value) for value in (1, 0.9996, 0.99999, 0.95, 0)] == [
         "100.0 %", "99.96 %", "99.999 %", "95.0 %", "0.0 %",
     ]  # fmt: skip
+
+
+def test_answers_without_a_partner_are_not_said_to_be_missing(tmp_path):
+    from zoolens.cli.compare import command as compare
+    from zoolens.comparisons.compare import compare_runs
+    from zoolens.comparisons.report_page import report_page
+
+    path = tmp_path / "store.sqlite"
+    with open_store(path) as store:
+        runs = []
+        for name, width, factor in (("narrow", 2, 1), ("wide", 3, 1), ("far", 2, 2)):
+            about = [{"name": "v", "task": "embedding", "width": width}]
+            columns = vector_columns(np.full((200, width), factor))
+            runs.append(write_run(store, name, columns, LABELS, about=about, outputs=[{"task": "embedding"}]))
+        page, apart = report_page(compare_runs(store, *runs[:2])), report_page(compare_runs(store, runs[0], runs[2]))
+    shown = CliRunner().invoke(compare, [runs[0].id, runs[1].id, "--store", str(path)]).output
+    assert "Not compared: v" in shown
+    assert "--no-accuracy" not in shown
+    assert not page.good
+    assert (apart.verdict, apart.good) == ("0.00 % of 200 answers are the same within 0.1 %.", False)

@@ -29,8 +29,9 @@ _CLASSES: Final = (
 
 def report_page(report: Report) -> Page:
     """What `zoolens.compare` found."""
-    answers = report.answers
-    settled = answers is None or answers.agreement == 1 or report.a.id == report.b.id
+    compared = (*((report.answers,) if report.answers is not None else ()), *report.vectors)
+    alike = not report.uncompared and all(output.agreement == 1 for output in compared)
+    settled = alike or report.a.id == report.b.id
     return Page(
         f"{report.a.ref} and {report.b.ref}",
         f"A: {stack_label(report.a)}, run {report.a.id[:8]}. B: {stack_label(report.b)}, run {report.b.id[:8]}. "
@@ -43,12 +44,12 @@ def report_page(report: Report) -> Page:
 
 
 def verdict(report: Report) -> str:
-    """Whether answers and accuracy differ, in a sentence; empty where no classes were answered."""
+    """Whether answers and accuracy differ, in a sentence; empty where there is nothing to compare."""
     answers = report.answers
     if report.a.id == report.b.id:
         return "A and B are the same run."
     if answers is None:
-        return ""
+        return _vector_verdict(report)
     if answers.agreement == 1:
         return f"Both answer all {answers.n:,} inputs alike."
     apart = f"{percent(1 - answers.agreement)} of {answers.n:,} inputs are answered differently"
@@ -59,6 +60,15 @@ def verdict(report: Report) -> str:
     clear = "not significant" if answers.p_value > _UNSURE else "significant"
     test = f"exact McNemar p = {p_value(answers.p_value)}, {clear} at {100 * _UNSURE:g} %"
     return f"{apart}; top-1 of B less that of A is {change} ({test})."
+
+
+def _vector_verdict(report: Report) -> str:
+    """Of outputs that are no classes, the one on which the two agree least."""
+    if not report.vectors:
+        return ""
+    worst = min(report.vectors, key=lambda change: change.agreement)
+    which = f"{worst.output}: " if len(report.vectors) > 1 else ""
+    return f"{which}{percent(worst.agreement)} of {worst.n:,} answers are the same within 0.1 %."
 
 
 def tiles(report: Report) -> tuple[Tile, ...]:

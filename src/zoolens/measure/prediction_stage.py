@@ -159,7 +159,7 @@ def _together(output: JudgedOutput, answers: Sequence[Any]) -> Any:
     """The answers of several batches in one array."""
     shapes = list(dict.fromkeys(answer.shape[1:] for answer in answers))
     if len(shapes) > 1:
-        raise _uneven(output, *(shape_text(shape) or "a single number" for shape in shapes[:2]))
+        raise _uneven(output, *map(shape_text, shapes[:2]))
     return np.concatenate(answers)
 
 

@@ -54,7 +54,7 @@ class PrepareText(Prepare):
 
     def many(self, values: Array) -> Array:
         if not is_text(values):
-            given = f"{shape_text(values.shape[1:]) or 'a number'} of {values.dtype}"
+            given = f"{shape_text(values.shape[1:])} of {values.dtype}"
             raise DatasetError(
                 f"The sample is {given}, but the model takes text.",
                 hint="Give a table with a column of texts: --data FILE.csv.",

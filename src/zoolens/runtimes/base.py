@@ -362,4 +362,4 @@ def check_batch(outputs: Sequence[TensorSpec], answers: Mapping[str, Tensor], de
 
 
 def shape_text(shape: Sequence[int | None]) -> str:
-    return "×".join("?" if extent is None else str(extent) for extent in shape)
+    return "×".join("?" if extent is None else str(extent) for extent in shape) or "a number"

@@ -197,7 +197,7 @@ def _overlap(pair: FigurePair) -> bool | None:
 def _notes(report: Report) -> Iterator[str]:
     """What else a reader must know about the answers."""
     answers = report.answers
-    if answers is None and not report.vectors:
+    if answers is None and not report.vectors and not report.uncompared:
         yield "There are no answers to compare: at least one of the runs was measured without them (--no-accuracy)."
     if answers is not None and answers.median_score_change is not None:
         yield (
