@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import takewhile
 from math import isclose
 from typing import Any, Final
 
@@ -77,9 +78,7 @@ def differences(a: Mapping[str, Setting], b: Mapping[str, Setting]) -> tuple[Set
     hidden = [name for name in (*a, *b) if name.startswith(_HIDDEN)] + _said_by_rates(a, b)
     names = dict.fromkeys(name for name in (*a, *b) if name not in hidden)
     both = [SettingDifference(name, a.get(name, _absent(name, a)), b.get(name, _absent(name, b))) for name in names]
-    differing = [
-        difference for difference in both if not same_setting(difference.a, difference.b) and not _renamed(difference)
-    ]
+    differing = [difference for difference in both if not _alike(difference) and not _renamed(difference)]
     return tuple(_with_whole_rule(differing, a, b))
 
 
@@ -161,6 +160,20 @@ def same_setting(a: Setting, b: Setting) -> bool:
     if _is_number(a) and _is_number(b):
         return isclose(float(a), float(b), rel_tol=1e-6, abs_tol=1e-12)  # type: ignore[arg-type]
     return a == b
+
+
+def _alike(difference: SettingDifference) -> bool:
+    if difference.name == RATES and isinstance(difference.a, tuple) and isinstance(difference.b, tuple):
+        return len(difference.a) == len(difference.b) == equal_rates(difference.a, difference.b)
+    return same_setting(difference.a, difference.b)
+
+
+def equal_rates(a: tuple[float, ...], b: tuple[float, ...]) -> int:
+    """How many of the first rates are equal up to the rounding of float32, in which frameworks compute schedules: near
+    its end a cosine is a small difference of large numbers."""
+    rounding = 1e-6 * max(map(abs, (*a, *b)), default=0.0)
+    pairs = takewhile(lambda both: abs(both[0] - both[1]) <= rounding, zip(a, b, strict=False))
+    return sum(1 for _ in pairs)
 
 
 def _is_number(value: Any) -> bool:

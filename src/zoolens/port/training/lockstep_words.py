@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
-from itertools import takewhile
 from math import inf
 from typing import Any, Final
 
@@ -12,7 +11,7 @@ from zoolens.graph.diff.phrases import plural
 from zoolens.port.training.base import SETTINGS, Setting
 from zoolens.port.training.causes import DepartureCause
 from zoolens.port.training.departures import Departure
-from zoolens.port.training.differences import RATES, SettingDifference, same_setting
+from zoolens.port.training.differences import RATES, SettingDifference, equal_rates
 from zoolens.port.training.lockstep import MARGIN, Lockstep
 
 _KINDS: Final = {
@@ -186,8 +185,7 @@ def _ratio(departure: Departure) -> list[str]:
 def difference_words(difference: SettingDifference) -> str:
     """A setting that differs, in words; of rates those from the first on that differs."""
     if difference.name == RATES and isinstance(difference.a, tuple) and isinstance(difference.b, tuple):
-        same = takewhile(lambda both: same_setting(*both), zip(difference.a, difference.b, strict=False))
-        first = sum(1 for _ in same)
+        first = equal_rates(difference.a, difference.b)
         rates = _value(difference.a[first:]), _value(difference.b[first:])
         return f"the learning rate from step {first + 1} on is {rates[0]} in A and {rates[1]} in B"
     return f"{setting_words(difference.name)} is {_value(difference.a)} in A and {_value(difference.b)} in B"

@@ -5,6 +5,7 @@ import pytest
 
 from zoolens.errors import ModelError
 from zoolens.port.sides import InputShape
+from zoolens.port.training.differences import equal_rates
 from zoolens.port.training.paired import train
 from zoolens.port.training.paired_words import paired_lines
 from zoolens.port.training.sides import open_trainable_side
@@ -41,6 +42,8 @@ def test_schedules_are_compared_by_the_rates_of_all_steps():
     assert names == ["schedule.rates"]
     assert "the learning rate from step 3 on is 0.075, 0.075, 0.025, 0.025 in A and 0.0997261," in lines
     halved = side(scheduler=lambda given: schedules.StepLR(given, 1, 0.5))
+    assert equal_rates((0.1, 0.00380602, 0.000960736), (0.1, 0.00380602, 0.000960735)) == 3  # as torch and Keras say
+    assert equal_rates((0.1, 0.05), (0.1, 0.0501)) == 1
     names, lines = told(halved, side(scheduler=lambda given: schedules.ExponentialLR(given, 0.5)))
     assert names == []
     assert "No setting of the live objects differs." in lines
