@@ -93,7 +93,9 @@ class Disagreements:
         return self.run.dataset.name
 
     def class_name(self, index: int) -> str:
-        return self.classes[index] if self.classes and 0 <= index < len(self.classes) else str(index)
+        if index < 0:
+            return "unknown"  # the truth of data without labels
+        return self.classes[index] if self.classes and index < len(self.classes) else str(index)
 
 
 def _model_name(run: Run) -> str:

@@ -120,3 +120,11 @@ def test_class_names_are_made_readable():
     assert readable("n02396427 wild boar, boar, Sus scrofa") == "wild boar"
     assert readable("T-shirt/top") == "T-shirt/top"
     assert readable(", odd") == ", odd"
+
+
+def test_the_truth_of_data_without_labels_is_unknown(store):
+    for name, given in (("a", LABELS), ("b", answers(i0=1))):
+        write_run(store, name, one_hot(given), np.full(10, -1))
+    found = disagree("a", 1, store=store)
+    assert [one["truth"] for one in as_data(found)["inputs"]] == ["unknown"]
+    assert next(csv.DictReader(io.StringIO(as_csv(found))))["truth"] == "unknown"
