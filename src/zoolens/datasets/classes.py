@@ -108,7 +108,10 @@ def check_labels(name: str, labels: Sequence[int], classes: tuple[str, ...] | No
     if high == UNLABELLED:
         return
     if low < 0:
-        raise DatasetError(f"Dataset {name} has the negative label {low}.", hint="Labels count from 0.")
+        raise DatasetError(
+            f"Dataset {name} has the negative label {low}.",
+            hint="Labels count from 0. Quantities are no labels: leave them out (y=none, of texts label=none).",
+        )
     if classes is not None and high >= len(classes):
         raise DatasetError(
             f"Dataset {name} has the label {high} but only {len(classes)} class names.",

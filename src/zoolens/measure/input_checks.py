@@ -9,7 +9,7 @@ others.
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -36,10 +36,11 @@ def pixel_doubt(spec: Input, dataset: Dataset) -> str | None:
     than those made for bytes may well be made for pixels of 16 bits."""
     if spec.modality != "image" or dataset.encoded or not len(dataset) or not _made_for_bytes(spec):
         return None
-    kind = dataset.read(0).value.dtype
+    read = _field_reader(spec, dataset)
+    kind = read(0).dtype
     if kind.kind not in "fiu" or kind == np.uint8:
         return None
-    values = [dataset.read(place).value for place in _places(dataset)]
+    values = [read(place) for place in _places(dataset)]
     low, high = min(float(value.min()) for value in values), max(float(value.max()) for value in values)
     if high > 2 * _BRIGHTEST:  # a little above 255 is what some ways to resize leave
         return (
@@ -53,6 +54,14 @@ def pixel_doubt(spec: Input, dataset: Dataset) -> str | None:
             "uint8, or leave the scale out of the manifest"
         )
     return None
+
+
+def _field_reader(spec: Input, dataset: Dataset) -> Callable[[int], NDArray[Any]]:
+    """Reads what a sample has for an input: of data for several inputs, the field of its name."""
+    fields = dataset.read(0).value.dtype.names or ()
+    if spec.name in fields:
+        return lambda place: np.asarray(dataset.read(place).value[spec.name])
+    return lambda place: dataset.read(place).value
 
 
 def _made_for_bytes(spec: Input) -> bool:

@@ -271,10 +271,14 @@ class _Stages:
     def _look_at_inputs(self) -> None:
         """What the samples themselves tell, unless code of the manifest prepares them in a way of its own."""
         manifest, dataset = self._context.job.manifest, self._context.dataset
-        if len(manifest.inputs) > 1 or (manifest.code is not None and manifest.code.preprocess is not None):
+        if manifest.code is not None and manifest.code.preprocess is not None:
             return
-        if doubt := pixel_doubt(manifest.inputs[0], dataset):
-            self._warnings.append(doubt)
+        several = len(manifest.inputs) > 1
+        for spec in manifest.inputs:
+            if doubt := pixel_doubt(spec, dataset):
+                self._warnings.append(f"input {spec.name}: {doubt}" if several else doubt)
+        if several:
+            return
         if turned := turned_pictures(manifest.inputs[0], dataset):
             self._notes.append(turned)
 

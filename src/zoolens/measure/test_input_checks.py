@@ -73,3 +73,13 @@ def test_numbers_of_the_type_of_a_quantised_input_may_be_quantised_already():
 def test_copies_of_one_input_are_seen():
     assert not inputs_differ(data(np.ones((40, 4), np.float32)))
     assert inputs_differ(data(np.arange(40.0).reshape(10, 4)))
+
+
+def test_pixels_among_several_inputs_are_looked_at_too():
+    record = np.dtype([("image", np.float32, (4, 4, 3)), ("size", np.float32, (2,))])
+    several = np.zeros(40, record)
+    several["image"], several["size"] = np.random.default_rng(0).random((40, 4, 4, 3)), 300
+    named = BYTES.model_copy(update={"name": "image"})
+    assert "float32 numbers between" in pixel_doubt(named, data(several))
+    several["image"] *= 255
+    assert pixel_doubt(named, data(several)) is None
