@@ -6,10 +6,11 @@ differences are notes. Another modality, task or set of classes is a reason to r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 
@@ -21,6 +22,8 @@ from zoolens.preprocess.classes import Translation, class_mismatch, plain_name, 
 from zoolens.preprocess.outputs import labels_of
 from zoolens.store.records import Run, RunKind
 from zoolens.tasks.base import DEFAULT_TASK, task_named
+
+_NUMBERING: Final = re.compile(r"[\W\d_]+")  # what exporters add to names of outputs, and signs between words
 
 
 @dataclass(frozen=True)
@@ -140,9 +143,11 @@ def compare_interfaces(a: Interface, b: Interface) -> Compatibility:
 
 
 def places_by_name(a: Sequence[tuple[str, str]], b: Sequence[tuple[str, str]]) -> tuple[int, ...] | None:
-    """Where B has each of A's outputs, by their names and tasks; None: they are in one order, or names do not tell. The
-    data's labels are about the main output, so that one which they judge stays the main one."""
-    if [*a] == [*b] or len(set(a)) < len(a) or {*a} != {*b} or not all(name for name, _ in a):
+    """Where B has each of A's outputs, by their names and tasks; None: they are in one order, or names do not tell, as
+    those that an exporter has numbered (Identity_1, StatefulPartitionedCall:0). The data's labels are about the main
+    output, so that one which they judge stays the main one."""
+    words = {_NUMBERING.sub("", name) for name, _ in a}
+    if [*a] == [*b] or {*a} != {*b} or len(words) < len(a) or "" in words:
         return None
     if task_named(a[0][1]).judged and a[0] != b[0]:
         return None

@@ -141,6 +141,12 @@ def test_outputs_of_other_names_are_compared_by_their_place_and_that_is_said(run
     assert "outputs are compared in the order of the manifests: boxes with boxes, scores with kinds" in found.notes
 
 
+@pytest.mark.parametrize("name", ["Identity_{}", "StatefulPartitionedCall:{}", "output{}", "{}"])
+def test_names_that_an_exporter_numbered_do_not_tell_which_output_is_which(run, name):
+    first, second = ({**BOXES, "name": name.format(number)} for number in (1, 2))
+    assert compatible(run(about=[first, second]), run(about=[second, first])).places is None
+
+
 def test_an_output_that_labels_judge_stays_the_main_one(run):
     classes = {"name": "classes", "task": "classification", "width": 3}
     assert compatible(run(about=[classes, BOXES, SCORES]), run(about=[classes, SCORES, BOXES])).places == (0, 2, 1)
