@@ -161,5 +161,6 @@ SETTINGS: Final[Mapping[str, str]] = {
     "norm.frozen": "number of batch norms that stay as in evaluation while the others are trained",
     "jax.statistics": "of a JAX function, how statistics of norms change: own updates, kept, or as parameters",
     "jax.optimizer": "why the rule of an optimizer that is a pair of functions is not known",
+    "embedding.padding": "of each embedding of torch that has one, the row whose gradient is 0",
     "dropout.rate": "of each layer that drops something",
 }

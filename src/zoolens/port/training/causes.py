@@ -25,6 +25,7 @@ _SHOWS: Final[Mapping[str, tuple[str, ...]]] = {
     "padding": ("activation", "output"),
     "precision": ("activation", "output"),
     "dropout": ("activation", "output"),
+    "embedding": ("gradient",),
     "loss": ("loss", "gradient"),
     "regularisation": ("loss", "gradient"),
     "clip": _OF_UPDATE,

@@ -7,15 +7,18 @@ switched, to the next independent cause.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any, Final
+
+import numpy as np
 
 from zoolens.crosstrain.training.lockstep.floors import MORE_RUNS, RUNS
 from zoolens.errors import ZoolensError
 from zoolens.graph.diff.report import Diff
 from zoolens.port.check import OpenPair, opened
+from zoolens.port.frameworks.base import Array
 from zoolens.port.parameter_map import ParameterMap
 from zoolens.port.sides import TIMEOUT, Device
 from zoolens.port.training.base import NotSwitchable, Setting
@@ -41,7 +44,8 @@ class Lockstep:
     tensor is not lost in rounding. `only_counted`: the first departure where the weights agree all the same: a
     regulariser in the loss here and in the optimizer there trains the same network. `doubtful`: the first departure
     that nothing explains and that is beyond its floor by no more than MARGIN: from there on all floors were taken as
-    wide, for two frameworks may round a long sum otherwise by more than each does by itself."""
+    wide, for two frameworks may round a long sum otherwise by more than each does by itself. `lost`: the first compared
+    step at which the loss or a tensor of A is not finite; from there on nothing is told."""
 
     names: tuple[str, str]
     steps: tuple[int, ...]
@@ -56,6 +60,7 @@ class Lockstep:
     tells: bool = True
     only_counted: Departure | None = None
     doubtful: Departure | None = None
+    lost: int | None = None
 
     @property
     def agree(self) -> bool:
@@ -172,7 +177,14 @@ def _followed(
         first.tells,
         first.departure if first.weights_agree else None,
         doubtful,
+        next((step for step in course.steps if not _is_finite(reference[step])), None),
     )
+
+
+def _is_finite(capture: Mapping[str, Array]) -> bool:
+    """Of the loss and the tensors; what a layer answers may be infinite on purpose, as a mask is."""
+    kept = (values for name, values in capture.items() if name == "loss" or name.startswith("tensor/"))
+    return all(np.isfinite(values).all() for values in kept)
 
 
 def _refuse_chance(course: PairedSteps) -> None:
@@ -197,6 +209,8 @@ def _causes(
     while len(causes) < _MOST_CAUSES:
         departure = _beside(course, reference).departure
         if departure is None:
+            if causes:  # what departed behind the last cause was rounding, as the floors have it by now
+                causes[-1] = replace(causes[-1], then=None)
             break
         cause = find_cause(course, reference, departure, switched, known)
         if not cause.proved and not widened:  # before B is accused of what nothing explains

@@ -67,6 +67,7 @@ _NAMES: Final = {
     "norm.epsilon": "the norms' epsilon",
     "norm.divisor": "what the norms' running variance divides by",
     "norm.frozen": "the number of norms that stay as in evaluation",
+    "embedding.padding": "the row of an embedding that is not trained",
     "dropout.rate": "the rate of dropout",
 }
 
@@ -87,6 +88,10 @@ def lockstep_lines(lockstep: Lockstep) -> list[str]:
     lines += (
         [f"  {lockstep.blind} of them tell nothing: rounding alone moves them by their size."] if lockstep.blind else []
     )
+    if lockstep.lost is not None:
+        lines.append(
+            f"  The loss or a tensor of A is not finite at step {lockstep.lost}: from there on nothing is told."
+        )
     if lockstep.without_dropout:
         lines.append("  Dropout was turned off on both sides, for each draws other numbers.")
     if lockstep.unlearned:

@@ -143,6 +143,22 @@ def test_a_schedule_that_counts_epochs_goes_on_after_an_epoch():
     assert found.causes[0].proved
 
 
+def test_numbers_that_are_not_finite_on_both_sides_are_said():
+    found = lockstep(dense(lr=1e38), dense(lr=1e38), ["2x4x4"], batches(3), steps=(1, 3))
+    assert found.lost == 3
+    assert "The loss or a tensor of A is not finite at step 3: from there" in "\n".join(lockstep_lines(found))
+
+
+def test_a_row_of_an_embedding_that_is_not_trained_is_a_suspect():
+    def made(padding):
+        net = nn.Sequential(nn.Embedding(5, 4, padding_idx=padding), nn.Flatten(), nn.Linear(12, 3))
+        return net, torch.optim.SGD(net.parameters(), lr=0.1), nn.CrossEntropyLoss()
+
+    given = [TrainingBatch((np.arange(24).reshape(8, 3) % 5,), np.arange(8) % 3)]
+    found = lockstep(lambda: made(0), lambda: made(None), ["int:3"], given, steps=(1,))
+    assert "the row of an embedding that is not trained is 0 in A and none in B" in "\n".join(lockstep_lines(found))
+
+
 def test_weights_that_hardly_move_do_not_hide_another_gradient():
     a, b = dense(lr=1e-9), dense(nn.CrossEntropyLoss(reduction="sum"), lr=1e-9)
     found = lockstep(a, b, ["2x4x4"], batches(1), steps=(1,))

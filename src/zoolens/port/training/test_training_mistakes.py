@@ -357,6 +357,7 @@ def test_a_mistake_of_training_is_named(name):
     lines = "\n".join(lockstep_lines(found))
     assert set(pair.names) <= proved(found), lines
     assert pair.words in lines, lines
+    assert all(cause.then is None for cause in found.causes[-1:] if cause.proved), lines
 
 
 @pytest.mark.parametrize("name", FAITHFUL)

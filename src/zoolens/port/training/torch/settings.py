@@ -40,6 +40,7 @@ def settings(training: TorchTraining) -> dict[str, Setting]:
         "precision": given.precision or str(training.live.floating()).removeprefix("torch."),
         **layer_settings(training.live.facts()),
         **({"norm.frozen": frozen} if frozen else {}),
+        **_embeddings(training.module),
     }
 
 
@@ -56,6 +57,14 @@ def _tensors(training: TorchTraining) -> Setting:
         for parameter in group["params"]
         if id(parameter) in names
     )
+
+
+def _embeddings(module: Any) -> dict[str, Setting]:
+    import torch
+
+    layers = [layer for layer in module.modules() if isinstance(layer, torch.nn.Embedding | torch.nn.EmbeddingBag)]
+    rows = [layer.padding_idx for layer in layers if layer.padding_idx is not None]
+    return {"embedding.padding": tuple(rows)} if rows else {}
 
 
 def _frozen_norms(training: TorchTraining) -> int:
