@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,9 @@ if TYPE_CHECKING:
     from zoolens.statistics.seeds import SeedNoise
 
 
-def print_pairs(pairs: Sequence[SidePair], noises: Sequence[SeedNoise]) -> None:
-    """Print each pair on these images and, where there are replicates, over the seeds."""
+def print_pairs(pairs: Sequence[SidePair], noises: Sequence[SeedNoise], trials: Sequence[Trial]) -> None:
+    """Print each pair on these images and, where there are replicates, over the seeds. `trials`: the trial with its
+    replicates."""
     if pairs:
         click.echo()
     for pair in pairs:
@@ -28,6 +30,20 @@ def print_pairs(pairs: Sequence[SidePair], noises: Sequence[SeedNoise]) -> None:
         for noise in noises:
             for line in lines(noise):
                 click.echo(line)
+    if line := not_finite_line(trials):
+        click.echo(line)
+
+
+def not_finite_line(trials: Sequence[Trial]) -> str:
+    """Says that accuracies of lost trainings are among those that are compared; empty where there are none."""
+    lost = Counter(side.framework for trial in trials for side in trial.sides if side.status == "non-finite")
+    each = ", ".join(f"{count} of {len(trials)} of {name}" for name, count in lost.items())
+    return (
+        f"Note: The loss did not stay finite in some trainings ({each}); what their networks answer then is counted, "
+        "and that two of them answer alike says nothing."
+        if lost
+        else ""
+    )
 
 
 def pair_line(pair: SidePair) -> str:

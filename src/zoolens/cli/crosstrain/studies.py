@@ -98,13 +98,14 @@ def _show_trial(store: Store, study: Study, trial: Trial, as_json: bool) -> None
     from zoolens.crosstrain.study.store_training import replicates
 
     pairs = paired_sides(store, trial)
-    noises = noises_of((trial, *replicates(store, study.name).get(trial.id, ())), pairs)
+    trials = trial, *replicates(store, study.name).get(trial.id, ())
+    noises = noises_of(trials, pairs)
     if as_json:
         echo_json({**trial_data(trial), **pairs_data(pairs, noises)})
         return
     click.echo(f"Trial {trial.id} of {study.name}: {settings_line(trial.hyperparameters)}")
     print_trial(trial)
-    print_pairs(pairs, noises)
+    print_pairs(pairs, noises, trials)
 
 
 def _about(study: Study) -> dict[str, Any]:

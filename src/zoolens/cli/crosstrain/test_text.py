@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from zoolens.cli.crosstrain.diffing import _shape
 from zoolens.cli.crosstrain.exchanging import export
 from zoolens.cli.crosstrain.explaining import _arms, _recipe
-from zoolens.cli.crosstrain.pairtext import pair_line
+from zoolens.cli.crosstrain.pairtext import not_finite_line, pair_line
 from zoolens.cli.crosstrain.progress import StudyBar, delta_text
 from zoolens.cli.crosstrain.reporting import _chosen, _folder_name, _read_labels, report
 from zoolens.cli.crosstrain.studies import _trial_row
@@ -71,6 +71,11 @@ def test_a_pair_is_told_with_as_much_as_is_known():
     assert pair_line(whole) == (
         "b − a: -5.00 points [-8.00, -2.00] on these images (exact McNemar p = 0.01); 20.0 % answered differently"
     )
+
+
+def test_trainings_that_did_not_stay_finite_are_said_beside_the_difference():
+    assert "(2 of 2 of jax); what their networks answer then is counted" in not_finite_line([TRIAL, TRIAL])
+    assert not_finite_line([replace(TRIAL, sides=(TORCH,))]) == ""
 
 
 def test_a_study_without_a_terminal_is_told_in_lines(capsys):

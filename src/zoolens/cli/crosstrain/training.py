@@ -81,7 +81,7 @@ def train(recipe: Path, store: str | None, as_json: bool, **chosen: Any) -> None
     else:
         click.echo(f"Trial {trials[0].id} of {asked.study}: {settings_line(trials[0].hyperparameters)}")
         print_trial(trials[0])
-        print_pairs(pairs, noises)
+        print_pairs(pairs, noises, trials)
     _complain(trials)
 
 
