@@ -33,7 +33,9 @@ _MAPS: Final = ("NHWC", "NCHW")
 _LAST: Final = 3  # axis of the channels of a map, when they come last
 _TOKENS: Final = 3  # axes of places that were joined to one axis, channels last
 _TURN: Final = (0, 2, 3, 1)  # from channels first to channels last
-_ALIKE: Final = (ACTIVATIONS - {"prelu"}) | (ARITHMETIC - {"pow"}) | {"dense", "layer_norm", "rms_norm", "affine"}
+_ALIKE: Final = (ACTIVATIONS - {"prelu"}) | (ARITHMETIC - {"pow"}) | {
+    "dense", "layer_norm", "rms_norm", "affine", "erf",  # by which exporters spell out a GELU
+}  # fmt: skip
 
 Cut = tuple[Shape, tuple[ArrangementStep, ...]]
 

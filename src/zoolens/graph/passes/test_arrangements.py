@@ -191,3 +191,20 @@ def test_a_tensor_added_to_tokens_is_added_to_their_map(drawing):
 
     assert same_structure(canonical(network(stored=True)), canonical(network(stored=False)))
     prove(network(stored=True), stepwise=True)
+
+
+def test_a_gelu_that_is_spelled_out_on_tokens_is_one_on_their_map(drawing):
+    """As torch's older exporter writes PVT: x / √2, erf, + 1, · x, · 0.5."""
+
+    def network(spelled_out):
+        sketch = drawing()
+        x = tokens(sketch, sketch.conv(sketch.input(3, 4, 6), 8), 8)
+        if spelled_out:
+            grown = sketch.one("add", sketch.one("erf", sketch.one("div", x, scalar=2**0.5)), scalar=1.0)
+            x = sketch.one("mul", sketch.two("mul", x, grown), scalar=0.5)
+        else:
+            x = sketch.one("gelu", x)
+        return sketch.graph(sketch.dense(x, 5))
+
+    assert same_structure(canonical(network(spelled_out=True)), canonical(network(spelled_out=False)))
+    prove(network(spelled_out=True), stepwise=True)

@@ -267,6 +267,14 @@ def test_an_operand_that_begins_at_an_axis_is_not_taken_for_one_at_the_end(tmp_p
     assert (unknown.get("source_op"), unknown.shape) == ("Add along an axis", (1, 4, 4, 4))
 
 
+@pytest.mark.parametrize(("opset", "width", "known"), [(18, 2, False), (21, 4, True)])
+def test_a_group_norm_has_a_scale_for_each_group_or_channel(tmp_path, opset, width, known):
+    layer = node("GroupNormalization", ["x", "s", "b"], ["y"], num_groups=2)
+    constants = {name: np.ones(width, np.float32) for name in "sb"}
+    graph = load(made(tmp_path, [layer], [("x", FLOAT, [1, 4, 3, 3])], ["y"], constants, opset=opset))
+    assert (graph.parameters, not graph.unknown, graph.nodes[-1].shape) == (2 * width, known, (1, 4, 3, 3))
+
+
 def test_what_a_loop_begins_with_is_not_learned(tmp_path):
     inside = [value("n", INT64, []), value("on", onnx.TensorProto.BOOL, []), value("s", FLOAT, [1, 4])]
     steps = [node("Identity", ["on"], ["on2"]), node("Add", ["s", "x"], ["s2"])]
