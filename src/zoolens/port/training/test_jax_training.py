@@ -135,6 +135,7 @@ def test_optax_is_measured_and_switched(source):
     assert told["optimizer.epsilon"] == 1e-8
     assert (told["optimizer.decay_kind"], told["optimizer.weight_decay"]) == ("decoupled", 0.1)
     assert (told["clip.norm"], told["schedule.unit"]) == (0.5, "step")
+    assert sides[1].rates([9, 8]) == pytest.approx([0.02 * 0.5 ** (step / 2) for step in range(17)], rel=1e-5)
     for name, value in (("optimizer.epsilon", 1e-3), ("optimizer.learning_rate", 0.01)):
         sides[1].switch(name, value)
     runs = [train_once(side, source, 0, Length(2), fresh=False) for side in sides]

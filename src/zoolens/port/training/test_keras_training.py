@@ -102,6 +102,32 @@ def test_what_is_said_of_a_model():
     assert told["loss.from_logits"] is True
 
 
+class TwoRates(keras.optimizers.schedules.LearningRateSchedule):
+    """Asks for the number of the step, which a graph does not have."""
+
+    def __call__(self, step):
+        return 0.1 if step < 150 else 0.01
+
+    def get_config(self):
+        return {}
+
+
+@pytest.mark.parametrize(
+    "schedule",
+    [
+        keras.optimizers.schedules.CosineDecay(0.0, 200, warmup_target=0.1, warmup_steps=20),
+        keras.optimizers.schedules.PiecewiseConstantDecay([100, 150], [0.1, 0.01, 0.001]),
+        TwoRates(),
+    ],
+    ids=["cosine", "piecewise", "own"],
+)
+def test_the_rates_of_a_schedule_are_those_of_its_steps(schedule):
+    model = made()
+    model.optimizer = keras.optimizers.SGD(schedule)
+    rates = open_trainable_side(model, [SHAPE], "A").rates([150, 100])
+    assert rates == pytest.approx([float(schedule(step)) for step in range(250)], rel=1e-6, abs=1e-8)
+
+
 def test_classes_become_rows_for_a_loss_that_takes_rows():
     given = source()
     batch = next(given.held_out())

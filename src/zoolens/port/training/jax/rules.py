@@ -57,8 +57,9 @@ class _Small:
             every_move.append([np.asarray(leaf) for leaf in self._jax.tree_util.tree_leaves(moves)])
         return every_move
 
-    def late_moves(self, step: int) -> list[Any] | None:
-        """The moves of a second step before which its counters were set to this step; None: it has no counters."""
+    def late_moves(self, steps: Sequence[int]) -> Any:
+        """The moves of the first tensor in a second step before which its counters were set to each of these steps;
+        None: it has no counters."""
         ones = [np.full(shape, 1e-6) for shape in self.shapes]
         given, still = self.arrays(ones), self.arrays([np.zeros(shape) for shape in self.shapes])
         _, state = self._update(given, self._optimizer.init(still), still)
@@ -66,9 +67,16 @@ class _Small:
         counters = [_is_counter(leaf) for leaf in leaves]
         if not any(counters):
             return None
-        late = [leaf * 0 + step if counter else leaf for leaf, counter in zip(leaves, counters, strict=True)]
-        moves, _ = self._update(given, self._jax.tree_util.tree_unflatten(tree, late), still)
-        return [np.asarray(moved) for moved in self._jax.tree_util.tree_leaves(moves)]
+
+        def moved(step: Any) -> Any:
+            late = [
+                step.astype(leaf.dtype) if counter else leaf for leaf, counter in zip(leaves, counters, strict=True)
+            ]
+            moves, _ = self._update(given, self._jax.tree_util.tree_unflatten(tree, late), still)
+            return self._jax.tree_util.tree_leaves(moves)[0]
+
+        # One program for all steps: a call for each would take up to a tenth of a second.
+        return np.asarray(self._jax.lax.map(moved, self._jax.numpy.asarray(steps)))
 
 
 def _is_counter(leaf: Any) -> bool:
@@ -77,22 +85,33 @@ def _is_counter(leaf: Any) -> bool:
 
 @dataclass(frozen=True)
 class MeasuredOptimizer:
-    """`fit`: None where no rule predicts the steps, and then `why` says what was seen. `later`: the learning rate of a
-    step by its number from 0, where there is a schedule and the optimizer counts its steps."""
+    """`fit`: None where no rule predicts the steps, and then `why` says what was seen. `later`: the learning rates
+    of steps by their numbers from 0, where there is a schedule and the optimizer counts its steps."""
 
     fit: FittedOptimizer | None
     scheduled: bool = False
     why: str = ""
-    later: Callable[[int], float | None] | None = None
+    later: Callable[[Sequence[int]], Sequence[float] | None] | None = None
 
     def rate(self, step: int) -> float | None:
         """The learning rate of a step that is counted from 0; None: not known."""
+        rates = self.rates([step])
+        return None if rates is None else rates[0]
+
+    def rates(self, steps: Sequence[int]) -> tuple[float, ...] | None:
+        """The learning rates of steps that are counted from 0; None: one of them is not known."""
         if self.fit is None:
             return None
-        number = step // self.fit.accumulation
-        if not self.scheduled or number < len(self.fit.rates):
-            return self.fit.rates[number if self.scheduled else 0]
-        return None if self.later is None else self.later(number)
+        if not self.scheduled:
+            return (self.fit.rates[0],) * len(steps)
+        numbers = [step // self.fit.accumulation for step in steps]
+        known = dict(enumerate(self.fit.rates))
+        if late := [number for number in dict.fromkeys(numbers) if number not in known]:
+            rates = None if self.later is None else self.later(late)
+            if rates is None:
+                return None
+            known |= zip(late, rates, strict=True)
+        return tuple(known[number] for number in numbers)
 
 
 def measured_optimizer(optimizer: Any, trained: Any) -> MeasuredOptimizer:
@@ -117,7 +136,7 @@ def measured_optimizer(optimizer: Any, trained: Any) -> MeasuredOptimizer:
         return MeasuredOptimizer(None, why=f"it raises {type(problem).__name__} on a small tree: {str(problem)[:200]}")
     if error > _REAL_ERROR:
         return MeasuredOptimizer(None, why=f"what it does to small tensors is off by {error:.1g} for these")
-    return MeasuredOptimizer(fit, scheduled, later=late.rate)
+    return MeasuredOptimizer(fit, scheduled, later=late.rates)
 
 
 @dataclass(frozen=True)
@@ -135,24 +154,26 @@ class _Late:
             return True
         if self.fit.accumulation > 1:  # its counters count two things
             return False
-        rates = [self._there(step) for step in _LATER]
-        return any(rate is not None and abs(rate - first) > 1e-4 * abs(first) for rate in rates)
+        rates = self._there(_LATER)
+        return rates is not None and any(abs(rate - first) > 1e-4 * abs(first) for rate in rates)
 
-    def rate(self, step: int) -> float | None:
+    def rates(self, steps: Sequence[int]) -> list[float] | None:
         """Counted from 0. None where setting the counters does not even tell the rates that are known."""
         import jax
 
         if self.fit.accumulation > 1:
             return None
         with jax.enable_x64(True):
-            known, rate = self._there(3), self._there(step)
-        if known is None or rate is None or abs(known - self.fit.rates[3]) > 1e-5 * abs(self.fit.rates[3]):
+            rates = self._there([3, *steps])
+        if rates is None or abs(rates[0] - self.fit.rates[3]) > 1e-5 * abs(self.fit.rates[3]):
             return None
-        return float(f"{rate:.7g}")
+        return [float(f"{rate:.7g}") for rate in rates[1:]]
 
-    def _there(self, step: int) -> float | None:
-        moved = self.small.late_moves(step)
-        return None if moved is None else _rate_there(self.fit.rules[0], moved[0], step)
+    def _there(self, steps: Sequence[int]) -> list[float] | None:
+        moves = self.small.late_moves(steps)
+        if moves is None:
+            return None
+        return [_rate_there(self.fit.rules[0], moved, step) for moved, step in zip(moves, steps, strict=True)]
 
 
 def _rate_there(rule: UpdateRule, moved: Any, step: int) -> float:
@@ -206,7 +227,7 @@ class RuleOptimizer:
         shares = zip(self.fit.rules, self.fit.shares, strict=True)
         rules = tuple(replace(rule, learning_rate=share * rates[0]) for rule, share in shares)
         scheduled = self.schedule is not None or len(set(rates)) > 1
-        later = (lambda _: rates[-1]) if self.schedule is None else None
+        later = (lambda steps: [rates[-1]] * len(steps)) if self.schedule is None else None
         return MeasuredOptimizer(replace(self.fit, rates=rates, rules=rules), scheduled, later=later)
 
     def init(self, parameters: Any) -> RuleState:

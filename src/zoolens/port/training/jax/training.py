@@ -297,9 +297,7 @@ class JaxTraining(TrainableNetwork):
         return [int(self.live.leaves[place].size) for place in self._places]
 
     def rates(self, epochs: Sequence[int]) -> tuple[float, ...] | None:
-        measured = self.measured_optimizer()
-        every_rate = tuple(rate for step in range(sum(epochs)) if (rate := measured.rate(step)) is not None)
-        return every_rate if len(every_rate) == sum(epochs) else None
+        return self.measured_optimizer().rates(range(sum(epochs)))
 
     def measured_optimizer(self) -> MeasuredOptimizer:
         """What the optimizer does; it is let take steps once."""
