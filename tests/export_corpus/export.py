@@ -36,11 +36,19 @@ def check(path):
 
 
 def torch_module(library, name, size):
+    import torch
+
     from zoolens.graph.importers.base import Request
     from zoolens.graph.importers.torch.modules import built, plan_timm, plan_torchvision
 
     plan_of = plan_timm if library == "timm" else plan_torchvision
-    return built(plan_of(Request(name, size=(size, size), weights=True)), name, "weights")
+    module = built(plan_of(Request(name, size=(size, size), weights=True)), name, "weights")
+    # Parameters that begin with the same numbers, such as ConViT's values, would be written as one tensor.
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=1e-3)
+    return module
 
 
 def with_torch(dynamo):
