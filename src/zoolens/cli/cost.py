@@ -10,6 +10,7 @@ import click
 from zoolens.cli.options import Size, json_option, trust_option, wide_option
 from zoolens.cli.stores import store_option
 from zoolens.errors import ModelError
+from zoolens.graph.vocabulary import HOLDING_GRAPHS
 from zoolens.present.figures import count, figure
 from zoolens.present.tables import Column
 from zoolens.present.terminal import echo_json, echo_prose, make_console, plain, print_table
@@ -25,7 +26,6 @@ CONVENTION: Final = (
     "MACs: multiply-accumulates of convolutions, dense layers, matrix products and attention. FLOPs: two per MAC, and "
     "biases, norms, activations, pooling and arithmetic."
 )
-_WITH_GRAPHS: Final = frozenset({"If", "Loop", "Scan", "IF", "WHILE"})  # operators that hold graphs of their own
 _LONGEST: Final = 48  # characters of a layer's name
 
 
@@ -119,7 +119,7 @@ def _peak(total: Cost) -> str:
 
 def _uncounted(name: str, times: int) -> str:
     plural = "operator" if times == 1 else "operators"
-    inside = ", nor are the parameters inside" if name in _WITH_GRAPHS else ""
+    inside = ", nor are the parameters inside" if name in HOLDING_GRAPHS else ""
     return f"uncounted   {times} {plural} of kind {name} {'is' if times == 1 else 'are'} not counted{inside}"
 
 

@@ -118,6 +118,8 @@ POOLS: Final = frozenset(
 )
 NORMS: Final = frozenset({"batch_norm", "layer_norm", "rms_norm", "group_norm", "instance_norm", "affine"})
 REDUCTIONS: Final = frozenset({"mean", "sum", "max", "min", "prod"})
+# Operators of ONNX and TFLite that hold graphs of their own, of which nothing is read.
+HOLDING_GRAPHS: Final = frozenset({"If", "Loop", "Scan", "IF", "WHILE"})
 # Nobody here computes them: what they answer is known from a live network only.
 OPAQUE: Final = frozenset({"unknown", "output_of", "recurrent"})
 FUNCTIONS: Final = frozenset(  # of one number, by themselves no activation

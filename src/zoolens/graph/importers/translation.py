@@ -23,10 +23,11 @@ from zoolens.graph.importers.constants import Constant, Tensor, computed
 from zoolens.graph.model import Array, Graph, Node, Parameter, Shape, Value, check_shape, nested_tuples
 from zoolens.graph.reference import run
 from zoolens.graph.shapes import filled, output_shape
+from zoolens.graph.vocabulary import HOLDING_GRAPHS
 
 _SHOWN: Final = 64  # a constant with more numbers is kept by key, not as an attribute
 # Their real numbers are factors, or what a loop begins with: nobody learned them.
-_UNLEARNED: Final = frozenset({"Resize", "Upsample", "If", "Loop", "Scan", "IF", "WHILE"})
+_UNLEARNED: Final = HOLDING_GRAPHS | {"Resize", "Upsample"}
 
 
 class Dynamic(Exception):
