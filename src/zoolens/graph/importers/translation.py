@@ -26,8 +26,8 @@ from zoolens.graph.shapes import filled, output_shape
 from zoolens.graph.vocabulary import HOLDING_GRAPHS
 
 _SHOWN: Final = 64  # a constant with more numbers is kept by key, not as an attribute
-# Their real numbers are factors, or what a loop begins with: nobody learned them.
-_UNLEARNED: Final = HOLDING_GRAPHS | {"Resize", "Upsample"}
+# Their real numbers are factors, what a loop begins with, or the anchors of boxes: nobody learned them.
+_UNLEARNED: Final = HOLDING_GRAPHS | {"Resize", "Upsample", "custom:TFLite_Detection_PostProcess"}
 
 
 class Dynamic(Exception):

@@ -111,6 +111,13 @@ def test_the_state_of_a_recurrent_layer_is_made_by_nothing(variable):
         _check(TfliteGraph((*tensors, state), (0,), (1,), (layer,)))
 
 
+@needs_assets
+def test_anchors_of_boxes_are_no_parameters():
+    graph = load(ASSETS / "tasks" / "detection" / "models" / "ssd_mobilenet_v1_coco_300_uint8.tflite")
+    (postprocess,) = graph.unknown
+    assert not postprocess.parameters  # 1,917 anchors
+
+
 def test_unknown_operators_have_names():
     assert operator_name(TfliteOperator(3, (), (), "", None)) == "CONV_2D"
     assert operator_name(TfliteOperator(117, (), (), "", None)) == "HARD_SWISH"
