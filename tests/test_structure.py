@@ -20,7 +20,7 @@ PACKAGE = Path(__file__).parent.parent / "src" / "zoolens"
 
 # Each may import only from those before it.
 ORDER = [
-    "errors", "consent", "paths", "untrusted", "plugins", "progress", "recent", "statistics", "numerics",
+    "errors", "consent", "paths", "untrusted", "plugins", "progress", "recent", "statistics", "numerics", "verdicts",
     "standins", "torchvision_shim", "engine", "manifests", "store", "present", "zoos", "protocol", "runtimes",
     "catalog", "datasets", "preprocess", "tasks", "graph", "measure", "comparisons",
     "tracing", "twins", "divergence", "audit", "crosstrain", "port",
