@@ -12,7 +12,8 @@
   order, nothing is computed in place and a value is freed after its last use.
 - **intensity**: FLOPs per byte moved, where a node reads its inputs and parameters once and writes its output.
 
-Values are `bytes_each` bytes wide (4: float32). An operator nobody knows is not counted and is named in `unknown`.
+Values are `bytes_each` bytes wide (4: float32). An operator nobody knows is named in `unknown`; its MACs count where
+its importer tells them (`macs`), and otherwise the totals are lower bounds, which `coverage` says.
 """
 
 from __future__ import annotations
@@ -24,9 +25,10 @@ from math import prod
 from typing import Final
 
 from zoolens.graph.model import Graph, Node, Shape
-from zoolens.graph.vocabulary import NOISE, POOLS, REDUCTIONS, VIEWS
+from zoolens.graph.vocabulary import HOLDING_GRAPHS, NOISE, POOLS, REDUCTIONS, VIEWS
+from zoolens.verdicts import Coverage, Gap, Tally
 
-_FREE: Final = VIEWS | NOISE | {"input", "parameter", "constant", "concat", "pad", "gather", "embedding", "unknown"} | {
+_FREE: Final = VIEWS | NOISE | {"input", "parameter", "constant", "concat", "pad", "gather", "embedding"} | {
     "channel_shuffle", "space_to_depth", "depth_to_space", "roll", "tile",
 }  # fmt: skip
 _STATISTICAL: Final = frozenset(
@@ -35,6 +37,7 @@ _STATISTICAL: Final = frozenset(
 _WINDOWED: Final = frozenset({"max_pool", "avg_pool", "lrn"})
 _REDUCING: Final = REDUCTIONS | (POOLS - _WINDOWED)
 _MULTIPLIED: Final = frozenset({"kernel", "recurrent_kernel", "projection"})  # of a recurrent cell
+_NO_LAYERS: Final = frozenset({"input", "parameter", "constant", "output_of"})
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,8 @@ class LayerCost:
 @dataclass(frozen=True)
 class Cost:
     """What a network costs in all. `layers` has every node in order, also those that cost nothing; `unknown` counts the
-    operators that were not counted, by their own name."""
+    operators that are not understood, by their own name, and `uncounted` names those of them whose multiply-accumulates
+    are not in `macs`."""
 
     layers: tuple[LayerCost, ...]
     macs: int
@@ -68,10 +72,44 @@ class Cost:
     peak_bytes: int
     moved_bytes: int
     unknown: Mapping[str, int]
+    uncounted: frozenset[str] = frozenset()
 
     @property
     def intensity(self) -> float:
         return self.flops / self.moved_bytes if self.moved_bytes else 0.0
+
+    @property
+    def whole(self) -> bool:
+        """Whether every operator was counted. FLOPs, bytes and intensity are lower bounds where this is False."""
+        return not self.unknown
+
+    @property
+    def macs_whole(self) -> bool:
+        """Whether `macs` is the total. It may be where `flops` is not: sorting multiplies nothing."""
+        return not self.uncounted
+
+    @property
+    def parameters_whole(self) -> bool:
+        """Whether `parameters` is the total. Those of a graph inside an operator are not counted."""
+        return not any(name.split(" ")[0] in HOLDING_GRAPHS for name in self.unknown)
+
+    @property
+    def coverage(self) -> Coverage:
+        return self.coverage_of("")
+
+    def coverage_of(self, side: str) -> Coverage:
+        """What was understood of the network; `side` names it in the gaps, such as "A", where there are two."""
+        layers = [layer for layer in self.layers if layer.op not in _NO_LAYERS]
+        opaque = [layer for layer in layers if layer.op == "unknown"]
+        understood = max(0, self.parameters - sum(layer.parameters for layer in opaque))
+        tallies = (
+            Tally("layers", len(layers) - len(opaque), len(layers)),
+            Tally("parameters", understood, self.parameters if self.parameters_whole else None),
+            Tally("MACs", self.macs, self.macs if self.macs_whole else None),
+        )
+        where = f" in {side}" if side else ""
+        gaps = [Gap(f"operator {name}{where}", times, remedy(name)) for name, times in self.unknown.items()]
+        return Coverage(tallies, tuple(gaps))
 
 
 def cost(graph: Graph, *, bytes_each: int = 4) -> Cost:
@@ -87,14 +125,34 @@ def cost(graph: Graph, *, bytes_each: int = 4) -> Cost:
         sum(layer.output_bytes for layer in layers),
         stored + _peak(graph, bytes_each),
         sum(layer.moved_bytes for layer in layers),
-        dict(Counter(str(node.get("source_op", "?")) for node in graph.unknown)),
+        dict(Counter(_named(node) for node in graph.unknown)),
+        frozenset(_named(node) for node in graph.unknown if node.get("macs") is None),
     )
+
+
+def _named(node: Node) -> str:
+    return str(node.get("source_op", "?"))
+
+
+def remedy(operator: str) -> str:
+    """What makes an operator known that is not."""
+    name = operator.split(" ")[0]
+    if name in HOLDING_GRAPHS:
+        return f"Export the network without {name}: trace it, so that its loops are unrolled and one branch is kept."
+    if "shape" in operator:
+        return "Export the network with fixed shapes of its inputs."
+    return f"Export the network without {name}, or with it written out in operators of ONNX."
 
 
 def macs(node: Node, inputs: list[Shape]) -> int:
     """Multiply-accumulates of one node, given the shapes of its inputs."""
     rule = _MACS.get(node.op)
     return rule(node, inputs) if rule else 0
+
+
+def _told(node: Node, inputs: list[Shape]) -> int:
+    """Of an operator that is not understood, as its importer tells them."""
+    return int(node.get("macs") or 0)
 
 
 def _convolution(node: Node, inputs: list[Shape]) -> int:
@@ -131,11 +189,14 @@ _MACS: Final[dict[str, Callable[[Node, list[Shape]], int]]] = {
     "matmul": _matrix_product,
     "attention": _attention,
     "recurrent": _recurrent,
+    "unknown": _told,
 }
 
 
 def _flops(node: Node, inputs: list[Shape], products: int) -> int:
     numbers = prod(node.shape)
+    if node.op == "unknown":
+        return 2 * products
     if node.op in _FREE:
         return 0
     if node.op in _MACS:

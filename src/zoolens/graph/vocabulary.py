@@ -106,6 +106,7 @@ OPS: Final[dict[str, dict[str, str]]] = {
     "unknown": {
         "source_op": "the source's own name for it",
         "extents": "'unknown' where neither a rule nor the file tells the shape",
+        "macs": "its multiply-accumulates, where the importer can tell them; absent: not known",
     },
 }  # fmt: skip
 

@@ -1,0 +1,18 @@
+"""How much of one network, or of two that are compared, was understood."""
+
+from __future__ import annotations
+
+from zoolens.graph.cost import cost
+from zoolens.graph.model import Graph
+from zoolens.verdicts import Coverage
+from zoolens.verdicts.coverage import merged
+
+
+def graph_coverage(graph: Graph, name: str = "") -> Coverage:
+    """Layers, parameters and MACs that were understood, and a gap for each kind of operator that was not."""
+    return cost(graph).coverage_of(name)
+
+
+def pair_coverage(a: Graph, b: Graph, names: tuple[str, str] = ("A", "B")) -> Coverage:
+    """The same of two networks together; gaps say on which side they are."""
+    return merged((graph_coverage(a, names[0]), graph_coverage(b, names[1])))
