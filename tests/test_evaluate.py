@@ -426,3 +426,14 @@ def test_trusted_and_sandboxed_runs_are_the_same_run(home):
 def test_plain_data_stays_in_our_process(home, fake_model, data):
     (outcome,) = evaluate([str(fake_model())], data, **QUICK)
     assert outcome.run.resolved["sandbox"] == sandbox.PLAIN
+
+
+def test_copies_in_the_data_are_noted(home, fake_model, tmp_path):
+    images = np.random.default_rng(0).integers(0, 256, (30, 8, 8), np.uint8)
+    images[20:] = images[:10]
+    np.savez(tmp_path / "copies.npz", x=images, y=(images[:, 0, 0] % 10).astype(np.int64))
+    for _ in range(2):  # measured, and found measured
+        (outcome,) = evaluate(
+            [str(fake_model(behaviour="label_leak"))], tmp_path / "copies.npz", batches=(), cold=False
+        )
+        assert [note for note in outcome.notes if note.startswith("10 of 30 inputs are copies of others")]

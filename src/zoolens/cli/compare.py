@@ -8,7 +8,6 @@ import click
 
 from zoolens.cli.options import json_option, wide_option
 from zoolens.cli.stores import store_option
-from zoolens.errors import GateFailed
 from zoolens.present.tables import Column
 from zoolens.present.terminal import echo_json, make_console, plain, print_table
 
@@ -19,7 +18,12 @@ if TYPE_CHECKING:
 @click.command()
 @click.argument("run_a", metavar="A")
 @click.argument("run_b", metavar="B")
-@click.option("--fail-on", "conditions", multiple=True, help="Exit with 3 if it holds: 'top1 drop > 1%'. Repeatable.")
+@click.option(
+    "--fail-on",
+    "conditions",
+    multiple=True,
+    help="Exit with 3 if it holds: 'top1 drop > 1%'; 'unknown': with 4. Repeatable.",
+)
 @click.option(
     "--runtime", "-r", "runtimes", multiple=True, help="Runtime of the runs of both models; twice: of A, then of B."
 )
@@ -44,18 +48,15 @@ def command(
     same runtime where there are such. Or runs: an id, a prefix of one, 'last' (what you evaluated last) or 'last~1'.
     """
     from zoolens.comparisons.compare import as_data, compare
-    from zoolens.comparisons.gate import parse_gate
+    from zoolens.comparisons.gate import enforce, parse_gate
 
     gates = [parse_gate(text) for text in conditions]
     report = compare(run_a, run_b, runtimes=runtimes, store=store)
-    verdicts = [gate.verdict(report) for gate in gates]
     if as_json:
         echo_json(as_data(report))
     else:
         print_report(report, shown)
-    broken = [text for holds, text in verdicts if holds]
-    if broken:
-        raise GateFailed("Gate failed: " + "; ".join(broken) + ".")
+    enforce(gates, report)
 
 
 def print_report(report: Report, shown: int) -> None:

@@ -10,10 +10,10 @@ import click
 
 from zoolens.cli.options import OUT_FILE, json_option, trust_option, wide_option
 from zoolens.cli.stores import check_store, store_option
-from zoolens.errors import GateFailed, ZoolensError
 from zoolens.present.figures import percent_down, stack_label
 from zoolens.present.tables import Column
 from zoolens.present.terminal import echo_json, make_console, plain, print_table
+from zoolens.verdicts import NotKnown
 
 if TYPE_CHECKING:
     from zoolens.comparisons.behaviour import Accuracy, Behaviour
@@ -39,7 +39,12 @@ if TYPE_CHECKING:
     show_default=True,
     help="'arora': the margin bound of Arora et al. 2018 as well, flagged where it is vacuous.",
 )
-@click.option("--fail-on", "conditions", multiple=True, help="Exit with 3 if it holds: 'agreement < 95%'. Repeatable.")
+@click.option(
+    "--fail-on",
+    "conditions",
+    multiple=True,
+    help="Exit with 3 if it holds: 'agreement < 95%'; 'unknown': with 4. Repeatable.",
+)
 @click.option("--picture", type=OUT_FILE, help="Write the matrix as .svg or .html.")
 @click.option("--csv", "csv_file", type=OUT_FILE, help="Write the matrix as CSV.")
 @store_option(None)
@@ -73,7 +78,7 @@ def command(
 def _show_pair(models: tuple[str, ...], asked: dict[str, Any], conditions: tuple[str, ...], as_json: bool) -> None:
     from zoolens.cli.bars import Bars
     from zoolens.comparisons.equivalence import as_data, equiv
-    from zoolens.comparisons.gate import parse_equivalence_gate
+    from zoolens.comparisons.gate import enforce, parse_equivalence_gate
 
     gates = [parse_equivalence_gate(text) for text in conditions]
     with Bars() as bars:
@@ -83,10 +88,8 @@ def _show_pair(models: tuple[str, ...], asked: dict[str, Any], conditions: tuple
     else:
         print_report(report)
     if report.reasons:
-        raise ZoolensError(f"{report.a} (A) and {report.b} (B) cannot be compared: {'; '.join(report.reasons)}.")
-    broken = [text for holds, text in (gate.verdict(report) for gate in gates) if holds]
-    if broken:
-        raise GateFailed("Gate failed: " + "; ".join(broken) + ".")
+        raise NotKnown(f"{report.a} (A) and {report.b} (B) cannot be compared: {'; '.join(report.reasons)}.")
+    enforce(gates, report)
 
 
 def print_report(report: Equivalence) -> None:

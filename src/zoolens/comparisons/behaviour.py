@@ -170,13 +170,20 @@ def behaviour_of(pair: PairedAnswers) -> Behaviour:
 
 
 def worst(behaviours: Sequence[Behaviour]) -> Behaviour:
-    """The output on which the two agree least."""
-    return min(behaviours, key=lambda behaviour: behaviour.agreement)
+    """The output on which the two agree least; one whose agreement is not known goes before all others."""
+    return min(behaviours, key=lambda behaviour: unknown_first(behaviour.agreement))
+
+
+def unknown_first(agreement: float) -> float:
+    """A key to sort by. NaN is neither less nor more than any number, so that it would be passed over."""
+    return -np.inf if np.isnan(agreement) else agreement
 
 
 def agreement_of(a: Signature, b: Signature, fit: Compatibility, *, tolerance: float = TOLERANCE) -> float:
     """The agreement on the worst output and no more: a few microseconds a pair, for one against many."""
-    return min(float(np.mean(pair.agreement)) for pair in pair_outputs(a, b, fit, tolerance=tolerance))
+    return min(
+        (float(np.mean(pair.agreement)) for pair in pair_outputs(a, b, fit, tolerance=tolerance)), key=unknown_first
+    )
 
 
 def check_paired(a: Signature, b: Signature) -> None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from zoolens.comparisons.behaviour import Accuracy, pair_answers
 from zoolens.comparisons.compatibility import places_by_name
 from zoolens.comparisons.modeldiff import manifest_lines, model_cause
+from zoolens.comparisons.outcomes import verdict_of_report
 from zoolens.comparisons.runs import choose_pair
 from zoolens.comparisons.signatures import Signature, signature_of
 from zoolens.comparisons.stacks import StackDifference, likely_cause, stack_differences
@@ -369,4 +370,4 @@ def as_data(report: Report) -> dict[str, Any]:
     for side in ("a", "b"):
         run: Run = getattr(report, side)
         data[side] = {"run": run.id, "model": run.ref, "runtime": run.stack.runtime, "resolved": dict(run.resolved)}
-    return data
+    return {**data, **verdict_of_report(report).as_data()}

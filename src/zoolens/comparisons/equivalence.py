@@ -15,9 +15,10 @@ import numpy as np
 
 from zoolens import plugins
 from zoolens.catalog.names import is_run
-from zoolens.comparisons.behaviour import Behaviour, PairedAnswers, behaviour_of, pair_outputs, worst
+from zoolens.comparisons.behaviour import Behaviour, PairedAnswers, behaviour_of, pair_outputs, unknown_first, worst
 from zoolens.comparisons.compatibility import Compatibility, compatible
 from zoolens.comparisons.contents import changed_notes
+from zoolens.comparisons.outcomes import verdict_of_equivalence
 from zoolens.comparisons.runs import measured_pairs
 from zoolens.comparisons.signatures import Signature, signature_of
 from zoolens.errors import UnknownName, ZoolensError
@@ -30,6 +31,7 @@ from zoolens.store.jsontext import json_value
 from zoolens.store.records import Run
 from zoolens.store.store import Store, borrowed_store
 from zoolens.tasks.base import TOLERANCE
+from zoolens.verdicts import NotKnown
 
 Bound = Literal["paired", "off", "arora"]
 BOUNDS: Final = get_args(Bound)
@@ -125,8 +127,8 @@ class Equivalence:
     def worst(self) -> OnData:
         """The dataset on which the two agree least."""
         if not self.comparable:
-            raise ZoolensError(f"{self.a} and {self.b} cannot be compared: {'; '.join(self.reasons)}.")
-        return min(self.comparable, key=lambda pair: pair.worst.agreement)
+            raise NotKnown(f"{self.a} and {self.b} cannot be compared: {'; '.join(self.reasons)}.")
+        return min(self.comparable, key=lambda pair: unknown_first(pair.worst.agreement))
 
     @property
     def agreement(self) -> float:
@@ -257,6 +259,7 @@ def as_data(report: Equivalence) -> dict[str, Any]:
         "a": report.a,
         "b": report.b,
         "confidence": report.confidence,
+        **verdict_of_equivalence(report).as_data(),
         "comparable": bool(report.comparable),
         "reasons": list(report.reasons),
         "agreement": report.agreement if report.comparable else None,

@@ -10,7 +10,9 @@ Of `equiv`: METRIC OP NUMBER%, where METRIC is `agreement` (measured), `guarante
 (share of bit-equal outputs) or `accuracy_drop` (points that B is less accurate than A). Over several datasets the worst
 decides.
 
-What is not known is an error: a gate neither passes nor fails on it.
+Of both: "unknown", which refuses a verdict that is not known.
+
+A gate neither passes nor fails on what is not known: it raises `NotKnown`, which has an exit code of its own.
 """
 
 from __future__ import annotations
@@ -21,13 +23,15 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 import numpy as np
 
-from zoolens.errors import UnknownName, ZoolensError
+from zoolens.comparisons.outcomes import verdict_of_equivalence, verdict_of_report
+from zoolens.errors import GateFailed, UnknownName, ZoolensError
 from zoolens.store.records import Observation, is_disturbed
 from zoolens.store.scopes import parse_scope
+from zoolens.verdicts import NotKnown, Verdict, refuse_unknown
 
 if TYPE_CHECKING:
     from zoolens.comparisons.compare import FigurePair, Report
@@ -45,6 +49,7 @@ _PATTERN: Final = re.compile(
     r"(?P<op>>=|<=|>|<)\s*(?P<number>-?\d+(?:\.\d+)?)\s*%\s*"
 )
 _DISAGREEMENT: Final = "disagreement"
+UNKNOWN: Final = "unknown"
 _SHOWN: Final = 5  # names in one sentence
 
 Judged = TypeVar("Judged", "Report", "Equivalence")
@@ -66,12 +71,49 @@ class Gate(ABC, Generic[Judged]):
     def verdict(self, report: Judged) -> tuple[bool, str]:
         """Whether the condition holds (the gate fails), and the fact behind it."""
         scope, value = self.worst(report)
+        if math.isnan(value):  # no comparison with a NaN holds, so that it would pass every gate
+            raise NotKnown(f"{self.metric} is not a number, so that the gate {self.text!r} would prove nothing.")
         where = f"{self.metric}[{scope}]" if scope else self.metric
         return _OPERATORS[self.op](value, self.limit), f"{self.text}: {where} {self.verb} {100 * value:.2f} %"
 
     @property
     def verb(self) -> str:
         return "is"
+
+
+@dataclass(frozen=True)
+class UnknownGate:
+    """The condition "unknown". It never holds: what is not known is refused with its own exit code."""
+
+    text: str = UNKNOWN
+
+    def verdict(self, report: Report | Equivalence) -> tuple[bool, str]:
+        known = _verdict_of(report)
+        refuse_unknown(known, "the answers")
+        return False, f"{self.text}: the answers are {known.outcome.value}"
+
+
+def _verdict_of(report: Report | Equivalence) -> Verdict:
+    from zoolens.comparisons.equivalence import Equivalence
+
+    return verdict_of_equivalence(report) if isinstance(report, Equivalence) else verdict_of_report(report)
+
+
+def enforce(gates: Sequence[ComparisonGate | EquivalenceGate | UnknownGate], report: Any) -> None:
+    """Raises `GateFailed` where a condition holds, and otherwise `NotKnown` where one cannot be judged."""
+    broken, unknown = [], []
+    for gate in gates:
+        try:
+            holds, fact = gate.verdict(report)
+        except NotKnown as error:
+            unknown.append(error)
+            continue
+        if holds:
+            broken.append(fact)
+    if broken:
+        raise GateFailed("Gate failed: " + "; ".join(broken) + ".")
+    if unknown:
+        raise unknown[0]
 
 
 # --- of a comparison
@@ -96,7 +138,7 @@ class ComparisonGate(Gate["Report"]):
         """The quantity the condition is about, by scope."""
         compared = (*((report.answers,) if report.answers is not None else ()), *report.vectors)
         if self.metric == _DISAGREEMENT and report.uncompared:
-            raise ZoolensError(
+            raise NotKnown(
                 f"Nothing is known of the disagreement in {', '.join(report.uncompared[:_SHOWN])}, which `compare` "
                 "does not compare, so that a gate on disagreement would prove nothing.",
                 hint="`zoolens equiv` has gates too, and says which outputs it leaves out.",
@@ -104,7 +146,7 @@ class ComparisonGate(Gate["Report"]):
         if self.metric == _DISAGREEMENT and compared:
             shares = [1 - output.agreement for output in compared]
             if any(map(math.isnan, shares)):
-                raise ZoolensError(
+                raise NotKnown(
                     "The share of equal answers is not a number, so that a gate on disagreement would prove nothing.",
                     hint="The task of an output computes it: correct what that task says of the agreement.",
                 )
@@ -132,7 +174,7 @@ class ComparisonGate(Gate["Report"]):
                 continue
             sides = [side for side, measured in (("A", figure.a), ("B", figure.b)) if is_disturbed(measured)]
             if sides:
-                raise ZoolensError(
+                raise NotKnown(
                     f"{_named(figure)} of {' and '.join(sides)} was measured with fewer than 20 undisturbed samples, "
                     "so that a gate on it would judge what else the machine did.",
                     hint="Measure it again with --fresh on a quieter machine or with more --latency-seconds, or gate "
@@ -157,8 +199,8 @@ class ComparisonGate(Gate["Report"]):
         for figure in figures:
             if figure.a.value is None or figure.b.value is None:
                 continue
-            if figure.change is None or math.isnan(figure.change):
-                raise ZoolensError(
+            if figure.change is None or not math.isfinite(figure.change):
+                raise NotKnown(
                     f"{_named(figure)} is {figure.a.value:g} in A and {figure.b.value:g} in B, so that its change in "
                     "percent is not known and a gate on it would prove nothing.",
                     hint="Look at both with `zoolens runs show`, or gate on another scope or metric.",
@@ -173,11 +215,11 @@ class ComparisonGate(Gate["Report"]):
         return not parse_scope(figure.scope).raw if self.scope is None else figure.scope == self.scope
 
 
-def _one_sided(figures: Sequence[FigurePair | Observation], known_of: str, unknown_of: str) -> ZoolensError:
+def _one_sided(figures: Sequence[FigurePair | Observation], known_of: str, unknown_of: str) -> NotKnown:
     names = [_named(figure) for figure in figures]
     where = ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else "")
     verb = "is" if len(names) == 1 else "are"
-    return ZoolensError(
+    return NotKnown(
         f"{where} {verb} known of {known_of} and not of {unknown_of}, so that a gate would prove nothing.",
         hint="Look at why with `zoolens runs show`, or gate on a scope that both have.",
     )
@@ -187,8 +229,10 @@ def _named(figure: FigurePair | Observation) -> str:
     return f"{figure.metric}[{figure.scope}]" if figure.scope else figure.metric
 
 
-def parse_gate(text: str) -> ComparisonGate:
+def parse_gate(text: str) -> ComparisonGate | UnknownGate:
     """A condition of `compare`."""
+    if text.strip() == UNKNOWN:
+        return UnknownGate()
     match = _PATTERN.fullmatch(text)
     number = float(match["number"]) / 100 if match else 0.0
     if match is None or number < 0 or (match["way"] is None and match["metric"] != _DISAGREEMENT):
@@ -206,21 +250,23 @@ class EquivalenceGate(Gate["Equivalence"]):
     def worst(self, report: Equivalence) -> tuple[str, float]:
         if len(report.comparable) < len(report.on):
             left_out = ", ".join(pair.dataset for pair in report.on if not pair.outputs)
-            raise ZoolensError(
+            raise NotKnown(
                 f"{report.a} and {report.b} cannot be compared on {left_out}: a gate would judge only the rest.",
                 hint="Name the data to judge with --data.",
             )
         value = _EQUIVALENCE_METRICS[self.metric](report)
         if value is None or math.isnan(value):
-            raise ZoolensError(
+            raise NotKnown(
                 f"{self.metric} is not known for {report.a} and {report.b}.",
                 hint="Bounds are off, the models have no accuracy, or no raw outputs were kept.",
             )
         return "", value
 
 
-def parse_equivalence_gate(text: str) -> EquivalenceGate:
+def parse_equivalence_gate(text: str) -> EquivalenceGate | UnknownGate:
     """A condition of `equiv`."""
+    if text.strip() == UNKNOWN:
+        return UnknownGate()
     match = _PATTERN.fullmatch(text)
     if match is None or match["scope"] is not None or match["way"] is not None:
         raise ZoolensError(

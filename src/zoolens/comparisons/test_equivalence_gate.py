@@ -7,6 +7,7 @@ from zoolens.comparisons.conftest import one_hot, write_run
 from zoolens.comparisons.equivalence import equiv
 from zoolens.comparisons.gate import parse_equivalence_gate
 from zoolens.errors import UnknownName, ZoolensError
+from zoolens.verdicts import NotKnown
 
 LABELS = np.arange(50) % 10
 
@@ -48,7 +49,7 @@ def test_what_is_no_condition_is_refused():
 
 def test_a_bound_that_is_off_cannot_be_judged(store, report):
     off = equiv("a", "b", store=store, bound="off")
-    with pytest.raises(ZoolensError, match="not known"):
+    with pytest.raises(NotKnown, match="not known"):
         parse_equivalence_gate("guaranteed < 95%").verdict(off)
 
 
@@ -56,11 +57,32 @@ def test_outputs_that_were_not_kept_are_no_pass(report):
     [pair] = report.on
     unknown = replace(pair, outputs=(replace(pair.outputs[0], identical=float("nan")), *pair.outputs))
     for outputs in (unknown.outputs, unknown.outputs[::-1]):
-        with pytest.raises(ZoolensError, match="identical is not known"):
+        with pytest.raises(NotKnown, match="identical is not known"):
             parse_equivalence_gate("identical < 100%").verdict(replace(report, on=(replace(pair, outputs=outputs),)))
 
 
 def test_data_on_which_nothing_can_be_compared_are_no_pass(report):
     [pair] = report.on
-    with pytest.raises(ZoolensError, match="cannot be compared on"):
+    with pytest.raises(NotKnown, match="cannot be compared on"):
         parse_equivalence_gate("agreement < 50%").verdict(replace(report, on=(pair, replace(pair, outputs=()))))
+
+
+@pytest.mark.parametrize("metric", ["agreement", "guaranteed"])
+def test_an_output_whose_agreement_is_not_a_number_is_the_worst(report, metric):
+    [pair] = report.on
+    broken = replace(pair.outputs[0], agreeing=float("nan"))
+    for outputs in ((broken, *pair.outputs), (*pair.outputs, broken)):
+        unknown = replace(report, on=(replace(pair, outputs=outputs),), guarantee=None)
+        with pytest.raises(NotKnown, match="not known"):
+            parse_equivalence_gate(f"{metric} < 1%").verdict(unknown)
+
+
+def test_unknown_refuses_what_was_not_compared(report):
+    [pair] = report.on
+    gate = parse_equivalence_gate("unknown")
+    assert gate.verdict(report) == (False, "unknown: the answers are different")
+    alike = replace(pair, outputs=(replace(pair.outputs[0], agreeing=50),))
+    assert gate.verdict(replace(report, on=(alike,))) == (False, "unknown: the answers are same")
+    left_out = replace(pair, outputs=(), fit=replace(pair.fit, reasons=("they name different classes",)))
+    with pytest.raises(NotKnown, match=r"Understood: 1 of 1 outputs, 1 of 2 datasets, 50 of 100 inputs.*different cl"):
+        gate.verdict(replace(report, on=(alike, left_out)))

@@ -4,9 +4,10 @@ from types import SimpleNamespace
 import pytest
 
 from zoolens.comparisons.compare import FigurePair
-from zoolens.comparisons.gate import parse_gate
-from zoolens.errors import UnknownName, ZoolensError
+from zoolens.comparisons.gate import ComparisonGate, enforce, parse_gate
+from zoolens.errors import GateFailed, UnknownName, ZoolensError
 from zoolens.store.records import Observation
+from zoolens.verdicts import NotKnown
 
 
 def report_of(**known):
@@ -92,7 +93,7 @@ def test_a_gate_refuses_a_timing_that_others_disturbed():
         FigurePair("latency_p50", "batch=1,raw", "s", timing(1.0, "batch=1,raw"), timing(7.76, "batch=1,raw")),
     ]
     report = report_of(figures=figures)
-    with pytest.raises(ZoolensError, match=r"latency_p50\[batch=1\] of B was measured with fewer than 20 undisturbed"):
+    with pytest.raises(NotKnown, match=r"latency_p50\[batch=1\] of B was measured with fewer than 20 undisturbed"):
         parse_gate("latency_p50 rise > 20%").verdict(report)
     assert parse_gate("latency_p50[batch=8] rise > 20%").verdict(report)[0] is False
     assert parse_gate("latency_p50[batch=1,raw] rise > 20%").verdict(report)[0] is True
@@ -113,7 +114,7 @@ def test_a_figure_that_b_could_not_give_is_no_pass():
         only_a=(),
         only_b=(),
     )
-    with pytest.raises(ZoolensError, match=r"latency_p50\[batch=8\] is known of A and not of B"):
+    with pytest.raises(NotKnown, match=r"latency_p50\[batch=8\] is known of A and not of B"):
         parse_gate("latency_p50 rise > 10%").verdict(report)
     assert not parse_gate("latency_p50[batch=1] rise > 10%").verdict(report)[0]
 
@@ -126,9 +127,9 @@ def test_a_scope_that_only_a_has_is_no_pass():
     shared = figure("latency_p50", 0.01, 0.01, "s", "batch=1")
     lost = (observed(0.02, "batch=8"), observed(0.02, "batch=8,raw"), observed(None, "batch=16"))
     report = report_of(figures=[shared], only_a=lost, only_b=())
-    with pytest.raises(ZoolensError, match=r"^latency_p50\[batch=8\] is known of A and not of B"):
+    with pytest.raises(NotKnown, match=r"^latency_p50\[batch=8\] is known of A and not of B"):
         parse_gate("latency_p50 rise > 10%").verdict(report)
-    with pytest.raises(ZoolensError, match=r"latency_p50\[batch=8\] is known of A and not of B"):
+    with pytest.raises(NotKnown, match=r"latency_p50\[batch=8\] is known of A and not of B"):
         parse_gate("latency_p50[batch=8] rise > 10%").verdict(report)
     assert not parse_gate("latency_p50[batch=1] rise > 10%").verdict(report)[0]
 
@@ -138,15 +139,15 @@ def test_a_scope_that_only_b_has_has_nothing_to_be_worse_than():
     new = (observed(0.02, "batch=8"),)
     report = report_of(figures=[shared], only_a=(), only_b=new)
     assert not parse_gate("latency_p50 rise > 10%").verdict(report)[0]
-    with pytest.raises(ZoolensError, match=r"latency_p50\[batch=8\] is known of B and not of A"):
+    with pytest.raises(NotKnown, match=r"latency_p50\[batch=8\] is known of B and not of A"):
         parse_gate("latency_p50[batch=8] rise > 10%").verdict(report)
 
 
-@pytest.mark.parametrize(("a", "b"), [(0.0, 900.0), (1.0, math.nan), (math.nan, 1.0)])
+@pytest.mark.parametrize(("a", "b"), [(0.0, 900.0), (1.0, math.nan), (math.nan, 1.0), (1.0, math.inf)])
 def test_a_change_that_is_not_known_is_no_pass(a, b):
     figures = [figure("energy", 1.0, 1.0, "J", "batch=1"), figure("energy", a, b, "J", "batch=8")]
     report = report_of(figures=figures)
-    with pytest.raises(ZoolensError, match=r"energy\[batch=8\] is .* in A and .* in B, so that its change"):
+    with pytest.raises(NotKnown, match=r"energy\[batch=8\] is .* in A and .* in B, so that its change"):
         parse_gate("energy rise > 10%").verdict(report)
     assert not parse_gate("energy[batch=1] rise > 10%").verdict(report)[0]
 
@@ -165,7 +166,7 @@ def agreeing(classes, *vectors):
 
 @pytest.mark.parametrize("report", [agreeing(math.nan), agreeing(1.0, 1.0, math.nan), agreeing(None, math.nan, 0.0)])
 def test_an_agreement_that_is_not_a_number_is_no_pass(report):
-    with pytest.raises(ZoolensError, match="not a number"):
+    with pytest.raises(NotKnown, match="not a number"):
         parse_gate("disagreement > 2%").verdict(report)
 
 
@@ -174,3 +175,51 @@ def test_the_output_that_differs_most_decides_about_disagreement():
     assert holds
     assert said.endswith("disagreement is 100.00 %")
     assert not parse_gate("disagreement > 2%").verdict(agreeing(1.0, 0.99))[0]
+
+
+@pytest.mark.parametrize("op", ["<", "<=", ">", ">="])
+def test_what_is_not_a_number_passes_no_gate_whichever_way_it_asks(op):
+    class Broken(ComparisonGate):
+        def worst(self, report):
+            return "", math.nan
+
+    with pytest.raises(NotKnown, match="not a number"):
+        Broken(f"top1 change {op} 1%", "top1", op, 0.01).verdict(report_of())
+
+
+def test_a_gate_that_fails_goes_before_one_that_cannot_be_judged(report):
+    unknown, broken, passed = (parse_gate(text) for text in ("energy rise > 1%", "top1 drop > 1%", "top1 drop > 9%"))
+    report.only_a = (Observation("energy", 1.0, unit="J"),)
+    with pytest.raises(GateFailed, match="top1 drop > 1%") as failed:
+        enforce([unknown, broken, passed], report)
+    with pytest.raises(NotKnown, match="energy is known of A and not of B") as refused:
+        enforce([unknown, passed], report)
+    assert (failed.value.exit_code, refused.value.exit_code) == (3, 4)
+    enforce([passed], report)
+
+
+def outcome_report(classes=None, *vectors, uncompared=(), answered=True):
+    given = agreeing(classes, *vectors)
+    run = SimpleNamespace(kind=None, stages={"predictions": "done"} if answered else {}, inputs=40)
+    return SimpleNamespace(**{**vars(given), "uncompared": uncompared, "a": run, "b": run})
+
+
+@pytest.mark.parametrize(
+    ("report", "outcome"),
+    [
+        (outcome_report(1.0), "same"),
+        (outcome_report(1.0, 1.0), "same"),
+        (outcome_report(0.9), "different"),
+        (outcome_report(1.0, uncompared=("boxes",)), "not known"),
+        (outcome_report(0.9, uncompared=("boxes",)), "different"),
+        (outcome_report(1.0, math.nan), "not known"),
+        (outcome_report(0.5, math.nan), "different"),
+        (outcome_report(answered=False), "not known"),
+    ],
+)
+def test_unknown_is_refused_unless_a_difference_is_proved(report, outcome):
+    if outcome == "not known":
+        with pytest.raises(NotKnown, match="Gate failed: unknown: the answers"):
+            parse_gate(" unknown ").verdict(report)
+    else:
+        assert parse_gate("unknown").verdict(report) == (False, f"unknown: the answers are {outcome}")

@@ -23,6 +23,8 @@ from zoolens.manifests.schema import Input, Normalize
 from zoolens.runtimes.base import TensorSpec
 
 QUANTISED_DATA: Final = "quantised_data"  # in run.resolved: what `taken_for_real` says
+COPIES: Final = "copies"  # in run.resolved: what `said_of_copies` says
+_COMPARED: Final = 1000  # inputs with equal answers that are read again
 _LOOKED_AT: Final = 16  # samples, spread over the data
 _ORIENTATION: Final = 0x0112  # the EXIF tag; 1 means that nothing is to be done
 _TURNS: Final = ("opencv",)  # decoders that do as it says
@@ -119,7 +121,27 @@ def refuse_not_finite(inputs: Sequence[tuple[Sequence[str], NDArray[Any]]]) -> N
 def inputs_differ(dataset: Dataset) -> bool:
     """Whether any two of the samples looked at are not the same."""
     values = [dataset.read(place).value for place in _places(dataset)]
-    return len({str(value) if value.dtype == object else value.tobytes() for value in values}) > 1
+    return len({_content(value) for value in values}) > 1
+
+
+def said_of_copies(dataset: Dataset, digests: NDArray[np.uint64]) -> str | None:
+    """What to say of data in which an input occurs more than once. Copies are answered with the same bits, so that only
+    inputs with such answers are read again and compared."""
+    _, groups, counts = np.unique(digests, return_inverse=True, return_counts=True)
+    alike = np.flatnonzero(counts[groups] > 1)
+    looked_at = alike[np.argsort(groups[alike], kind="stable")][:_COMPARED]
+    copies = len(looked_at) - len({_content(dataset.read(int(place)).value) for place in looked_at})
+    if not copies:
+        return None
+    least, most = ("at least ", "at most ") if len(looked_at) < len(alike) else ("", "")
+    return (
+        f"{least}{copies:,} of {len(dataset):,} inputs are copies of others: intervals and bounds count each as an "
+        f"input of its own and are too narrow, since there are {most}{len(dataset) - copies:,} different ones"
+    )
+
+
+def _content(value: NDArray[Any]) -> str | tuple[str, tuple[int, ...], bytes]:
+    return str(value) if value.dtype == object else (value.dtype.str, value.shape, value.tobytes())
 
 
 def _is_turned(encoded: bytes | None) -> bool:

@@ -19,7 +19,7 @@ from zoolens.errors import StoreError, WorkerError, ZoolensError
 from zoolens.manifests.locations import resolve_asset
 from zoolens.measure.carryover import metric_settings, with_current_metrics
 from zoolens.measure.classorder import CLASSES, class_order, matched_by_name, with_class_order
-from zoolens.measure.input_checks import QUANTISED_DATA, pixel_doubt, turned_pictures
+from zoolens.measure.input_checks import COPIES, QUANTISED_DATA, pixel_doubt, turned_pictures
 from zoolens.measure.jobs import Job, Skipped, plan_jobs
 from zoolens.measure.plan import EvaluationPlan, Outcome
 from zoolens.measure.prediction_stage import GIVEN, TEXTS, predict_all
@@ -294,7 +294,7 @@ class _Stages:
             yield from said_of_classes(self._context.dataset)
         if plan.accuracy and not self._errors:
             yield from said_of_texts(run)
-            yield from filter(None, [run.resolved.get(QUANTISED_DATA)])
+            yield from filter(None, [run.resolved.get(QUANTISED_DATA), run.resolved.get(COPIES)])
             yield from self._context.dataset.notes
         if not self._context.job.runtime.can("run_here"):
             yield self._context.job.runtime.cannot["run_here"]

@@ -15,8 +15,8 @@ from zoolens.datasets.loader import Batch as Inputs
 from zoolens.datasets.loader import batches
 from zoolens.errors import ModelError
 from zoolens.measure.classorder import AS_NAMED
-from zoolens.measure.input_checks import QUANTISED_DATA, refuse_not_finite, taken_for_real
-from zoolens.measure.predictions import KIND, AnswerBatch, PredictionBuffer
+from zoolens.measure.input_checks import COPIES, QUANTISED_DATA, refuse_not_finite, said_of_copies, taken_for_real
+from zoolens.measure.predictions import KIND, AnswerBatch, PredictionBuffer, numbers
 from zoolens.measure.stages import Context
 from zoolens.measure.subject import JudgedOutput, Subject
 from zoolens.measure.suspicions import ALL_THE_SAME, SUMS_TO_ONE
@@ -60,6 +60,9 @@ def predict_all(context: Context) -> list[Observation]:
             context.store.set_resolved(context.run.id, {fact: True})
     if said := _said_of_quantised(context):
         context.store.set_resolved(context.run.id, {QUANTISED_DATA: said})
+    digests = numbers(context.store.table(context.run.id, KIND)["digest"])
+    if said := said_of_copies(context.dataset, digests):
+        context.store.set_resolved(context.run.id, {COPIES: said})
     if context.job.manifest.takes_text:
         context.store.set_resolved(context.run.id, {TEXTS: asdict(_text_facts(context))})
     return []  # the answers are facts in bulk; figures come from the metrics

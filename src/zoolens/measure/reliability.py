@@ -116,7 +116,9 @@ def reliability_chart(reliability: Reliability) -> Chart:
         if part.confidence is not None and part.accuracy is not None
     ]
     title = "Confidence and accuracy"
-    subtitle = f"Expected calibration error {with_interval(reliability.ece)}; {_tendency(reliability)}"
+    subtitle = (
+        f"Expected calibration error {with_interval(reliability.ece)}{_noise(reliability)}; {_tendency(reliability)}"
+    )
     panels = [_accuracy_panel(rows), _inputs_panel(rows, max(part.n for part in reliability.bins))]
     return Chart("reliability", title, {"title": heading(title, subtitle), "vconcat": panels})
 
@@ -186,3 +188,8 @@ def _bin_words(part: Bin) -> str:
 
 def _tendency(reliability: Reliability) -> str:
     return f"{percent(reliability.confidence, 1)} sure and {percent(reliability.accuracy, 1)} right on average"
+
+
+def _noise(reliability: Reliability) -> str:
+    noise = reliability.ece.details.get("noise")
+    return "" if noise is None else f" (noise alone shows {percent(noise, 1)})"

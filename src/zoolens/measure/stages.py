@@ -28,7 +28,8 @@ from zoolens.measure.subject import Subject
 from zoolens.progress import Progress, Silent
 from zoolens.runtimes.isolated_session import IsolatedSession
 from zoolens.runtimes.noise import MADE_UP
-from zoolens.statistics.intervals import CONFIDENCE, bootstrap_mean
+from zoolens.statistics.anytime import share_interval
+from zoolens.statistics.intervals import CONFIDENCE
 from zoolens.store.records import ROUND_TRIPS, WITH_NETWORK, Observation, Run, unavailable
 from zoolens.store.scopes import batch_scope
 from zoolens.store.store import Store
@@ -78,8 +79,8 @@ def measure_score(context: Context) -> list[Observation]:
     if scores is None:
         return []
     known = scores[predictions.labels >= 0]
-    low, high = bootstrap_mean(known)
-    details = {"interval": "bootstrap", "confidence": CONFIDENCE, "task": predictions.main.task}
+    (low, high), method = share_interval(known)
+    details = {"interval": method, "confidence": CONFIDENCE, "task": predictions.main.task}
     return [
         Observation("score", float(known.mean()), unit="fraction", low=low, high=high, n=len(known), details=details)
     ]

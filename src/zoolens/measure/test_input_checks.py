@@ -6,7 +6,14 @@ from zoolens.datasets.arrays import ArrayDataset
 from zoolens.datasets.opening import open_dataset
 from zoolens.errors import DatasetError
 from zoolens.manifests.schema import Input
-from zoolens.measure.input_checks import inputs_differ, pixel_doubt, refuse_not_finite, taken_for_real, turned_pictures
+from zoolens.measure.input_checks import (
+    inputs_differ,
+    pixel_doubt,
+    refuse_not_finite,
+    said_of_copies,
+    taken_for_real,
+    turned_pictures,
+)
 from zoolens.runtimes.base import TensorSpec
 
 BYTES = Input(shape=(None, 3, 4, 4), preprocess=[{"op": "normalize", "scale": 1 / 255}])
@@ -83,3 +90,26 @@ def test_pixels_among_several_inputs_are_looked_at_too():
     assert "float32 numbers between" in pixel_doubt(named, data(several))
     several["image"] *= 255
     assert pixel_doubt(named, data(several)) is None
+
+
+def answered(values):
+    """Digests of a model that answers with the sum of its input, so that different inputs may be answered alike."""
+    return values.reshape(len(values), -1).sum(axis=1).astype(np.uint64)
+
+
+def test_copies_among_the_inputs_are_counted():
+    different = np.unique(np.random.default_rng(0).integers(0, 9, (80, 3), np.uint8), axis=0)[:40]
+    assert said_of_copies(data(different), answered(different)) is None  # equal sums are no copies
+    doubled = np.concatenate([different, different[:15], different[:1]])
+    said = said_of_copies(data(doubled), answered(doubled))
+    assert said.startswith("16 of 56 inputs are copies of others: ")
+    assert said.endswith("since there are 40 different ones")
+    fifty = np.repeat(different[:1], 50, axis=0)
+    assert said_of_copies(data(fifty), answered(fifty)).endswith("there are 1 different ones")
+
+
+def test_of_many_copies_some_are_compared():
+    many = np.repeat(np.arange(40, dtype=np.uint8)[:, None], 50, axis=0)
+    said = said_of_copies(data(many), answered(many))
+    assert said.startswith("at least 980 of 2,000 inputs")
+    assert said.endswith("at most 1,020 different ones")

@@ -5,11 +5,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from zoolens.errors import ModelError
-from zoolens.measure.metrics.calibration import calibration, expected_calibration_error
+from zoolens.measure.metrics.calibration import calibration
 from zoolens.measure.metrics.per_class import per_class
 from zoolens.measure.metrics.topk import topk
 from zoolens.measure.predictions import AnswerBatch, PredictionBuffer, bit_digest, read_predictions
 from zoolens.measure.suspicions import remarks
+from zoolens.present.figures import with_interval
 from zoolens.tasks.classification import best_classes
 
 VALUES = [-2.0, -1e-7, 0.0, -0.0, 0.125, 0.25, 0.5, 1.0]
@@ -66,12 +67,18 @@ def test_recall_per_class_leaves_out_classes_with_hardly_any_input():
     assert found == {"cat": 1.0, "dog": 0.0}
 
 
-def test_a_perfectly_calibrated_model_has_no_calibration_error():
-    generator = np.random.default_rng(1)
-    confidence = generator.uniform(0.3, 1, 200_000)
-    correct = (generator.uniform(size=confidence.size) < confidence).astype(float)
-    assert expected_calibration_error(confidence, correct) < 0.01
-    assert expected_calibration_error(confidence, np.zeros_like(correct)) == pytest.approx(confidence.mean())
+def test_an_interval_has_a_width_also_where_all_inputs_are_alike():
+    """One input, and fifty that are answered alike: neither shows that the next one is answered so, too."""
+    for n in (1, 50):
+        for one in calibration(made([[0.9, 0.1]] * n, [0] * n)):
+            assert one.low < one.value < one.high
+            assert with_interval(one).endswith("]")
+
+
+def test_scores_that_are_no_probabilities_have_no_interval():
+    predictions = made([[7.0, 3.0]] * 30, [0] * 30)
+    brier = next(one for one in calibration(predictions) if one.metric == "brier")
+    assert (brier.low, brier.high) == (None, None)
 
 
 def test_what_is_not_finite_is_refused_with_the_input_named():

@@ -82,24 +82,41 @@ def count(value: float | None) -> str:
 
 
 def with_interval(observation: Observation | None) -> str:
-    """86.9 % [85.4, 88.3], in one unit; a dash and no more where nothing is known. What was measured once has no
-    interval: both ends would be the value itself, as if it were known exactly."""
+    """86.9 % [85.4, 88.3], in one unit; a dash and no more where nothing is known. A range of a few repeats promises
+    nothing and has other brackets: 62.0 MB (61.9 to 62.1)."""
+    text = without_interval(observation)
+    if observation is None or observation.value is None:
+        return text
+    low, high, method = observation.low, observation.high, observation.details.get("interval")
+    if low is None or high is None or has_old_interval(observation):
+        return text
+    if low == high and method != "order statistics":  # ticks of a clock are often the same
+        return text if observation.n == 1 or method == "range" else f"{text} (no spread, so no interval)"
+    ends = _end(low, observation), _end(high, observation)
+    return f"{text} ({ends[0]} to {ends[1]})" if method == "range" else f"{text} [{ends[0]}, {ends[1]}]"
+
+
+def without_interval(observation: Observation | None) -> str:
+    """The value in its unit, with the marks of a timing."""
     if observation is None or observation.value is None:
         return NOTHING
-    text = figure(observation.value, observation.unit) + disturbed_mark(observation) + network_mark(observation)
-    if (
-        observation.low is None
-        or observation.high is None
-        or (observation.n == 1 and observation.low == observation.high)
-    ):
-        return text
+    return figure(observation.value, observation.unit) + disturbed_mark(observation) + network_mark(observation)
+
+
+def has_old_interval(observation: Observation) -> bool:
+    """Until November 2026 calibration errors were stored with a bootstrap interval that hardly ever held the truth."""
+    return observation.metric == "ece" and observation.details.get("interval") == "bootstrap"
+
+
+def _end(value: float, observation: Observation) -> str:
+    """An end of an interval in the unit of its figure."""
     if observation.unit == "fraction":
-        return f"{text} [{100 * observation.low:.1f}, {100 * observation.high:.1f}]"
+        return f"{100 * value:.1f}"
     if observation.unit in _SCALES:
-        factor = next((f for f, _ in _SCALES[observation.unit] if abs(observation.value) >= f), None)
-        factor = factor or _SCALES[observation.unit][-1][0]
-        return f"{text} [{_three_digits(observation.low / factor)}, {_three_digits(observation.high / factor)}]"
-    return f"{text} [{_three_digits(observation.low)}, {_three_digits(observation.high)}]"
+        scales = _SCALES[observation.unit]
+        factor = next((factor for factor, _ in scales if abs(observation.value or 0.0) >= factor), scales[-1][0])
+        return _three_digits(value / factor)
+    return _three_digits(value)
 
 
 def disturbed_mark(observation: Observation) -> str:

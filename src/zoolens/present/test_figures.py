@@ -41,5 +41,22 @@ def test_an_interval_is_written_in_the_unit_of_its_value():
 
 def test_one_measurement_has_no_interval():
     assert with_interval(Observation("x", 1.05, unit="s", low=1.05, high=1.05, n=1)) == "1.05 s"
-    assert with_interval(Observation("x", 1.05, unit="s", low=1.05, high=1.05, n=9)) == "1.05 s [1.05, 1.05]"
+    assert with_interval(Observation("x", 1.05, low=1.05, high=1.05, n=50)) == "1.05 (no spread, so no interval)"
+    ticks = {"interval": "order statistics"}  # of a clock
+    assert with_interval(Observation("x", 1.05, unit="s", low=1.05, high=1.05, n=9, details=ticks)).endswith("1.05]")
     assert with_interval(Observation("x", 1.0, unit="fraction", low=0.05, high=1.0, n=1)) == "100.0 % [5.0, 100.0]"
+
+
+def test_a_range_of_repeats_is_told_from_an_interval():
+    repeats = {"interval": "range", "repeats": 3}
+    assert with_interval(Observation("x", 62e6, unit="B", low=61.9e6, high=62.1e6, n=3, details=repeats)) == (
+        "62 MB (61.9 to 62.1)"
+    )
+    assert with_interval(Observation("x", 62e6, unit="B", low=62e6, high=62e6, n=3, details=repeats)) == "62 MB"
+
+
+def test_the_old_interval_of_a_calibration_error_is_not_shown():
+    old, new = ({"interval": name} for name in ("bootstrap", "triangle inequality"))
+    ends = {"unit": "fraction", "low": 0.015, "high": 0.038, "n": 2000}
+    assert with_interval(Observation("ece", 0.025, **ends, details=old)) == "2.5 %"
+    assert with_interval(Observation("ece", 0.025, **ends, details=new)) == "2.5 % [1.5, 3.8]"

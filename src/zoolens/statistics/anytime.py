@@ -21,7 +21,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.statistics.intervals import Interval
+from zoolens.statistics.intervals import CONFIDENCE, Interval, wilson
 
 Method = Literal["betting", "bernstein"]
 Floats = NDArray[np.float64]
@@ -70,6 +70,31 @@ def paired_lowers(
     count = np.shape(differences)[1]
     order = np.random.default_rng(seed).permutation(count)
     return lowers_in_order(np.asarray(differences)[:, order], alpha, method, horizon or count)
+
+
+def bounded_mean(values: NDArray[Any], largest: float, alpha: float) -> Interval:
+    """Returns both ends of an interval for the mean of numbers from 0 to `largest`, with confidence 1 − alpha. It needs
+    no spread in the values: a hundred equal ones may still be followed by another."""
+    between = np.clip(2 * np.asarray(values, np.float64) / largest - 1, -1.0, 1.0)
+    low, high = paired_interval(between, alpha)
+    return Interval((1 + low) / 2 * largest, (1 + high) / 2 * largest)
+
+
+def bounded_mean_lower(values: NDArray[Any], alpha: float) -> float:
+    """The mean of numbers from 0 to 1 is at least this, with confidence 1 − alpha."""
+    return (1 + paired_lower(2 * np.asarray(values, np.float64) - 1, alpha)) / 2
+
+
+def is_all_or_nothing(shares: NDArray[Any]) -> bool:
+    return bool(((shares == 0) | (shares == 1)).all())
+
+
+def share_interval(shares: NDArray[Any], confidence: float = CONFIDENCE) -> tuple[Interval, str]:
+    """The interval of a mean of numbers from 0 to 1, and the name of its method: Wilson's for counts, else that of any
+    bounded mean."""
+    if is_all_or_nothing(shares):
+        return wilson(int(np.count_nonzero(shares)), len(shares), confidence), "wilson"
+    return bounded_mean(shares, 1.0, 1 - confidence), "betting"
 
 
 class RunningBound:

@@ -162,17 +162,6 @@ def test_nothing_measured_is_no_knowledge():
     assert paired_difference(0, 0, 0) == (-1.0, 1.0)
 
 
-@pytest.mark.parametrize("seed", [8, 11, 12, 15])
-def test_an_interval_contains_its_estimate_although_noise_pushes_the_statistic_up(seed):
-    from zoolens.measure.metrics.calibration import _calibration_interval, expected_calibration_error
-
-    random = np.random.default_rng(seed)
-    confidence = random.uniform(0.3, 1, 1000)
-    correct = (random.uniform(size=1000) < confidence).astype(float)  # well calibrated: the error is noise alone
-    low, high = _calibration_interval(confidence, correct)
-    assert low <= expected_calibration_error(confidence, correct) <= high
-
-
 def test_the_difference_of_two_medians_covers_the_truth_as_often_as_it_says():
     random = np.random.default_rng(3)
     covered = sum(

@@ -17,7 +17,7 @@ from zoolens.catalog.names import is_run
 from zoolens.comparisons.compare import AnswerComparison, Report, compare
 from zoolens.comparisons.contents import changed_notes
 from zoolens.comparisons.equivalence import Equivalence, equiv
-from zoolens.comparisons.gate import ComparisonGate, parse_equivalence_gate, parse_gate
+from zoolens.comparisons.gate import ComparisonGate, UnknownGate, parse_equivalence_gate, parse_gate
 from zoolens.measure.evaluate import evaluate
 from zoolens.measure.plan import Outcome
 from zoolens.present.figures import with_interval
@@ -142,8 +142,10 @@ def _name(run: Any, asked: Model) -> str:
     return str(run.ref) if Path(asked).stem in str(run.ref) else f"{run.ref} ({asked})"
 
 
-def _evidence(condition: ComparisonGate, report: Report) -> str:
+def _evidence(condition: ComparisonGate | UnknownGate, report: Report) -> str:
     """The figures that a condition is about, with their intervals."""
+    if isinstance(condition, UnknownGate):
+        return ""
     if condition.metric == "disagreement":
         of_classes = [_different(report.answers)] if report.answers is not None else []
         of_vectors = [f"{change.output}: same answer {100 * change.agreement:.2f} %" for change in report.vectors]

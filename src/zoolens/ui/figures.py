@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from zoolens.measure.classorder import judged_right
-from zoolens.present.figures import provenance_mark, with_interval
+from zoolens.present.figures import has_old_interval, provenance_mark, with_interval, without_interval
 from zoolens.store.records import Observation, Provenance, Run
 from zoolens.store.scopes import Dimension, parse_scope
 from zoolens.store.store import Store
@@ -34,18 +34,18 @@ class Figure(Answer):
 
 def figure_of(observation: Observation) -> Figure:
     """An observation of the store in the words of reports and of the terminal."""
-    words, mark = with_interval(observation), provenance_mark(observation)
+    mark, covered = provenance_mark(observation), not has_old_interval(observation)
     return Figure(
         metric=observation.metric,
         scope=observation.scope,
         value=observation.value,
-        low=observation.low,
-        high=observation.high,
+        low=observation.low if covered else None,
+        high=observation.high if covered else None,
         unit=observation.unit,
         n=observation.n,
         provenance=observation.provenance,
-        words=words.partition(" [")[0] + mark,
-        interval=words + mark,
+        words=without_interval(observation) + mark,
+        interval=with_interval(observation) + mark,
         reason=str(observation.details.get("reason") or ""),
     )
 

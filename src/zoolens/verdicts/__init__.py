@@ -3,4 +3,15 @@
 from zoolens.verdicts.coverage import Coverage, Gap, Tally, at_least
 from zoolens.verdicts.verdict import NotKnown, Outcome, Verdict, combined, judged, refuse_unknown
 
-__all__ = ["Coverage", "Gap", "NotKnown", "Outcome", "Tally", "Verdict", "at_least", "combined", "judged", "refuse_unknown"]
+__all__ = [
+    "Coverage",
+    "Gap",
+    "NotKnown",
+    "Outcome",
+    "Tally",
+    "Verdict",
+    "at_least",
+    "combined",
+    "judged",
+    "refuse_unknown",
+]

@@ -4,7 +4,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from zoolens.verdicts import Coverage, Gap, NotKnown, Outcome, Tally, Verdict, at_least, combined, judged, refuse_unknown
+from zoolens.verdicts import (
+    Coverage,
+    Gap,
+    NotKnown,
+    Outcome,
+    Tally,
+    Verdict,
+    at_least,
+    combined,
+    judged,
+    refuse_unknown,
+)
 
 WHOLE = Coverage((Tally("layers", 7, 7),))
 PARTIAL = Coverage((Tally("layers", 6, 7), Tally("MACs", 12, None)), (Gap("operator Swirl in B", 1, "Export it."),))
