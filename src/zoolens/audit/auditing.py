@@ -175,8 +175,9 @@ def _conformance(network: ZooNetwork, memo: Memo) -> Conformance:
         (name, network.content, network.label),
         lambda: [departure.text for departure in departures(name, network.graph, name=network.label)],
     )
+    known = network.understood or bool(departing)
     cited = f"{paper.citation.authors.partition(',')[0]} et al., {paper.citation.title} ({paper.citation.venue})"
-    return Conformance(name, network.zoo, network.name, cited, paper.taken_from, tuple(departing))
+    return Conformance(name, network.zoo, network.name, cited, paper.taken_from, tuple(departing), known)
 
 
 def _rows(
@@ -200,6 +201,7 @@ def _findings(
     for grouped in evidence.grouped.values():
         if grouped.groups:
             yield from structure.other_networks(grouped)
+            yield from structure.not_known(grouped)
             yield from structure.other_sizes(grouped)
             yield from structure.other_constants(grouped)
             yield from structure.shortcuts(grouped)

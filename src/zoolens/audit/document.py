@@ -10,6 +10,7 @@ from typing import Any
 from zoolens.audit.causes import SharedCause, causes
 from zoolens.audit.findings import Finding, Severity
 from zoolens.errors import UnknownName
+from zoolens.verdicts import Coverage, Gap, Tally, Verdict, judged
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class AuditedNetwork:
     outlier_best: bool = False  # likewise `best_top1` and `spread_best`
     parameters_held: int | None = None  # where the source holds more than `parameters`, which the network uses
     parameters_held_reason: str = ""
+    not_understood: tuple[str, ...] = ()  # operators; the counts are then lower bounds
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,8 @@ class ZooRank:
 
 @dataclass(frozen=True)
 class Conformance:
-    """One network against its paper. `departures` is empty where it conforms."""
+    """One network against its paper. `departures` is empty where it conforms, and where that is not known because some
+    of its operators are not understood."""
 
     architecture: str
     zoo: str
@@ -76,6 +79,11 @@ class Conformance:
     paper: str
     table: str
     departures: tuple[str, ...]
+    known: bool = True
+
+    @property
+    def conforms(self) -> bool:
+        return self.known and not self.departures
 
 
 @dataclass(frozen=True)
@@ -112,6 +120,18 @@ class Audit:
         """The causes behind the findings, the most important first."""
         return causes(self.findings, {row.id: row.family for row in self.architectures})
 
+    @property
+    def coverage(self) -> Coverage:
+        """Of how many networks the structure was read and understood."""
+        networks = [network for row in self.architectures for network in row.networks]
+        gaps = tuple(_gap(network) for network in networks if network.macs is None or network.not_understood)
+        return Coverage((Tally("networks", len(networks) - len(gaps), len(networks)),), gaps)
+
+    @property
+    def decision(self) -> Verdict:
+        """Different where one name stands for several networks; the same only if every network was understood."""
+        return judged(self.coverage, different=any(row.groups > 1 for row in self.architectures))
+
     def count(self, severity: Severity) -> int:
         return Counter(finding.severity for finding in self.findings)[severity]
 
@@ -125,6 +145,7 @@ class Audit:
 
     def as_data(self) -> dict[str, Any]:
         return {
+            **self.decision.as_data(),
             "facts": dict(self.facts),
             "notes": list(self.notes),
             "architectures": [asdict(row) for row in self.architectures],
@@ -134,6 +155,13 @@ class Audit:
             "conformance": [asdict(network) for network in self.conformance],
             "judged": [asdict(claim) for claim in self.judged],
         }
+
+
+def _gap(network: AuditedNetwork) -> Gap:
+    if network.not_understood:
+        named = ", ".join(network.not_understood[:3])
+        return Gap(f"operators of {network.models[0]} ({named})", 1, "Compare files exported without these operators.")
+    return Gap(f"structure of {network.models[0]}", 1, "`zoolens pull` fetches files that are not here.")
 
 
 def counted_claims(row: ArchitectureRow, *, first: bool) -> list[tuple[AuditedNetwork, float]]:

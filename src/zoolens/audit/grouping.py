@@ -2,7 +2,8 @@
 
 Two networks are the same if nothing differs but the image size, the number of classes, and constants that leave every
 layer in its place: epsilon, the side on which padding lies, biases. The largest group is the reference: where zoos
-disagree, most users have met the network that most zoos offer.
+disagree, most users have met the network that most zoos offer. A network with operators that are not understood is in
+no group unless what is understood of it proves that it is another network.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from zoolens.graph.diff.causes import CLASSES, CONSTANTS, INPUT_SIZE
 from zoolens.graph.diff.cost_shares import INTERPLAY
 from zoolens.graph.diff.report import diff
 from zoolens.graph.equality import same_structure
+from zoolens.verdicts import Outcome
 
 NOT_STRUCTURE: Final = CONSTANTS | {CLASSES, INPUT_SIZE}
 
@@ -38,6 +40,7 @@ class StructureComparison:
     other: ZooNetwork
     verdict: str
     differences: tuple[DifferenceWords, ...]
+    outcome: Outcome | None = None  # None: as the differences say
 
     @property
     def causes(self) -> tuple[str, ...]:
@@ -60,17 +63,23 @@ class StructureComparison:
         )
 
     @property
+    def is_known(self) -> bool:
+        return self.outcome is not Outcome.NOT_KNOWN
+
+    @property
     def same_network(self) -> bool:
-        return set(self.causes) <= NOT_STRUCTURE
+        return self.is_known and set(self.causes) <= NOT_STRUCTURE
 
 
 @dataclass(frozen=True)
 class Grouped:
-    """`groups[0]` is the reference. `between` compares the others with it, `within` each with its group's first."""
+    """`groups[0]` is the reference. `between` compares the others with it, `within` each with its group's first;
+    `open` has the comparisons of networks of which it is not known which group they belong to."""
 
     groups: tuple[tuple[ZooNetwork, ...], ...]
     between: tuple[StructureComparison, ...]
     within: tuple[StructureComparison, ...]
+    open: tuple[StructureComparison, ...] = ()
 
     def number(self, network: ZooNetwork) -> int | None:
         """The place of its group; None if its structure is not known."""
@@ -81,34 +90,38 @@ class Grouped:
 def group(networks: Sequence[ZooNetwork], memo: Memo) -> Grouped:
     groups: list[list[ZooNetwork]] = []
     within: list[StructureComparison] = []
-    for network in (candidate for candidate in networks if candidate.known):
-        for members in groups:
-            comparison = compare(members[0], network, memo)
-            if comparison.same_network:
-                members.append(network)
-                within.append(comparison)
-                break
+    unknown: list[StructureComparison] = []
+    known = [network for network in networks if network.known]
+    for network in sorted(known, key=lambda network: not network.understood):  # stable: those understood come first
+        compared = [compare(members[0], network, memo) for members in groups]
+        alike = next((place for place, comparison in enumerate(compared) if comparison.same_network), None)
+        open_ = next((comparison for comparison in compared if not comparison.is_known), None)
+        if alike is not None:
+            groups[alike].append(network)
+            within.append(compared[alike])
+        elif open_ is not None:
+            unknown.append(open_)
         else:
             groups.append([network])
     groups.sort(key=lambda members: -len({member.zoo for member in members}))  # stable: the table's order decides ties
     between = [compare(groups[0][0], members[0], memo) for members in groups[1:]]
-    return Grouped(tuple(tuple(members) for members in groups), tuple(between), tuple(within))
+    return Grouped(tuple(tuple(members) for members in groups), tuple(between), tuple(within), tuple(unknown))
 
 
 def compare(base: ZooNetwork, other: ZooNetwork, memo: Memo) -> StructureComparison:
     key = (base.content, other.content, base.label, other.label)
     compared = memo.recall("diff", key, lambda: _told(base, other))
-    return StructureComparison(
-        base, other, compared["verdict"], tuple(DifferenceWords(**difference) for difference in compared["differences"])
-    )
+    differences = tuple(DifferenceWords(**difference) for difference in compared["differences"])
+    return StructureComparison(base, other, compared["verdict"], differences, Outcome(compared["outcome"]))
 
 
 def _told(base: ZooNetwork, other: ZooNetwork) -> dict[str, Any]:
-    if same_structure(base.graph, other.graph):  # most are, and seeing that takes a tenth of the time
-        return {"verdict": "the same network", "differences": []}
+    understood = base.understood and other.understood
+    if understood and same_structure(base.graph, other.graph):  # most are, and seeing that takes a tenth of the time
+        return {"verdict": "the same network", "differences": [], "outcome": Outcome.SAME.value}
     compared = diff(base.graph, other.graph, names=(base.label, other.label))
     differences = [
         asdict(DifferenceWords(difference.cause, difference.text, difference.macs))
         for difference in compared.differences
     ]
-    return {"verdict": compared.verdict, "differences": differences}
+    return {"verdict": compared.verdict, "differences": differences, "outcome": compared.decision.outcome.value}

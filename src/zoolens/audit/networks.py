@@ -53,6 +53,11 @@ class ZooNetwork:
         return self.structure.packed is not None
 
     @property
+    def understood(self) -> bool:
+        """Whether its structure is known and every operator in it; otherwise its cost is a lower bound."""
+        return self.profile is not None and not self.profile.unknown
+
+    @property
     def graph(self) -> Graph:
         return self.structure.graph
 

@@ -34,7 +34,8 @@ def architecture_row(
 ) -> ArchitectureRow:
     shown = {view: of_view.get(architecture.id) for view, of_view in spreads.items()}
     rows = tuple(_network(network, grouped, shown, claims) for network in networks)
-    firsts = list({row.zoo: row for row in reversed(rows) if row.macs is not None}.values())  # one voice for each zoo
+    counted = [row for row in rows if row.macs is not None and not row.not_understood]
+    firsts = list({row.zoo: row for row in reversed(counted)}.values())  # one voice for each zoo
     studied = [row for row in firsts if row.zoo in STUDIED_ZOOS and row.as_studied]  # one set for both ratios
     first, best = (spreads[view].get(architecture.id) for view in ("first", "best"))
     return ArchitectureRow(
@@ -63,6 +64,8 @@ def sentence(grouped: Grouped) -> str:
     ]
     for comparison, members in zip(grouped.between, grouped.groups[1:], strict=True):
         parts.append(f"{_zoos(members)}: {', '.join(comparison.causes[:3])}{_gap(comparison.base, comparison.other)}")
+    if grouped.open:
+        parts.append(f"not known of {_zoos([comparison.other for comparison in grouped.open])}")
     sizes = sorted({network.size for members in grouped.groups for network in members if network.size})
     if len(sizes) > 1:
         parts.append(f"image sizes from {sizes[0][0]} to {sizes[-1][0]}")
@@ -71,7 +74,8 @@ def sentence(grouped: Grouped) -> str:
 
 def _gap(base: ZooNetwork, other: ZooNetwork) -> str:
     ours, theirs = base.figure("macs"), other.figure("macs")
-    if not ours or theirs is None or ours == theirs:
+    counted = base.understood and other.understood
+    if not counted or not ours or theirs is None or ours == theirs:
         return ""
     return f" ({abs(theirs / ours - 1):.1%} {'dearer' if theirs > ours else 'cheaper'})".replace("%", " %")
 
@@ -111,6 +115,7 @@ def _network(
         outlier_best=_is_outlier(best, shown["best"]),
         parameters_held=profile.held if profile else None,
         parameters_held_reason=profile.held_reason if profile else "",
+        not_understood=profile.unknown if profile else (),
     )
 
 

@@ -21,6 +21,7 @@ from zoolens.graph.serialisation import pack
 from zoolens.graph.structure import Structure
 from zoolens.graph.structure_sources import Source
 from zoolens.manifests.schema import Input, Manifest, Output
+from zoolens.verdicts import Outcome
 from zoolens.zoos.base import Entry, Weights
 from zoolens.zoos.listing import Listing
 
@@ -288,3 +289,42 @@ def test_what_could_not_be_looked_at_and_whom_to_trust_is_noted(tmp_path, monkey
     assert "'mistyped'" in trusted
     assert "1 network whose file is not here, such as one:net" in absent
     assert audit.facts["summary"].startswith("0 architectures whose structure is known in two zoos or more, 1 zoo: 0")
+
+
+# --- what is not understood
+
+
+def test_operators_that_are_not_understood_make_no_difference_and_no_agreement():
+    audit = audited({"one": network(), "two": network(), "three": network(unknown=True)})
+    row = audit.architectures[0]
+    assert row.groups == 1
+    assert {found.zoo: found.group for found in row.networks} == {"one": 0, "two": 0, "three": None}
+    assert "one and two agree" in row.summary
+    assert "not known of three" in row.summary
+    assert [(finding.rule, finding.severity) for finding in audit.findings] == [
+        ("failures/unknown operators", Severity.LOW),
+        ("structure/not known", Severity.INFO),
+    ]
+    assert "Understood: " in audit.findings[1].evidence[0]
+    assert audit.decision.outcome is Outcome.NOT_KNOWN
+    assert audit.as_data()["coverage"]["understood"]["networks"] == {"understood": 2, "total": 3, "share": 2 / 3}
+
+
+def test_what_is_understood_of_a_network_may_prove_that_it_is_another():
+    audit = audited({"one": network(), "two": network(), "three": network(width=12, unknown=True)})
+    assert audit.architectures[0].groups == 2
+    assert "structure/width" in {finding.rule for finding in audit.findings}
+    assert audit.architectures[0].macs_ratio == 1.0  # a lower bound is held against nothing
+
+
+def test_two_networks_with_one_operator_that_is_not_understood_are_not_said_to_agree():
+    audit = audited({"one": network(unknown=True), "two": network(unknown=True)})
+    assert "structure/not known" in {finding.rule for finding in audit.findings}
+    assert "agree" not in audit.architectures[0].summary
+
+
+def test_a_lower_bound_refutes_smaller_claims_only():
+    graph = network(unknown=True)
+    for factor, refuted in ((3.0, False), (0.5, True)):
+        audit = audited({"one": graph}, [claim("one:net", "params", graph.parameters * factor)])
+        assert ("claims/parameters" in {finding.rule for finding in audit.findings}) is refuted

@@ -10,6 +10,7 @@ from zoolens.cli.options import OUT_FILE, OUT_FOLDER, json_option, on_option, wi
 from zoolens.cli.stores import store_option
 from zoolens.errors import GateFailed
 from zoolens.present.terminal import echo_json
+from zoolens.verdicts import NotKnown
 
 
 @click.command()
@@ -20,8 +21,9 @@ from zoolens.present.terminal import echo_json
 @json_option
 @click.option(
     "--fail-on",
-    type=click.Choice(["high", "medium", "low"]),
-    help="Exit with 3 if there is a finding of this severity or above.",
+    type=click.Choice(["high", "medium", "low", "unknown"]),
+    help="Exit with 3 if there is a finding of this severity or above; unknown: with 4 if not every network was "
+    "understood.",
 )
 @click.option("--ignore", multiple=True, help="Id of a finding that is known and accepted. Repeatable.")
 @click.option(
@@ -74,6 +76,10 @@ def _gate(audit: Any, threshold: str | None) -> None:
     from zoolens.audit.findings import Severity
 
     if threshold is None:
+        return
+    if threshold == "unknown":
+        if not audit.coverage.whole:
+            raise NotKnown(f"Gate failed: unknown: {audit.coverage.text}", hint=" ".join(audit.coverage.remedies))
         return
     grave = [finding for finding in audit.findings if finding.severity >= Severity[threshold.upper()]]
     if grave:

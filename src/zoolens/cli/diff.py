@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,13 +12,18 @@ from zoolens.cli.options import OUT_FILE, Size, json_option, trust_option
 from zoolens.cli.stores import check_store, store_option
 from zoolens.errors import ModelError, ZoolensError
 from zoolens.present.terminal import echo_json, make_console, plain
+from zoolens.verdicts import at_least
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
+    from zoolens.graph.cost import Cost
     from zoolens.graph.diff.findings import Difference
     from zoolens.graph.diff.report import Diff
+    from zoolens.graph.held_parameters import HeldParameters
 
 SHOWN = 12  # differences, unless --all
-DIFFERENT, TROUBLE = 1, 2  # as diff(1) has it
+TROUBLE = 2  # as diff(1) has it
 
 
 @click.command("diff")
@@ -46,7 +51,8 @@ def command(
     """Compare the structure of two models, A and B (zoo:name, or the path of a manifest or model file).
 
     Says what differs and which share of the cost gap each difference has. Exits with 0 if they are the same network,
-    1 if anything differs, 2 if one cannot be read or a file cannot be written.
+    1 if anything differs, 2 if one cannot be read or a file cannot be written, 4 if it is not known because operators
+    are not understood.
     """
     result = _diff(a, b, size, store)
     if html is not None:
@@ -61,7 +67,7 @@ def command(
         echo_json(result.as_data())
     else:
         _print(result, (a, b), show_all=show_all)
-    ctx.exit(0 if result.same else DIFFERENT)
+    ctx.exit(result.decision.outcome.exit_code)
 
 
 def _diff(a: str, b: str, size: tuple[int, int] | None, store: str | None) -> Diff:
@@ -95,21 +101,39 @@ def _write(path: Path, text: str) -> None:
 
 
 def _print(result: Diff, refs: tuple[str, str], *, show_all: bool) -> None:
-    from zoolens.graph.diff.phrases import amount
-
     console = make_console()
     for ref, cost, held in zip(refs, (result.cost_a, result.cost_b), result.held, strict=True):
-        figures = f"{amount(cost.macs).lstrip('+')} MACs, {amount(cost.parameters).lstrip('+')} parameters"
-        beside = f" ({amount(held.total).lstrip('+')} held: {held.reason})" if held is not None else ""
-        console.print(f"{plain(ref)}: {figures}{plain(beside)}")
+        console.print(f"{plain(ref)}: {plain(_totals(cost, held))}")
     console.print(f"\n[bold]{plain(result.headline)}[/]")
-    shown = result.differences if show_all else result.differences[:SHOWN]
+    _list(console, result.differences, result, show_all=show_all)
+    if result.unproved:
+        console.print("\nNot proved, beside operators that are not understood:")
+        _list(console, result.unproved, result, show_all=show_all)
+    for remedy in result.coverage.remedies:
+        console.print(f"[dim]{plain(remedy)}[/]")
+
+
+def _totals(cost: Cost, held: HeldParameters | None) -> str:
+    from zoolens.graph.diff.phrases import amount
+
+    macs = at_least(f"{amount(cost.macs).lstrip('+')} MACs", whole=cost.macs_whole)
+    parameters = at_least(f"{amount(cost.parameters).lstrip('+')} parameters", whole=cost.parameters_whole)
+    named = [
+        f"{what} not known" if text == "not known" else text
+        for what, text in (("MACs", macs), ("parameters", parameters))
+    ]
+    beside = f" ({amount(held.total).lstrip('+')} held: {held.reason})" if held is not None else ""
+    return f"{', '.join(named)}{beside}"
+
+
+def _list(console: Console, differences: Sequence[Difference], result: Diff, *, show_all: bool) -> None:
+    shown = differences if show_all else differences[:SHOWN]
     for number, difference in enumerate(shown, 1):
         console.print(f"{number:3}. {plain(difference.text)} [dim]({plain(_figures(difference, result))})[/]")
         for line in _layers(difference) if show_all else ():
             console.print(f"       [dim]{plain(line)}[/]")
-    if len(result.differences) > len(shown):
-        console.print(f"[dim]… and {len(result.differences) - len(shown)} more; see all with --all.[/]")
+    if len(differences) > len(shown):
+        console.print(f"[dim]… and {len(differences) - len(shown)} more; see all with --all.[/]")
 
 
 def _figures(difference: Difference, result: Diff) -> str:
@@ -117,7 +141,7 @@ def _figures(difference: Difference, result: Diff) -> str:
 
     parts = [difference.cause]
     if difference.macs:
-        share = f", {100 * difference.macs / result.macs_gap:.0f} % of the gap" if result.macs_gap else ""
+        share = f", {100 * difference.macs / result.macs_gap:.0f} % of the gap" if result.has_shares else ""
         parts.append(f"{amount(difference.macs)} MACs{share}")
     if difference.parameters:
         parts.append(f"{difference.parameters:+,} parameters")

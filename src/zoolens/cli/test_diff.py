@@ -52,7 +52,7 @@ def test_different_networks_end_with_1_and_say_why(invoke, networks):
 
 def test_the_same_network_ends_with_0(invoke, networks):
     result = invoke(networks[0], networks[0])
-    assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, "The same network.")
+    assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, "The same network (3 layers compared).")
 
 
 def test_json_page_and_picture(invoke, networks, tmp_path):

@@ -160,7 +160,7 @@ def _file_sentences(difference: ModelDifference) -> Iterator[str]:
     if structure is None:
         yield f"The structures cannot be compared: {difference.structure_error}"
     else:
-        yield "The structure is the same." if structure.same else f"By structure: {structure.verdict.rstrip('.')}."
+        yield _structure_sentence(structure)
     if difference.weights is not None:
         yield _weights_sentence(difference.weights)
         return
@@ -168,6 +168,14 @@ def _file_sentences(difference: ModelDifference) -> Iterator[str]:
         yield f"Weights of {format_a} files such as these are compared as a whole, not by tensor."
     if structure is None or structure.same:
         yield "The weights or constants in the files differ."
+    elif not structure.decision.known:
+        yield "The weights, the constants or what is not understood differ."
+
+
+def _structure_sentence(structure: Diff) -> str:
+    if structure.same:
+        return f"The structure is the same ({structure.layers:,} layers compared)."
+    return f"By structure: {structure.verdict.rstrip('.')}."
 
 
 def _weights_sentence(weights: WeightsDifference) -> str:

@@ -10,7 +10,7 @@ from zlib import crc32
 
 from zoolens.graph.blocks import Block, BlockLayer, is_depthwise
 from zoolens.graph.model import Node
-from zoolens.graph.vocabulary import ACTIVATIONS, COMMUTATIVE, POOLS
+from zoolens.graph.vocabulary import ACTIVATIONS, ARITHMETIC, COMMUTATIVE, POOLS
 
 LARGE_REGION: Final = 24  # nodes; beyond, a region with several concats is split at them
 FIRE_CHAIN: Final = 2  # a squeeze convolution and its activation
@@ -62,8 +62,19 @@ def _region(nodes: list[Node], kind: str = "") -> Block:
     kind = kind or kinds.get(merge.op, "region")
     if kind == "residual":
         kind = _residual_kind(nodes)
+    if kind == "gate" and _multiplies_convolution(nodes):
+        kind = "region"
     paths = _paths(nodes, residual=merge.op == "add")
     return Block(kind, tuple(BlockLayer(node, paths.get(node.name, "")) for node in nodes))
+
+
+def _multiplies_convolution(nodes: list[Node]) -> bool:
+    """Whether the last node multiplies what came in by what a convolution of the same size made of it: a residual block
+    with a product for its sum, since a gate has one factor a channel or values between 0 and 1."""
+    made = {node.name: node for node in nodes}
+    factors = [made.get(name) for name in nodes[-1].inputs]
+    convolved = [factor for factor in factors if factor is not None and factor.op == "conv"]
+    return len(factors) == 2 and None in factors and any(factor.shape == nodes[-1].shape for factor in convolved)
 
 
 def _in_own_order(nodes: list[Node]) -> list[Node]:
@@ -127,11 +138,12 @@ def only(block: Block) -> str:
 
 
 def _with_exits(blocks: list[Block]) -> list[Block]:
-    """The activation, shuffle or layer norm right after a region belongs to it."""
+    """The activation, shuffle or layer norm right after a region belongs to it, and what scales a sum before these."""
     joined: list[Block] = []
     for block in blocks:
         op = only(block)
-        trailing = op in ACTIVATIONS or op in ("channel_shuffle", "layer_norm", "rms_norm")
+        scales = op in ARITHMETIC and len(block.output.inputs) == 1
+        trailing = op in ACTIVATIONS or scales or op in ("channel_shuffle", "layer_norm", "rms_norm")
         if joined and not joined[-1].plain and joined[-1].kind != "gate" and trailing:
             joined[-1] = replace(joined[-1], layers=(*joined[-1].layers, *block.layers))
         else:

@@ -24,6 +24,7 @@ from zoolens.present.figures import count, figure
 from zoolens.recent import RecentValues
 from zoolens.store.store import Store, open_store
 from zoolens.ui.side_process import computed
+from zoolens.verdicts import at_least
 from zoolens.zoos.base import Entry
 
 KEPT: Final = 16
@@ -194,7 +195,10 @@ def comparison_data(diff: Diff) -> Data:
         "same": diff.same,
         "headline": diff.headline,
         "figures": [
-            {"macs_words": count(spent.macs), "parameters_words": count(spent.parameters)}
+            {
+                "macs_words": at_least(count(spent.macs), whole=spent.macs_whole),
+                "parameters_words": at_least(count(spent.parameters), whole=spent.parameters_whole),
+            }
             for spent in (diff.cost_a, diff.cost_b)
         ],
         "held": [
@@ -208,7 +212,7 @@ def comparison_data(diff: Diff) -> Data:
                 "cause": difference.cause,
                 "text": difference.text,
                 "macs_words": _signed(difference.macs),
-                "share_words": _share(difference.macs, diff.macs_gap),
+                "share_words": _share(difference.macs, diff.macs_gap) if diff.has_shares else "",
                 "parameters_words": _signed(difference.parameters),
             }
             for number, difference in enumerate(diff.differences[:MOST_DIFFERENCES], 1)

@@ -27,6 +27,8 @@ def show(audit: Audit, console: Console, *, all_findings: bool = False) -> None:
     _conformance(audit, console)
     _judged(audit, console)
     _findings(audit, console, everything=all_findings)
+    if not audit.coverage.whole:
+        console.print(f"[dim]{plain(audit.coverage.text)}[/]")
     for note in audit.notes:
         console.print(f"[dim]{plain(note)}[/]")
 
@@ -99,13 +101,15 @@ def _equal(audit: Audit, console: Console) -> None:
 def _conformance(audit: Audit, console: Console) -> None:
     if not audit.conformance:
         return
-    good = sum(not network.departures for network in audit.conformance)
+    good = sum(network.conforms for network in audit.conformance)
+    unknown = sum(not network.known for network in audit.conformance)
     rows = [
         [network.architecture, f"{network.zoo}:{network.name}", "; ".join(network.departures)]
         for network in audit.conformance
         if network.departures
     ]
-    title = f"Against the papers: {good} of {len(audit.conformance)} networks conform; the others:"
+    open_ = f"; of {unknown} it is not known" if unknown else ""
+    title = f"Against the papers: {good} of {len(audit.conformance)} networks conform{open_}; the others:"
     _table(console, title, [("architecture", False), ("model", False), ("departs", False)], rows[:TOP])
     if len(rows) > TOP:
         console.print(f"[dim]… and {len(rows) - TOP} more.[/]\n")

@@ -27,7 +27,7 @@ def misnamed(networks: Iterable[ZooNetwork]) -> Iterator[Finding]:
     The voices are those of the audited zoos, of the zoos whose structures are shipped with zoolens, and of the papers:
     a zoo that is audited alone is found out too.
     """
-    profiled = [network for network in networks if network.profile]
+    profiled = [network for network in networks if network.understood]
     by_structure = _by_structure(profiled)
     known = (*architectures(), *(network.architecture for network in profiled))
     names = {architecture.id: architecture.name for architecture in known}

@@ -38,6 +38,21 @@ def other_networks(grouped: Grouped) -> Iterator[Finding]:
         )
 
 
+def not_known(grouped: Grouped) -> Iterator[Finding]:
+    """Networks with operators that are not understood, of which nothing proves that they are another network."""
+    for comparison in grouped.open:
+        base, other = comparison.base, comparison.other
+        yield Finding(
+            "structure/not known",
+            Severity.INFO,
+            base.architecture.id,
+            (other.ref, base.ref),
+            f"{base.architecture.name}: whether {other.label} is the network of {base.label} is not known",
+            (f"{comparison.verdict[0].upper()}{comparison.verdict[1:]}",),
+            "Compare files that were exported without these operators.",
+        )
+
+
 def other_sizes(grouped: Grouped) -> Iterator[Finding]:
     """The same network asked for at another image size, which costs more or less than its namesake."""
     for comparison in grouped.within:

@@ -44,6 +44,8 @@ OUTPUT: Final = "output activation"
 CLASSES: Final = "classes"
 FLATTEN: Final = "flatten order"
 CONSTANT: Final = "constant"
+SETTING: Final = "setting"  # of a layer, which then computes something else: heads, axes, a mode
+TABLE: Final = "learned table"  # added, multiplied or put beside what is computed: position embedding, class token
 OPERATOR: Final = "operator"
 WIRING: Final = "wiring"
 ORDER: Final = "block order"
@@ -128,7 +130,8 @@ def _differences(
             yield INPUT_SIZE, "width", (channels(a), channels(b)), ()
         else:
             yield WIDTH, "width", (channels(a), channels(b)), ("", "parameter", 1, round(ratio, 4))
-    if a.op != b.op or settings.operator(a) != settings.operator(b):
+    differ = a.op != b.op or settings.operator(a) != settings.operator(b)
+    if differ and not (settings.is_pointwise(a) and settings.is_pointwise(b)):
         yield _substitution(a, b)
     if a.op in LEARNED and b.op in LEARNED:
         yield from _learned(layer_a, a, b, context)
@@ -159,7 +162,8 @@ def _substitution(a: Node, b: Node) -> Raw:
     if "unknown" in (a.op, b.op):
         named = settings.operator(a), settings.operator(b)
         return OPERATOR, "", named, named
-    return cause, "norm" if cause == NORM else "", (a.op, b.op), (a.op, b.op)
+    aspect = "norm" if cause == NORM else "width" if channels(a) != channels(b) else ""
+    return cause, aspect, (a.op, b.op), (a.op, b.op)
 
 
 def _learned(layer: BlockLayer, a: Node, b: Node, context: PairContext) -> Iterator[Raw]:
@@ -216,7 +220,7 @@ def _windows(pair: LayerPair, layer: BlockLayer, a: Node, b: Node, context: Pair
         yield from _padding(pair, a, b, context)
     added = (settings.output_pads(a), settings.output_pads(b))
     if added[0] != added[1] and a.op == b.op and context.alike_inputs(a, b):
-        yield CONSTANT, "", added, (a.op, "output_pads", *added)
+        yield SETTING, "", added, (a.op, "output_pads", *added)
 
 
 def _padding(pair: LayerPair, a: Node, b: Node, context: PairContext) -> Iterator[Raw]:
@@ -262,5 +266,5 @@ def _choices(a: Node, b: Node, context: PairContext) -> Iterator[Raw]:
     for name, default in choices.items():
         value_a, value_b = a.get(name, default), b.get(name, default)
         if not settings.equal(value_a, value_b):
-            cause = LRN if a.op == "lrn" else CONSTANT
+            cause = LRN if a.op == "lrn" else CONSTANT if settings.is_constant(name, value_a, value_b) else SETTING
             yield cause, "", (value_a, value_b), (a.op, name, str(value_a), str(value_b))

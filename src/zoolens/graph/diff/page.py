@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
+from zoolens.graph.diff.findings import Difference
 from zoolens.graph.diff.phrases import amount
 from zoolens.graph.diff.picture import svg
 from zoolens.graph.diff.report import Diff
 from zoolens.present.pages import Page, Section, page_html
 from zoolens.present.tables import Column, Table
+from zoolens.verdicts import at_least
 
 _DIFFERENCES: Final = (
     Column("#", "number"), Column("cause", "key"), Column("what differs"), Column("MACs", "number"),
@@ -21,35 +24,44 @@ def html(diff: Diff) -> str:
 
 
 def diff_page(diff: Diff) -> Page:
-    tables = [_figures(diff)] if diff.same else [_figures(diff), _differences(diff)]
+    tables = [("", _figures(diff))]
+    if diff.differences:
+        tables.append(("", _differences(diff, diff.differences)))
+    if diff.unproved:
+        tables.append(("Not proved, beside operators that are not understood", _differences(diff, diff.unproved)))
     return Page(
         " and ".join(diff.names),
         verdict=diff.headline,
         good=diff.same,
-        sections=(Section(tables=tuple(("", table) for table in tables), drawing=svg(diff, legend=False)),),
+        sections=(Section(tables=tuple(tables), drawing=svg(diff, legend=False)),),
     )
 
 
 def _figures(diff: Diff) -> Table:
     columns = (Column(""), *(Column(name, "number") for name in diff.names), Column("difference", "number"))
-    pairs = {
-        "multiply-accumulates": (diff.cost_a.macs, diff.cost_b.macs),
-        "parameters": (diff.cost_a.parameters, diff.cost_b.parameters),
-    }
-    rows = tuple((what, a, b, f"{b - a:+,}") for what, (a, b) in pairs.items())
+    macs, parameters = (diff.cost_a.macs, diff.cost_b.macs), (diff.cost_a.parameters, diff.cost_b.parameters)
+    macs_whole = diff.cost_a.macs_whole, diff.cost_b.macs_whole
+    parameters_whole = diff.cost_a.parameters_whole, diff.cost_b.parameters_whole
+    rows = _row("multiply-accumulates", macs, macs_whole), _row("parameters", parameters, parameters_whole)
     return Table("figures", columns, rows)
 
 
-def _differences(diff: Diff) -> Table:
+def _row(what: str, counts: tuple[int, int], whole: tuple[bool, bool]) -> tuple[str, ...]:
+    """Totals, or what is at least counted; the difference of two lower bounds says nothing."""
+    shown = [at_least(f"{count:,}", whole=counted) for count, counted in zip(counts, whole, strict=True)]
+    return what, *shown, f"{counts[1] - counts[0]:+,}" if all(whole) else "not known"
+
+
+def _differences(diff: Diff, differences: Sequence[Difference]) -> Table:
     rows = tuple(
         (
             number,
             difference.cause,
             difference.text,
             amount(difference.macs) if difference.macs else "",
-            f"{100 * difference.macs / diff.macs_gap:.1f} %" if diff.macs_gap and difference.macs else "",
+            f"{100 * difference.macs / diff.macs_gap:.1f} %" if diff.has_shares and difference.macs else "",
             f"{difference.parameters:+,}" if difference.parameters else "",
         )
-        for number, difference in enumerate(diff.differences, 1)
+        for number, difference in enumerate(differences, 1)
     )
     return Table("differences", _DIFFERENCES, rows)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Final
 
 from zoolens.graph.cost import Cost, cost
 from zoolens.graph.diff import settings
@@ -12,20 +12,25 @@ from zoolens.graph.diff.causes import CONSTANTS, NORM, NORM_PLACEMENT
 from zoolens.graph.diff.cost_shares import INTERPLAY, with_shares
 from zoolens.graph.diff.findings import Difference, differences
 from zoolens.graph.diff.place_names import place_of
+from zoolens.graph.diff.proved_differences import proved
 from zoolens.graph.diff.sentences import sentence
-from zoolens.graph.diff.verdict import verdict
+from zoolens.graph.diff.verdict import has_shares, verdict
 from zoolens.graph.held_parameters import HeldParameters, held_parameters
 from zoolens.graph.model import Graph, Node
 from zoolens.graph.passes.folded_norms import folded_norms
 from zoolens.graph.passes.stored_values import stored_values
 from zoolens.graph.passes.without_norms import norm_blind as without_norms
 from zoolens.graph.vocabulary import ARITHMETIC, NORMS
+from zoolens.verdicts import Coverage, Outcome, Verdict, judged
+from zoolens.verdicts.coverage import merged
+
+_NO_LAYERS: Final = frozenset({"input", "parameter", "constant", "output_of"})
 
 
 @dataclass(frozen=True)
 class Diff:
     """How two networks differ. `differences` come with the largest share of the cost gap first; costs are those of the
-    networks as they are."""
+    networks as they are, and lower bounds where operators are not understood."""
 
     names: tuple[str, str]
     a: Graph
@@ -34,6 +39,7 @@ class Diff:
     cost_b: Cost
     alignment: Alignment
     differences: tuple[Difference, ...]
+    unproved: tuple[Difference, ...] = ()  # beside operators that are not understood, which may be the same layers
     norm_blind: str = ""  # the side without norms, if one has none and the other does: norms were then left out
     folded: str = ""  # the side whose norms are folded where they can be: both were then compared with folded norms
     stored: str = ""  # the side that stores what the other computes from weights alone: compared as stored
@@ -43,13 +49,40 @@ class Diff:
     )  # where a source holds more parameters than are used
 
     @property
+    def coverage(self) -> Coverage:
+        """How much of both networks was understood."""
+        return merged((self.cost_a.coverage_of(self.names[0]), self.cost_b.coverage_of(self.names[1])))
+
+    @property
+    def decision(self) -> Verdict:
+        """Same, different or not known, with the coverage that this rests on."""
+        return judged(self.coverage, different=bool(self.differences))
+
+    @property
     def same(self) -> bool:
-        return not self.differences
+        return self.decision.outcome is Outcome.SAME
 
     @property
     def same_cost(self) -> bool:
         """Whether all that differs are constants which cost nothing: epsilon, padding side, biases …"""
-        return all(difference.cause in CONSTANTS and not difference.macs for difference in self.differences)
+        constant = (difference.cause in CONSTANTS and not difference.macs for difference in self.differences)
+        return self.decision.known and not self.unproved and all(constant)
+
+    @property
+    def counted_whole(self) -> bool:
+        """Whether both costs are totals. Where one is a lower bound, no difference has a share of the gap."""
+        return self.cost_a.whole and self.cost_b.whole
+
+    @property
+    def has_shares(self) -> bool:
+        """Whether the differences have shares in percent: not where they work against each other."""
+        return self.counted_whole and has_shares(self.differences, self.macs_gap)
+
+    @property
+    def layers(self) -> int:
+        """How many layers of the one were compared with their partners in the other."""
+        both = (pair.a.node for pair in self.alignment.pairs if pair.a and pair.b)
+        return sum(node.op not in _NO_LAYERS for node in both)
 
     @property
     def macs_gap(self) -> int:
@@ -70,13 +103,15 @@ class Diff:
             norm_blind=self.norm_blind,
             folded=self.folded,
             stored=self.stored,
-            by_name=self.by_name,
+            decision=self.decision,
+            unproved=len(self.unproved),
         )
 
     @property
     def headline(self) -> str:
-        """The verdict as a sentence that stands alone."""
-        return f"{self.verdict[0].upper()}{self.verdict[1:]}."
+        """The verdict as a sentence that stands alone; one that finds nothing says how much it looked at."""
+        compared = f" ({self.layers:,} layers compared)" if self.same else ""
+        return f"{self.verdict[0].upper()}{self.verdict[1:].rstrip('.')}{compared}."
 
     @property
     def by_name(self) -> int:
@@ -88,16 +123,19 @@ class Diff:
         return {
             "names": list(self.names),
             "same": self.same,
+            **self.decision.as_data(),
             "same_cost": self.same_cost,
             "verdict": self.verdict,
             "norm_blind": self.norm_blind or None,
             "folded_norms": self.folded or None,
             "stored_values": self.stored or None,
             "compared_by_name": self.by_name,
+            "layers_compared": self.layers,
             "macs": [self.cost_a.macs, self.cost_b.macs],
             "parameters": [self.cost_a.parameters, self.cost_b.parameters],
             "parameters_held": [held.total if held else None for held in self.held],
             "differences": [self._difference(difference) for difference in self.differences],
+            "not_proved": [self._difference(difference) for difference in self.unproved],
             "alignment": [list(pair.names) for pair in self.alignment.pairs],
         }
 
@@ -105,9 +143,9 @@ class Diff:
         return {
             "cause": difference.cause,
             "text": difference.text,
-            "macs": difference.macs,
-            "share_of_macs_gap": difference.macs / self.macs_gap if self.macs_gap else None,
-            "parameters": difference.parameters,
+            "macs": difference.macs if self.counted_whole else None,
+            "share_of_macs_gap": difference.macs / self.macs_gap if self.macs_gap and self.counted_whole else None,
+            "parameters": difference.parameters if self.counted_whole else None,
             "places": [self._place(finding) for finding in difference.findings],
         }
 
@@ -167,7 +205,8 @@ def _by_norms(a: Graph, b: Graph, names: tuple[str, str], costs: tuple[Cost, Cos
     side, ops = _folded_side(a, b)
     if ops:
         compared = _compared(folded_norms(a, ops), folded_norms(b, ops), names, costs, folded=names[side])
-        if not any(difference.cause in (NORM, NORM_PLACEMENT) for difference in compared.differences):
+        told = (*compared.differences, *compared.unproved)
+        if not any(difference.cause in (NORM, NORM_PLACEMENT) for difference in told):
             return compared
     return _compared(a, b, names, costs)
 
@@ -181,16 +220,22 @@ def _storing_side(graphs: tuple[Graph, Graph], kept: tuple[Graph, Graph]) -> int
 def _is_nearer(candidate: Diff, other: Diff) -> bool:
     if candidate.same or (candidate.same_cost and not other.same_cost):
         return True
-    return len(candidate.differences) < len(other.differences)
+    found = [len(each.differences) + len(each.unproved) for each in (candidate, other)]
+    return found[0] < found[1]
 
 
 def _compared(
     a: Graph, b: Graph, names: tuple[str, str], costs: tuple[Cost, Cost], *, norm_blind: str = "", folded: str = ""
 ) -> Diff:
     alignment = align(a, b)
-    shared = with_shares(differences(alignment, a, b), alignment, a, b)
-    worded = [replace(difference, text=sentence(difference, alignment, names)) for difference in shared]
-    return Diff(names, a, b, *costs, alignment, tuple(sorted(worded, key=_rank)), norm_blind, folded)
+    found, open_ = proved(differences(alignment, a, b), a, b)
+    if all(each.whole for each in costs):
+        found = with_shares(found, alignment, a, b)
+    worded, unproved = (
+        [replace(difference, text=sentence(difference, alignment, names)) for difference in part]
+        for part in (found, open_)
+    )
+    return Diff(names, a, b, *costs, alignment, tuple(sorted(worded, key=_rank)), tuple(unproved), norm_blind, folded)
 
 
 def _rank(difference: Difference) -> tuple[bool, int, bool, int]:

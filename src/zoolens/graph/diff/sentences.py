@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, Final
 
 from zoolens.graph.diff import causes, settings
@@ -15,8 +16,9 @@ from zoolens.graph.diff.causes import LayerFinding
 from zoolens.graph.diff.cost_shares import INTERPLAY
 from zoolens.graph.diff.findings import Difference
 from zoolens.graph.diff.phrases import norm_word, number, pad_words, plural, pool_word, window
-from zoolens.graph.diff.place_names import LayerPlace, blocks_of, described, place_of, position, where
-from zoolens.graph.diff.strides import stride_values
+from zoolens.graph.diff.place_names import blocks_of, where
+from zoolens.graph.diff.similarity import joins_values
+from zoolens.graph.diff.stride_sentences import on_shortcut, stride_placement
 from zoolens.graph.model import Node
 
 Names = tuple[str, str]
@@ -113,14 +115,34 @@ def _depth(difference: Difference, alignment: Alignment, names: Names) -> str:
     side, block = _owner(difference, names), row.a or row.b
     if (row.a is None or row.b is None) and block is not None and not block.plain:
         kind = f"{block.kind} block" if block.kind != "transition" else "transition"
-        place = block.stage if block.stage.startswith("stage") else f"the {block.stage}"
-        return f"{place}: {plural(len({finding.row for finding in difference.findings}), f'more {kind}')} in {side}"
+        blocks = len({finding.row for finding in difference.findings})
+        return f"{_stage_words(block.stage)}: {plural(blocks, f'more {kind}')} in {side}"
     learned = [finding for finding in difference.findings if _node(finding).parameter("kernel")]
     layers = learned or list(difference.findings)
     node = _node(layers[0])
     kernel = f"{window(settings.kernel(node))} " if node.op == "conv" else ""
     what = f"{kernel}{'dense layer' if node.op == 'dense' else node.op}"
     return f"{where(layers, alignment)}: {plural(len(layers), f'more {what}')} in {side}"
+
+
+def _table(difference: Difference, alignment: Alignment, names: Names) -> str:
+    nodes = [_node(finding) for finding in difference.findings]
+    table = next(node for node in nodes if node.op == "parameter")
+    join = next(node.op for node in nodes if joins_values(node))
+    rows = prod(table.shape[:-1])
+    if join == "add" and rows > 1:
+        what = "position embedding"
+    elif join == "concat" and rows == 1:
+        what = "class token"
+    else:
+        what = f"learned table, joined by {join},"
+    block = alignment.rows[difference.findings[0].row].a or alignment.rows[difference.findings[0].row].b
+    place = f"{_stage_words(block.stage)}: " if block else ""
+    return f"{place}{what} ({window(table.shape)}) only in {_owner(difference, names)}"
+
+
+def _stage_words(stage: str) -> str:
+    return stage if stage.startswith("stage") else f"the {stage}"
 
 
 def _head(difference: Difference, alignment: Alignment, names: Names) -> str:
@@ -171,7 +193,7 @@ def _pooling(difference: Difference, alignment: Alignment, names: Names) -> str:
     if not _is_whole(difference):
         pool_a, pool_b = map(pool_word, first.values)
         return f"{place}: {_beside((pool_a, pool_b), names)}"
-    on = " on the shortcut" if _on_shortcut(first) else ""
+    on = " on the shortcut" if on_shortcut(first) else ""
     place = place.split(" of ", 1)[1] if on and " of " in place else place
     pool = pool_word(_node(first).op)
     return f"{place}: {pool}{on} in {_owner(difference, names)}, none in {_other(difference, names)}"
@@ -304,63 +326,11 @@ def _setting(op: str, name: str, value: Any) -> str:
     return number(value) if isinstance(value, float) else str(value)
 
 
-# --- strides that sit elsewhere
-
-
-def _stride_placement(difference: Difference, alignment: Alignment, names: Names) -> str:
-    striding = [[finding for finding in difference.findings if _strides_more(finding, side)] for side in (0, 1)]
-    main = [[finding for finding in findings if not _on_shortcut(finding)] or findings for findings in striding]
-    steps = sorted({max(stride_values(finding.pair)[side], default=1) for side in (0, 1) for finding in main[side]})
-    stride = f"stride {' and '.join(map(str, steps))}"
-    begin = ""
-    spots = [_striding_places(main[side], side, alignment) for side in (0, 1)]
-    if _within_blocks(difference):
-        places = dict.fromkeys(place_of(finding.pair, alignment.rows[finding.row]) for finding in main[0] or main[1])
-        begin = f"{described(list(places), alignment)}: "
-        spots = [_striding_layers(main[side], side) for side in (0, 1)]
-    return f"{begin}{stride} is on {spots[0]} in {names[0]}, on {spots[1]} in {names[1]}"
-
-
-def _strides_more(finding: LayerFinding, side: int) -> bool:
-    values = stride_values(finding.pair)
-    return max(values[side], default=1) > max(values[1 - side], default=1)
-
-
-def _on_shortcut(finding: LayerFinding) -> bool:
-    return finding.pair.either.path == "shortcut"
-
-
-def _within_blocks(difference: Difference) -> bool:
-    """Whether each stride moved within its block."""
-    rows: dict[int, set[int]] = {}
-    for finding in difference.findings:
-        rows.setdefault(finding.row, set()).update(side for side in (0, 1) if _strides_more(finding, side))
-    return all(len(sides) != 1 for sides in rows.values())
-
-
-def _striding_layers(findings: Sequence[LayerFinding], side: int) -> str:
-    nodes = [layer.node for finding in findings if (layer := (finding.pair.a, finding.pair.b)[side])]
-    pools = {"max_pool": " max-pool", "avg_pool": " average pool"}
-    words = dict.fromkeys(f"the {'×'.join(map(str, settings.kernel(n)))}{pools.get(n.op, '')}" for n in nodes)
-    return " and ".join(words) or "no layer"
-
-
-def _striding_places(findings: Sequence[LayerFinding], side: int, alignment: Alignment) -> str:
-    places: dict[LayerPlace, None] = {}
-    for finding in findings:
-        row = alignment.rows[finding.row]
-        layer, block = ((finding.pair.a, row.a), (finding.pair.b, row.b))[side]
-        if layer and block:
-            places[position(layer, block)] = None
-    place = described(list(places), alignment) if places else "no layer"
-    return f"{_striding_layers(findings, side)} ({place.removeprefix('the pools ').removeprefix('the pool ')})"
-
-
 _SAY: Final[dict[str, Say]] = {
     causes.INPUT_SIZE: _values("input ", window, placed=False),
     causes.INPUT_CHANNELS: _values("input channels: ", _extents),
     causes.PREPROCESSING: _preprocessing,
-    causes.STRIDE_PLACEMENT: _stride_placement,
+    causes.STRIDE_PLACEMENT: stride_placement,
     causes.STRIDE: _values("stride ", max),
     causes.KERNEL: _values("a ", window, " window"),
     causes.WIDTH: _width,
@@ -387,5 +357,7 @@ _SAY: Final[dict[str, Say]] = {
     causes.CLASSES: _values("", "{:,}".format, " classes", placed=False),
     causes.FLATTEN: _flatten,
     causes.CONSTANT: _constant,
+    causes.SETTING: _constant,
+    causes.TABLE: _table,
     causes.AUXILIARY: _auxiliary,
 }

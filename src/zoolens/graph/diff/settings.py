@@ -53,6 +53,17 @@ PLACES: Final[dict[str, dict[str, Any]]] = {
     "resize": {"coordinates": None},
     **{op: {"block": None, "mode": "DCR"} for op in ("space_to_depth", "depth_to_space")},
 }
+# Numbers that a layer computes with: another value gives other answers, but the layer stays what it is.
+_NUMBERS: Final = frozenset({"alpha", "beta", "bias", "clip", "epsilon", "high", "low", "scalar", "value"})
+# The same where an absent value stands for the usual one. Two formulas for one GELU differ in the fourth digit.
+_NUMBERS_WITH_DEFAULT: Final = frozenset({"approximate", "pad_value", "scale"})
+
+
+def is_constant(name: str, value_a: Any, value_b: Any) -> bool:
+    """Whether a setting is a number that a layer computes with. Any other (heads, an axis, a mode, a direction) makes
+    it another layer."""
+    both = value_a is not None and value_b is not None
+    return name in _NUMBERS_WITH_DEFAULT or (name in _NUMBERS and both)
 
 
 def kernel(node: Node) -> tuple[int, ...]:
@@ -77,6 +88,13 @@ def output_pads(node: Node) -> tuple[int, ...]:
 
 def groups(node: Node) -> int:
     return int(node.get("groups", 1))
+
+
+def is_pointwise(node: Node) -> bool:
+    """A dense layer on tokens is a 1×1 convolution where these form a map."""
+    if node.op == "conv":
+        return {*kernel(node), *stride(node), groups(node)} == {1} and not any(pads(node))
+    return node.op == "dense" and len(node.shape) > 2
 
 
 def strides(node: Node) -> bool:

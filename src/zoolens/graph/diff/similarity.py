@@ -9,10 +9,12 @@ from typing import Final
 from zoolens.graph.blocks import LEARNED, Block, BlockLayer, is_depthwise, layer_kind, resolution
 from zoolens.graph.diff import settings
 from zoolens.graph.model import Node
+from zoolens.graph.vocabulary import ARITHMETIC
 
 WEIGHT: Final = {"conv": 3.0, "dense": 3.0, "attention": 3.0, "pool": 1.5}  # what holds an alignment together
 SMALL_WEIGHT: Final = 0.5
 LEAST: Final = 0.25  # below, two things are not put beside each other
+OTHER_JOIN: Final = 0.4  # a sum of two values and their product, maximum, difference or concat
 RESIDUAL: Final = frozenset({"residual", "inverted residual", "attention"})
 _FAMILY: Final = RESIDUAL | {"chain"}
 
@@ -22,12 +24,19 @@ def weight(layer: BlockLayer) -> float:
 
 
 def node_similarity(a: Node, b: Node) -> float:
+    if settings.is_pointwise(a) and settings.is_pointwise(b):
+        return _learned(a, b)
     if layer_kind(a) != layer_kind(b):
-        return 0.0
+        return OTHER_JOIN if joins_values(a) and joins_values(b) else 0.0
     if a.op in LEARNED:
         return _learned(a, b)
     same = 1.0 if a.op == b.op else 0.6
     return same * (1.0 if dict(a.attributes) == dict(b.attributes) else 0.8)
+
+
+def joins_values(node: Node) -> bool:
+    """Whether two or more computed values meet here; a number that is added is none."""
+    return len(node.inputs) > 1 and (node.op in ARITHMETIC or node.op == "concat")
 
 
 def _learned(a: Node, b: Node) -> float:

@@ -55,37 +55,6 @@ def test_one_cause(choices, cause, text):
     assert [(one.cause, one.macs) for one in back.differences] == [(cause, -found.macs_gap)]
 
 
-def strange(*operators):
-    net = Sketch(size=8)
-    net.conv(4, act=None)
-    for name in operators:
-        net.add("unknown", source_op=name)
-    net.add("relu")
-    net.head()
-    return net.finish()
-
-
-def test_unknown_operators_are_compared_by_name():
-    found = diff(strange("custom:Foo"), strange("custom:Bar"))
-    (one,) = found.differences
-    assert one.cause == causes.OPERATOR
-    assert one.text.endswith("custom:Bar (unknown to us) in b instead of custom:Foo (unknown to us) in a")
-    assert found.verdict == "different networks: operator"
-    same = diff(strange("Foo", "Bar"), strange("Foo", "Bar"))
-    assert same.same
-    assert same.verdict == "the same network; 2 operators are unknown to us and compared by name only"
-    assert same.as_data()["compared_by_name"] == 2
-
-
-def test_an_unknown_operator_of_one_side_is_named():
-    found = diff(strange("Bar"), strange("Foo", "Bar", "Baz"))
-    texts = [one.text for one in found.differences]
-    assert len(texts) == 2
-    assert texts[0].endswith(": Foo (unknown to us) only in b")
-    assert texts[1].endswith(": Baz (unknown to us) only in b")
-    assert found.verdict.endswith("operator; 1 operator is unknown to us and compared by name only")
-
-
 def test_flattening_in_another_order_permutes_weights_and_is_said():
     def flat(order):
         net = Sketch(size=8)
@@ -124,9 +93,28 @@ def between(op, values=1, **attributes):
 @pytest.mark.parametrize(
     ("op", "setting", "other"),
     [
-        ("sub", {"scalar": 2.0}, {"scalar": 2.0, "reverse": True}),
         ("pow", {"scalar": 2.5}, {"scalar": 3.5}),
         ("maximum", {"scalar": 0.1}, {"scalar": 0.5}),
+        ("elu", {"alpha": 1.0}, {"alpha": 0.5}),
+        ("clip", {"low": 0.0, "high": 6.0}, {"low": 0.0, "high": 4.0}),
+        ("gelu", {}, {"approximate": "tanh"}),
+    ],
+)
+def test_another_number_in_a_layer_is_told(op, setting, other):
+    found = diff(between(op, **setting), between(op, **other))
+    assert [one.cause for one in found.differences] == [causes.CONSTANT]
+    words = "numbers that layers compute with"
+    assert found.verdict == f"the same network up to constants that do not change cost ({words})"
+    assert diff(between(op, **setting), between(op, **setting)).same
+
+
+@pytest.mark.parametrize(
+    ("op", "setting", "other"),
+    [
+        ("sub", {"scalar": 2.0}, {"scalar": 2.0, "reverse": True}),
+        ("clip", {"low": 0.0, "high": 6.0}, {"low": 0.0}),
+        ("group_norm", {"groups": 2}, {"groups": 4}),
+        ("channel_shuffle", {"groups": 2}, {"groups": 4}),
         ("softmax", {"axis": 2}, {"axis": 3}),
         ("gather", {"axis": 1, "indices": (1, 0, 3, 2)}, {"axis": 1, "indices": (3, 2, 1, 0)}),
         ("transpose", {"perm": (0, 1, 3, 2)}, {"perm": (0, 1, 2, 3)}),
@@ -136,8 +124,8 @@ def between(op, values=1, **attributes):
 )
 def test_another_setting_is_another_network(op, setting, other):
     found = diff(between(op, **setting), between(op, **other))
-    assert [one.cause for one in found.differences] == [causes.CONSTANT]
-    assert found.verdict == "the same network up to constants that do not change cost (settings of layers)"
+    assert [one.cause for one in found.differences] == [causes.SETTING]
+    assert found.verdict == "different networks: setting"
     assert diff(between(op, **setting), between(op, **setting)).same
 
 

@@ -9,6 +9,7 @@ from zoolens.graph.diff.report import diff
 from zoolens.graph.diff.verdict import verdict
 from zoolens.graph.model import Graph, Node, Parameter
 from zoolens.graph.passes.folded_norms import folded_norms
+from zoolens.verdicts import Coverage, Tally, judged
 
 NAMES = ("source", "export")
 FOLDED = "the same network; norms are folded into the layers of export"
@@ -83,4 +84,6 @@ def test_inputs_that_nothing_uses_are_no_difference():
 
 def test_a_verdict_always_names_what_differs():
     both = [Difference(causes.PADDING, (), macs=5), Difference(causes.PADDING, (), macs=-5)]
-    assert verdict(both, 0, same_cost=False, norm_blind="") == "different networks: padding"
+    different = judged(Coverage((Tally("layers", 2, 2),)), different=True)
+    words = verdict(both, 0, decision=different, same_cost=False, norm_blind="")
+    assert words == "different networks: padding"

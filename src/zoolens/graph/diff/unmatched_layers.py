@@ -8,6 +8,7 @@ from zoolens.graph.blocks import LEARNED, Block, BlockLayer, resolution
 from zoolens.graph.diff import causes, settings
 from zoolens.graph.diff.alignment import Alignment, LayerPair
 from zoolens.graph.diff.causes import LayerFinding
+from zoolens.graph.diff.similarity import joins_values
 from zoolens.graph.model import Node
 from zoolens.graph.stages import SCALING
 from zoolens.graph.vocabulary import ACTIVATIONS, NORMS, POOLS
@@ -90,6 +91,8 @@ def _reason(block: Block, layer: BlockLayer, *, whole: bool, gate: bool) -> Reas
         return causes.AUXILIARY, ()
     if block.stage == "input":
         return (causes.PREPROCESSING, ()) if node.op in SCALING else (causes.OPERATOR, settings.operator(node))
+    if whole and _holds_table_only(block):
+        return causes.TABLE, (block.output.op, block.stage)
     if whole and not block.plain and block.kind != "gate":
         return causes.DEPTH, ("block", block.kind, block.stage)
     if gate:
@@ -101,6 +104,14 @@ def _reason(block: Block, layer: BlockLayer, *, whole: bool, gate: bool) -> Reas
     if node.op in ("add", "concat", "mul"):
         return (causes.SHORTCUT, ()) if _closes_shortcut(layer) else (causes.OPERATOR, (node.op, node.get("scalar")))
     return _by_op(block, layer)
+
+
+def _holds_table_only(block: Block) -> bool:
+    """Whether all that a block does is to join a learned table to what comes in."""
+    ops = [layer.node.op for layer in block.layers]
+    joins = [layer.node for layer in block.layers if joins_values(layer.node)]
+    rest = {*ops} - ARRANGEMENT - {"parameter"} - {node.op for node in joins}
+    return "parameter" in ops and len(joins) == 1 and not rest
 
 
 def _closes_shortcut(layer: BlockLayer) -> bool:

@@ -9,15 +9,15 @@ from zoolens.graph.diff import causes
 from zoolens.graph.diff.cost_shares import INTERPLAY
 from zoolens.graph.diff.findings import Difference
 from zoolens.graph.diff.phrases import amount
+from zoolens.verdicts import Outcome, Verdict
 
 NAMED: Final = 4  # causes in the line; the rest is counted
-ABSURD: Final = 2  # times the gap
 NEGLIGIBLE: Final = 0.005
 _CONSTANT_WORDS: Final = {
     causes.EPSILON: "epsilon",
     causes.PADDING: "padding side",
     causes.BIAS: "biases",
-    causes.CONSTANT: "settings of layers",
+    causes.CONSTANT: "numbers that layers compute with",
     causes.NORM_PARAMETERS: "scales and shifts of norms",
 }
 _BESIDE: Final = {
@@ -32,27 +32,40 @@ def verdict(
     differences: Sequence[Difference],
     macs_gap: int,
     *,
+    decision: Verdict,
     same_cost: bool,
     norm_blind: str,
     folded: str = "",
     stored: str = "",
-    by_name: int = 0,
+    unproved: int = 0,
 ) -> str:
     aside = f"; norms aside, for {norm_blind} has none (folded into its layers, or never there)" if norm_blind else ""
     aside += f"; norms are folded into the layers of {folded}" if folded else ""
     aside += f"; {stored} stores what the other computes from weights alone" if stored else ""
-    aside += _unknown(by_name)
+    coverage = decision.coverage
+    if decision.outcome is Outcome.NOT_KNOWN:
+        return f"not known whether it is the same network{aside}. {_open(unproved)} {coverage.text}"
     if not differences:
         return f"the same network{aside}"
+    if not coverage.whole:
+        return f"different networks: {_named(differences)}{aside}. {coverage.text}"
     if same_cost:
         return f"the same network up to {_constants(differences)}{aside}"
     return f"different networks: {_causes(differences, macs_gap)}{aside}"
 
 
-def _unknown(count: int) -> str:
-    if not count:
-        return ""
-    return f"; {count:,} operator{'s are' if count > 1 else ' is'} unknown to us and compared by name only"
+def _open(unproved: int) -> str:
+    if not unproved:
+        return "Nothing that is understood differs."
+    stand = "1 difference stands" if unproved == 1 else f"{unproved:,} differences stand"
+    return f"{stand} beside operators that are not understood, which proves nothing."
+
+
+def _named(differences: Sequence[Difference]) -> str:
+    """Causes without shares, since a cost that is not counted whole has none."""
+    names = list(dict.fromkeys(difference.cause for difference in differences))
+    more = len(names) - NAMED
+    return ", ".join(names[:NAMED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _constants(differences: Sequence[Difference]) -> str:
@@ -62,6 +75,13 @@ def _constants(differences: Sequence[Difference]) -> str:
     return " and ".join([*words, *(_BESIDE[cause] for cause in names if cause in _BESIDE)])
 
 
+def has_shares(differences: Sequence[Difference], macs_gap: int) -> bool:
+    """Whether percentages of the cost gap say something: not where causes work against each other, since 193 % and
+    −93 % are no shares of anything."""
+    against = sum(abs(difference.macs) for difference in differences if difference.macs * macs_gap < 0)
+    return bool(macs_gap) and against < NEGLIGIBLE * abs(macs_gap)
+
+
 def _causes(differences: Sequence[Difference], macs_gap: int) -> str:
     sums: dict[str, int] = {}
     for difference in differences:
@@ -69,15 +89,13 @@ def _causes(differences: Sequence[Difference], macs_gap: int) -> str:
     sums.pop(INTERPLAY, None)
     structural = [cause for cause in sums if cause not in causes.CONSTANTS or sums[cause]] or list(sums) or [INTERPLAY]
     ordered = sorted(structural, key=lambda cause: -abs(sums.get(cause, 0)))
-    shown = [f"{cause}{_share(sums.get(cause, 0), macs_gap)}" for cause in ordered[:NAMED]]
+    percent = has_shares(differences, macs_gap)
+    shown = [f"{cause}{_share(sums.get(cause, 0), macs_gap, percent=percent)}" for cause in ordered[:NAMED]]
     more = len(ordered) - len(shown)
     return ", ".join(shown) + (f" and {more} more" if more else "")
 
 
-def _share(part: int, gap: int) -> str:
-    """Says the share in percent of the gap, unless causes that work against each other make that absurd."""
-    if abs(part) < NEGLIGIBLE * abs(gap) or not part:
+def _share(part: int, gap: int, *, percent: bool) -> str:
+    if not part or abs(part) < NEGLIGIBLE * abs(gap):
         return ""
-    return (
-        f" ({100 * part / gap:.0f} % of the cost gap)" if abs(part) <= ABSURD * abs(gap) else f" ({amount(part)} MACs)"
-    )
+    return f" ({100 * part / gap:.0f} % of the cost gap)" if percent else f" ({amount(part)} MACs)"
