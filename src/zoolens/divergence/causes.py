@@ -11,8 +11,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
 from zoolens.graph.model import Graph
+
+LEFT: Final = 0.1  # of a difference that a proof may leave
 
 
 class Kind(Enum):
@@ -29,7 +32,9 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Proof:
-    """What was changed, and how far the two were apart before and after, relative; `floor` is what rounding may do."""
+    """What was changed, and how far the two were apart before and after, relative; `floor` is what rounding may do.
+    It holds if nearly all of the difference is gone: that what is left is small says nothing where it was small before.
+    """
 
     words: str
     before: float
@@ -38,7 +43,14 @@ class Proof:
 
     @property
     def holds(self) -> bool:
-        return self.after <= self.floor
+        return self.after <= min(self.floor, LEFT * self.before)
+
+    @property
+    def removed(self) -> float:
+        """The share of the difference that is gone."""
+        if math.isinf(self.before) or not self.before:
+            return 0.0 if math.isinf(self.after) else 1.0
+        return max(0.0, 1 - self.after / self.before)
 
 
 @dataclass(frozen=True)
@@ -82,4 +94,4 @@ def number(value: float) -> str:
 
 def label_of(graph: Graph, name: str) -> str:
     node = graph.by_name[name]
-    return f"{node.source or node.name} ({node.op})"
+    return f"{node.source or node.name} ({node.get('operator') or node.op})"

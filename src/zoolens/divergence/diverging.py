@@ -16,7 +16,7 @@ from zoolens.datasets.opening import absolute_spec, open_dataset
 from zoolens.divergence.alignment import Aligned, NodePair, aligned
 from zoolens.divergence.answer_causes import ASSUMED_FLOOR, causes_from_answers, random_causes
 from zoolens.divergence.answers import AnswerPairs, comparable, compare_answers, compared_kind
-from zoolens.divergence.causes import Cause, Kind, number
+from zoolens.divergence.causes import Cause, Kind, label_of, number
 from zoolens.divergence.examined import Exact, ExaminedInput
 from zoolens.divergence.file_causes import causes_of_files, not_finite_in_files
 from zoolens.divergence.inspection import InspectedLayer, inspect, worst_layer
@@ -203,8 +203,8 @@ def _apart(a: Side, b: Side, examined: ExaminedInput) -> float:
 
 def _with_graphs(a: Side, b: Side, answers: AnswerPairs, index: int, memory: int) -> tuple[Side, Side]:
     """Both sides with their graphs; where one cannot be read, it is held against the other's if that fits."""
-    a = with_graph(a)
-    b = with_graph(b, a)
+    a = with_graph(a, a.feeds(index))
+    b = with_graph(b, b.feeds(index), a)
     if answers.compared == "raw outputs" and a.graph is None and b.graph is not None:
         a = with_borrowed_graph(a, b, index, memory)
     elif answers.compared == "raw outputs" and b.graph is None and a.graph is not None:
@@ -246,15 +246,15 @@ def _causes(
         proved = tuple(cause for cause in tried if cause.proved)
         if proved:
             return proved, []
+    files = [] if borrowed else causes_of_files(a, b, graphs, examined, exact)
     of_runtimes = [
         cause for place, side in enumerate((a, b)) for cause in causes_of_runtime(side, place, examined, exact)
     ]
     if differs:
-        files = [] if borrowed else causes_of_files(a, b, graphs, examined, exact)
         moved = is_beyond(_apart(a, b, worst), exact[worst.index].floor_between(a, b))
         return tuple([*files, *of_runtimes] or [_UNEXPLAINED if moved else _INSIDE]), []
-    if not of_runtimes:
-        return (), []
+    if files or not of_runtimes:
+        return tuple(files), []
     words = "; ".join(cause.words for cause in of_runtimes)
     if len({cause.side for cause in of_runtimes}) > 1:
         return (), [f"The two agree within rounding, but neither computes exactly what its file says: {words}."]
@@ -359,8 +359,7 @@ def _worst_layers(examined: Sequence[ExaminedInput], graphs: Aligned) -> tuple[L
 
 
 def _label(graphs: Aligned, pair: NodePair) -> str:
-    node = graphs.a.by_name[pair.a]
-    return f"{node.source or node.name} ({node.op})"
+    return label_of(graphs.a, pair.a)
 
 
 def _facts(side: Side) -> SideSummary:

@@ -10,14 +10,17 @@ from typing import Final
 import numpy as np
 
 from zoolens.comparisons.modeldiff import differing_lines
-from zoolens.divergence.alignment import EQUAL, Aligned, FileDifference, differences, paired_inputs, transplanted
+from zoolens.divergence.alignment import EQUAL, Aligned, aligned_by_name, paired_inputs
 from zoolens.divergence.causes import Cause, Kind, Proof, label_of
-from zoolens.divergence.evaluation import exact_values
+from zoolens.divergence.evaluation import exact_values, grids_of
 from zoolens.divergence.examined import Exact, ExaminedInput, apart, exact_output, scores_of
+from zoolens.divergence.file_differences import FileDifference, differences
 from zoolens.divergence.sides import Side
+from zoolens.divergence.transplants import transplanted
 from zoolens.errors import ZoolensError
 from zoolens.graph.diff.causes import CONNECTIONS
 from zoolens.graph.diff.report import diff
+from zoolens.graph.file_operators import is_file_operator
 from zoolens.graph.model import Array, Graph
 from zoolens.numerics.deviation import deviation_of_finite
 
@@ -34,8 +37,10 @@ def causes_of_files(
     input; one place of the files alone is the cause only if it is on every examined input."""
     exact = exacts[examined[0].index]
     before = apart(exact.outputs[1], exact.outputs[0])
-    if not before > exact.file_floor or exact.same_scores:
+    if not before or exact.same_scores:
         return []
+    if not before > exact.file_floor:
+        return _below_rounding(a, b, graphs, examined, exacts)
     ours = _fed_to(b, graphs, exact.inputs[0])
     by_input = ours is not None and _inputs_differ(exact.inputs, graphs)
     swapped = exact_output(graphs.b, b.output, ours) if ours is not None and by_input else exact.outputs[1]
@@ -50,7 +55,66 @@ def causes_of_files(
     target = swapped if causes else exact.outputs[1]
     others = [exacts[example.index] for example in examined[1:]] if not by_input and exact.scores is None else []
     definitions = _definitions(Exchange(a, b, graphs, exact, target, others))
+    if not by_input and not all(cause.proved for cause in definitions):
+        definitions = _by_names(a, b, examined, exacts) or definitions
     return [*(_together(cause, definitions) for cause in causes), *definitions]
+
+
+def _below_rounding(
+    a: Side, b: Side, graphs: Aligned, examined: Sequence[ExaminedInput], exacts: Mapping[int, Exact]
+) -> list[Cause]:
+    """What the files say differently where it moves the answer by less than rounding may. Exact answers are not
+    rounded, so that a changed weight is found and proved all the same; only what is proved is said."""
+    exact = exacts[examined[0].index]
+    if graphs.a is graphs.b or exact.scores is not None or _inputs_differ(exact.inputs, graphs):
+        return []
+    others = [exacts[example.index] for example in examined[1:]]
+    causes = _definitions(Exchange(a, b, graphs, exact, exact.outputs[1], others))
+    return causes if all(cause.proved for cause in causes) else []
+
+
+def _by_names(a: Side, b: Side, examined: Sequence[ExaminedInput], exacts: Mapping[int, Exact]) -> list[Cause]:
+    """The same for the graphs as the files have them, where their nodes have the same names: then it is known what is
+    connected to what. Nothing where that proves nothing either."""
+    if a.raw is None or b.raw is None or a.borrowed or b.borrowed:
+        return []
+    graphs = aligned_by_name(a.raw, b.raw)
+    if (
+        graphs is None
+        or _other_widths(graphs)
+        or any(grids_of(side.graph) for side in (a, b) if side.graph is not None)
+    ):
+        return []
+    a, b = (replace(side, graph=as_file(raw)) for side, raw in ((a, graphs.a), (b, graphs.b)))
+    found = [_in_file_axes(a, b, example, exacts[example.index]) for example in examined]
+    causes = _definitions(Exchange(a, b, graphs, found[0], found[0].outputs[1], found[1:]))
+    return causes if all(cause.proved for cause in causes) else []
+
+
+def _other_widths(graphs: Aligned) -> bool:
+    """Whether tensors of one place have other shapes: then all that is behind them would be exchanged, too, and the
+    proof would say nothing."""
+    pairs = [(graphs.a.by_name[pair.a], graphs.b.by_name[pair.b]) for pair in graphs.pairs]
+    return any(
+        (theirs := node.parameter(tensor.role)) is not None and theirs.shape != tensor.shape
+        for other, node in pairs
+        for tensor in other.parameters
+    )
+
+
+def as_file(raw: Graph) -> Graph:
+    """A raw graph whose inputs and outputs are found as those of a canonical one are."""
+    return replace(raw, facts={**raw.facts, "input_axes": {}, "file_outputs": raw.outputs})
+
+
+def _in_file_axes(a: Side, b: Side, example: ExaminedInput, exact: Exact) -> Exact:
+    inputs = a.real_inputs(example.feeds[0]), b.real_inputs(example.feeds[1])
+    outputs = [
+        exact_output(side.graph, side.output, given)
+        for side, given in zip((a, b), inputs, strict=True)
+        if side.graph is not None
+    ]
+    return replace(exact, inputs=inputs, outputs=(outputs[0], outputs[1]), scores=None)
 
 
 def _together(preprocessing: Cause, definitions: Sequence[Cause]) -> Cause:
@@ -197,9 +261,9 @@ class Exchange:
         in_scores = Proof(f"{words} (scores)", exact.scores[0], left, exact.scores[1])
         return in_scores if in_scores.holds else proof
 
-    def holds_elsewhere(self, difference: FileDifference) -> bool:
-        """Whether the difference alone explains the other examined inputs too."""
-        answers = [(self.answer([difference], other.inputs[0]), other) for other in self.others]
+    def holds_elsewhere(self, place: list[FileDifference]) -> bool:
+        """Whether the place alone explains the other examined inputs too."""
+        answers = [(self.answer(place, other.inputs[0]), other) for other in self.others]
         return all(
             answer is not None and apart(answer, other.outputs[1]) <= other.file_floor for answer, other in answers
         )
@@ -208,10 +272,11 @@ class Exchange:
 def _definitions(exchange: Exchange) -> list[Cause]:
     """What the files say differently: one place that explains all, or what all places together are."""
     graphs = exchange.graphs
+    unpaired = () if graphs.named else _UNPAIRED  # by name, what only one file has is a consequence of connections
     every = [
         difference
         for difference in differences(graphs, exchange.inputs)
-        if difference.kind in _UNPAIRED or difference.effect > EQUAL
+        if difference.kind in unpaired or (difference.kind not in _UNPAIRED and difference.effect > EQUAL)
     ]
     if not every and any(difference.cause == CONNECTIONS for difference in diff(graphs.a, graphs.b).differences):
         return [_other_structure(graphs, "connections of layers cannot be exchanged one by one")]
@@ -219,9 +284,10 @@ def _definitions(exchange: Exchange) -> list[Cause]:
         words = "The exact answers of the two files differ, but nothing in the files was found to"
         return [Cause(Kind.UNEXPLAINED, words)]
     for difference in every[:_LISTED]:
-        proof = exchange.proof([difference])
-        if proof.holds and exchange.holds_elsewhere(difference):
-            return [_definition(graphs, difference, proof, _also(graphs, every, difference))]
+        place = [other for other in every if other is difference or _same_operator(graphs, other, difference)]
+        proof = exchange.proof(place)
+        if proof.holds and exchange.holds_elsewhere(place):
+            return [_definition(graphs, difference, proof, _also(graphs, every, place))]
     proof = exchange.proof(every)
     kinds = {difference.kind for difference in every}
     if "quantisation" in kinds and kinds <= {"quantisation", "weights"}:
@@ -236,9 +302,17 @@ def _definitions(exchange: Exchange) -> list[Cause]:
     return [*causes[:-1], replace(causes[-1], words=causes[-1].words + more)]
 
 
-def _also(graphs: Aligned, every: Sequence[FileDifference], cause: FileDifference) -> str:
+def _same_operator(graphs: Aligned, one: FileDifference, other: FileDifference) -> bool:
+    """Whether two differences are in outputs of one operator of the file, such as the states and the last state."""
+    if one.a is None or other.a is None:
+        return False
+    first, second = graphs.a.by_name[one.a], graphs.a.by_name[other.a]
+    return is_file_operator(first) and bool(first.source) and first.source == second.source
+
+
+def _also(graphs: Aligned, every: Sequence[FileDifference], place: Sequence[FileDifference]) -> str:
     """Other places that differ, which moved no examined answer beyond rounding."""
-    names = [_place_of(graphs, difference) for difference in every if difference is not cause]
+    names = [_place_of(graphs, difference) for difference in every if difference not in place]
     shown = ", ".join(label_of(graph, name) for graph, name in names[:_COSTLY])
     if not shown:
         return ""
@@ -249,6 +323,9 @@ def _also(graphs: Aligned, every: Sequence[FileDifference], cause: FileDifferenc
 def _place_of(graphs: Aligned, difference: FileDifference) -> tuple[Graph, str]:
     graph, name = (graphs.a, difference.a) if difference.a is not None else (graphs.b, difference.b)
     assert name is not None
+    if difference.kind == "connections":  # the layer that was left out, rather than the one that it fed
+        lost = [given for given in graph.by_name[name].inputs if given in graphs.only_a]
+        return graph, next(iter(lost), name)
     return graph, name
 
 

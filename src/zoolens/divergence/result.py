@@ -62,9 +62,14 @@ class Divergence:
         return self.answers.relative_error if self.output is None else self.output.relative_error
 
     @property
-    def differs(self) -> bool:
-        """Whether the two are farther apart than rounding explains."""
+    def beyond_rounding(self) -> bool:
+        """Whether answers or layers are farther apart than rounding explains."""
         return self.first is not None or is_beyond(self.relative_error, self.floor)
+
+    @property
+    def differs(self) -> bool:
+        """Whether the two are farther apart than rounding explains, or are proved to say different things."""
+        return self.beyond_rounding or any(cause.proved for cause in self.causes)
 
     @property
     def blind(self) -> bool:

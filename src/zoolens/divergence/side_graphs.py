@@ -12,6 +12,7 @@ from zoolens.divergence.points import Alike, in_order, observable
 from zoolens.divergence.quantisation import quantised_tensors
 from zoolens.divergence.sides import Feeds, Side
 from zoolens.errors import UnsupportedAbility, ZoolensError
+from zoolens.graph.file_operators import is_file_operator, with_file_operators
 from zoolens.graph.model import Array
 from zoolens.graph.weighted_graph import canonical_with_facts, raw_graph
 from zoolens.manifests.digests import digest
@@ -23,17 +24,20 @@ _COPIES: Final = 3  # of a captured tensor: itself and as float64
 _FITTING: Final = 0.5  # of the layers with weights that must have a tensor of their shape
 
 
-def with_graph(side: Side, other: Side | None = None) -> Side:
-    """The side with its graph, if that can be read; the very same where the other side has the same files."""
+def with_graph(side: Side, feeds: Feeds, other: Side | None = None) -> Side:
+    """The side with its graph, if that can be read; the very same where the other side has the same files. Extents that
+    the file leaves open are those of `feeds`, which the manifest and the sample have fixed."""
     if other is not None and other.graph is not None and _same_files(side.job, other.job):
         return replace(side, raw=other.raw, graph=other.graph)
+    extents = {name: value.shape for name, value in feeds.items()}
     try:
-        raw = raw_graph(side.job.entry, side.job.asset)
+        raw = with_file_operators(raw_graph(side.job.entry, side.job.asset, extents))
         graph = canonical_with_facts(raw)
     except ZoolensError as error:
         return replace(side, notes=(*side.notes, f"{side.label}: {error.message}"))
-    if graph.unknown:
-        kinds = ", ".join(sorted({str(node.get("source_op")) for node in graph.unknown}))
+    unknown = [node for node in graph.unknown if not is_file_operator(node)]
+    if unknown:
+        kinds = ", ".join(sorted({str(node.get("source_op")) for node in unknown}))
         note = f"{side.label}: its graph has operators that the reference cannot compute: {kinds[:200]}."
         return replace(side, notes=(*side.notes, note))
     return replace(side, raw=raw, graph=graph)

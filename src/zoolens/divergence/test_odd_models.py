@@ -203,8 +203,8 @@ def test_layers_that_are_connected_otherwise_are_named(network, data, plain_job)
 
     jobs = [plain_job(network(first, joined(first, second))) for first, second in ("te", "et")]
     (cause,) = diverge_jobs(*jobs, data, examined=1).causes
-    assert (cause.kind, cause.proved) == (Kind.STRUCTURE, False)
-    assert "connections" in cause.words
+    assert (cause.kind, cause.layer, cause.proved) == (Kind.STRUCTURE, "middle", True)
+    assert "it is given its inputs in another order" in cause.words
 
 
 def test_a_place_that_moves_no_answer_is_mentioned_beside_the_cause(network, data, plain_job):

@@ -11,16 +11,15 @@ import numpy as np
 from zoolens.errors import ModelError
 from zoolens.graph import reference_layers as layers
 from zoolens.graph import reference_spatial as spatial
+from zoolens.graph.file_operators import arguments, is_file_operator, settings
 from zoolens.graph.model import Array
 from zoolens.graph.reference_layers import NodeCall
+from zoolens.graph.reference_recurrent import RECURRENT, recurrent, sigmoid
+from zoolens.runtimes.onnxreference import operator_outputs
 
 
 def _reduced(reduce: Callable[..., Array]) -> Callable[[NodeCall], Array]:
     return lambda call: np.asarray(reduce(call.x, axis=tuple(call.get("axes")), keepdims=call.get("keep", False)))
-
-
-def _sigmoid(x: Array) -> Array:
-    return np.asarray(0.5 * np.tanh(0.5 * x) + 0.5)
 
 
 def _softplus(x: Array) -> Array:
@@ -49,7 +48,7 @@ def _prelu(call: NodeCall) -> Array:
 def _gelu(call: NodeCall) -> Array:
     x, kind = call.x, call.get("approximate")
     if kind == "quick":
-        return x * _sigmoid(1.702 * x)
+        return x * sigmoid(1.702 * x)
     if kind == "tanh":
         return np.asarray(0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))))
     return np.asarray(0.5 * x * (1 + erf(x * math.sqrt(0.5))))
@@ -154,6 +153,8 @@ def _constant(call: NodeCall) -> Array:
 
 
 def _resize(call: NodeCall) -> Array:
+    if is_file_operator(call.node):
+        return _of_file(_refused(""))(call)
     axes = [axis for axis in range(1, call.x.ndim) if axis != call.channel]
     size = [call.node.shape[axis] for axis in axes]
     mode, coordinates = call.get("mode", "nearest"), call.get("coordinates", "")
@@ -169,6 +170,30 @@ def _channels(function: Callable[..., Array], **defaults: Any) -> Callable[[Node
 
 def _one(function: Callable[[Array], Any]) -> Callable[[NodeCall], Array]:
     return lambda call: np.asarray(function(call.x))
+
+
+def _log_softmax(call: NodeCall) -> Array:
+    """Not the logarithm of a softmax, which is minus infinity where the softmax is too small for its type."""
+    axis = call.get("axis", call.x.ndim - 1)
+    moved = call.x - call.x.max(axis=axis, keepdims=True)
+    return np.asarray(moved - np.log(np.exp(moved).sum(axis=axis, keepdims=True)))
+
+
+def _of_file(refuse: Callable[[NodeCall], Array]) -> Callable[[NodeCall], Array]:
+    """An operator as its file has it, where the graph says all of it."""
+
+    def compute(call: NodeCall) -> Array:
+        node = call.node
+        if not is_file_operator(node):
+            return refuse(call)
+        kind, given, own = node.get("operator"), arguments(node, call.inputs, dict(call.parameters)), settings(node)
+        if kind in RECURRENT and not node.get("domain"):
+            outputs = recurrent(kind, given, own)
+        else:
+            outputs = operator_outputs(kind, node.get("opset"), own, given, node.get("outputs"), node.get("domain", ""))
+        return np.asarray(outputs[node.get("output", 0)])
+
+    return compute
 
 
 def _refused(why: str) -> Callable[[NodeCall], Array]:
@@ -189,19 +214,19 @@ OPERATIONS: Final[dict[str, Callable[[NodeCall], Array]]] = {
     "batch_norm": layers.batch_norm, "layer_norm": layers.layer_norm, "rms_norm": layers.rms_norm,
     "group_norm": layers.group_norm, "instance_norm": layers.group_norm, "affine": layers.affine, "lrn": layers.lrn,
     "embedding": lambda call: call.parameters["table"][call.x.astype(int)],
-    "recurrent": _refused("recurrent layers have no reference"),
+    "recurrent": _of_file(_refused("recurrent layers of this source have no reference")),
     "max_pool": layers.max_pool, "avg_pool": layers.avg_pool,
     "adaptive_avg_pool": layers.adaptively(np.mean), "adaptive_max_pool": layers.adaptively(np.max),
     "global_avg_pool": layers.globally(np.mean), "global_max_pool": layers.globally(np.max),
     "mean": _reduced(np.mean), "sum": _reduced(np.sum), "max": _reduced(np.max), "min": _reduced(np.min),
     "prod": _reduced(np.prod),
-    "relu": _one(lambda x: np.maximum(x, 0)), "relu6": _one(lambda x: np.clip(x, 0, 6)), "sigmoid": _one(_sigmoid),
-    "silu": _one(lambda x: x * _sigmoid(x)), "hard_sigmoid": _hard_sigmoid,
+    "relu": _one(lambda x: np.maximum(x, 0)), "relu6": _one(lambda x: np.clip(x, 0, 6)), "sigmoid": _one(sigmoid),
+    "silu": _one(lambda x: x * sigmoid(x)), "hard_sigmoid": _hard_sigmoid,
     "hard_swish": _one(lambda x: x * np.clip(x / 6 + 0.5, 0, 1)), "tanh": _one(np.tanh), "elu": _elu,
     "selu": _one(_selu), "softplus": _one(_softplus), "mish": _one(lambda x: x * np.tanh(_softplus(x))),
     "leaky_relu": lambda call: np.where(call.x > 0, call.x, call.get("alpha", 0.01) * call.x), "prelu": _prelu,
     "gelu": _gelu, "clip": lambda call: np.clip(call.x, call.get("low"), call.get("high")), "softmax": _softmax,
-    "log_softmax": lambda call: np.log(_softmax(call)),
+    "log_softmax": _log_softmax,
     "add": _two(np.add), "sub": _two(np.subtract), "mul": _two(np.multiply), "div": _two(_divided),
     "pow": _two(np.power), "maximum": _two(np.maximum), "minimum": _two(np.minimum), "abs": _one(np.abs),
     "neg": _one(np.negative), "exp": _one(np.exp), "log": _one(np.log), "sqrt": _one(np.sqrt),
@@ -222,5 +247,5 @@ OPERATIONS: Final[dict[str, Callable[[NodeCall], Array]]] = {
     "identity": _one(lambda x: x), "dropout": _one(lambda x: x), "cast": _one(lambda x: x),
     "quantize": _one(lambda x: x), "dequantize": _one(lambda x: x),
     "output_of": _refused("only the first output of an operator is computed"),
-    "unknown": _refused("its operator is unknown"),
+    "unknown": _of_file(_refused("its operator is unknown")),
 }  # fmt: skip

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import base64
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Final
@@ -46,14 +46,15 @@ def weighted_graph(model: Model) -> Graph:
     return canonical_with_facts(_raw(entries[0]))
 
 
-def raw_graph(entry: Entry, asset: Asset) -> Graph:
-    """The raw graph of one asset of a model, with weights; ModelError where no importer reads its format."""
+def raw_graph(entry: Entry, asset: Asset, extents: Mapping[str, tuple[int, ...]] | None = None) -> Graph:
+    """The raw graph of one asset of a model, with weights; ModelError where no importer reads its format. `extents`:
+    shapes of inputs, which fill in what the file leaves open."""
     if asset.format != _STATE_DICT and asset.format not in plugins.registered(plugins.GRAPH_FILES):
         known = ", ".join((*plugins.names(plugins.GRAPH_FILES), _STATE_DICT))
         raise ModelError(
             f"The graph of {entry.ref} cannot be read from {asset.format} files.", hint=f"Graphs are read from {known}."
         )
-    return _from_weights(entry, asset) if asset.format == _STATE_DICT else _from_file(entry, asset)
+    return _from_weights(entry, asset) if asset.format == _STATE_DICT else _from_file(entry, asset, extents)
 
 
 def canonical_with_facts(raw: Graph) -> Graph:
@@ -118,11 +119,11 @@ def _readable(entry: Entry) -> Iterator[Asset]:
     yield from (asset for asset in entry.manifest.assets if asset.format == _STATE_DICT)
 
 
-def _from_file(entry: Entry, asset: Asset) -> Graph:
+def _from_file(entry: Entry, asset: Asset, extents: Mapping[str, tuple[int, ...]] | None) -> Graph:
     files = resolve_asset(asset, entry.folder, fetch=False)
     importer: Importer = plugins.load(plugins.GRAPH_FILES, asset.format)
     size = manifest_size(entry.manifest) if entry.described else None
-    return importer.load(Request.of_files(files, size, weights=True))
+    return importer.load(Request.of_files(files, size, weights=True, extents=extents))
 
 
 def _from_weights(entry: Entry, asset: Asset) -> Graph:

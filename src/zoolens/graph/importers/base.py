@@ -31,13 +31,21 @@ class Request:
     size: tuple[int, int] | None = None  # height, width; None: the library's or file's own
     arguments: Mapping[str, Any] = field(default_factory=dict)  # passed to the library's constructor
     files: Mapping[str, str] = field(default_factory=dict)
+    extents: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # of inputs that the file leaves open, by name
     weights: bool = False  # carry the values too: a library then initialises them (seeded), a file reads them
 
     @classmethod
-    def of_files(cls, files: Mapping[str, Path], size: tuple[int, int] | None, *, weights: bool = False) -> Request:
+    def of_files(
+        cls,
+        files: Mapping[str, Path],
+        size: tuple[int, int] | None,
+        *,
+        weights: bool = False,
+        extents: Mapping[str, tuple[int, ...]] | None = None,
+    ) -> Request:
         """A request for the file in the role "model", with the others beside it."""
         others = {role: str(path) for role, path in files.items() if role != "model"}
-        return cls(str(files["model"]), size=size, files=others, weights=weights)
+        return cls(str(files["model"]), size=size, files=others, weights=weights, extents=extents or {})
 
     def as_message(self) -> dict[str, Any]:
         """The request as plain data for another process; `from_message` reads it there."""

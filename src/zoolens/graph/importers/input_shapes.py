@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from zoolens.errors import ModelError
@@ -25,6 +26,14 @@ def fixed_batch(shapes: Iterable[Sequence[int | None]]) -> int | None:
     """The batch size for which the images of a file were made, where that is not 1."""
     batches = {shape[0] for shape in shapes if len(shape) == _IMAGE_RANK} - {None, 1}
     return batches.pop() if len(batches) == 1 else None
+
+
+def with_extents(spec: TensorSpec, given: Sequence[int] | None) -> TensorSpec:
+    """The input with its open extents as they are given, except for the batch; as it is where the ranks differ."""
+    if given is None or len(given) != len(spec.shape):
+        return spec
+    known = [own if own is not None else extent for own, extent in zip(spec.shape[1:], given[1:], strict=True)]
+    return replace(spec, shape=(*spec.shape[:1], *known))
 
 
 def sized(spec: TensorSpec, size: tuple[int, int] | None) -> Shape:

@@ -16,8 +16,9 @@ from typing import Any, Final
 
 from zoolens.errors import ModelError
 from zoolens.graph.builder import GraphBuilder
+from zoolens.graph.file_operators import OPERATORS
 from zoolens.graph.importers.base import Importer, Request, counted, model_path
-from zoolens.graph.importers.input_shapes import fixed_batch, image_axes, sized
+from zoolens.graph.importers.input_shapes import fixed_batch, image_axes, sized, with_extents
 from zoolens.graph.importers.onnx.arithmetic import ARITHMETIC
 from zoolens.graph.importers.onnx.arrangement import ARRANGEMENT
 from zoolens.graph.importers.onnx.constant_folding import folded
@@ -43,7 +44,7 @@ def load(request: Request) -> Graph:
     file.check()
     state = _opened(file, path, weights=request.weights)
     for spec in file.inputs:
-        _add_input(state, spec, request.size)
+        _add_input(state, with_extents(spec, request.extents.get(spec.name)), request.size)
     for name, tensor in file.constants.items():
         state.values[name] = state.constant(tensor, name)
     for node in file.nodes:
@@ -55,6 +56,7 @@ def load(request: Request) -> Graph:
         facts["quantised"] = True
     if request.weights:
         facts["tensors"] = state.makers()
+        facts[OPERATORS] = state.operators
     graph = counted(state.builder.finish(dict.fromkeys(outputs), facts))
     idle = _idle(file)
     total = int(graph.facts["parameters_total"]) + sum(idle.values())
@@ -110,6 +112,8 @@ def _translate(state: OnnxTranslation, node: OnnxNode) -> None:
         if not folded(call):
             (_OPERATORS.get(node.op, OnnxCall.unknown) if known else OnnxCall.unknown)(call)
         call.check_answered()
+        if state.builder.keep_weights:
+            call.keep_operator()
 
 
 ONNX: Final = Importer(load, distributions=())

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any, Final
 
 from zoolens.errors import ModelError
+from zoolens.graph.file_operators import FileOperator
 from zoolens.graph.importers import translation
 from zoolens.graph.importers.constants import Constant
 from zoolens.graph.importers.onnx.output_shapes import output_shapes
-from zoolens.graph.model import Shape, check_shape
+from zoolens.graph.model import Node, Shape, check_shape
+from zoolens.graph.reference_spatial import RESIZES
 from zoolens.runtimes.base import TensorSpec
 from zoolens.runtimes.onnxfile import OnnxNode, OnnxTensor
 from zoolens.runtimes.onnxvalues import array, attributes
@@ -26,10 +28,16 @@ class OnnxTranslation(translation.Translation):
     computed: int = 0  # numbers that constants were computed to
     specs: dict[str, TensorSpec] = field(default_factory=dict)  # shapes that the file gives
     original: bool = True  # whether it is read at the image size for which they hold
+    operators: dict[str, FileOperator] = field(default_factory=dict)  # by the node that stands for them
 
     def constant(self, tensor: OnnxTensor, name: str) -> Constant:
         check_shape(tensor.shape, name, self.builder.name)
         return Constant(tensor.shape, tensor.dtype, name, lambda: array(tensor, self.folder))
+
+
+def _is_opaque(node: Node) -> bool:
+    strange = node.op == "resize" and node.get("coordinates") not in (None, *RESIZES)
+    return strange or node.op in ("unknown", "recurrent")
 
 
 class OnnxCall(translation.OperatorCall):
@@ -66,6 +74,31 @@ class OnnxCall(translation.OperatorCall):
             return None
         batch = spec.shape[:1] in ((None,), (self.state.batch,))
         return tuple(1 if batch and axis == 0 else extent or 1 for axis, extent in enumerate(spec.shape))
+
+    def keep_operator(self) -> None:
+        """Keeps the operator as the file has it, where the vocabulary has no word for it; those with graphs of their
+        own, and those whose attributes are tensors, are left."""
+        made = self.state.values.get(next(filter(None, self.outputs), ""))
+        if not isinstance(made, str) or self.node.has_subgraph or made in self.state.operators:
+            return
+        node = self.state.node(made)
+        plain = all(isinstance(value, str | int | float | list) for value in self.attributes.values())
+        if node.source != self.source or not _is_opaque(node) or not plain:
+            return
+        domain = "" if self.node.domain in ("", "ai.onnx") else self.node.domain
+        slots: list[Any] = []
+        live: list[str] = []
+        for position in range(len(self.inputs)):
+            value = self.given(position)
+            if isinstance(value, str):
+                slots.append(len(live))
+                live.append(value)
+            else:
+                slots.append(None if value is None else value.load())
+        count = len(self.outputs)
+        self.state.operators[made] = FileOperator(
+            self.node.op, domain, self.opset, count, tuple(live), self.attributes, tuple(slots)
+        )
 
     def derived(self) -> Sequence[Shape]:
         return output_shapes(self)
