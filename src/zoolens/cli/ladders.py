@@ -10,6 +10,8 @@ from zoolens.present.figures import figure, percent
 from zoolens.present.tables import Column
 from zoolens.present.terminal import echo_prose, print_table
 from zoolens.queries.wording import at_least
+from zoolens.serving.services.ladder_verdict import ladder_verdict
+from zoolens.serving.services.ladder_words import left_out
 
 if TYPE_CHECKING:
     from zoolens.serving.ladder import Rung
@@ -32,8 +34,8 @@ def print_ladder(name: str, built: ServiceLadder) -> None:
         Column("accuracy", "number", keep=4),
     ]
     print_table(columns, [_row(place, rung, largest) for place, rung in enumerate(built.ladder.rungs)])
-    for other in built.excluded:
-        echo_prose(f"  No rung: {other.model} in {other.runtime}. {other.reason}")
+    for sentence in left_out(built):
+        echo_prose(f"  {sentence}")
     if built.confidence is not None and len(built.ladder.rungs) > 1:
         echo_prose(
             f"The lower bounds in brackets hold with {built.confidence:.4g} confidence for inputs drawn like the "
@@ -44,6 +46,8 @@ def print_ladder(name: str, built: ServiceLadder) -> None:
     echo_prose(f"Clients send {inputs} and get {outputs}.")
     for note in built.notes:
         echo_prose(note)
+    for sentence in ladder_verdict(built).sentences:
+        echo_prose(sentence)
 
 
 def _row(place: int, rung: Rung, largest: int) -> list[str]:

@@ -14,11 +14,12 @@ from zoolens.errors import ZoolensError
 from zoolens.present.terminal import echo_json
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from zoolens.serving.options import ServerOptions
     from zoolens.serving.plane.settings import EndpointSettings, ModelSpec
     from zoolens.serving.server import Server
+    from zoolens.serving.services.service_ladder import ServiceLadder
 
 _HIGHEST_PORT = 65535
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -104,6 +105,11 @@ class Port(click.ParamType["int | None"]):
     "--replicas", metavar="N|MIN:MAX", help="Replicas on the cluster; MIN:MAX follows the load.  [default: 2]"
 )
 @click.option("--check", is_flag=True, help="Explain which models a file of services would use, and serve nothing.")
+@click.option("--freeze", type=_FILE, help="With --check: write the ladders to this file, for the key `ladder`.")
+@click.option(
+    "--fail-on", "fail_on", type=click.Choice(["unknown"]),
+    help="With --check: exit with 4 if it is not known of any measured model whether it is equivalent.",
+)  # fmt: skip
 @store_option(None, described="Store that services ask and record in: SQLite file or postgresql:// URL.")
 @json_option
 @trust_option
@@ -117,6 +123,7 @@ def command(models: tuple[str, ...], check: bool, as_json: bool, **options: Any)
     zoolens serve demo:lenet-torch
     zoolens serve digits=demo:lenet-torch --http 9000 --grpc off
     zoolens serve service.yaml --check
+    zoolens serve service.yaml --check --freeze ladders.json
     zoolens serve service.yaml --on ray --replicas 1:4
     """
     from zoolens.serving.server import run
@@ -125,8 +132,10 @@ def command(models: tuple[str, ...], check: bool, as_json: bool, **options: Any)
     if services:
         check_store(options["store"], "reads")
     if check:
-        _check(plain, services, options["store"], as_json)
+        _check(plain, services, options, as_json)
         return
+    if options["freeze"] or options["fail_on"]:
+        raise click.UsageError("--freeze and --fail-on belong to --check.")
     if options["replicas"] and options["on"] == "local":
         raise click.UsageError("--replicas needs a cluster: add --on ray. Here --concurrency has more processes.")
     from zoolens.serving.logs import logging_to_stderr
@@ -236,25 +245,48 @@ def _note(sentence: str) -> None:
         click.echo(sentence, err=True)
 
 
-def _check(models: Sequence[str], services: Sequence[Path], store: str | None, as_json: bool) -> None:
-    """Explain the ladder of every service. Models that were never timed here are timed for it, and that is stored."""
+def _check(models: Sequence[str], services: Sequence[Path], options: dict[str, Any], as_json: bool) -> None:
+    """Explain the ladder of every service. Models that were never timed here are timed for it, and that is stored. The
+    exit code is that of the verdict: 1 where a service cannot keep what it promises, 4 where that is not known."""
+    import sys
+
     from zoolens.cli.bars import Bars
     from zoolens.cli.ladders import print_ladder
     from zoolens.serving.services.hosting import build_ladders, read_service_files
-    from zoolens.serving.services.service_ladder import ladder_data
+    from zoolens.serving.services.ladder_verdict import candidates_verdict, checked_data, ladder_verdict
+    from zoolens.verdicts import combined, refuse_unknown
 
     if models:
         raise click.UsageError(f"--check explains files of services; {models[0]} is a model.")
     defined = read_service_files(services)
     with Bars() as bars:
-        built = build_ladders(defined, store, bars)
+        built = build_ladders(defined, options["store"], bars)
+    if options["freeze"] is not None:
+        _freeze(built, options["freeze"])
     if as_json:
-        echo_json({name: ladder_data(ladder) for name, ladder in built.items()})
-        return
-    for number, (name, ladder) in enumerate(built.items()):
-        if number:
-            click.echo()
-        print_ladder(name, ladder)
+        echo_json({name: checked_data(ladder) for name, ladder in built.items()})
+    else:
+        for number, (name, ladder) in enumerate(built.items()):
+            if number:
+                click.echo()
+            print_ladder(name, ladder)
+    if options["fail_on"] == "unknown":
+        for name, ladder in built.items():
+            refuse_unknown(candidates_verdict(ladder), f"the models of the service {name}")
+    outcome = combined(ladder_verdict(ladder).verdict for ladder in built.values()).outcome
+    if outcome.exit_code:
+        sys.exit(outcome.exit_code)
+
+
+def _freeze(built: Mapping[str, ServiceLadder], path: Path) -> None:
+    import json
+
+    from zoolens.serving.services.frozen_ladder import frozen_data
+
+    try:
+        path.write_text(json.dumps(frozen_data(built), indent=2) + "\n")
+    except OSError as error:
+        raise ZoolensError(f"The ladders cannot be written to {path}: {error.strerror or error}.") from error
 
 
 def _sorted(arguments: tuple[str, ...]) -> tuple[list[str], list[Path]]:

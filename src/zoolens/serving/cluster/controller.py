@@ -24,6 +24,7 @@ from zoolens.serving.services.events import Entry, EventLog
 from zoolens.serving.services.hosting import HostSettings
 from zoolens.serving.services.ladder_query import LadderBuilder
 from zoolens.serving.services.ladder_refresh import StoreWatch, rebuild_ladder, refresh_ladders
+from zoolens.serving.services.ladder_words import announce
 from zoolens.serving.services.service_ladder import ServiceLadder
 from zoolens.store.store import open_store
 
@@ -141,6 +142,7 @@ class Controller:
         }
         for name, builder in self._builders.items():
             built = await loop.run_in_executor(self._thread, builder.build)
+            announce(name, built)
             self._shared[name] = SharedLadder(name, built, self)
         self._event_log = await loop.run_in_executor(self._thread, EventLog, plan.store, plan.services)
         self._stack.push_async_callback(asyncio.to_thread, self._event_log.close)

@@ -294,6 +294,8 @@ class Plane:
         if endpoint.ready:
             asleep = endpoint.reference.model is None and not endpoint.service
             reason = "It was closed to save memory and is opened again by the next request." if asleep else ""
+            if endpoint.service:
+                reason = endpoint.complaint
             return RepositoryEntry(endpoint.name, endpoint.version, "READY", reason)
         if any(state.slot.loading is not None for state in endpoint.rungs):
             return RepositoryEntry(endpoint.name, endpoint.version, "LOADING")

@@ -127,7 +127,13 @@ class Dispatcher:
             return NEVER
         error = self._ladder.unavailable(states[:1])
         for pending in list(line):
-            self._fail(pending, error)
+            allowed = self._ladder.accepted(pending.request)
+            if allowed == pending.allowed:
+                self._fail(pending, error)
+            else:  # it was routed to a model that has failed meanwhile: others may answer it
+                self._queue.take(pending)
+                pending.allowed = allowed
+                self._queue.add(pending)
         return None
 
     def _send(self, batch: list[Pending], available: frozenset[int], now: float) -> float | None:
@@ -137,6 +143,9 @@ class Dispatcher:
         for place in ladder.choosable.intersection(choice.preload):
             self._pool.preload(ladder.rungs[place].slot)
         place = choice.rung
+        failed = ladder.missing_before(place, allowed)
+        if failed is not None:  # it is tried again now and then, whatever the policy preloads
+            self._pool.preload(failed.slot)
         if place not in available or place not in allowed:
             if place in allowed:
                 self._pool.preload(ladder.rungs[place].slot)
@@ -151,10 +160,18 @@ class Dispatcher:
         if together < len(batch):
             self._queue.put_back(batch[together:])
             batch = batch[:together]
-        self._start(batch, state, model, instance, choice.reason, now)
+        self._start(batch, state, model, instance, self._reason(choice, state, allowed), now)
         if situation is not None and allowed == ladder.choosable:
             ladder.current = place
         return None
+
+    def _reason(self, choice: Choice, state: RungState, allowed: frozenset[int]) -> str:
+        """Why this rung answers: not the policy's words where a better rung cannot, of which the policy knows only that
+        it is not loaded."""
+        failed = self._ladder.missing_before(state.place, allowed)
+        if failed is None or failed.slot.problem is None:
+            return choice.reason
+        return f"{failed.rung.model} cannot answer: {failed.slot.problem.message}"
 
     def _choose(
         self, batch: list[Pending], available: frozenset[int], allowed: frozenset[int], now: float

@@ -109,6 +109,11 @@ class Endpoint:
         """Requests per second, averaged over about the last second."""
         return self._arrivals.at(time.monotonic())
 
+    @property
+    def complaint(self) -> str:
+        """Which of its models cannot answer, and why; empty where all can, or are not open yet."""
+        return self._ladder.complaint
+
     def unavailable(self) -> ServingError:
         """Why no request is answered."""
         return self._ladder.unavailable()

@@ -124,11 +124,18 @@ class OpenModel:
 
     def _reopen(self) -> IsolatedSession:
         """A session for a worker that replaces a dead one: of the same files, or another model would answer."""
-        if _stamps(self._placement) != self.stamps:
+        missing = [path for path in self._placement.paths.values() if not path.exists()]
+        if missing:
+            raise AssetError(f"{missing[0]} does not exist any more, so that its worker is not replaced.")
+        stamps = _stamps(self._placement)
+        if stamps != self.stamps and self.key.spec.content is None:
             raise AssetError(
                 f"The files of {self.entry.full_ref} have changed since it was loaded: its worker is not replaced.",
                 hint="Load it again.",
             )
+        if stamps != self.stamps:
+            _check_content(self._placement, self.key.spec)
+            self.stamps = stamps
         return self._placement.open_isolated(yielding=True)
 
     def _instance_changed(self, _: Instance) -> None:

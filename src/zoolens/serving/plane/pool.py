@@ -110,6 +110,12 @@ class WarmPool:
         if not slot.ready and slot.loading is None and time.monotonic() >= slot.retry_at:
             slot.loading = self._loop.create_task(self._load(slot))
 
+    def retry(self, slot: Slot) -> None:
+        """Try again at once to open a model that has failed: what kept it from opening may be mended."""
+        if slot.problem is not None:
+            slot.retry_at = 0.0
+            self.preload(slot)
+
     async def ensure(self, slot: Slot) -> OpenModel:
         """The open model; it is opened if need be, whatever its files are now. A ZoolensError says why it cannot be."""
         slot.retry_at = 0.0
@@ -255,8 +261,9 @@ class WarmPool:
                 self._loop.run_in_executor(None, session.close)
 
     def _check_files(self, slot: Slot, model: OpenModel) -> None:
-        """A model that is opened again by itself must be the one that was loaded."""
-        if slot.stamps is not None and slot.stamps != model.stamps:
+        """A model that is opened again by itself must be the one that was loaded. Where its content is asked for, that
+        was checked when it was opened: a file that was put back may have another time."""
+        if slot.key.spec.content is None and slot.stamps is not None and slot.stamps != model.stamps:
             raise AssetError(f"The files of {model.reference} have changed since it was loaded.", hint="Load it again.")
 
     def _check_known(self, slot: Slot) -> None:

@@ -82,6 +82,17 @@ class ServedLadder:
         """The rungs that can take a batch now, or after one that runs."""
         return frozenset(state.place for state in self.rungs if state.available)
 
+    @property
+    def complaint(self) -> str:
+        """Which rungs cannot answer, and why; empty where all can, or are not open yet."""
+        problems = ((state.rung.model, state.slot.problem) for state in self.rungs)
+        return " ".join(f"{model} cannot answer: {problem.message}" for model, problem in problems if problem)
+
+    def missing_before(self, place: int, allowed: frozenset[int]) -> RungState | None:
+        """The best rung above this one that could have answered, had it not failed."""
+        above = (self.rungs[better] for better in range(place) if better in allowed)
+        return next((state for state in above if state.slot.problem is not None), None)
+
     def unavailable(self, rungs: Sequence[RungState] | None = None) -> ServingError:
         """Why none of these rungs, or none at all, can answer."""
         problems = (state.slot.problem for state in (self.rungs if rungs is None else rungs))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -17,8 +17,9 @@ from zoolens.catalog.names import FILE_ZOO
 from zoolens.catalog.sessions import RunOptions
 from zoolens.errors import ZoolensError
 from zoolens.manifests.schema import Input, Output, Resize
-from zoolens.measure.classorder import data_classes
+from zoolens.measure.classorder import data_classes, matched_by_name, stored_translation
 from zoolens.measure.jobs import Job, plan_jobs
+from zoolens.preprocess.classes import class_mismatch, translation
 from zoolens.preprocess.outputs import build_scores, labels_of
 from zoolens.progress import Progress
 from zoolens.protocol.messages import Tensor, TensorMetadata
@@ -35,8 +36,10 @@ from zoolens.serving.services.input_conversion import (
     tensor_conversion,
 )
 from zoolens.serving.services.output_conversion import (
+    ScoreColumns,
     class_identities,
-    class_order,
+    column_order,
+    mapped_conversion,
     probability_conversion,
     require_raw,
 )
@@ -49,14 +52,14 @@ _SAMPLE: Final = (375, 500)  # a picture as photographs on the web are, for timi
 
 @dataclass(frozen=True)
 class Candidate:
-    """A model that was opened to look at it. `name` is what the catalog finds it by; `classes` tells them apart."""
+    """A model that was opened to look at it. `name` is what the catalog finds it by."""
 
     name: str
     job: Job
     run: Run
     source: TensorSpec
     target: TensorSpec
-    classes: tuple[Hashable, ...]
+    columns: ScoreColumns
 
     @property
     def environment(self) -> str:
@@ -101,8 +104,24 @@ def examine(run: Run, progress: Progress) -> Candidate:
         plain = manifest.outputs[0].model_copy(update={"label_map": None})
         width = build_scores(plain, target)(answers[target.name]).shape[1]
         source = session.inputs[0]
-    classes = class_identities(manifest.outputs[0], job.entry.folder, width, data_classes(run))
-    return Candidate(name, job, run, source, target, tuple(classes))
+    names = class_identities(manifest.outputs[0], job.entry.folder, width, data_classes(run))
+    judged = judged_classes(run, manifest.outputs[0], job.entry.folder, width)
+    return Candidate(name, job, run, source, target, ScoreColumns(tuple(names), judged))
+
+
+def judged_classes(run: Run, output: Output, folder: Path | None, width: int) -> tuple[int | None, ...] | None:
+    """Which class of the data each of `width` outputs was counted as in a run; None where that is not known, because
+    the data's classes were looked up among more outputs."""
+    if output.label_map:
+        return tuple(output.label_map.get(place) for place in range(width))
+    if not matched_by_name(run):
+        order = stored_translation(run)
+        return tuple(range(width)) if order is None else tuple(order.tolist())
+    names, known = labels_of(output, folder), data_classes(run)
+    if names is None or known is None or class_mismatch(names, known) is not None:
+        return None
+    order = translation(names, known)
+    return tuple(range(width)) if order is None else tuple(order.tolist())
 
 
 def catalog_name(run: Run) -> str:
@@ -160,13 +179,13 @@ def file_states(candidate: Candidate) -> tuple[tuple[str, int, int], ...]:
 
 def adapter_between(service: Service, reference: Candidate, candidate: Candidate) -> RungAdapter:
     """NotConvertible where the candidate cannot answer for the reference."""
-    order = class_order(reference.classes, candidate.classes)
     back: Convert | None
     if service.output == "raw":
+        order = column_order(reference.columns, candidate.columns)
         require_raw(reference.output, reference.target, candidate.output, candidate.target, ordered=order is not None)
         output, back = reference.target.name, None
     else:
-        output, back = PROBABILITIES, probability_conversion(candidate.output, candidate.target, order)
+        output, back = PROBABILITIES, _probabilities(reference.columns, candidate)
     into: Convert | None
     if service.input == "tensor":
         name = reference.source.name
@@ -175,6 +194,18 @@ def adapter_between(service: Service, reference: Candidate, candidate: Candidate
         name = IMAGE
         into = (image_conversion if service.input == "image" else pixel_conversion)(candidate.input, candidate.source)
     return RungAdapter((name, output), (candidate.source.name, candidate.target.name), into, back)
+
+
+def _probabilities(columns: ScoreColumns, candidate: Candidate) -> Convert:
+    """From the candidate's raw answers to probabilities of the reference's classes."""
+    try:
+        order = column_order(columns, candidate.columns)
+    except NotConvertible:
+        known = columns.judged is not None and None not in columns.judged
+        if not candidate.output.label_map or not known:
+            raise
+        return mapped_conversion(candidate.output, candidate.target, columns)
+    return probability_conversion(candidate.output, candidate.target, order)
 
 
 def sample_input(service: Service, spec: Input) -> Mapping[str, NDArray[Any]] | None:
@@ -210,7 +241,7 @@ def service_outputs(service: Service, reference: Candidate) -> tuple[TensorMetad
     if service.output == "raw":
         spec = reference.target
         return (TensorMetadata(spec.name, _datatype(spec.dtype), _free_batch(spec.shape)),)
-    return (TensorMetadata(PROBABILITIES, "FP32", (-1, len(reference.classes))),)
+    return (TensorMetadata(PROBABILITIES, "FP32", (-1, len(reference.columns))),)
 
 
 def class_labels(reference: Candidate) -> tuple[str, ...] | None:

@@ -147,6 +147,9 @@ class Service(ServicePart):
     memory_limit_file: str | None = Field(
         default=None, description="A file that holds the bytes that all models may take, such as a cgroup's memory.max."
     )
+    ladder: str | None = Field(
+        default=None, description="A file with the ladder that is served as it is, from `--check --freeze`."
+    )
     splits: tuple[Split, ...] = ()
     sticky: str | None = Field(
         default=None,

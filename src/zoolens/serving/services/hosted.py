@@ -18,6 +18,7 @@ from zoolens.serving.plane.settings import EndpointSettings, ModelSpec
 from zoolens.serving.plane.signature import ModelSignature
 from zoolens.serving.policies.base import Policy
 from zoolens.serving.services.events import AnswerCounts, Entry, EventKind, EventRecorder, ServiceEvent
+from zoolens.serving.services.ladder_words import described
 from zoolens.serving.services.latency_objective import LatencyRecord
 from zoolens.serving.services.live_comparison import LiveComparisons
 from zoolens.serving.services.service_ladder import ServiceLadder
@@ -59,6 +60,7 @@ class HostedService:
         self._policy = built.new_policy()
         self.comparisons = LiveComparisons(name, built, self._ask, self._promise_violated, seed)
         self._uncounted: dict[tuple[str, str], tuple[int, int]] = {}
+        self._left_to_policy: set[str] = set()  # models of splits that cannot answer now
         self._tasks: set[asyncio.Task[Any]] = set()
 
     # --- the endpoint
@@ -74,7 +76,7 @@ class HostedService:
             for state in self._endpoint.rungs[len(self.built.ladder.rungs) :]:
                 self._preload_if_room(state)
         await self._open_stand_ins(self._endpoint)
-        self.record(ServiceEvent(EventKind.START, self._described(self.built), model=self.built.ladder.reference.model))
+        self.record(ServiceEvent(EventKind.START, described(self.built), model=self.built.ladder.reference.model))
         self.spawn(self._flush())
 
     async def _open_stand_ins(self, endpoint: Endpoint) -> None:
@@ -102,8 +104,13 @@ class HostedService:
         self._policy.close()
 
     def replace(self, built: ServiceLadder, reason: str) -> bool:
-        """Serve another ladder, unless it is the same. Whether it was another."""
-        if built.identity == self.built.identity or self._endpoint is None:
+        """Serve another ladder, unless it is the same. Whether it was another. Models of the same ladder that have
+        failed are tried again: their files may be back."""
+        if self._endpoint is None:
+            return False
+        if built.identity == self.built.identity:
+            for state in self._endpoint.rungs:
+                self._plane.pool.retry(state.slot)
             return False
         if (built.inputs, built.outputs) != (self.built.inputs, self.built.outputs):
             reason = "The reference takes or gives other tensors now: start the server again."
@@ -119,7 +126,7 @@ class HostedService:
         old, self._policy, self.built = self._policy, policy, built
         self._endpoint.replace_ladder(spec, slots)
         old.close()
-        self.record(ServiceEvent(EventKind.LADDER, f"{reason} {self._described(built)}"))
+        self.record(ServiceEvent(EventKind.LADDER, f"{reason} {described(built)}"))
         log.info("service %s has another ladder: %s", self.name, reason)
         return True
 
@@ -157,10 +164,6 @@ class HostedService:
             route=self._route if service.splits else None,
             labels={built.outputs[0].name: built.output_labels},
         )
-
-    def _described(self, built: ServiceLadder) -> str:
-        rungs = ", ".join(f"{rung.model} ({rung.equivalence:.1%})" for rung in built.ladder.rungs)
-        return f"The ladder is {rungs}."
 
     # --- what happens
 
@@ -226,7 +229,25 @@ class HostedService:
     # --- who answers a request, and who else is asked
 
     def _route(self, request: InferRequest) -> int | None:
-        return split_rung(self.name, self.service, self.built.arms, request)
+        """The rung of the split that a request belongs to. While that cannot answer, the policy chooses."""
+        place = split_rung(self.name, self.service, self.built.arms, request)
+        if place is None:
+            return None
+        state = self.endpoint.rungs[place]
+        problem, model = state.slot.problem, state.rung.model
+        if problem is None and model not in self._left_to_policy:
+            return place
+        if state.slot.ready:
+            self._left_to_policy.discard(model)
+            self.record(ServiceEvent(EventKind.LADDER, f"{model} answers the requests of its split again."))
+            return place
+        if problem is not None and model not in self._left_to_policy:
+            self._left_to_policy.add(model)
+            sentence = f"Requests of the split {model} are left to the policy: it cannot answer: {problem.message}"
+            self.record(ServiceEvent(EventKind.LADDER, sentence))
+            log.warning("service %s: %s", self.name, sentence)
+        self._preload_if_room(state)  # tried again, not more often than every ten seconds
+        return None
 
     async def _ask(self, wanted: tuple[str, str], inputs: Mapping[str, Tensor]) -> Mapping[str, Tensor] | None:
         for state in self.endpoint.rungs:

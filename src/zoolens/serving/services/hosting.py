@@ -24,6 +24,7 @@ from zoolens.serving.services.events import EventLog
 from zoolens.serving.services.hosted import HostedService
 from zoolens.serving.services.ladder_query import LadderBuilder
 from zoolens.serving.services.ladder_refresh import StoreWatch, rebuild_ladder, refresh_ladders
+from zoolens.serving.services.ladder_words import announce
 from zoolens.serving.services.memory_limit import follow_memory_limit, read_memory_limit
 from zoolens.serving.services.service_ladder import ServiceLadder
 from zoolens.store.store import Store, open_store
@@ -106,6 +107,8 @@ async def host_services(
             for name, service in defined.items()
         }
         ladders = {name: await loop.run_in_executor(thread, builder.build) for name, builder in builders.items()}
+        for name, built in ladders.items():
+            announce(name, built)
         events = await loop.run_in_executor(thread, EventLog, store, defined)
         stack.push_async_callback(asyncio.to_thread, events.close)  # whatever the other thread is busy with
         hosted: dict[str, HostedService] = {}

@@ -1,73 +1,53 @@
 """The ladder of a service: what `query` answers, as far as this machine can serve it in the reference's place.
 
 Nothing is listed by hand. A model that the query finds is left out where it cannot be opened, is not what was measured,
-cannot be fed with the service's inputs, has other classes, or is no cheaper than a more equivalent one; each time it is
-said why.
+cannot be fed with the service's inputs, has other classes, or is no cheaper than a more equivalent one. Of each
+measured model that is no rung it is said why. All that decides is in the store or in the models' files, so that the
+ladder stays the same as long as these do.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from pathlib import Path
+from typing import Final
 
-from zoolens.catalog.lookup import find
-from zoolens.engine.machine import available_cores
-from zoolens.errors import ZoolensError, first_line
+from zoolens.errors import ZoolensError
 from zoolens.index.rows import Row
 from zoolens.measure.latency import LatencySettings
 from zoolens.progress import Progress, Silent
 from zoolens.queries.answers import Answer
 from zoolens.queries.api import query
-from zoolens.serving.adapters import Adapter
-from zoolens.serving.ladder import Ladder, LatencyProfile, Rung
+from zoolens.serving.ladder import Ladder
+from zoolens.serving.services.candidate_outcomes import Excluded, excluded, outside_the_bound
 from zoolens.serving.services.candidates import (
-    Candidate,
     NotConvertible,
     adapter_between,
     class_labels,
-    examine,
-    file_states,
-    sample_input,
     service_inputs,
     service_outputs,
 )
 from zoolens.serving.services.definition import NamedFallback, Service, ServiceError
-from zoolens.serving.services.profiles import (
-    ensure_profile,
-    preparation_seconds,
-    profiled_sizes,
-    stored_timings,
-    with_contention,
-    with_preparation,
-)
-from zoolens.serving.services.service_ladder import Excluded, ServiceLadder
+from zoolens.serving.services.frozen_ladder import FrozenLadder, HeldRung, read_frozen
+from zoolens.serving.services.named_models import CannotServe, NamedModels, check_arms
+from zoolens.serving.services.rung_costs import compare_costs
+from zoolens.serving.services.rung_maker import Examined, RungMaker, ServableRung, as_reason
+from zoolens.serving.services.service_ladder import ServiceLadder
 from zoolens.store.store import Store
+from zoolens.verdicts import Outcome
 
 _EXAMINED: Final = 40  # models that are opened at most to look for rungs
-_CHEAPER: Final = 0.95  # of another's time or memory: less is no reason to have a further model at hand
-_MEMORY: Final = "peak_memory@process"
-_ACCURACY: Final = "top1"
-_ENERGY: Final = "energy@batch=1"
-
-FileStates = tuple[tuple[str, int, int], ...]
-
-
-class ServableRung(NamedTuple):
-    """A rung with the model that it stands for, and how that is fed with what clients send."""
-
-    rung: Rung
-    candidate: Candidate
-    adapter: Adapter
+_FOUND: Final = 1000  # models that the query may find
 
 
 @dataclass
 class LadderBuilder:
-    """Asks for the ladder of a service again and again. What was found out about a model is kept as long as its files
-    and the way it was measured stay the same. Only the first ladder has models timed: later ones are built while
-    requests are answered, which would disturb both. `removed`: (model, runtime) that broke its promise meanwhile.
-    `stopped`: nobody waits for the ladder any more. `problem`: why it could not be built the last time."""
+    """Asks for the ladder of a service again and again. Only the first ladder has models timed: later ones are built
+    while requests are answered, which would disturb both. `removed`: (model, runtime) that broke its promise meanwhile.
+    `stopped`: nobody waits for the ladder any more. `problem`: why it could not be built the last time, or which models
+    that the definition names cannot answer."""
 
     name: str
     service: Service
@@ -77,74 +57,57 @@ class LadderBuilder:
     removed: dict[tuple[str, str], str] = field(default_factory=dict)
     stopped: threading.Event = field(default_factory=threading.Event)
     problem: str = ""
-    _examined: dict[str, tuple[Candidate, FileStates]] = field(default_factory=dict)
-    _built: bool = False
-    _profiles: dict[tuple[str, str], LatencyProfile] = field(default_factory=dict)
+    examined: Examined = field(default_factory=dict)
+    may_time: bool = True
+
+    def __post_init__(self) -> None:
+        self._maker = RungMaker(
+            self.name, self.service, self.store, self.progress, self.latency, self.stopped, self.examined
+        )
 
     def build(self) -> ServiceLadder:
         service = self.service
+        self._maker.service = service
+        self._maker.timing = self.latency if self.may_time else None
         answer = self._ask(service.within)
-        kept = [self._reference(answer)]
-        reference = kept[0].candidate
-        excluded: list[Excluded] = []
-        for row, equivalence, lower in self._stand_ins(answer):
-            if len(kept) >= service.rungs:
-                excluded.append(_excluded(row, f"The ladder has its {service.rungs} rungs already."))
-                continue
-            self._consider(row, equivalence, lower, reference, kept, excluded)
+        reference = self._reference(answer)
+        if service.ladder is None:
+            kept, left_out, notes = self._searched(answer, reference)
+        else:
+            frozen = read_frozen(Path(service.ladder), self.name, service)
+            kept, left_out = self._thawed(frozen, reference)
+            notes = [f"The ladder is the one that was frozen in {frozen.path}."]
+        named = NamedModels(self._maker, answer, reference.candidate, self._ask_named)
         if isinstance(service.fallback, NamedFallback):
-            self._add_fallback(service.fallback.model, reference, kept, excluded)
+            named.add_fallback(service.fallback.model, kept, left_out)
         extra: list[ServableRung] = []
-        arms = {split.model: self._place_of(split.model, "split", reference, kept, extra) for split in service.splits}
-        self._check_arms(arms)
+        arms, lacking = self._arms(named, kept, extra)
         shadow = None
         if service.shadow is not None:
-            place = self._place_of(service.shadow.model, "shadow", reference, kept, extra)
+            place = named.place_of(service.shadow.model, "shadow", kept, extra)
             shadow = [*kept, *extra][place].rung
-        self._built = True
+        self.may_time = False
         return ServiceLadder(
             service=service,
             ladder=Ladder(tuple(servable.rung for servable in kept)),
             candidates=tuple(servable.candidate for servable in kept),
             adapters=tuple(servable.adapter for servable in kept),
-            inputs=service_inputs(service, reference),
-            outputs=service_outputs(service, reference),
-            labels=class_labels(reference),
+            inputs=service_inputs(service, reference.candidate),
+            outputs=service_outputs(service, reference.candidate),
+            labels=class_labels(reference.candidate),
             dataset=answer.dataset,
             probes=answer.n,
             confidence=answer.confidence,
             query=answer.query,
-            excluded=tuple(excluded),
-            notes=(*answer.notes, *self._notes(kept)),
+            excluded=tuple(left_out),
+            notes=(*answer.notes, *notes, *self._notes(kept)),
+            lacking=lacking,
             extra=tuple(servable.rung for servable in extra),
             extra_candidates=tuple(servable.candidate for servable in extra),
             extra_adapters=tuple(servable.adapter for servable in extra),
             arms=arms,
             shadow=shadow,
         )
-
-    def _reference(self, answer: Answer) -> ServableRung:
-        if answer.reference is None:
-            raise ServiceError(f"The service {self.name} has no reference that was measured.")
-        try:
-            reference = self._examine(answer.reference.row)
-            rung = self._rung(answer.reference.row, reference, reference, 1.0, 1.0)
-            return ServableRung(rung, reference, adapter_between(self.service, reference, reference))
-        except (ZoolensError, NotConvertible) as error:
-            raise ServiceError(
-                f"The reference of the service {self.name} cannot be served: {_reason(error)}"
-            ) from error
-
-    def _check_arms(self, arms: Mapping[str, int]) -> None:
-        """A model may be written in several ways: only its place on the ladder shows that two splits mean the same."""
-        names: dict[int, str] = {}
-        for name, place in arms.items():
-            other = names.setdefault(place, name)
-            if other != name:
-                raise ServiceError(
-                    f"Two splits of the service {self.name} are the same model, written as {other} and {name}.",
-                    hint="Remove one of them.",
-                )
 
     # --- the query
 
@@ -164,10 +127,13 @@ class LadderBuilder:
             data=service.data,
             where=where or service.where,
             exec={"runtime": service.runtime} if service.runtime else None,
-            limit=_EXAMINED,
+            limit=_FOUND,
             store=self.store,
             progress=self.progress,
         )
+
+    def _ask_named(self, name: str) -> Answer:
+        return self._ask(0.0, where=f"name = '{name}'")
 
     def _stand_ins(self, answer: Answer) -> Iterator[tuple[Row, float, float | None]]:
         """What the query found, most equivalent first; only what fits, and only what was run."""
@@ -177,157 +143,110 @@ class LadderBuilder:
         for match in sorted(matches, key=lambda match: -(match.equivalence or 0.0)):
             yield match.row, float(match.equivalence or 0.0), match.equivalence_lower
 
-    # --- candidates
+    # --- rungs
 
-    def _examine(self, row: Row) -> Candidate:
-        if self.stopped.is_set():
-            raise ServiceError(f"The service {self.name} ends.")
-        (run,) = self.store.runs_of([row.key])
-        known = self._examined.get(row.key)
-        if known is not None and known[0].run.resolved == run.resolved and known[1] == file_states(known[0]):
-            return known[0]
-        candidate = examine(run, self.progress)
-        self._examined[row.key] = candidate, file_states(candidate)
-        return candidate
+    def _reference(self, answer: Answer) -> ServableRung:
+        if answer.reference is None:
+            raise ServiceError(f"The service {self.name} has no reference that was measured.")
+        try:
+            return self._maker.servable(answer.reference.row, 1.0, 1.0, None)
+        except (ZoolensError, NotConvertible) as error:
+            raise ServiceError(
+                f"The reference of the service {self.name} cannot be served: {as_reason(error)}"
+            ) from error
 
-    def _consider(
-        self,
-        row: Row,
-        equivalence: float,
-        lower: float | None,
-        reference: Candidate,
-        kept: list[ServableRung],
-        excluded: list[Excluded],
-    ) -> None:
+    def _searched(
+        self, answer: Answer, reference: ServableRung
+    ) -> tuple[list[ServableRung], list[Excluded], list[str]]:
+        """The rungs among what the query finds, the reference first; every other measured model; and of which rungs it
+        is not known whether they are cheaper. These go first where there are more than the definition allows."""
+        most = self.service.rungs
+        kept, left_out = [reference], list[Excluded]()
+        doubts: list[tuple[ServableRung, str]] = []
+        opened = 0
+        for row, equivalence, lower in self._stand_ins(answer):
+            if len(kept) - len(doubts) >= most:
+                left_out.append(excluded(row, f"The ladder has its {most} rungs already."))
+                continue
+            if opened == _EXAMINED:
+                left_out.append(excluded(row, f"It was not opened: {_EXAMINED} more equivalent models were."))
+                continue
+            opened += 1
+            found = self._considered(row, equivalence, lower, kept)
+            if isinstance(found, Excluded):
+                left_out.append(found)
+                continue
+            kept.append(found[0])
+            if found[1]:
+                doubts.append(found)
+        surplus = max(0, len(kept) - most)
+        for servable, sentence in doubts[:surplus]:
+            kept = [other for other in kept if other is not servable]
+            reason = f"The ladder has its {most} rungs already. {sentence}"
+            left_out.append(Excluded(servable.rung.model, servable.rung.runtime, reason))
+        return kept, [*left_out, *outside_the_bound(answer)], [sentence for _, sentence in doubts[surplus:]]
+
+    def _considered(
+        self, row: Row, equivalence: float, lower: float | None, kept: Sequence[ServableRung]
+    ) -> Excluded | tuple[ServableRung, str]:
+        """A rung with a sentence where it is not known to be cheaper; or why the model is none."""
         broken = self.removed.get((row.ref, str(row.runtime)))
         if broken is not None:
-            excluded.append(_excluded(row, broken))
-            return
+            return excluded(row, broken, Outcome.DIFFERENT)
         try:
-            candidate = self._examine(row)
-            adapter = adapter_between(self.service, reference, candidate)
-            rung = self._rung(row, candidate, reference, equivalence, lower)
-        except (ZoolensError, NotConvertible) as error:
-            excluded.append(_excluded(row, _reason(error)))
-            return
-        better = self._no_cheaper_than(rung, [servable.rung for servable in kept])
-        if better is not None:
-            excluded.append(_excluded(row, f"It is no cheaper than {better.model}, which is more equivalent."))
-            return
-        kept.append(ServableRung(rung, candidate, adapter))
+            servable = self._maker.servable(row, equivalence, lower, kept[0].candidate)
+        except NotConvertible as error:
+            return excluded(row, as_reason(error))
+        except ZoolensError as error:
+            return excluded(row, as_reason(error), Outcome.NOT_KNOWN, error.hint or "")
+        others = [other.rung for other in kept]
+        time_alone = self.service.policy_name == "latency"
+        cost = compare_costs(servable.rung, others, self.service.batch.size, time_alone=time_alone)
+        if cost is None:
+            return servable, ""
+        if cost.cheaper is False:
+            reason = f"It is no cheaper than {cost.other.model}, which is more equivalent: {cost.words}."
+            return excluded(row, reason)
+        name, other = servable.rung.model, cost.other.model
+        return servable, f"Whether {name} is cheaper than {other} is not known: {cost.words}."
 
-    def _rung(
-        self, row: Row, candidate: Candidate, reference: Candidate, equivalence: float, lower: float | None
-    ) -> Rung:
-        memory = row.figures.get(_MEMORY)
-        figures = {"accuracy": row.figures.get(_ACCURACY), "energy": row.figures.get(_ENERGY)}
-        return Rung(
-            model=candidate.job.entry.full_ref,
-            runtime=candidate.job.runtime.name,
-            equivalence=equivalence,
-            equivalence_lower=lower,
-            profile=self._profile(row.key, candidate, reference),
-            memory_bytes=None if memory is None else int(memory.value) * self.service.batch.instances,
-            figures={name: figure.value for name, figure in figures.items() if figure is not None},
-        )
+    def _thawed(self, frozen: FrozenLadder, reference: ServableRung) -> tuple[list[ServableRung], list[Excluded]]:
+        """The rungs of a ladder that was frozen, as far as they can be served, with the figures that they had then."""
+        first, *others = frozen.rungs
+        kept, left_out = [reference._replace(rung=first.rung)], list[Excluded]()
+        for held in others:
+            try:
+                kept.append(self._thawed_rung(held, reference))
+            except (ZoolensError, NotConvertible) as error:
+                left_out.append(Excluded(held.rung.model, held.rung.runtime, as_reason(error), Outcome.NOT_KNOWN))
+        return kept, left_out
 
-    def _profile(self, key: str, candidate: Candidate, reference: Candidate) -> LatencyProfile:
-        known = self._profiles.get((key, candidate.job.stack.fingerprint))
-        if known is not None:
-            return known
-        sizes = profiled_sizes(self.service.batch.size)
-        fixed = candidate.source.shape[0] if candidate.source.shape else None
-        profile = ensure_profile(
-            self.store, candidate.job, candidate.run, sizes if fixed is None else (fixed,), self.progress,
-            settings=None if self._built else self.latency,
-        )  # fmt: skip
-        threads = candidate.job.options.threads or 1
-        profile = with_contention(profile, self.service.batch.instances, threads, available_cores())
-        sample = sample_input(self.service, candidate.input)
-        if sample is not None:
-            adapter = adapter_between(self.service, reference, candidate)
-            profile = with_preparation(profile, preparation_seconds(lambda: adapter.feeds(sample)))
-        self._profiles[key, candidate.job.stack.fingerprint] = profile
-        return profile
+    def _thawed_rung(self, held: HeldRung, reference: ServableRung) -> ServableRung:
+        broken = self.removed.get((held.rung.model, held.rung.runtime))
+        if broken is not None:
+            raise ZoolensError(broken)
+        candidate = self._maker.candidate(held.run)
+        return ServableRung(held.rung, candidate, adapter_between(self.service, reference.candidate, candidate))
 
-    def _no_cheaper_than(self, rung: Rung, others: Sequence[Rung]) -> Rung | None:
-        """A more equivalent rung that costs no more in any way that matters: then nobody would ever choose this one."""
-        largest = self.service.batch.size
-        for other in others:
-            quicker = any(rung.profile.of(size) < _CHEAPER * other.profile.of(size) for size in {1, largest})
-            smaller = (
-                rung.memory_bytes is not None
-                and other.memory_bytes is not None
-                and rung.memory_bytes < _CHEAPER * other.memory_bytes
-            )
-            ours, theirs = rung.figures.get("energy"), other.figures.get("energy")
-            thriftier = ours is not None and theirs is not None and ours < _CHEAPER * theirs
-            if not quicker and (self.service.policy_name == "latency" or not (smaller or thriftier)):
-                return other
-        return None
-
-    def _add_fallback(
-        self,
-        name: str,
-        reference: Candidate,
-        kept: list[ServableRung],
-        excluded: list[Excluded],
-    ) -> None:
-        """The named model as the last rung, with the equivalence that was measured of it, however low."""
-        full_name = find(name).full_ref
-        if any(servable.candidate.job.entry.full_ref == full_name for servable in kept):
-            return
-        excluded[:] = [other for other in excluded if other.model != full_name]
-        added = self._named(name, "fallback", reference)
-        better = added.rung.equivalence
-        behind = [place for place, servable in enumerate(kept) if place and servable.rung.equivalence < better]
-        kept.insert(behind[0] if behind else len(kept), added)
-
-    def _place_of(
-        self,
-        name: str,
-        role: str,
-        reference: Candidate,
-        kept: Sequence[ServableRung],
-        extra: list[ServableRung],
-    ) -> int:
-        """The number of a named model's rung; one behind the ladder is made for it where it has none."""
-        full_name = find(name).full_ref
-        for place, servable in enumerate((*kept, *extra)):
-            if servable.candidate.job.entry.full_ref == full_name:
-                return place
-        extra.append(self._named(name, role, reference))
-        return len(kept) + len(extra) - 1
-
-    def _named(self, name: str, role: str, reference: Candidate) -> ServableRung:
-        entry = find(name)
-        answer = self._ask(0.0, where=f"name = '{entry.manifest.name}'")
-        matches = [match for match in answer.matches if match.ref == entry.full_ref and match.equivalence is not None]
-        if not (answer.exact and matches):
-            raise ServiceError(
-                f"The {role} {name} of the service {self.name} was not measured on {answer.dataset}.",
-                hint=f"Measure it: zoolens eval {name} --data DATA.",
-            )
-        row = matches[0].row
-        try:
-            candidate = self._examine(row)
-            adapter = adapter_between(self.service, reference, candidate)
-        except (ZoolensError, NotConvertible) as error:
-            raise ServiceError(
-                f"The {role} {name} of the service {self.name} cannot answer for it: {_reason(error)}"
-            ) from error
-        equivalence = float(matches[0].equivalence or 0.0)
-        lower = matches[0].equivalence_lower
-        return ServableRung(self._rung(row, candidate, reference, equivalence, lower), candidate, adapter)
-
-    def _was_disturbed(self, candidate: Candidate) -> bool:
-        timings, sizes = stored_timings(self.store, candidate.job), profiled_sizes(self.service.batch.size)
-        return any(timings[size].disturbed for size in sizes if size in timings)
+    def _arms(
+        self, named: NamedModels, kept: Sequence[ServableRung], extra: list[ServableRung]
+    ) -> tuple[dict[str, int], dict[str, str]]:
+        """The numbers of the rungs of splits, by the name that the definition has; and which of the models cannot
+        answer, with the reason: their requests are left to the policy."""
+        arms: dict[str, int] = {}
+        lacking: dict[str, str] = {}
+        for split in self.service.splits:
+            try:
+                arms[split.model] = named.place_of(split.model, "split", kept, extra)
+            except CannotServe as error:
+                lacking[split.model] = error.message
+        check_arms(self.name, arms)
+        return arms, lacking
 
     def _notes(self, kept: Sequence[ServableRung]) -> Iterator[str]:
         if len(kept) == 1:
-            yield "No model can stand in for the reference: the service cannot switch."
-        busy = [rung.model for rung, candidate, _ in kept if self._was_disturbed(candidate)]
+            yield "No model is known that can answer for the reference: the service cannot switch."
+        busy = [rung.model for rung, candidate, _ in kept if self._maker.was_disturbed(candidate)]
         if busy:
             yield (
                 f"{', '.join(busy)} {'was' if len(busy) == 1 else 'were'} timed while the machine was busy: "
@@ -340,13 +259,3 @@ class LadderBuilder:
                     f"{rung.model} was measured with {rung.runtime} {measured} and is served by {here}: "
                     "how equivalent it is was not measured with this version."
                 )
-
-
-def _excluded(row: Row, reason: str) -> Excluded:
-    return Excluded(row.ref, str(row.runtime), reason)
-
-
-def _reason(error: BaseException) -> str:
-    text = error.message if isinstance(error, ZoolensError) else first_line(error)
-    text = f"{text[:1].upper()}{text[1:]}"
-    return text if text.endswith(".") else f"{text}."

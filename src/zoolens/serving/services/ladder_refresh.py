@@ -11,7 +11,8 @@ from typing import Protocol
 from zoolens.errors import ZoolensError, first_line
 from zoolens.serving.services.candidates import file_states
 from zoolens.serving.services.events import Entry, EventKind, ServiceEvent
-from zoolens.serving.services.ladder_query import FileStates, LadderBuilder
+from zoolens.serving.services.ladder_query import LadderBuilder
+from zoolens.serving.services.rung_maker import FileStates
 from zoolens.serving.services.service_ladder import ServiceLadder
 from zoolens.store.records import RunKind
 from zoolens.store.state import Newest

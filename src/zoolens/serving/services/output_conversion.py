@@ -1,13 +1,14 @@
 """From what a model of a service answers to what the client gets: probabilities in the reference's order of classes.
 
-Which class is which is told by names. A model that names none of its classes answers in the order of the data that it
-was measured on, as its accuracy was computed. Where classes cannot be matched, the model is not used.
+Classes are matched as they were when the models were measured: by the class of the data that each output was counted
+as. Where that is not known of all of them, names decide. Where classes cannot be matched, the model is not used.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,18 @@ from zoolens.serving.services.input_conversion import NotConvertible
 
 Array = NDArray[Any]
 Convert = Callable[[Array], Array]
+
+
+@dataclass(frozen=True)
+class ScoreColumns:
+    """The classes of a model's scores, in the order in which it has them. `names` tells them apart; `judged`: which
+    class of the data each was counted as when the model was measured, None for one that was counted as no class."""
+
+    names: tuple[Hashable, ...]
+    judged: tuple[int | None, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self.names)
 
 
 def class_identities(
@@ -64,6 +77,35 @@ def class_order(ours: Sequence[Hashable], theirs: Sequence[Hashable]) -> NDArray
         raise NotConvertible(f"several classes are called {str(twice[0])!r}, and its order is not the reference's")
     places = {key: place for place, key in enumerate(theirs)}
     return np.array([places[key] for key in ours], np.int64)
+
+
+def column_order(ours: ScoreColumns, theirs: ScoreColumns) -> NDArray[np.int64] | None:
+    """For each class of the reference its place among another model's; None where the order is the same."""
+    judged, other = ours.judged, theirs.judged
+    if judged is None or other is None or not _same_classes(judged, other):
+        return class_order(ours.names, theirs.names)
+    return None if judged == other else np.array([other.index(place) for place in judged], np.int64)
+
+
+def _same_classes(judged: Sequence[int | None], other: Sequence[int | None]) -> bool:
+    """Whether both have every class of the data that either has, once."""
+    return None not in judged and len(set(judged)) == len(judged) == len(other) and set(judged) == set(other)
+
+
+def mapped_conversion(output: Output, tensor: TensorSpec, ours: ScoreColumns) -> Convert:
+    """Converts raw answers through the model's label_map, as when it was measured, into the reference's classes. For a
+    model with more outputs than the reference has classes, or with several for one class."""
+    label_map, judged = output.label_map or {}, ours.judged or ()
+    lacking = [name for name, place in zip(ours.names, judged, strict=True) if place not in label_map.values()]
+    if lacking:
+        named = ", ".join(str(name) for name in lacking[:NAMES_SHOWN])
+        raise NotConvertible(f"its label_map has no output for class {named}, which the reference has")
+    beyond = sorted(set(label_map.values()) - set(judged))
+    if beyond:
+        raise NotConvertible(f"its label_map names class {beyond[0]} of the data, which the reference does not have")
+    scores = build_scores(output, tensor, len(judged))
+    columns = np.array(judged, np.int64)
+    return lambda raw: np.ascontiguousarray(scores(raw)[:, columns])
 
 
 def probability_conversion(output: Output, tensor: TensorSpec, order: NDArray[np.int64] | None) -> Convert:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+import math
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
-from statistics import median
 from typing import Any, Final
 
 import numpy as np
@@ -25,7 +24,6 @@ from zoolens.store.store import Store
 
 _METRIC: Final = "latency_p50"
 _QUICK: Final = 0.1  # of the calls of a timing that was disturbed; see `stored_timings`
-_PREPARATIONS: Final = 15  # how often an input is prepared to learn how long that takes
 
 
 def profiled_sizes(largest: int) -> tuple[int, ...]:
@@ -39,59 +37,74 @@ def ensure_profile(
     """Measured seconds of a model on this machine. Sizes that the store does not know are measured now and stored; a
     model that does not take a size has none for it. Without `settings` nothing is measured."""
     wanted = tuple(sizes)
-    known = stored_seconds(store, job)
+    known = stored_timings(store, job)
     missing = [size for size in wanted if size not in known]
     if missing and settings is not None:
         _measure(store, job, run, missing, progress, settings)
-        known = stored_seconds(store, job)
-    seconds = {size: value for size in wanted if (value := known.get(size)) is not None}
-    if not seconds and settings is None:
+        known = stored_timings(store, job)
+    timings = {size: known[size] for size in wanted if size in known and known[size].seconds is not None}
+    if not timings and settings is None:
         how = " ".join(f"--batch {size}" for size in wanted)
         raise ZoolensError(
             f"it was not timed on this machine: zoolens eval {job.entry.ref} --runtime {job.runtime.name} {how}."
         )
-    if not seconds:
+    if not timings:
         raise ZoolensError(
             f"How long {job.entry.ref} takes in {job.runtime.name} could not be measured.",
             hint=f"See why: zoolens eval {job.entry.ref} --runtime {job.runtime.name} --no-accuracy.",
         )
-    return LatencyProfile(seconds)
+    return profile_of(timings)
 
 
 @dataclass(frozen=True)
 class StoredTiming:
-    """`seconds`: None where the model does not take the size. `disturbed`: others kept the machine busy."""
+    """`seconds`: None where the model does not take the size. `low` and `high`: between which they lie, where that is
+    known. `disturbed`: others kept the machine busy."""
 
     seconds: float | None
+    low: float | None = None
+    high: float | None = None
     disturbed: bool = False
 
 
-def stored_seconds(store: Store, job: Job) -> dict[int, float | None]:
-    """Seconds of a call by batch size, measured with this very model and stack; None where it takes no such size."""
-    return {size: timing.seconds for size, timing in stored_timings(store, job).items()}
+def profile_of(timings: Mapping[int, StoredTiming]) -> LatencyProfile:
+    """The profile of these timings, by batch size; one without seconds is left out."""
+    return LatencyProfile(
+        {size: timing.seconds for size, timing in timings.items() if timing.seconds is not None},
+        {size: timing.low for size, timing in timings.items() if timing.low is not None},
+        {size: timing.high for size, timing in timings.items() if timing.high is not None},
+    )
 
 
 def stored_timings(store: Store, job: Job) -> dict[int, StoredTiming]:
-    """The newest median of each batch size. One that was disturbed counts only where there is no other, and then its
-    quick calls do: what disturbs a call makes it longer, never shorter, and a model that is thought to be slower than
-    it is would never be tried."""
+    """The newest clean median of each batch size, measured with this very model and stack. Only where there is none,
+    timings that were disturbed count: the quick calls of the quickest of them, because what disturbs a call makes it
+    longer, never shorter, and a model that is thought to be slower than it is would never be tried. So a further
+    disturbed timing changes nothing, unless it was less disturbed."""
     runs = [run for run in store.runs(model=job.entry.full_ref, trials=True) if is_same(run, job)]
     by_run = store.observations_by_run([run.id for run in runs], metrics=[_METRIC]) if runs else {}
     timings: dict[int, StoredTiming] = {}
-    disturbed: dict[int, tuple[Run, Observation]] = {}
+    disturbed: dict[int, list[StoredTiming]] = {}
     for run in runs:  # newest first
         for observation in by_run.get(run.id, ()):
             scope = parse_scope(observation.scope)
             if scope.dimension is not Dimension.BATCH or scope.raw or scope.number is None:
                 continue
             if is_disturbed(observation):
-                disturbed.setdefault(scope.number, (run, observation))
+                disturbed.setdefault(scope.number, []).append(_disturbed_timing(store, run, scope.number, observation))
             else:
-                timings.setdefault(scope.number, StoredTiming(observation.value))
-    for size, (run, observation) in disturbed.items():
-        if size not in timings:
-            timings[size] = StoredTiming(_quick_calls(store, run, size) or observation.value, disturbed=True)
+                timings.setdefault(
+                    scope.number, StoredTiming(observation.value, low=observation.low, high=observation.high)
+                )
+    for size, attempts in disturbed.items():
+        timings.setdefault(size, min(attempts, key=lambda timing: timing.seconds or math.inf))
     return timings
+
+
+def _disturbed_timing(store: Store, run: Run, size: int, observation: Observation) -> StoredTiming:
+    """The true median lies between that of the quick calls and the one that was measured."""
+    quick = _quick_calls(store, run, size) or observation.value
+    return StoredTiming(quick, low=quick, high=observation.high or observation.value, disturbed=True)
 
 
 def _quick_calls(store: Store, run: Run, size: int) -> float | None:
@@ -144,24 +157,8 @@ def _measure(
         list(carry_out_entries([job.entry], alone, store, progress, asked=False))
 
 
-def with_preparation(profile: LatencyProfile, seconds: float) -> LatencyProfile:
-    """The profile of a model whose inputs are prepared by the server: each takes so many seconds more."""
-    return LatencyProfile({size: value + size * seconds for size, value in profile.seconds.items()})
-
-
 def with_contention(profile: LatencyProfile, instances: int, threads: int, cores: int) -> LatencyProfile:
     """The profile of a model of which several instances run at a time, each with so many threads. Where these are more
     than the cores, they take turns; that they also share memory and caches shows only while serving."""
     slower = max(1.0, instances * min(threads, cores) / cores)
-    return LatencyProfile({size: value * slower for size, value in profile.seconds.items()})
-
-
-def preparation_seconds(prepare: Callable[[], object]) -> float:
-    """Median seconds of preparing one input; the first calls, which build tables, do not count."""
-    prepare()
-    taken = []
-    for _ in range(_PREPARATIONS):
-        begun = time.perf_counter()
-        prepare()
-        taken.append(time.perf_counter() - begun)
-    return median(taken)
+    return profile.changed(lambda size, seconds: seconds * slower)

@@ -12,17 +12,10 @@ from zoolens.serving.adapters import Adapter
 from zoolens.serving.ladder import Ladder, Rung
 from zoolens.serving.plane.classification import raw_labels
 from zoolens.serving.policies.base import Policy
+from zoolens.serving.services.candidate_outcomes import Excluded
 from zoolens.serving.services.candidates import Candidate
 from zoolens.serving.services.definition import Service
-
-
-@dataclass(frozen=True)
-class Excluded:
-    """A model that the query finds and that is no rung. `reason` is a sentence."""
-
-    model: str
-    runtime: str
-    reason: str
+from zoolens.verdicts import Outcome
 
 
 @dataclass(frozen=True)
@@ -40,8 +33,9 @@ class ServiceLadder:
     probes: int
     confidence: float | None
     query: str
-    excluded: tuple[Excluded, ...] = ()
+    excluded: tuple[Excluded, ...] = ()  # models of the store that are no rung, and why
     notes: tuple[str, ...] = ()
+    lacking: Mapping[str, str] = field(default_factory=dict)  # why it cannot answer, by the model that a split names
     extra: tuple[Rung, ...] = ()  # for splits and the shadow: the policy never chooses them
     extra_candidates: tuple[Candidate, ...] = ()
     extra_adapters: tuple[Adapter, ...] = ()
@@ -103,12 +97,11 @@ def ladder_data(built: ServiceLadder) -> Mapping[str, Any]:
                 "equivalence_lower": rung.equivalence_lower,
                 "seconds": {str(size): seconds for size, seconds in rung.profile.seconds.items()},
                 "memory_bytes": rung.memory_bytes,
+                "outcome": Outcome.SAME.value,
                 **rung.figures,
             }
             for rung in built.ladder.rungs
         ],
-        "excluded": [
-            {"model": other.model, "runtime": other.runtime, "reason": other.reason} for other in built.excluded
-        ],
+        "excluded": [other.as_data() for other in built.excluded],
         "notes": list(built.notes),
     }

@@ -14,16 +14,17 @@ _HASHES: Final = 1 << 32  # different hashes of four bytes
 
 
 def split_rung(name: str, service: Service, arms: Mapping[str, int], request: InferRequest) -> int | None:
-    """The rung of the arm that a request belongs to, first by its headers; None where it belongs to none."""
+    """The rung of the arm that a request belongs to, first by its headers; None where it belongs to none, or where the
+    arm's model cannot answer."""
     for split in service.splits:
         if split.header is not None and request.headers.get(split.header.name.lower()) == split.header.value:
-            return arms[split.model]
+            return arms.get(split.model)
     place = hashed_share(name, _sticky_key(request, service.sticky))
     begin = 0.0
     for split in service.splits:
         weight = split.weight or 0.0
         if begin <= place < begin + weight:
-            return arms[split.model]
+            return arms.get(split.model)
         begin += weight
     return None
 

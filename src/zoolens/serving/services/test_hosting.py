@@ -210,6 +210,52 @@ def test_a_split_is_sticky_by_id_and_labels_say_who_is_right(run, samples, store
     assert compared.low <= compared.agreement <= compared.high
 
 
+def test_a_model_that_fails_is_replaced_and_said(run, store_path):
+    """A split's, also for requests that wait for it to open, and the reference: no request is refused."""
+
+    async def test(plane, service, tensors):
+        state = service.endpoint.rungs[service.built.arms["demo:lenet-torch"]]
+        await plane.pool.ensure(state.slot)
+        await plane.pool.unload(state.slot)
+        opening = asyncio.get_running_loop().create_task(asyncio.sleep(0.05))
+        state.slot.loading = opening
+        waiting = [asyncio.ensure_future(plane.infer(request(tensor))) for tensor in tensors[:5]]
+        await opening
+        state.slot.loading, state.slot.retry_at = None, float("inf")
+        state.slot.error = ZoolensError("Its file is broken.")
+        state.slot.tell()
+        answers = [*await asyncio.gather(*waiting), await plane.infer(request(tensors[6]))]
+        assert {answer.parameters["zoolens_model"] for answer in answers} == {REFERENCE}
+        (entry,) = plane.repository()
+        assert (entry.state, entry.reason) == (
+            "READY", "demo:lenet-torch@1.0.0 cannot answer: Its file is broken.",
+        )  # fmt: skip
+        with pytest.raises(ServingError, match="Its file is broken"):  # who pins it gets no other model
+            await plane.infer(request(tensors[0], zoolens_model="demo:lenet-torch"))
+        await plane.pool.ensure(state.slot)
+        assert (await plane.infer(request(tensors[0]))).parameters["zoolens_model"] == "demo:lenet-torch@1.0.0"
+        assert plane.repository()[0].reason == ""
+        await reference_fails(plane, service, tensors[0])
+
+    async def reference_fails(plane, service, tensor):
+        free = replace(request(tensor, zoolens_min_equivalence=0), id="")
+        state = service.endpoint.rungs[0]
+        await plane.pool.ensure(service.endpoint.rungs[1].slot)
+        await plane.pool.unload(state.slot)
+        state.slot.error, state.slot.retry_at = ZoolensError("Its file is gone."), float("inf")
+        assert (await plane.infer(free)).parameters["zoolens_model"] == CHEAP
+        service.replace(service.built, "Its file is back.")  # the same ladder: what has failed is tried at once
+        await plane.pool.ensure(state.slot)
+        assert (await plane.infer(free)).parameters["zoolens_model"] == REFERENCE
+
+    run(test, splits=[{"model": "demo:lenet-torch", "weight": "100%"}], promise={"share": 0})
+    reasons = [event.reason for event in last_session(store_path).events if event.kind == "ladder"]
+    assert reasons[0].startswith("Requests of the split demo:lenet-torch@1.0.0 are left to the policy: ")
+    assert reasons[1:] == ["demo:lenet-torch@1.0.0 answers the requests of its split again."]
+    switches = [event for event in last_session(store_path).events if event.kind == "switch"]
+    assert switches[0].reason == "demo:lenet-wide@1.0.0 cannot answer: Its file is gone."
+
+
 def test_a_shadow_is_asked_after_the_answer_and_never_answers_itself(run):
     async def test(plane, service, tensors):
         for tensor in tensors:

@@ -20,10 +20,11 @@ from zoolens.serving.plane.model import ModelKey, open_model
 from zoolens.serving.plane.settings import ModelSpec
 from zoolens.serving.services import profiles
 from zoolens.serving.services.candidates import NotConvertible
-from zoolens.serving.services.definition import Service, ServiceError
+from zoolens.serving.services.definition import Service, ServiceError, Split
 from zoolens.serving.services.ladder_query import LadderBuilder
 from zoolens.serving.services.profiles import profiled_sizes, stored_timings
 from zoolens.serving.services.service_ladder import ladder_data
+from zoolens.store.records import RunKind
 from zoolens.store.store import open_store
 
 pytestmark = pytest.mark.usefixtures("trusted_models")
@@ -37,7 +38,7 @@ def build(measured_store, quick):
 
     def build(**settings):
         service = Service(**{"reference": REFERENCE, "within": 0.8, "batch": {"size": 4}, **settings})
-        return LadderBuilder("fashion", service, measured_store, latency=quick, _examined=examined).build()
+        return LadderBuilder("fashion", service, measured_store, latency=quick, examined=examined).build()
 
     return build
 
@@ -131,6 +132,40 @@ def test_images_are_another_input_and_their_preparation_is_in_the_profile(build,
     assert images.ladder.rungs[0].profile.of(4) > built.ladder.rungs[0].profile.of(4)
 
 
+def test_models_that_prepare_their_inputs_alike_share_one_timing_that_is_kept(build, measured_store):
+    """Timed for each model anew, noise decided which was cheaper, and the ladder changed from start to start."""
+    first = build(input="pixels")
+    count = len(measured_store.runs(kind=RunKind.MACHINE))
+    added = [rung.profile.of(1) - stored_timings(measured_store, candidate.job)[1].seconds
+             for rung, candidate in zip(first.ladder.rungs, first.candidates, strict=True)]  # fmt: skip
+    assert added == pytest.approx([added[0]] * len(added))
+    again = build(input="pixels")
+    assert [rung.profile for rung in again.ladder.rungs] == [rung.profile for rung in first.ladder.rungs]
+    assert len(measured_store.runs(kind=RunKind.MACHINE)) == count
+
+
+def test_of_every_measured_model_it_is_said_why_it_is_no_rung(build):
+    """One is too far from the reference, one was evaluated on other inputs."""
+    outcomes = {other.model: other for other in build(within=0.92).excluded}
+    wide = outcomes["demo:mlp-wide@1.0.0"]
+    assert (wide.outcome.value, wide.reason[:14]) == ("different", "Equivalence is")
+    assert not {rung.model for rung in build(within=0.92).ladder.rungs} & set(outcomes)
+
+
+def test_a_model_that_was_evaluated_on_other_inputs_is_not_known(tmp_path, quick):
+    wanted = RunOptions(runtimes=("onnxruntime",))
+    with open_store(tmp_path / "store.sqlite") as store:
+        for name, limit in ((REFERENCE, 60), ("demo:mlp-small", 30)):
+            plan = EvaluationPlan(models=(), data="demo", limit=limit, wanted=wanted, cold=False, latency=quick)
+            list(carry_out_entries(find_all([name]), plan, store, Silent()))
+        (other,) = (
+            LadderBuilder("fashion", Service(reference=REFERENCE, within=0.5), store, latency=quick).build().excluded
+        )
+    assert (other.model, other.outcome.value) == ("demo:mlp-small@1.0.0", "not known")
+    assert other.reason.startswith("It was not evaluated on ")
+    assert other.remedy == "Evaluate it: zoolens eval demo:mlp-small --data DATA."
+
+
 def test_an_unknown_reference_is_one_sentence(build):
     with pytest.raises(ZoolensError, match="no-such"):
         build(reference="demo:no-such")
@@ -140,7 +175,7 @@ def test_a_reference_that_cannot_take_the_inputs_of_the_service_is_one_sentence(
     def refuse(*arguments):
         raise NotConvertible("it takes no images")
 
-    monkeypatch.setattr("zoolens.serving.services.ladder_query.adapter_between", refuse)
+    monkeypatch.setattr("zoolens.serving.services.rung_maker.adapter_between", refuse)
     with pytest.raises(ServiceError, match=r"The reference of the service fashion cannot be served: It takes no"):
         build(input="image")
 
@@ -192,7 +227,7 @@ def test_nothing_is_timed_while_requests_are_answered(tmp_path, quick):
             )
             list(carry_out_entries(find_all([name]), plan, store, Silent()))
         service = Service(reference=REFERENCE, within=0.5, batch={"size": 1})
-        built = LadderBuilder("fashion", service, store, latency=quick, _built=True).build()
+        built = LadderBuilder("fashion", service, store, latency=quick, may_time=False).build()
     assert len(built.ladder.rungs) == 1
     assert "It was not timed on this machine: zoolens eval" in built.excluded[0].reason
 
@@ -218,6 +253,10 @@ def test_a_model_whose_file_was_replaced_is_no_rung_any_more(tmp_path, quick):
         builder = LadderBuilder("fashion", service, store, latency=quick)
         before = builder.build()
         assert [rung.model for rung in before.ladder.rungs] == ["demo:lenet-wide@1.0.0", "file:copied@1.0.0"]
+        for named in ("file:copied", "file:copied@1.0.0", str(path)):  # as tables print it, and as its path
+            split = service.model_copy(update={"splits": (Split(model=named, weight=0.5),), "where": "name = 'x'"})
+            arms = LadderBuilder("fashion", split, store, latency=quick, examined=builder.examined).build()
+            assert (arms.arms, arms.extra[0].model) == ({named: 1}, "file:copied@1.0.0")
         builder.removed[before.ladder.rungs[1].model, "onnxruntime"] = "It has broken its promise."
         assert [other.reason for other in builder.build().excluded] == ["It has broken its promise."]
         builder.removed.clear()
@@ -225,6 +264,9 @@ def test_a_model_whose_file_was_replaced_is_no_rung_any_more(tmp_path, quick):
         after = builder.build()
         assert len(after.ladder.rungs) == 1
         assert after.excluded[0].reason == "Its files or its manifest are not those that were measured."
+        lacking = LadderBuilder("fashion", split, store, latency=quick).build()
+        assert (lacking.arms, list(lacking.lacking)) == ({}, [str(path)])
+        assert "are not those that were measured" in lacking.lacking[str(path)]
         name = before.candidates[1].name
         spec = ModelSpec(name, "onnxruntime", content=before.candidates[1].job.model.fingerprint)
         with pytest.raises(ZoolensError, match="are not those that were measured"):

@@ -4,7 +4,14 @@ import pytest
 from zoolens.manifests.schema import DropLeading, Output
 from zoolens.runtimes.base import TensorSpec
 from zoolens.serving.services.input_conversion import NotConvertible
-from zoolens.serving.services.output_conversion import class_identities, class_order, probability_conversion
+from zoolens.serving.services.output_conversion import (
+    ScoreColumns,
+    class_identities,
+    class_order,
+    column_order,
+    mapped_conversion,
+    probability_conversion,
+)
 
 TENSOR = TensorSpec("y", (None, 3), "float32")
 
@@ -59,3 +66,36 @@ def test_a_background_class_is_dropped_as_the_manifest_says():
     raw = np.array([[0.5, 0.3, 0.1, 0.1]], np.float32)
     converted = probability_conversion(output, TensorSpec("y", (None, 4), "float32"), np.array([2, 1, 0]))(raw)
     np.testing.assert_allclose(converted, [[0.2, 0.2, 0.6]], atol=1e-6)
+
+
+def columns(names, judged):
+    return ScoreColumns(tuple(names), judged)
+
+
+def test_classes_are_matched_as_they_were_judged_whatever_they_are_called():
+    """The promise is about these: a label_map or the data's order told which class is which."""
+    ours = columns(("t-shirt", "trouser", "bag"), (0, 1, 2))
+    assert list(column_order(ours, columns(("a", "b", "c"), (2, 0, 1)))) == [1, 2, 0]
+    assert column_order(ours, columns(("T-Shirt/top", "pants", "sack"), (0, 1, 2))) is None
+    # names that contradict what was judged: what was measured is served
+    assert column_order(ours, columns(("bag", "trouser", "t-shirt"), (0, 1, 2))) is None
+
+
+@pytest.mark.parametrize("judged", [None, (0, 1, None), (0, 1, 1), (0, 1, 5)])
+def test_names_decide_where_it_is_not_known_how_a_class_was_judged(judged):
+    ours, theirs = columns(("cat", "dog", "cow"), (0, 1, 2)), columns(("cow", "dog", "cat"), judged)
+    assert list(column_order(ours, theirs)) == [2, 1, 0]
+    assert list(column_order(theirs, ours)) == [2, 1, 0]
+
+
+def test_a_model_with_more_outputs_answers_through_its_label_map():
+    """Of six outputs two stand for one class and two for none."""
+    output = Output(scores="probabilities", label_map={0: 1, 1: 1, 3: 0, 4: 2})
+    raw = np.array([[0.1, 0.2, 0.2, 0.3, 0.2, 0.0]], np.float32)
+    tensor = TensorSpec("y", (None, 6), "float32")
+    converted = mapped_conversion(output, tensor, columns(("a", "b", "c"), (2, 0, 1)))(raw)
+    np.testing.assert_allclose(converted, np.array([[0.2, 0.3, 0.3]]) / 0.8, atol=1e-6)
+    with pytest.raises(NotConvertible, match="no output for class d, which the reference has"):
+        mapped_conversion(output, tensor, columns(("a", "d"), (0, 3)))
+    with pytest.raises(NotConvertible, match="names class 2 of the data, which the reference does not have"):
+        mapped_conversion(output, tensor, columns(("a", "b"), (0, 1)))

@@ -1,0 +1,55 @@
+"""What is said about a ladder: the models that are no rung and why, and what the service cannot promise."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Final
+
+from zoolens.serving.services.ladder_verdict import ladder_verdict
+from zoolens.serving.services.service_ladder import ServiceLadder
+from zoolens.verdicts import Outcome
+
+_OUTSIDE: Final = 5  # models that are named although they are not equivalent enough
+_NAMED: Final = 10  # models that one event names
+
+log = logging.getLogger("zoolens.serving")
+
+
+def left_out(built: ServiceLadder) -> Iterator[str]:
+    """A sentence for each model that is no rung: first those that are equivalent within the bound, then those of which
+    that is not known, and of those that are known not to be, the first few."""
+    others = {outcome: [other for other in built.excluded if other.outcome is outcome] for outcome in Outcome}
+    for other in others[Outcome.SAME]:
+        yield f"No rung: {other.model} in {other.runtime}. {other.reason}"
+    for other in others[Outcome.NOT_KNOWN]:
+        yield f"Not known: {other.model} in {other.runtime}. {other.reason} {other.remedy}".rstrip()
+    outside = others[Outcome.DIFFERENT]
+    for other in outside[:_OUTSIDE]:
+        yield f"Not within the bound: {other.model} in {other.runtime}. {other.reason}"
+    if len(outside) > _OUTSIDE:
+        yield f"Not within the bound: {len(outside) - _OUTSIDE:,} more (--check --json lists them)."
+    for split, reason in built.lacking.items():
+        yield f"Requests of the split {split} are left to the policy. {reason}"
+
+
+def described(built: ServiceLadder) -> str:
+    """The rungs, and which models that are equivalent, or of which that is not known, are none; for an event."""
+    rungs = ", ".join(f"{rung.model} ({rung.equivalence:.1%})" for rung in built.ladder.rungs)
+    sentences = [f"The ladder is {rungs}."]
+    others = [other for other in built.excluded if other.outcome is not Outcome.DIFFERENT]
+    words = {Outcome.SAME: "No rung", Outcome.NOT_KNOWN: "Not known"}
+    sentences += [f"{words[other.outcome]}: {other.model}. {other.reason}" for other in others[:_NAMED]]
+    if len(others) > _NAMED:
+        sentences.append(f"No rung: {len(others) - _NAMED:,} more.")
+    return " ".join(sentences)
+
+
+def announce(service: str, built: ServiceLadder) -> None:
+    """Log who is left out and what cannot be promised, when a service starts."""
+    rungs = ", ".join(rung.model for rung in built.ladder.rungs)
+    log.info("service %s: the ladder is %s", service, rungs)
+    for sentence in left_out(built):
+        log.info("service %s: %s", service, sentence)
+    for sentence in ladder_verdict(built).sentences:
+        log.warning("service %s: %s", service, sentence)
