@@ -17,7 +17,7 @@ import numpy as np
 from zoolens.graph.model import Array, Graph, Node, Parameter, Value, nested_tuples, pruned, unused_name
 
 OPERATORS: Final = "operators"  # the fact that holds them
-_OWN: Final = ("operator", "domain", "opset", "slots", "outputs", "output", "source_op", "extents")
+_OWN: Final = ("operator", "domain", "opset", "slots", "outputs", "output", "source_op", "extents", "macs")
 _SETTING: Final = 16  # numbers: constants up to this size are settings, such as factors or a count, and not weights
 _ROLES: Final = ("X", "W", "R", "B", "sequence_lens", "initial_h", "initial_c", "P")  # of recurrent layers
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from heapq import heapify, heappop, heappush
 from math import prod
 from pathlib import Path
 from typing import Final
@@ -70,6 +71,16 @@ class OnnxNode:
     attributes: tuple[Buffer, ...] = field(default=(), repr=False, compare=False)  # see `onnxvalues.attributes`
 
 
+@dataclass(frozen=True)
+class OnnxFunction:
+    """A function that the file defines for its nodes to call. `defaults` are attributes that a call may leave out."""
+
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    nodes: tuple[OnnxNode, ...]
+    defaults: tuple[Buffer, ...] = field(default=(), repr=False, compare=False)
+
+
 @dataclass
 class OnnxGraph:
     nodes: list[OnnxNode] = field(default_factory=list)
@@ -80,6 +91,7 @@ class OnnxGraph:
     opset: int = 0
     producer: str = ""
     elsewhere: tuple[str, ...] = ()  # other files that any tensor of the file names, also inside branches and functions
+    functions: dict[tuple[str, str], OnnxFunction] = field(default_factory=dict)  # by domain and name
 
     def parameters(self) -> int:
         aside = {
@@ -118,6 +130,29 @@ class OnnxGraph:
     def external_files(self) -> list[str]:
         """Names of other files that hold values of this model, in whichever of its graphs."""
         return list(self.elsewhere)
+
+    def sort(self) -> None:
+        """Puts nodes behind those that make their inputs, as ONNX Runtime does when it opens a file: the casts that its
+        converter to half precision adds stand at the end. Nodes in a circle keep their place, for `check` to name."""
+        made = {"", *self.constants, *(spec.name for spec in self.inputs)}
+        makers = {name: place for place, node in enumerate(self.nodes) for name in node.outputs}
+        missing = [{name for name in node.inputs if name in makers and name not in made} for node in self.nodes]
+        users: dict[str, list[int]] = {}
+        for place, names in enumerate(missing):
+            for name in names:
+                users.setdefault(name, []).append(place)
+        ready = [place for place, names in enumerate(missing) if not names]
+        heapify(ready)
+        order: list[int] = []
+        while ready:
+            order.append(heappop(ready))
+            for name in self.nodes[order[-1]].outputs:
+                for user in users.pop(name, ()):
+                    missing[user].discard(name)
+                    if not missing[user]:
+                        heappush(ready, user)
+        if len(order) == len(self.nodes):
+            self.nodes = [self.nodes[place] for place in order]
 
     def check(self) -> None:
         """Every tensor a node takes is made before it, by a node, an initialiser or an input."""
@@ -170,18 +205,22 @@ def check_external(model: ModelFiles) -> None:
 
 def _model(data: Buffer) -> OnnxGraph:
     graph, opset, producer = None, 0, ""
+    functions = {}
     for number, value in fields(data):
         if number == 7:
             if graph is not None:
                 raise ValueError("it holds two graphs")
-            graph = _graph(content(value))
+            graph = read_subgraph(content(value))
+        elif number == 25:
+            key, function = _function(content(value))
+            functions[key] = function
         elif number == 8:
             opset = max(opset, _default_opset(content(value)))
         elif number == 2:
             producer = text(value)
     if graph is None:
         raise ValueError("it holds no graph")
-    graph.opset, graph.producer = opset, producer
+    graph.opset, graph.producer, graph.functions = opset, producer, functions
     graph.elsewhere = tuple(sorted(_locations(data)))
     return graph
 
@@ -226,7 +265,23 @@ def _default_opset(data: Buffer) -> int:
     return version if domain in ("", "ai.onnx") else 0
 
 
-def _graph(data: Buffer) -> OnnxGraph:
+def _function(data: Buffer) -> tuple[tuple[str, str], OnnxFunction]:
+    inside = OnnxGraph()
+    texts: dict[int, list[str]] = {1: [], 4: [], 5: [], 10: []}  # name, inputs, outputs, domain
+    defaults = []
+    for number, value in fields(data):
+        if number in texts:
+            texts[number].append(text(value))
+        elif number == 7:
+            _add_node(inside, content(value))
+        elif number == 11:
+            defaults.append(content(value))
+    domain, name = "".join(texts[10][-1:]), "".join(texts[1][-1:])
+    return (domain, name), OnnxFunction(tuple(texts[4]), tuple(texts[5]), tuple(inside.nodes), tuple(defaults))
+
+
+def read_subgraph(data: Buffer) -> OnnxGraph:
+    """A graph: the file's own, a branch, or the body of a loop."""
     graph = OnnxGraph()
     for number, value in fields(data):
         if number == 1:

@@ -7,7 +7,8 @@ folder.
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 from typing import Any, Final
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.errors import ModelError
-from zoolens.runtimes.onnxfile import OnnxNode, OnnxTensor, external_entry, read_tensor
+from zoolens.runtimes.onnxfile import OnnxNode, OnnxTensor, external_entry, read_subgraph, read_tensor
 from zoolens.runtimes.protobuf import Buffer, content, fields, integers, packed, signed, text
 
 Array = NDArray[Any]
@@ -30,7 +31,7 @@ _FLOATS, _INT32S, _INT64S, _RAW, _DOUBLES, _UINT64S = 4, 5, 7, 9, 10, 11
 
 
 def attributes(node: OnnxNode) -> dict[str, Any]:
-    """Numbers, texts, lists of them and tensors by name; graphs and the rest are left out."""
+    """Numbers, texts, lists of them, tensors and graphs by name; the rest is left out."""
     try:
         return dict(_attribute(message) for message in node.attributes)
     except (ValueError, IndexError, struct.error) as error:
@@ -75,7 +76,34 @@ _SINGLE: Final[dict[int, Callable[[int | Buffer], Any]]] = {
     3: _whole,
     4: _lenient,
     5: lambda part: read_tensor(content(part)),
+    6: lambda part: read_subgraph(content(part)),
 }
+_NAME, _REFERENCE = 1, 21  # fields of an attribute
+
+
+def with_references(node: OnnxNode, call: OnnxNode, defaults: Sequence[Buffer]) -> OnnxNode:
+    """A node of a function as one call of it has it: attributes that refer to those of the function are filled in."""
+    given = {_field(message, _NAME): message for message in (*defaults, *call.attributes)}
+    filled = []
+    for message in node.attributes:
+        reference = _field(message, _REFERENCE)
+        if not reference:
+            filled.append(message)
+        elif reference in given:
+            filled.append(_renamed(given[reference], _field(message, _NAME)))
+    return replace(node, attributes=tuple(filled))
+
+
+def _renamed(attribute: Buffer, name: str) -> Buffer:
+    """Of a field that comes twice the last one counts, so that a name is changed by adding one."""
+    encoded = name.encode()
+    if len(encoded) > 127:
+        raise ValueError("the name of an attribute is too long")
+    return Buffer(bytes(attribute) + bytes([_NAME << 3 | 2, len(encoded)]) + encoded)
+
+
+def _field(message: Buffer, wanted: int) -> str:
+    return "".join([text(value) for number, value in fields(message) if number == wanted][-1:])
 
 
 def array(tensor: OnnxTensor, folder: Path) -> Array:

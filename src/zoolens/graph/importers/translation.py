@@ -281,16 +281,17 @@ class OperatorCall:
     def fold(self, values: Array) -> None:
         self.answer(computed(np.asarray(values), self.outputs[0]))
 
-    def unknown(self, why: str = "", *known: Shape) -> None:
+    def unknown(self, why: str = "", *known: Shape, macs: int | None = None) -> None:
         """An operator without a place in the vocabulary: named, with the `known` shapes of its outputs, or none. Its
-        learned tensors are counted, its arithmetic is not."""
+        learned tensors are counted, its arithmetic only where `macs` tells it."""
         values = [self.state.values.get(name) for name in self.inputs]
         inputs = [value for value in values if isinstance(value, str)]
         tensors = [value for value in values if isinstance(value, Constant) and value.is_learned]
         learned = [self.state.parameter("value", value) for value in tensors if self.kind not in _UNLEARNED]
         named = f"{self.kind} {why}".strip()[:120]
         shapes = self._shapes(known)
-        first = self._nameless("unknown", inputs, shapes[0], source_op=named, parameters=learned)
+        macs = self.known_macs() if macs is None else macs
+        first = self._nameless("unknown", inputs, shapes[0], source_op=named, parameters=learned, macs=macs)
         further = [
             self._nameless("output_of", (first,), shape, output=i, index=i) for i, shape in enumerate(shapes) if i
         ]
@@ -311,6 +312,10 @@ class OperatorCall:
             derived = []
         count = max(len(self.outputs), 1)
         return [derived[i] if i < len(derived) else self.declared(i) for i in range(count)]
+
+    def known_macs(self) -> int | None:
+        """The multiply-accumulates of an operator without a place in the vocabulary, where its name tells them."""
+        return None
 
     def check_answered(self) -> None:
         """ModelError where an output that someone uses was not made."""

@@ -29,12 +29,18 @@ def dense(call: OnnxCall, kernel: Constant, bias: Constant | None) -> None:
 
 def _matmul(call: OnnxCall) -> None:
     kernel = call.constant(1)
-    if kernel is not None and len(kernel.shape) == 2 and isinstance(call.given(0), str):
+    if kernel is not None and len(kernel.shape) == 2 and (isinstance(call.given(0), str) or _begins_loop(call)):
         dense(call, kernel.transposed((1, 0)), None)
     elif min(len(call.shape(0)), len(call.shape(1))) < 2:
         call.unknown("of vectors", vector_product(call.shape(0), call.shape(1)))
     else:
         call.emit("matmul", (call.live(0), call.live(1)))
+
+
+def _begins_loop(call: OnnxCall) -> bool:
+    """Whether the first step of a loop multiplies what it begins with: the layer is that of the other steps."""
+    start = call.constant(0)
+    return bool(call.state.scopes) and start is not None and not start.is_learned
 
 
 def vector_product(left: Shape, right: Shape) -> Shape:
@@ -55,7 +61,7 @@ def _gemm(call: OnnxCall) -> None:
         if bias is None:
             _gemm_of_values(call, alpha, beta)
             return
-    dense(call, _scaled(kernel, alpha), None if bias is None else _scaled(bias.reshaped((bias.size,)), beta))
+    dense(call, scaled(kernel, alpha), None if bias is None else scaled(bias.reshaped((bias.size,)), beta))
 
 
 def _repeated(bias: Constant, width: int) -> Constant | None:
@@ -64,7 +70,7 @@ def _repeated(bias: Constant, width: int) -> Constant | None:
     return Constant((width,), bias.dtype, f"{bias.key}@{width}", lambda: np.broadcast_to(bias.load().ravel(), (width,)))
 
 
-def _scaled(constant: Constant, factor: float) -> Constant:
+def scaled(constant: Constant, factor: float) -> Constant:
     return constant if factor == 1 else constant.changed(f"x{factor:g}", lambda values: values * factor)
 
 

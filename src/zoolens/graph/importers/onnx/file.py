@@ -1,4 +1,4 @@
-"""ONNX files, opset 7 to 22, from torch, tf2onnx, MXNet, caffe2 and Keras, float or quantised.
+"""ONNX files, opset 7 to 23, from torch, tf2onnx, MXNet, caffe2 and Keras, float or quantised.
 
 The bytes are read by `runtimes.onnxfile`: no `onnx` package is needed. Shapes are worked out here, from the inputs on;
 the file's own are used for operators nobody knows.
@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from math import prod
 from pathlib import Path
 from typing import Any, Final
@@ -19,11 +20,16 @@ from zoolens.graph.builder import GraphBuilder
 from zoolens.graph.file_operators import OPERATORS
 from zoolens.graph.importers.base import Importer, Request, counted, model_path
 from zoolens.graph.importers.input_shapes import fixed_batch, image_axes, sized, with_extents
+from zoolens.graph.importers.onnx import blocked
 from zoolens.graph.importers.onnx.arithmetic import ARITHMETIC
 from zoolens.graph.importers.onnx.arrangement import ARRANGEMENT
+from zoolens.graph.importers.onnx.attention import ATTENTION, FUSED_ATTENTION
 from zoolens.graph.importers.onnx.constant_folding import folded
+from zoolens.graph.importers.onnx.contributed import CONTRIBUTED
 from zoolens.graph.importers.onnx.layers import LAYERS
-from zoolens.graph.importers.onnx.quantised import QUANTISED
+from zoolens.graph.importers.onnx.output_shapes import OTHER_OPERATORS
+from zoolens.graph.importers.onnx.quantised import QUANTISED, RESCALED
+from zoolens.graph.importers.onnx.subgraphs import HOLDING, call_function
 from zoolens.graph.importers.onnx.translation import OnnxCall, OnnxTranslation
 from zoolens.graph.importers.quantised_relu import settle
 from zoolens.graph.importers.translation import damage_at
@@ -31,24 +37,53 @@ from zoolens.graph.model import Graph
 from zoolens.runtimes.base import TensorSpec
 from zoolens.runtimes.onnxfile import OnnxGraph, OnnxNode, read_graph
 
-_OPERATORS: Final[dict[str, Callable[[OnnxCall], None]]] = {**LAYERS, **ARITHMETIC, **ARRANGEMENT, **QUANTISED}
-_DOMAINS: Final = ("", "ai.onnx")
+_STANDARD: Final[dict[str, Callable[[OnnxCall], None]]] = {
+    **LAYERS, **ARITHMETIC, **ARRANGEMENT, **QUANTISED, **RESCALED, **HOLDING, **ATTENTION
+}  # fmt: skip
+# ONNX Runtime has quantised operators of its own, some under a domain and some without.
+_OPERATORS: Final[dict[str, dict[str, Callable[[OnnxCall], None]]]] = {
+    "": _STANDARD,
+    "ai.onnx": _STANDARD,
+    "com.microsoft": {**_STANDARD, **CONTRIBUTED, **FUSED_ATTENTION},
+    blocked.DOMAIN: blocked.BLOCKED,
+}
+_MULTIPLYING: Final = frozenset(
+    {"Conv", "ConvTranspose", "DeformConv", "Gemm", "MatMul", "Einsum", "Attention", "LSTM", "GRU", "RNN",
+     "QLinearConv", "QLinearMatMul", "ConvInteger", "MatMulInteger", "If", "Loop", "Scan", "SequenceMap", "DFT", "STFT"}
+)  # fmt: skip
+_COSTLESS: Final = (
+    frozenset(
+        {
+            *_STANDARD,
+            *OTHER_OPERATORS,
+            "NonMaxSuppression",
+            "NonZero",
+            "Unique",
+            "Compress",
+            "SequenceAt",
+            "SequenceEmpty",
+        }
+        | {"SequenceConstruct", "SequenceInsert", "SequenceLength", "SplitToSequence", "ConcatFromSequence", "Optional"}
+    )
+    - _MULTIPLYING
+)
 _LEARNED: Final = ("float32", "float16", "float64", "bfloat16")
 _PART: Final = re.compile(r"[./:]")
-_CONTRIBUTED: Final = ("com.microsoft", "com.microsoft.nchwc")  # onnxruntime's; it names them alike
 
 
 def load(request: Request) -> Graph:
     path = model_path(request)
     file = read_graph(path)
+    file.sort()
     file.check()
     state = _opened(file, path, weights=request.weights)
+    state.translate = partial(_translate, state)
     for spec in file.inputs:
         _add_input(state, with_extents(spec, request.extents.get(spec.name)), request.size)
     for name, tensor in file.constants.items():
         state.values[name] = state.constant(tensor, name)
     for node in file.nodes:
-        _translate(state, node)
+        state.translate(node)
     settle(state)
     outputs = [state.value(spec.name) for spec in file.outputs]
     facts: dict[str, Any] = {"format": "onnx", "opset": file.opset, "producer": file.producer[:80]}
@@ -93,7 +128,17 @@ def _opened(file: OnnxGraph, path: Path, *, weights: bool) -> OnnxTranslation:
     specs = {**file.values, **{spec.name: spec for spec in (*file.inputs, *file.outputs)}}
     batch = fixed_batch(spec.shape for spec in file.inputs)
     builder = GraphBuilder(path.stem, keep_weights=weights)
-    return OnnxTranslation(builder, uses, folder=path.parent, opset=file.opset or 9, batch=batch, specs=specs)
+    return OnnxTranslation(
+        builder,
+        uses,
+        folder=path.parent,
+        opset=file.opset or 9,
+        batch=batch,
+        specs=specs,
+        functions=file.functions,
+        channels=blocked.named_channels(file.nodes),
+        costless=_COSTLESS,
+    )
 
 
 def _add_input(state: OnnxTranslation, spec: TensorSpec, size: tuple[int, int] | None) -> None:
@@ -107,10 +152,12 @@ def _translate(state: OnnxTranslation, node: OnnxNode) -> None:
     if not node.outputs or not any(node.outputs):
         return
     call = OnnxCall(node, state)
-    known = node.domain in _DOMAINS or node.domain in _CONTRIBUTED
+    function = state.functions.get((node.domain, node.op))
     with damage_at(call):
-        if not folded(call):
-            (_OPERATORS.get(node.op, OnnxCall.unknown) if known else OnnxCall.unknown)(call)
+        if function is not None:
+            call_function(call, function)
+        elif not folded(call):
+            _OPERATORS.get(node.domain, {}).get(node.op, OnnxCall.unknown)(call)
         call.check_answered()
         if state.builder.keep_weights:
             call.keep_operator()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import prod
 from typing import Any, Final
 
 from zoolens.errors import ModelError
@@ -21,7 +22,7 @@ def _axes(call: OnnxCall) -> str:
     return SPATIAL_AXES.get(len(call.shape(0)), "")
 
 
-def _parameters(call: OnnxCall, **roles: int) -> list[Parameter] | None:
+def learned_parameters(call: OnnxCall, **roles: int) -> list[Parameter] | None:
     """Inputs by position as parameters; None where one of them is computed, which the vocabulary has no word for."""
     parameters = []
     for role, position in roles.items():
@@ -45,7 +46,7 @@ def window(call: OnnxCall, kernel: Shape) -> tuple[Shape, Shape, Shape]:
     return stride, dilation, pads or (0,) * (2 * count)
 
 
-def convolve(call: OnnxCall, kernel: Constant, bias: Constant | None) -> None:
+def convolve(call: OnnxCall, kernel: Constant, bias: Constant | None, *, groups: int | None = None) -> None:
     if len(kernel.shape) != len(call.shape(0)) or len(kernel.shape) < 3:
         raise ModelError(f"{call.source[:60]!r} has a kernel with {len(kernel.shape)} axes, its input another number.")
     stride, dilation, pads = window(call, kernel.shape[2:])
@@ -58,23 +59,23 @@ def convolve(call: OnnxCall, kernel: Constant, bias: Constant | None) -> None:
         stride=stride,
         dilation=dilation,
         pads=pads,
-        groups=call.get("group", 1),
+        groups=groups or call.get("group", 1),
     )
 
 
 def _conv(call: OnnxCall) -> None:
     kernel, bias = call.learned(1), call.learned(2)
     if kernel is None or (bias is None and call.given(2) is not None):
-        given, (out, _, *extents) = call.shape(0), call.shape(1)
-        places = slid(given[2:], tuple(extents), *window(call, tuple(extents)))
-        call.unknown("with a computed kernel", (given[0], out, *places))
+        given, (out, depth, *extents) = call.shape(0), call.shape(1)
+        shape = (given[0], out, *slid(given[2:], tuple(extents), *window(call, tuple(extents))))
+        call.unknown("with a computed kernel", shape, macs=prod(shape) * depth * prod(extents))
     else:
         convolve(call, kernel, bias)
 
 
 def _conv_transpose(call: OnnxCall) -> None:
     kernel = call.learned(1)
-    parameters = _parameters(call, kernel=1, bias=2)
+    parameters = learned_parameters(call, kernel=1, bias=2)
     if kernel is None or parameters is None:
         call.unknown("with a computed kernel")
         return
@@ -111,7 +112,7 @@ def _transposed_pads(call: OnnxCall, kernel: Shape, stride: Shape, dilation: Sha
 
 
 def _batch_norm(call: OnnxCall) -> None:
-    parameters = _parameters(call, scale=1, shift=2, mean=3, variance=4)
+    parameters = learned_parameters(call, scale=1, shift=2, mean=3, variance=4)
     if parameters is None or len(parameters) < 4:
         call.unknown("with computed statistics", call.shape(0))
         return
@@ -145,7 +146,7 @@ def _instance_norm(call: OnnxCall) -> None:
 
 def _norm(op: str) -> Callable[[OnnxCall], None]:
     def norm(call: OnnxCall) -> None:
-        parameters = _parameters(call, scale=1, shift=2)
+        parameters = learned_parameters(call, scale=1, shift=2)
         if parameters is None:
             call.unknown("with a computed scale", call.shape(0))
             return
@@ -222,7 +223,7 @@ def global_pool(op: str) -> Callable[[OnnxCall], None]:
 
 def _recurrent(kind: str) -> Callable[[OnnxCall], None]:
     def recurrent(call: OnnxCall) -> None:
-        parameters = _parameters(call, kernel=1, recurrent_kernel=2, bias=3, peephole=7)
+        parameters = learned_parameters(call, kernel=1, recurrent_kernel=2, bias=3, peephole=7)
         if parameters is None or len(call.shape(0)) != 3:
             call.unknown("with a computed kernel")
             return

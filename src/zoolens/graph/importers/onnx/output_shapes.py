@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from zoolens.errors import ModelError
 from zoolens.graph.model import Shape
 from zoolens.graph.shapes import broadcast
 
@@ -94,24 +93,11 @@ def _drawn(call: OnnxCall) -> Sequence[Shape]:
     return [tuple(call.integers("shape") or ())]
 
 
-def _fused_product(call: OnnxCall) -> Sequence[Shape]:
-    left, right = list(call.shape(0)), list(call.shape(1))
-    if call.get("transA", 0):
-        left[-2:] = left[:-3:-1]
-    if call.get("transB", 0):
-        right[-2:] = right[:-3:-1]
-    if min(len(left), len(right)) < 2 or left[-1] != right[-2]:
-        raise ModelError(f"{call.source[:60]!r} multiplies matrices that do not fit.")
-    rows = broadcast([tuple(left[:-2]) or (1,), tuple(right[:-2]) or (1,)])[: max(len(left), len(right)) - 2]
-    return [(*rows, left[-2], right[-1])]
-
-
 _CONTRIBUTED: Final = ("com.microsoft",)
 _SAME: Final = (
     "Acos Acosh Asin Asinh Atan Atanh Bernoulli BitwiseNot Celu Cosh CumProd CumSum EyeLike Hardmax IsInf "
     "IsNaN MeanVarianceNormalization Not RandomNormalLike RandomUniformLike ReverseSequence RotaryEmbedding Scatter "
-    "ScatterElements ScatterND Shrink Sign Sinh Softsign Swish Tan TensorScatter ThresholdedRelu Trilu "
-    "BiasGelu FastGelu QuickGelu BiasAdd"
+    "ScatterElements ScatterND Shrink Sign Sinh Softsign Swish Tan TensorScatter ThresholdedRelu Trilu"
 )
 _RULES: Final[dict[str, Rule]] = {
     **dict.fromkeys(_SAME.split(), _as_input(0)),
@@ -132,6 +118,5 @@ _RULES: Final[dict[str, Rule]] = {
     "GlobalLpPool": lambda call: [(*call.shape(0)[:2], *(1,) * (len(call.shape(0)) - 2))],
     "RandomNormal": _drawn,
     "RandomUniform": _drawn,
-    "SkipLayerNormalization": lambda call: [call.shape(0)],
-    "FusedMatMul": _fused_product,
 }
+OTHER_OPERATORS: Final = frozenset(_RULES)

@@ -6,12 +6,14 @@ They are read as the layers they stand for; weights are dequantised when they ar
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Final
 
 import numpy as np
 
 from zoolens.graph.importers.constants import Constant, computed
-from zoolens.graph.importers.onnx.arithmetic import activation, dense
+from zoolens.graph.importers.onnx.arithmetic import ARITHMETIC, activation, dense
+from zoolens.graph.importers.onnx.attention import packed_attention
 from zoolens.graph.importers.onnx.layers import avg_pool, convolve
 from zoolens.graph.importers.onnx.translation import OnnxCall
 from zoolens.graph.importers.quantised_relu import cut, integer_range
@@ -160,21 +162,118 @@ def _cut_answer(call: OnnxCall, scale: int, zero: int) -> None:
         call.answer(_cut(call, made, scale, zero))
 
 
+# --- products of whole numbers, whose scales come after them
+
+
 def _conv_integer(call: OnnxCall) -> None:
-    """Scales come in a multiplication of their own, after it."""
     kernel = call.constant(1)
     if kernel is None:
         call.unknown("with a computed kernel")
-    else:
-        convolve(call, dequantised(call, kernel, -1, 3), None)
+        return
+    convolve(call, dequantised(call, kernel, -1, 3), None)
+    _await_scale(call)
 
 
 def _matmul_integer(call: OnnxCall) -> None:
     kernel = call.constant(1)
     if kernel is None or len(kernel.shape) != 2:
         call.emit("matmul", (call.live(0), call.live(1)))
+        return
+    dense(call, dequantised(call, kernel, -1, 3, axis=1).transposed((1, 0)), None)
+    _await_scale(call)
+
+
+def _await_scale(call: OnnxCall) -> None:
+    node = call.state.values[call.outputs[0]]
+    assert isinstance(node, str)  # a layer was just made
+    call.state.unscaled.add(node)
+
+
+def _cast(call: OnnxCall) -> None:
+    """The cast between a product of whole numbers and its scale."""
+    value = call.given(0)
+    if isinstance(value, str) and value in call.state.unscaled:
+        call.answer(value)
     else:
-        dense(call, dequantised(call, kernel, -1, 3, axis=1).transposed((1, 0)), None)
+        ARITHMETIC["Cast"](call)
+
+
+def _scale(call: OnnxCall) -> None:
+    """A scale of a product of whole numbers belongs to its kernel: that of the input is 1 here."""
+    for layer, factor in ((call.given(0), call.given(1)), (call.given(1), call.given(0))):
+        if isinstance(layer, str) and layer in call.state.unscaled and isinstance(factor, Constant):
+            _rescaled(call, layer, factor)
+            return
+    ARITHMETIC["Mul"](call)
+
+
+def _rescaled(call: OnnxCall, layer: str, factor: Constant) -> None:
+    state = call.state
+    state.unscaled.discard(layer)
+    node = state.node(layer)
+    kernel = node.parameter("kernel")
+    assert kernel is not None  # of a convolution or a dense layer
+    if factor.size not in (1, kernel.shape[0]):
+        ARITHMETIC["Mul"](call)
+        return
+    values = state.builder.weights.get(kernel.key)
+    if values is not None:
+        scales = np.asarray(factor.load(), np.float32).reshape(-1, *(1,) * (len(kernel.shape) - 1))
+        state.builder.weights[kernel.key] = values * scales
+    call.answer(layer)
+
+
+def _dynamic_matmul(scales: tuple[int, int], bias: int) -> Callable[[OnnxCall], None]:
+    """A product that quantises its input itself; `scales` are the positions of the kernel's scale and zero point."""
+
+    def product(call: OnnxCall) -> None:
+        kernel = call.constant(1)
+        if kernel is None or len(kernel.shape) != 2:
+            call.unknown("with a computed kernel")
+            return
+        real = dequantised(call, kernel, *scales, axis=1)
+        dense(call, real.transposed((1, 0)), call.constant(bias))
+
+    return product
+
+
+def _attention(call: OnnxCall) -> None:
+    """QAttention: input, matrix, biases, scales of input and matrix, mask, zero points of input and matrix, past."""
+    kernel = call.constant(1)
+    if kernel is None or len(kernel.shape) != 2:
+        call.unknown("with a computed kernel")
+        return
+    real = dequantised(call, kernel, 4, 7, axis=1)
+    packed_attention(call, real, call.constant(2), mask=5, past=8, added=9)
+
+
+def _few_bits(call: OnnxCall) -> None:
+    """MatMulNBits: input, the matrix in blocks of a few bits a number, their scales and zero points, order, bias."""
+    packed, scales, zeros = call.constant(1), call.constant(2), call.constant(3)
+    rows, columns, bits = call.get("N", 0), call.get("K", 0), call.get("bits", 4)
+    if packed is None or scales is None or call.given(4) is not None or bits not in (4, 8):
+        call.unknown("in an order of its own", macs=rows * prod(call.shape(0)))
+        return
+    block = call.get("block_size", 32)
+
+    def load() -> Array:
+        numbers = _unpacked(packed.load(), bits).reshape(rows, -1, block)
+        factor = np.asarray(scales.load(), np.float32).reshape(rows, -1, 1)
+        middle = 1 << (bits - 1) if zeros is None else _unpacked(zeros.load(), bits).reshape(rows, -1, 1)
+        return ((numbers.astype(np.float32) - middle) * factor).reshape(rows, -1)[:, :columns]
+
+    dense(call, Constant((rows, columns), "float32", packed.key, load), call.constant(5))
+
+
+def _unpacked(values: Array, bits: int) -> Array:
+    """Numbers of 4 bits lie two in a byte, the lower one first."""
+    flat = np.asarray(values, np.uint8)
+    if bits == 8:
+        return flat
+    return np.stack([flat & 15, flat >> 4], axis=-1)
+
+
+# --- other operators
 
 
 def _global_pool(call: OnnxCall) -> None:
@@ -211,4 +310,10 @@ QUANTISED: Final[dict[str, Callable[[OnnxCall], None]]] = {
     "QLinearSoftmax": _softmax,
     "ConvInteger": _conv_integer,
     "MatMulInteger": _matmul_integer,
+    "DynamicQuantizeMatMul": _dynamic_matmul((2, 3), 4),
+    "MatMulIntegerToFloat": _dynamic_matmul((3, 5), 6),
+    "MatMulNBits": _few_bits,
+    "QAttention": _attention,
 }
+# Operators that are no quantised ones, but may follow a product of whole numbers.
+RESCALED: Final[dict[str, Callable[[OnnxCall], None]]] = {"Cast": _cast, "Mul": _scale}

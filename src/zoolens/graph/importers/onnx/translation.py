@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,10 +15,18 @@ from zoolens.graph.importers.onnx.output_shapes import output_shapes
 from zoolens.graph.model import Node, Shape, check_shape
 from zoolens.graph.reference_spatial import RESIZES
 from zoolens.runtimes.base import TensorSpec
-from zoolens.runtimes.onnxfile import OnnxNode, OnnxTensor
+from zoolens.runtimes.onnxfile import OnnxFunction, OnnxNode, OnnxTensor
 from zoolens.runtimes.onnxvalues import array, attributes
 
 SPATIAL_AXES: Final = {3: "NCW", 4: "NCHW", 5: "NCDHW"}
+
+
+@dataclass(frozen=True)
+class Scope:
+    """The names that a function, a branch or a step of a loop has for itself, and what they are in the whole graph."""
+
+    prefix: str
+    names: Mapping[str, str]
 
 
 @dataclass
@@ -29,10 +37,29 @@ class OnnxTranslation(translation.Translation):
     specs: dict[str, TensorSpec] = field(default_factory=dict)  # shapes that the file gives
     original: bool = True  # whether it is read at the image size for which they hold
     operators: dict[str, FileOperator] = field(default_factory=dict)  # by the node that stands for them
+    functions: Mapping[tuple[str, str], OnnxFunction] = field(default_factory=dict)  # by domain and name
+    channels: Mapping[str, int] = field(default_factory=dict)  # of values in blocked layouts, where the file names them
+    costless: frozenset[str] = frozenset()  # operators that are known to multiply no matrices
+    translate: Callable[[OnnxNode], None] = field(default=lambda node: None, repr=False)
+    unscaled: set[str] = field(default_factory=set)  # products of whole numbers whose scale has not come yet
+    scopes: tuple[Scope, ...] = ()  # from the outermost to the one that is being read
+    depth: int = 0  # of functions, branches and loops
+    inlined: int = 0  # nodes that come from them
 
     def constant(self, tensor: OnnxTensor, name: str) -> Constant:
         check_shape(tensor.shape, name, self.builder.name)
         return Constant(tensor.shape, tensor.dtype, name, lambda: array(tensor, self.folder))
+
+    def scoped_name(self, name: str) -> str:
+        """What a name of the graph that is being read is called in the whole."""
+        return next((scope.names[name] for scope in reversed(self.scopes) if name in scope.names), name)
+
+    def scoped(self, node: OnnxNode) -> OnnxNode:
+        if not self.scopes:
+            return node
+        inputs, outputs = (tuple(map(self.scoped_name, names)) for names in (node.inputs, node.outputs))
+        name = f"{self.scopes[-1].prefix}{node.name}" if node.name else ""
+        return replace(node, inputs=inputs, outputs=outputs, name=name)
 
 
 def _is_opaque(node: Node) -> bool:
@@ -102,3 +129,13 @@ class OnnxCall(translation.OperatorCall):
 
     def derived(self) -> Sequence[Shape]:
         return output_shapes(self)
+
+    def known_macs(self) -> int | None:
+        return 0 if self.kind in self.state.costless else None
+
+    def fed(self, first: str) -> OnnxCall:
+        """The same operator on another first input; it answers to a name of its own."""
+        given, answer = f"{self.outputs[0]}:given", f"{self.outputs[0]}:made"
+        self.state.values[given] = first
+        node = replace(self.node, inputs=(given, *self.inputs[1:]), outputs=(answer,), name=self.source)
+        return OnnxCall(node, self.state)
