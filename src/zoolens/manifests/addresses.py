@@ -24,6 +24,12 @@ from zoolens.errors import AssetError
 
 VARIABLE: Final = "ZOOLENS_FETCH_FROM"
 _NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
+# Only these IPv6 addresses are routed in public. `is_global` of Python 3.11 is also true of site-local (fec0::/10) and
+# IPv4-compatible (::/96) addresses and of translators inside a network (64:ff9b:1::/48).
+_PUBLIC_IPV6: Final = (ipaddress.ip_network("2000::/3"), _NAT64)
+# Reserved for documentation, protocol assignments and relays, which `is_global` of Python 3.11 does not know.
+_RESERVED: Final = tuple(map(ipaddress.ip_network, ("3fff::/20", "192.0.0.0/24", "192.88.99.0/24")))
+_ISATAP: Final = (0x00005EFE, 0x02005EFE)  # the 32 bits before an IPv4 address in an interface identifier
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
@@ -95,6 +101,10 @@ def _may_use(host: str, address: Address, port: int) -> bool:
 
 
 def _is_public(address: Address) -> bool:
+    if any(address in network for network in _RESERVED):
+        return False
+    if address.version == 6 and not any(address in network for network in _PUBLIC_IPV6):
+        return False
     return address.is_global and not address.is_multicast
 
 
@@ -108,7 +118,7 @@ def _meanings(address: Address) -> Iterator[Address]:
             yield address.sixtofour
         if address.teredo is not None:
             yield from address.teredo
-        if address in _NAT64:
+        if address in _NAT64 or (int(address) >> 32) & 0xFFFFFFFF in _ISATAP:
             yield ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
 
 

@@ -39,7 +39,9 @@ def resolving(monkeypatch, *answers):
 @pytest.mark.parametrize("address", [
     "127.0.0.1", "127.1.2.3", "0.0.0.0", "10.0.0.1", "172.16.5.5", "192.168.1.1", "169.254.169.254", "100.64.0.1",
     "::1", "fe80::1", "fd00::1", "::ffff:10.0.0.1", "::ffff:127.0.0.1", "64:ff9b::a00:1", "2002:a00:1::", "224.0.0.1",
-    "ff02::1", "::", "198.18.0.1", "240.0.0.1",
+    "ff02::1", "::", "198.18.0.1", "240.0.0.1", "fec0::1", "::127.0.0.1", "64:ff9b:1::7f00:1", "64:ff9b:1::1", "5f00::1",
+    "3fff::1", "192.0.0.8", "192.88.99.1", "2606:4700::5efe:7f00:1", "2606:4700::200:5efe:a00:1", "::ffff:0:127.0.0.1",
+    "100::1", "2001:db8::1",
 ])  # fmt: skip
 def test_addresses_of_one_s_own_network_are_refused(monkeypatch, address):
     resolving(monkeypatch, address)
@@ -47,7 +49,7 @@ def test_addresses_of_one_s_own_network_are_refused(monkeypatch, address):
         permitted("models.example.org", 443)
 
 
-@pytest.mark.parametrize("address", ["93.184.216.34", "2606:2800:220:1::1"])
+@pytest.mark.parametrize("address", ["93.184.216.34", "2606:2800:220:1::1", "64:ff9b::808:808"])
 def test_public_addresses_pass(monkeypatch, address):
     resolving(monkeypatch, address)
     assert permitted("models.example.org", 443)[0][3] == (address, 443)

@@ -52,6 +52,8 @@ def test_an_empty_text_has_no_value():
 @pytest.mark.parametrize("value", [
     '!!int ""', "!!int x", '!!int "_"', '!!int "+"', '!!float ""', "!!float x", "!!bool x", '!!bool ""', "!!set {a}",
     '!!binary "/w=="', "!!omap [a: 1]", "!!python/name:os.system x", "!own x", "9" * 5000,
+    "0x" + "f" * 3000, "0b" + "1" * 3900, "0" + "7" * 3000, ":".join(["59"] * 1200), "1:" * 3000 + "1", "9" * 20,
+    "-0x8000000000000001", "!!float " + "1" * 5000, "1:" * 3000 + "1.5",
 ])  # fmt: skip
 def test_a_value_that_is_not_what_its_tag_says_is_refused(value):
     with pytest.raises(YamlRefused) as refused:
@@ -62,3 +64,13 @@ def test_a_value_that_is_not_what_its_tag_says_is_refused(value):
 @pytest.mark.parametrize("value", ["2026-01-01", "2026-02-30", "!!timestamp x", "=", "2026-01-01 10:00:00"])
 def test_dates_stay_texts(value):
     assert YamlTree(f"b: {value}").value == {"b": value.removeprefix("!!timestamp ")}
+
+
+def test_integers_of_64_bits_are_read():
+    text = "a: 0x7fffffffffffffff\nb: -9223372036854775808\nc: 1:30\n"
+    assert YamlTree(text).value == {"a": 2**63 - 1, "b": -(2**63), "c": 90}
+
+
+def test_a_large_integer_as_a_key_is_refused():
+    with pytest.raises(YamlRefused, match="larger than"):
+        YamlTree(f"0x{'f' * 900}: 1")

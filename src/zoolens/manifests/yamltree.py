@@ -10,7 +10,8 @@ import yaml
 MAX_DEPTH = 32
 _CORE = "tag:yaml.org,2002:"
 _COLLECTIONS = (f"{_CORE}map", f"{_CORE}seq")
-_MAX_DIGITS = 4000  # what Python reads is a little more
+_MAX_DIGITS = 4000  # characters of a number: base 60 takes quadratic time, and Python reads little more in base 10
+_MAX_INTEGER = 2**63  # hexadecimal digits make integers that Python cannot print, and nobody means a larger one
 _PLAIN = ("null", "bool", "int", "float")
 _TEXTS = ("str", "timestamp", "merge", "value")
 
@@ -93,14 +94,17 @@ class YamlTree:
             return str(node.value)
         if kind not in _PLAIN:
             raise YamlRefused(node.start_mark.line + 1, f"YAML tags such as {node.tag[:60]} are not allowed")
+        if len(node.value) > _MAX_DIGITS:
+            raise YamlRefused(node.start_mark.line + 1, f"a number of {len(node.value):,} digits is not read")
         try:
-            return self._constructor.construct_object(node)
+            value = self._constructor.construct_object(node)
         # the constructor trusts that a value is written as its tag says, and a stranger may write both
         except (yaml.YAMLError, ValueError, ArithmeticError, LookupError, AttributeError, TypeError) as error:
-            length = len(node.value)
             what = f"{str(node.value)[:60]!r} is not written as the YAML type {kind}"
-            what = what if length < _MAX_DIGITS else f"a number of {length:,} digits is not read"
             raise YamlRefused(node.start_mark.line + 1, what) from error
+        if isinstance(value, int) and abs(value) > _MAX_INTEGER:
+            raise YamlRefused(node.start_mark.line + 1, f"the integer {str(node.value)[:60]} is larger than 2^63")
+        return value
 
 
 def path_words(path: tuple[Any, ...]) -> str:

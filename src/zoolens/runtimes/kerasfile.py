@@ -20,6 +20,7 @@ from zoolens.untrusted import open_archive, open_regular, parse_json, read_entry
 _HINT: Final = "Ask the maker for a file of plain Keras layers, or convert it to ONNX where you trust it."
 _ALLOWED: Final = allowed("keras")
 _ENTRIES: Final = frozenset({"metadata.json", "config.json", "model.weights.h5"})
+_TUPLE_KEYS: Final = frozenset({"class_name", "items"})
 _OBJECT_KEYS: Final = frozenset(
     {"module", "class_name", "config", "registered_name", "build_config", "compile_config", "name", "inbound_nodes"}
     | {"shared_object_id", "keras_version", "backend"}
@@ -119,6 +120,7 @@ def check_configuration(name: str, config: Any) -> None:
 def _check_object(name: str, part: Mapping[str, Any]) -> None:
     kind, module, config = part.get("class_name"), part.get("module"), part.get("config")
     if kind == "__tuple__" and "items" in part:
+        _check_tuple_keys(name, part)
         _check_value(name, part["items"])
         return
     if strange := sorted(set(part) - _OBJECT_KEYS):
@@ -189,6 +191,12 @@ def _check_value(name: str, value: Any, key: str = "") -> None:
         raise _refused(name, f"the activation {value[:80]!r}")
 
 
+def _check_tuple_keys(name: str, part: Mapping[str, Any]) -> None:
+    """Keras passes the whole mapping on where it holds more than a tuple needs."""
+    if strange := sorted(set(part) - _TUPLE_KEYS):
+        raise _refused(name, f"the key {strange[0][:80]!r} of a tuple")
+
+
 def _check_arguments(name: str, value: Any, *, objects: bool) -> None:
     """Arguments of a call, whose names are free. Shapes and places have no `objects` but tuples; how layers were called
     may have any object that is known."""
@@ -197,6 +205,8 @@ def _check_arguments(name: str, value: Any, *, objects: bool) -> None:
     elif isinstance(value, dict):
         if value.get("class_name", "__tuple__") != "__tuple__":
             raise _refused(name, f"the class {str(value['class_name'])[:80]!r} where a shape belongs")
+        if "class_name" in value:
+            _check_tuple_keys(name, value)
         for key, part in value.items():
             if not _PLAIN_KEY.fullmatch(key):
                 raise _refused(name, f"an argument named {key[:80]!r}")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar
 
-from zoolens.errors import ZoolensError
+from zoolens.errors import ZoolensError, first_line
 from zoolens.manifests.files import SUFFIXES, is_manifest, parse_manifest, read_text
 from zoolens.manifests.formats import companions, guess_format
 from zoolens.zoos.base import Entry, Weights, Zoo
@@ -62,7 +62,7 @@ class FolderZoo(Zoo):
                 yield entry, path
 
     def _described(self, path: Path) -> Entry | None:
-        """The model that a manifest describes. Whatever is wrong with one is told, and the others are listed."""
+        """The model that a manifest describes. Whatever is wrong with one is a problem, and the others are listed."""
         try:
             text = read_text(path)
             if not is_manifest(text):
@@ -71,7 +71,9 @@ class FolderZoo(Zoo):
             return Entry(self.name, manifest, weights_of(manifest, path.parent), path.parent)
         except ZoolensError as error:
             self._problems.append(str(error))
-            return None
+        except Exception as error:  # a stranger's file that nobody foresaw must not hide the models beside it
+            self._problems.append(f"{path} cannot be read as a manifest: {type(error).__name__}: {first_line(error)}")
+        return None
 
     def _bare(self, path: Path, root: Path) -> Entry | None:
         format_ = guess_format(path)
