@@ -13,9 +13,11 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from zoolens.engine.lasting_thread import started_for_good
 from zoolens.engine.policy import lent_modules, worker_variables
 from zoolens.engine.sandbox import Policy
 
@@ -55,7 +57,8 @@ def launch(
 
     `streams` go to Popen: stdin, stdout, stderr, pass_fds. With a `policy`, settings["confined"] says what is in force.
     """
-    message = {**settings, "worker": worker, "lent": {}, "path": None, "sandbox": asdict(policy) if policy else None}
+    sandbox = {**asdict(policy), "parent": os.getpid()} if policy else None
+    message = {**settings, "worker": worker, "lent": {}, "path": None, "sandbox": sandbox}
     around = {**(worker_variables(Path(policy.scratch), os.environ) if policy else os.environ), **(variables or {})}
     if environment is None:
         python, flags = sys.executable, ["-P", "-u"]
@@ -66,10 +69,13 @@ def launch(
             around.pop(name, None)
     if environment is not None or policy is not None:
         message["lent"] = lent_modules(plugin)
-    return subprocess.Popen(
-        [python, *flags, "-c", _BOOTSTRAP, json.dumps(message)],
-        env=around,
-        cwd=policy.scratch if policy else None,
-        start_new_session=True,  # Ctrl-C is ours to handle, and the worker's whole family is one group
-        **streams,
+    return started_for_good(
+        partial(
+            subprocess.Popen,
+            [python, *flags, "-c", _BOOTSTRAP, json.dumps(message)],
+            env=around,
+            cwd=policy.scratch if policy else None,
+            start_new_session=True,  # Ctrl-C is ours to handle, and the worker's whole family is one group
+            **streams,
+        )
     )

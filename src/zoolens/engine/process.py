@@ -18,6 +18,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +28,7 @@ from zoolens.engine.launcher import launch
 from zoolens.engine.policy import worker_policy
 from zoolens.engine.sandbox import Policy
 from zoolens.engine.scratch import make_scratch, remove_scratch
+from zoolens.engine.scratch_quota import MOST_BYTES, MOST_ENTRIES, unwatch_scratch, watch_scratch
 from zoolens.engine.wire import Arena, Channel, Tensor, decoded, encoded
 from zoolens.errors import Circumstance, WorkerError, WorkerTimeout, ZoolensError
 
@@ -103,6 +105,9 @@ class WorkerProcess:
         self._tail: deque[str] = deque(maxlen=_TAIL_LINES)
         self._listener = threading.Thread(target=_keep_tail, args=(self._process, self._tail), daemon=True)
         self._listener.start()
+        self._over_quota = threading.Event()
+        if folder is not None and kind.rights is not None:  # no reference to this object, which must be able to go
+            watch_scratch(folder, partial(_kill_over_quota, self._process, self._over_quota))
         # Runs once: when asked, when this object goes, or when the interpreter exits.
         self._finalizer = weakref.finalize(
             self, _end, self._process, os.getpid(), folder, self._channel, self.inputs, self.outputs
@@ -272,6 +277,12 @@ class WorkerProcess:
             code = self._process.wait(_GRACE)
         self.stop()
         self._listener.join(_GRACE)
+        if self._over_quota.is_set():
+            return WorkerError(
+                f"The {self.kind.name} was stopped while {doing}: its temporary files took more than "
+                f"{MOST_BYTES >> 30} GiB or were more than {MOST_ENTRIES:,}.",
+                hint="If you trust the model, add --trust.",
+            )
         return faults.death(self.kind.name, code, doing, list(self._tail))
 
 
@@ -327,12 +338,18 @@ def _close(folder: Path | None, *shared: Channel | Arena) -> None:
     for channel_or_arena in shared:
         channel_or_arena.close()
     if folder is not None:
+        unwatch_scratch(folder)
         remove_scratch(folder)
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
+
+
+def _kill_over_quota(process: subprocess.Popen[bytes], over_quota: threading.Event) -> None:
+    over_quota.set()
+    _kill(process)
 
 
 def _keep_tail(process: subprocess.Popen[bytes], tail: deque[str]) -> None:

@@ -8,6 +8,7 @@ off. Standard library only, since workers run in environments that hold numpy an
 from __future__ import annotations
 
 import contextlib
+import os
 import resource
 import signal
 import sys
@@ -21,6 +22,7 @@ from zoolens.engine import capabilities, landlock, seccomp
 
 FILES: Final = 4096  # that may be open at once
 FILE_BYTES: Final = 8 << 30  # of one file, and of the memory that answers travel in
+THREADS: Final = 4096  # beyond those that the user's processes have when the worker starts
 
 TRUSTED: Final = "none (trusted)"
 PLAIN: Final = "none (plain data)"
@@ -39,6 +41,7 @@ class Policy:
     programs: bool = False  # may it start other programs, such as a compiler?
     memory: int | None = None  # bytes of its own
     accelerated: bool = False  # may it use a GPU?
+    parent: int | None = None  # the process with which it ends, also if that is killed
 
 
 @contextmanager
@@ -67,6 +70,8 @@ def confine(policy: Mapping[str, Any]) -> str:
     held, filtered = landlock.version(), seccomp.available()
     try:
         _limit(asked)
+        if asked.parent is not None and sys.platform == "linux" and not seccomp.die_with_parent(asked.parent):
+            sys.exit("The process that started this worker has ended.")
         if held or filtered:
             seccomp.forbid_new_privileges()
         if held:
@@ -89,7 +94,10 @@ def shortcomings() -> list[str]:
     gaps = []
     held, filtered = landlock.version(), seccomp.available()
     if not held:
-        gaps.append("Files are not confined: a model that finds a hole in a framework has your user's rights on them.")
+        gaps.append(
+            "Files are not confined: a model that finds a hole in a framework has your user's rights on them, and on "
+            "the memory of your processes, unless Yama (kernel.ptrace_scope) protects it."
+        )
     elif held < 6 and not filtered:
         gaps.append("Signals to other processes are not confined.")
     if not filtered:
@@ -124,6 +132,8 @@ def _limit(policy: Policy) -> None:
         resource.RLIMIT_NOFILE: FILES,
         resource.RLIMIT_FSIZE: FILE_BYTES,
     }
+    if (threads := _threads_of_user()) is not None:
+        limits[resource.RLIMIT_NPROC] = threads + THREADS
     if policy.memory is not None and hasattr(resource, "RLIMIT_DATA"):
         limits[resource.RLIMIT_DATA] = policy.memory
     for kind, wanted in limits.items():
@@ -131,3 +141,20 @@ def _limit(policy: Policy) -> None:
         value = wanted if most == resource.RLIM_INFINITY else min(wanted, most)
         with contextlib.suppress(ValueError):  # macOS refuses some values
             resource.setrlimit(kind, (value, value))
+
+
+def _threads_of_user() -> int | None:
+    """How many threads this user's processes have. The kernel's limit counts all of them, not those of a worker.
+
+    None where /proc does not tell. The limit does not hold for root itself.
+    """
+    try:
+        pids = [name for name in os.listdir("/proc") if name.isdecimal()]  # noqa: PTH208 - light
+    except OSError:
+        return None
+    own, count = os.getuid(), 0
+    for pid in pids:
+        with contextlib.suppress(OSError):  # it has ended, or its owner hides it
+            if os.stat(f"/proc/{pid}").st_uid == own:  # noqa: PTH116 - light
+                count += len(os.listdir(f"/proc/{pid}/task"))  # noqa: PTH208 - light
+    return count or None

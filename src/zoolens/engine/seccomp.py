@@ -12,6 +12,7 @@ import ctypes
 import errno
 import os
 import platform
+import signal
 import struct
 import sys
 from typing import Final
@@ -65,10 +66,24 @@ _CLONE3: Final = 435
 _ABOUT_A_PROCESS: Final = {
     "kill": (62, 129), "tgkill": (234, 131), "rt_sigqueueinfo": (129, 138), "rt_tgsigqueueinfo": (297, 240),
 }  # fmt: skip
+# Scheduling: real-time priority for another process of the user, or a deadline, would stop the machine.
+_SCHEDULING: Final = {"sched_setparam": (142, 118), "sched_setscheduler": (144, 119), "sched_setattr": (314, 274)}
 _PRLIMIT: Final = (302, 261)
 _MOVE_MEMORY: Final = {"migrate_pages": (256, 238), "move_pages": (279, 239)}
 # Calls whose second argument is the process, the first being what kind of number it is; and the kind "a user's".
 _PRIORITIES: Final = {"setpriority": ((141, 140), 2), "ioprio_set": ((251, 30), 3)}
+# Calls whose second argument is a command, and the commands that are refused. An owner of a file is sent signals by the
+# kernel, whoever that is; leases and notices make others wait for us or follow what they do; TIOCSTI and TIOCLINUX type
+# on the user's terminal.
+_COMMANDS: Final = {
+    "fcntl": ((72, 25), (8, 10, 15, 1024, 1026)),  # F_SETOWN, F_SETSIG, F_SETOWN_EX, F_SETLEASE, F_NOTIFY
+    "ioctl": ((16, 29), (0x8901, 0x8902, 0x5412, 0x541C)),  # FIOSETOWN, SIOCSPGRP, TIOCSTI, TIOCLINUX
+}
+# prctl(PR_SET_PDEATHSIG): the worker's own death signal is set before the filter, and may not be taken back.
+_PRCTL: Final = (157, 167)
+_SET_DEATH_SIGNAL: Final = 1
+# Files in memory count neither as files on disk nor as memory of the process. CUDA's driver and compilers need them.
+_MEMORY_FILES: Final = {"memfd_create": (319, 279), "memfd_secret": (447, 447)}
 _ARCHITECTURES: Final = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}  # column above, and the kernel's word
 _X32: Final = 0x40000000  # a second set of numbers for the same calls
 
@@ -106,6 +121,12 @@ def forbid_new_privileges() -> None:
     _prctl(_SET_NO_NEW_PRIVS, 1, None)
 
 
+def die_with_parent(parent: int) -> bool:
+    """Have the kernel kill this process when the thread that started it ends. False: the parent has ended already."""
+    _prctl(_SET_DEATH_SIGNAL, signal.SIGKILL, None)
+    return os.getppid() == parent
+
+
 def install(*, programs: bool, accelerated: bool = False) -> None:
     """Filter this thread and all that it starts. `programs`: it may start other processes and programs. `accelerated`:
     it may make and name local sockets, as CUDA's driver does when it starts, but reach nobody by them."""
@@ -125,6 +146,8 @@ def program(
     if accelerated:
         calls = {name: numbers for name, numbers in _CALLS.items() if name != "socket"} | _REACHING
     refused = [*calls.values(), *(() if programs else _PROGRAMS.values())]
+    if not programs and not accelerated:
+        refused += _MEMORY_FILES.values()
     code: list[Instruction] = [
         (_LOAD, 0, 0, _ARCHITECTURE),
         (_EQUAL, 1, 0, architecture),
@@ -140,8 +163,11 @@ def program(
     code += _clone(_CLONE[column], programs=programs)
     if accelerated:
         code += _local_sockets(_SOCKET[column])
-    for pair in (_PRLIMIT, *_MOVE_MEMORY.values()):
+    for pair in (_PRLIMIT, *_MOVE_MEMORY.values(), *_SCHEDULING.values()):
         code += _only_about(pair[column], process)
+    for pair, commands in _COMMANDS.values():
+        code += _without(pair[column], _SECOND, commands)
+    code += _without(_PRCTL[column], _ARGUMENT, (_SET_DEATH_SIGNAL,))
     for pair, of_user in _PRIORITIES.values():
         code += _own_priority(pair[column], process, of_user)
     if not programs:  # with programs, Landlock's scope of signals has to do
@@ -176,6 +202,15 @@ def _local_sockets(number: int) -> list[Instruction]:
 def _only_about(number: int, process: int) -> list[Instruction]:
     """Allowed when the first argument is zero (ourselves, or our own group) or our own number."""
     inside = _is_own(_ARGUMENT, process)
+    return [(_EQUAL, 0, len(inside), number), *inside]
+
+
+def _without(number: int, argument: int, refused: tuple[int, ...]) -> list[Instruction]:
+    """Allowed unless this argument is one of `refused`."""
+    inside: list[Instruction] = [(_LOAD, 0, 0, argument)]
+    for value in refused:
+        inside += [(_EQUAL, 0, 1, value), (_RETURN, 0, 0, _REFUSE)]
+    inside.append((_RETURN, 0, 0, _ALLOW))
     return [(_EQUAL, 0, len(inside), number), *inside]
 
 

@@ -2,9 +2,12 @@
 
 # ruff: noqa: PTH102, PTH110, PTH123 - a child that has confined itself calls the system as plainly as it can
 
+import fcntl
 import os
 import resource
 import signal
+import sys
+import time
 
 import pytest
 
@@ -12,7 +15,10 @@ from zoolens.engine import landlock, sandbox, seccomp
 from zoolens.engine.sandbox import Policy, _grants, _limit, confine, describe, shortcomings, trusted, trusting
 from zoolens.engine.test_seccomp import number_of, told_by_child
 
-FILES = "Files are not confined: a model that finds a hole in a framework has your user's rights on them."
+FILES = (
+    "Files are not confined: a model that finds a hole in a framework has your user's rights on them, and on the "
+    "memory of your processes, unless Yama (kernel.ptrace_scope) protects it."
+)
 SIGNALS = "Signals to other processes are not confined."
 TCP_ONLY = "The network is not confined (only TCP is refused), and other programs can be started."
 NOTHING = "The network is not confined (nothing is refused), and other programs can be started."
@@ -70,6 +76,8 @@ def test_what_a_policy_grants():
 
 def _limits(policy):
     _limit(policy)
+    threads = resource.getrlimit(resource.RLIMIT_NPROC)[0]
+    assert threads == resource.RLIM_INFINITY or threads >= sandbox.THREADS
     kinds = (resource.RLIMIT_CORE, resource.RLIMIT_NOFILE, resource.RLIMIT_FSIZE, resource.RLIMIT_DATA)
     with open("/proc/self/oom_score_adj") as file:
         first_to_go = file.read().strip()
@@ -117,6 +125,53 @@ def test_a_confined_process_says_what_is_in_force(tmp_path):
     assert told_by_child(act) == [describe(), "1", "2", 0, True, 1, 0]
     policy["programs"] = True
     assert told_by_child(act)[5] == 2  # there is no such program: the filter let it pass
+
+
+@pytest.mark.skipif(not (landlock.version() and seccomp.available()), reason="THIS KERNEL HAS LESS: not tested")
+def test_a_confined_process_cannot_reach_around_the_filter(tmp_path):
+    policy = {"scratch": str(tmp_path), "readable": ["/proc/self"], "parent": os.getpid()}
+
+    def act():
+        confine(policy)
+        reading, _ = os.pipe()
+        own = fcntl.fcntl(reading, fcntl.F_GETFL)
+        param = os.sched_param(0)
+        return [
+            own == os.O_RDONLY,
+            number_of(lambda: fcntl.fcntl(reading, fcntl.F_SETOWN, os.getppid())),
+            number_of(lambda: fcntl.fcntl(reading, fcntl.F_SETSIG, signal.SIGKILL)),
+            number_of(lambda: os.sched_setscheduler(os.getppid(), os.SCHED_OTHER, param)),
+            number_of(lambda: os.sched_setscheduler(0, os.SCHED_OTHER, param)),
+            number_of(lambda: os.memfd_create("x")),
+            number_of(lambda: seccomp._prctl(seccomp._SET_DEATH_SIGNAL, 0, None)),
+        ]
+
+    assert told_by_child(act) == [True, 1, 1, 1, 0, 1, 1]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a signal for the parent's death")
+def test_a_process_dies_with_its_parent_even_if_that_is_killed():
+    reading, writing = os.pipe()
+    parent = os.fork()
+    if parent == 0:
+        started = os.fork()
+        if started == 0:
+            alone = not seccomp.die_with_parent(os.getppid())
+            os.write(writing, b"ended" if alone else b"ready")
+            time.sleep(600)
+            os._exit(0)
+        time.sleep(600)
+        os._exit(0)
+    assert os.read(reading, 5) == b"ready"
+    os.close(writing)
+    os.kill(parent, signal.SIGKILL)
+    os.waitpid(parent, 0)
+    assert os.read(reading, 1) == b""  # the last process that could write is gone
+
+
+def test_a_worker_whose_parent_has_ended_already_does_not_start():
+    told = told_by_child(lambda: seccomp.die_with_parent(1))
+    assert told is False
 
 
 @pytest.mark.parametrize("broken", ["restrict", "forbid_new_privileges", "install"])

@@ -79,6 +79,29 @@ def test_with_a_gpu_local_sockets_are_made_and_reach_nobody(machine):
     assert all(answer(machine, other, accelerated=True) == REFUSE for other in numbers(others, machine))
 
 
+def test_commands_that_reach_others_are_refused(machine):
+    for pair, commands in seccomp._COMMANDS.values():
+        [number] = numbers([pair], machine)
+        assert all(answer(machine, number, 5, command) == REFUSE for command in commands)
+        for harmless in (1, 2, 3, 4, 1030, 0x5401):  # F_GETFD … F_SETFL, F_DUPFD_CLOEXEC, TCGETS
+            assert answer(machine, number, 5, harmless) == ALLOW
+    [number] = numbers([seccomp._PRCTL], machine)
+    assert answer(machine, number, 1) == REFUSE
+    assert answer(machine, number, 15) == ALLOW  # PR_SET_NAME
+
+
+def test_scheduling_of_others_is_refused(machine):
+    for number in numbers(seccomp._SCHEDULING.values(), machine):
+        assert answer(machine, number, 0) == answer(machine, number, OWN) == ALLOW
+        assert answer(machine, number, OWN + 1) == REFUSE
+
+
+def test_files_in_memory_are_made_only_where_drivers_and_compilers_need_them(machine):
+    for number in numbers(seccomp._MEMORY_FILES.values(), machine):
+        assert answer(machine, number) == REFUSE
+        assert answer(machine, number, programs=True) == answer(machine, number, accelerated=True) == ALLOW
+
+
 def test_programs_are_started_only_where_they_may_be(machine):
     for number in numbers(seccomp._PROGRAMS.values(), machine):
         assert answer(machine, number) == REFUSE

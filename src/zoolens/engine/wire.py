@@ -55,8 +55,9 @@ class Arena:
     def create(cls) -> Arena:
         if hasattr(os, "memfd_create"):
             descriptor = os.memfd_create("zoolens-tensors", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
-            # A worker that was taken over could cut it short while we read, which would end our process.
-            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+            # A worker that was taken over could cut it short while we read, which would end our process, or add a seal
+            # of its own that makes our next write fail.
+            fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)
             return cls(descriptor)
         with tempfile.TemporaryFile() as file:
             return cls(os.dup(file.fileno()))

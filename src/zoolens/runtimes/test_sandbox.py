@@ -12,9 +12,11 @@ import socket
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from zoolens.engine import landlock, sandbox, seccomp
@@ -311,6 +313,12 @@ PROCESSES = [
     "import resource; resource.prlimit(victim, resource.RLIMIT_CPU, (1, 1))",
     "import os; os.setpriority(os.PRIO_PROCESS, victim, 19)",
     "import os; os.setpriority(os.PRIO_USER, 0, 19)",
+    "import os; os.sched_setscheduler(victim, os.SCHED_IDLE, os.sched_param(0))",
+    "import os; os.sched_setparam(victim, os.sched_param(0))",
+    "import os, fcntl; fcntl.fcntl(os.pipe()[0], fcntl.F_SETOWN, victim)",
+    "import os, fcntl; fcntl.fcntl(os.pipe()[0], fcntl.F_SETSIG, 9)",
+    "import os, fcntl; fcntl.ioctl(os.pipe()[0], 0x8901, victim.to_bytes(4, 'little'))",
+    "import os; os.memfd_create('x')",
     "import os; os.unshare(0x10000000)" if hasattr(os, "unshare") else "import os; os.fork()",
 ]
 
@@ -458,3 +466,64 @@ def test_shared_memory_is_not_cut_short(attack):
                 told.append("sealed")
     """
     assert attack(source) == "['sealed', 'sealed']"
+
+
+def test_shared_memory_takes_no_further_seals(attack):
+    """A seal against writing, added by the worker, would make our next request fail."""
+    source = """
+        import fcntl, os
+        told = []
+        for name in os.listdir("/proc/self/fd"):
+            try:
+                fcntl.fcntl(int(name), fcntl.F_ADD_SEALS, 0x0010 | fcntl.F_SEAL_GROW)  # F_SEAL_FUTURE_WRITE
+                told.append(name)
+            except OSError:
+                pass
+    """
+    assert attack(source) == "[]"
+
+
+def test_a_worker_that_fills_its_scratch_folder_is_stopped(attack, monkeypatch):
+    monkeypatch.setattr("zoolens.engine.scratch_quota.MOST_ENTRIES", 50)
+    source = """
+        import time
+        for number in range(100):
+            open(str(number), "w")
+        time.sleep(600)
+    """
+    with pytest.raises(WorkerError, match=r"its temporary files took more than 16 GiB or were more than"):
+        attack(source)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has a signal for the parent's death")
+def test_a_worker_that_silences_its_watcher_dies_with_a_killed_parent(tmp_path):
+    """The watcher is a thread of the worker: it never runs again where the worker holds Python's lock for good."""
+    source = """
+        import ctypes
+        ctypes.CDLL(None).prctl(1, 0, 0, 0, 0)
+        open("ready", "w")
+        ctypes.PyDLL(None).sleep(600)
+    """
+    model = tmp_path / "model.hole"
+    model.write_text(textwrap.dedent(source))
+    program = f"""
+import sys
+from pathlib import Path
+sys.path.insert(0, {str(Path(__file__).parent)!r})
+from test_sandbox import Hole
+from zoolens.runtimes.base import ModelFiles, Options
+from zoolens.runtimes.isolated import open_isolated
+open_isolated(Hole(), ModelFiles("hole", {{"model": Path({str(model)!r})}}), Options())
+"""
+    variables = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen([sys.executable, "-c", program], env=variables) as parent:
+        until = time.monotonic() + 120
+        while not (ready := any(tmp_path.glob("zoolens-*/*/ready"))) and time.monotonic() < until:
+            time.sleep(0.02)
+        workers = [child for child in psutil.Process(parent.pid).children() if "-c" in child.cmdline()[:4]]
+        workers = [child for child in workers if "python" in child.cmdline()[0]]  # the other one is a shell
+        parent.kill()
+    assert ready
+    assert len(workers) == 1
+    _, alive = psutil.wait_procs(workers, timeout=60)
+    assert not alive

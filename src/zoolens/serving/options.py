@@ -116,7 +116,7 @@ def names_this_machine(host: str) -> bool:
     try:
         ipaddress.ip_address(name.strip("[]"))
     except ValueError:
-        return name in ("", "localhost")
+        return name.lower().rstrip(".") in ("", "localhost")
     return True
 
 

@@ -39,6 +39,7 @@ from zoolens.store.records import (
     StackRecord,
     StageState,
 )
+from zoolens.store.retry import damaged
 from zoolens.store.run_names import named_run, require_kind, require_run
 from zoolens.store.state import NEWEST, Newest
 from zoolens.store.studies import StudyRecord, TrialRecord
@@ -179,7 +180,10 @@ class Store(Database):
 
     def newest(self) -> Newest:
         """What was written last: another value after every change."""
-        return self.read(lambda connection: Newest(*connection.exec_driver_sql(NEWEST).one()))
+        newest = self.read(lambda connection: Newest(*connection.exec_driver_sql(NEWEST).one()))
+        if isinstance(newest.changed_run, bytes) or isinstance(newest.run_id, bytes):
+            raise damaged(self.name, "the id of a run is no text")
+        return newest
 
     def continues(self, newest: Newest) -> bool:
         """Whether what was newest once is still there. If not, the store was restored from an older backup, and

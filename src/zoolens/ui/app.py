@@ -37,6 +37,7 @@ from zoolens.untrusted import parse_json
 log = logging.getLogger("zoolens.ui")
 
 _LEAST_COMPRESSED: Final = 1500  # bytes
+_MOST_STREAMS: Final = 64  # each looks at its job several times a second; 300 of them left no thread for pages
 _RAW_IMAGES: Final = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})  # nothing in them is run
 
 
@@ -103,6 +104,7 @@ class _Guard:
 
 
 def _answering(context: Context, endpoint: Endpoint) -> Callable[[Request], Awaitable[Response]]:
+    streams = _Streams()
     lists = {name for name, field in endpoint.query.model_fields.items() if _is_list(field.annotation)}
 
     async def answer(request: Request) -> Response:
@@ -112,7 +114,7 @@ def _answering(context: Context, endpoint: Endpoint) -> Callable[[Request], Awai
             if endpoint.needs_store:
                 await run_in_threadpool(context.store_file.check)
             if endpoint.stream:
-                return await _stream(endpoint.call(context, query))
+                return await streams.answer(endpoint.call(context, query))
             more = () if endpoint.upload_bytes is None else (content,)
             result = await run_in_threadpool(endpoint.call, context, query, *more)
         except ClientDisconnect:
@@ -202,17 +204,51 @@ def _file(file: File) -> Response:
     return Response(file.content, headers=headers, media_type=file.media_type)
 
 
-async def _stream(events: AsyncIterator[Event]) -> Response:
-    """The answer begins with the first event, so that what cannot be followed is an error like any other."""
-    first = await anext(events, None)
+class _Streams:
+    """The open event streams of one endpoint, of which there may be so many at a time."""
 
-    async def lines() -> AsyncIterator[str]:
+    def __init__(self) -> None:
+        self._open = 0
+
+    async def answer(self, events: AsyncIterator[Event]) -> Response:
+        """The answer begins with the first event, so that what cannot be followed is an error like any other."""
+        if self._open >= _MOST_STREAMS:
+            raise RequestError(
+                f"{_MOST_STREAMS} pages follow jobs already.",
+                status=503,
+                hint="Close some of them, or ask again later.",
+            )
+        self._open += 1
+        try:
+            first = await anext(events, None)
+        except BaseException:
+            self._open -= 1
+            raise
+        headers = {"Cache-Control": "no-store"}
+        return _ClosingStream(self._lines(first, events), self._closed, headers)
+
+    async def _lines(self, first: Event | None, events: AsyncIterator[Event]) -> AsyncIterator[str]:
         if first is not None:
             yield _lines(first)
         async for event in events:
             yield _lines(event)
 
-    return StreamingResponse(lines(), headers={"Cache-Control": "no-store"}, media_type="text/event-stream")
+    def _closed(self) -> None:
+        self._open -= 1
+
+
+class _ClosingStream(StreamingResponse):
+    """Says when it has ended, also where the browser left before anything was sent."""
+
+    def __init__(self, lines: AsyncIterator[str], closed: Callable[[], None], headers: dict[str, str]) -> None:
+        super().__init__(lines, headers=headers, media_type="text/event-stream")
+        self._when_closed = closed
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._when_closed()
 
 
 def _lines(event: Event) -> str:

@@ -1,5 +1,7 @@
 """The application without a browser: what is answered, and what is refused."""
 
+import asyncio
+import contextlib
 import json
 from contextlib import ExitStack
 
@@ -7,6 +9,7 @@ import pytest
 from pydantic import Field
 
 pytest.importorskip("starlette")
+from starlette.requests import ClientDisconnect
 from starlette.testclient import TestClient
 
 from zoolens.errors import ZoolensError
@@ -14,7 +17,7 @@ from zoolens.store.records import DatasetRecord, ModelRecord, Observation, Stack
 from zoolens.store.store import open_store
 from zoolens.ui.app import create_app
 from zoolens.ui.context import open_context
-from zoolens.ui.endpoint import PREFIX, Answer, Endpoint, File, Query
+from zoolens.ui.endpoint import PREFIX, Answer, Endpoint, Event, File, Query, RequestError
 from zoolens.ui.settings import Settings
 
 TOKEN = "a-token-of-enough-letters"
@@ -180,7 +183,9 @@ def test_a_name_of_somebody_else_that_points_here_is_refused(client, host):
         assert ask.get(path, headers={"Host": host}).status_code == 421
 
 
-@pytest.mark.parametrize("host", ["localhost:8800", "127.0.0.1:8800", "[::1]:8800", "[::1]", "localhost"])
+@pytest.mark.parametrize(
+    "host", ["localhost:8800", "127.0.0.1:8800", "[::1]:8800", "[::1]", "localhost", "LOCALHOST:8800", "LocalHost."]
+)
 def test_names_of_this_machine_are_answered(client, host):
     ask = client()
     assert ask.get(f"{PREFIX}/about", headers={"Host": host}).status_code == 200
@@ -352,3 +357,34 @@ def test_the_description_names_every_endpoint(client):
     for reference in ("ModelPage", "Figure", "Error"):
         assert f"#/components/schemas/{reference}" in text
         assert reference in described["components"]["schemas"]
+
+
+def test_event_streams_are_limited_and_those_that_end_make_room():
+    from zoolens.ui.app import _MOST_STREAMS, _Streams
+
+    async def endless():
+        while True:
+            yield Event("job", Answer())
+
+    async def fails():
+        raise RequestError("no such job", status=404)
+        yield
+
+    async def follow():
+        streams = _Streams()
+        for _ in range(_MOST_STREAMS + 1):  # what cannot be followed takes no room
+            with pytest.raises(RequestError, match="no such job"):
+                await streams.answer(fails())
+        answers = [await streams.answer(endless()) for _ in range(_MOST_STREAMS)]
+        with pytest.raises(RequestError, match="64 pages follow jobs already") as refused:
+            await streams.answer(endless())
+        assert refused.value.status == 503
+
+        async def gone(*_):
+            raise OSError
+
+        with contextlib.suppress(OSError, ClientDisconnect):
+            await answers[0]({"type": "http", "asgi": {"spec_version": "2.4"}}, gone, gone)
+        await streams.answer(endless())
+
+    asyncio.run(follow())
