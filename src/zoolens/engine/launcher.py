@@ -13,7 +13,6 @@ import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -69,13 +68,14 @@ def launch(
             around.pop(name, None)
     if environment is not None or policy is not None:
         message["lent"] = lent_modules(plugin)
-    return started_for_good(
-        partial(
-            subprocess.Popen,
+
+    def start() -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
             [python, *flags, "-c", _BOOTSTRAP, json.dumps(message)],
             env=around,
             cwd=policy.scratch if policy else None,
             start_new_session=True,  # Ctrl-C is ours to handle, and the worker's whole family is one group
             **streams,
         )
-    )
+
+    return started_for_good(start)
