@@ -111,7 +111,11 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="zoolens")
 @click.option("--debug", is_flag=True, help="Show tracebacks of errors.")
-@click.option("--yes", is_flag=True, help="Install what manifests and stores ask for, without asking.")
+@click.option(
+    "--yes",
+    is_flag=True,
+    help="Agree to what files and stores ask for: packages to install, functions of a recipe to run.",
+)
 @click.pass_context
 def cli(ctx: click.Context, debug: bool, yes: bool) -> None:
     """The truth about neural-network models: how accurate, how fast and how big, in each runtime, on your data.

@@ -19,7 +19,8 @@ from zoolens.present.terminal import echo_json
 
 def port_recipe(context: click.Context, sides: tuple[str, ...], given: dict[str, Any]) -> Any:
     """The recipe of a file with the options that were given beside it, or that of two sides and all options."""
-    from zoolens.port.training.port_recipe import SUFFIXES, PortRecipe, load_port_recipe
+    from zoolens.consent import require
+    from zoolens.port.training.port_recipe import SUFFIXES, PortRecipe, load_port_recipe, wish_of
 
     if len(sides) == 1 and sides[0].endswith(SUFFIXES):
         options = {
@@ -27,8 +28,9 @@ def port_recipe(context: click.Context, sides: tuple[str, ...], given: dict[str,
             for name, value in given.items()
             if context.get_parameter_source(name) is ParameterSource.COMMANDLINE
         }
-        fields = load_port_recipe(Path(sides[0])).model_dump()
-        return PortRecipe.model_validate({**fields, **options})
+        recipe = load_port_recipe(Path(sides[0]))
+        require(wish_of(recipe, Path(sides[0])))
+        return PortRecipe.model_validate({**recipe.model_dump(), **options})
     if len(sides) != 2:
         raise ZoolensError(
             f"Two sides are trained, and {len(sides)} were named.", hint="Name A and B, or one recipe.yaml."

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from zoolens.crosstrain.study.yaml_files import load_fields
 from zoolens.crosstrain.training.recipe import MAX_BATCH, MAX_EPOCHS, MAX_LIMIT
 from zoolens.port.training.data.opening import DataChoice
+from zoolens.port.training.recording import is_function
 
 SUFFIXES: Final = (".yaml", ".yml")
 
@@ -71,6 +72,15 @@ def load_port_recipe(path: Path) -> PortRecipe:
     functions = {name: getattr(recipe, name) for name in ("a", "b", "data", "test_data")}
     folder = path.absolute().parent
     return recipe.model_copy(update={name: _beside(folder, text) for name, text in functions.items() if text})
+
+
+def wish_of(recipe: PortRecipe, path: Path) -> str:
+    """What a recipe asks for that only the user may grant: to run the Python functions that it names, with the rights
+    of the user, and to write where it says."""
+    texts = [value for value in recipe.model_dump().values() if isinstance(value, str)]
+    functions = dict.fromkeys([recipe.a, recipe.b, *filter(is_function, texts)])
+    folder = f", and to keep a recording in {recipe.record}" if recipe.record else ""
+    return f"The recipe {path} asks to run {', '.join(functions)} with your rights, outside the sandbox{folder}."
 
 
 def _beside(folder: Path, side: str) -> str:

@@ -346,7 +346,7 @@ def test_the_command_in_two_processes(tmp_path):
     (tmp_path / "port.yaml").write_text(
         "a: nets.py:net\nb: nets.py:raising\ninput: 1x28x28\ntrain_limit: 80\ntest_limit: 40\nseeds: 2\n"
     )
-    done = CliRunner().invoke(cli, ["port", "train", str(tmp_path / "port.yaml"), "--no-keep"])
+    done = CliRunner().invoke(cli, ["--yes", "port", "train", str(tmp_path / "port.yaml"), "--no-keep"])
     assert done.exception.exit_code == 2
     assert done.exception.message == "nets.py:13 raises RuntimeError: no loss today"
 
@@ -355,7 +355,7 @@ def test_what_is_wrong_in_a_command_or_a_recipe_is_said(tmp_path):
     wrong = CliRunner().invoke(cli, ["port", "train", "nets.py:net"])
     assert "Two sides are trained" in wrong.exception.message
     (tmp_path / "port.yaml").write_text("a: x\nb: y\ninput: 3x8x8\nepoch: 3\n")
-    wrong = CliRunner().invoke(cli, ["port", "train", str(tmp_path / "port.yaml")])
+    wrong = CliRunner().invoke(cli, ["--yes", "port", "train", str(tmp_path / "port.yaml")])
     assert "line 4: epoch is no field" in wrong.exception.message
 
 
