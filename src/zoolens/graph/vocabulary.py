@@ -60,7 +60,9 @@ OPS: Final[dict[str, dict[str, str]]] = {
     "min": {"axes": "", "keep": ""},
     "prod": {"axes": "", "keep": ""},
     # activations
-    "relu": {}, "relu6": {}, "sigmoid": {}, "silu": {}, "hard_sigmoid": {"alpha": "default 1/6", "beta": "default .5"},
+    "relu": {"implied": "True: not in the file, whose quantisation cuts at 0"},
+    "relu6": {"implied": "as relu; cuts at 6"}, "sigmoid": {}, "silu": {},
+    "hard_sigmoid": {"alpha": "default 1/6", "beta": "default .5"},
     "hard_swish": {}, "tanh": {}, "elu": {"alpha": "default 1"}, "selu": {}, "softplus": {}, "mish": {},
     "leaky_relu": {"alpha": ""}, "prelu": {}, "gelu": {"approximate": "'tanh', 'quick' or absent (exact)"},
     "clip": {"low": "", "high": ""}, "softmax": {"axis": ""}, "log_softmax": {"axis": ""},

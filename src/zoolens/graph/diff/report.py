@@ -11,13 +11,14 @@ from zoolens.graph.diff.alignment import Alignment, align
 from zoolens.graph.diff.causes import CONSTANTS, NORM, NORM_PLACEMENT
 from zoolens.graph.diff.cost_shares import INTERPLAY, with_shares
 from zoolens.graph.diff.findings import Difference, differences
+from zoolens.graph.diff.implied_activations import without_implied
 from zoolens.graph.diff.place_names import place_of
 from zoolens.graph.diff.proved_differences import proved
 from zoolens.graph.diff.sentences import sentence
 from zoolens.graph.diff.verdict import has_shares, verdict
 from zoolens.graph.held_parameters import HeldParameters, held_parameters
 from zoolens.graph.model import Graph, Node
-from zoolens.graph.passes.folded_norms import folded_norms
+from zoolens.graph.passes.folded_norms import folded_norms, scales_layer
 from zoolens.graph.passes.stored_values import stored_values
 from zoolens.graph.passes.without_norms import norm_blind as without_norms
 from zoolens.graph.vocabulary import ARITHMETIC, NORMS
@@ -228,7 +229,7 @@ def _compared(
     a: Graph, b: Graph, names: tuple[str, str], costs: tuple[Cost, Cost], *, norm_blind: str = "", folded: str = ""
 ) -> Diff:
     alignment = align(a, b)
-    found, open_ = proved(differences(alignment, a, b), a, b)
+    found, open_ = proved(without_implied(differences(alignment, a, b)), a, b)
     if all(each.whole for each in costs):
         found = with_shares(found, alignment, a, b)
     worded, unproved = (
@@ -250,13 +251,22 @@ def _without_norms(a: Graph, b: Graph, names: tuple[str, str]) -> str:
 
 
 def _folded_side(a: Graph, b: Graph) -> tuple[int, frozenset[str]]:
-    """Which side lacks the norms of some kind of layer altogether, and of which kinds."""
-    kinds = tuple(_with_batch_norm(graph) for graph in (a, b))
-    for side in (1, 0):
-        lacking = kinds[1 - side] - kinds[side]
-        if lacking and not kinds[side] - kinds[1 - side]:
-            return side, frozenset(lacking)
+    """Which side lacks the norms of some kind of layer altogether, and of which kinds; or, where both have those, the
+    scales behind layers."""
+    for kinds_of in (_with_batch_norm, _with_scale):
+        kinds = tuple(kinds_of(graph) for graph in (a, b))
+        for side in (1, 0):
+            lacking = kinds[1 - side] - kinds[side]
+            if lacking and not kinds[side] - kinds[1 - side]:
+                return side, frozenset(lacking)
     return 0, frozenset()
+
+
+def _with_scale(graph: Graph) -> set[str]:
+    """The kinds of layers with a scale behind them; "mul" where it is one number."""
+    kinds = {node.op for node in graph if settings.normed(node) == "affine"}
+    muls = (node for node in graph if node.op == "mul" and graph.sole_consumer(node.inputs[0]) is node)
+    return kinds | {"mul" for node in muls if scales_layer(node, graph.by_name[node.inputs[0]])}
 
 
 def _with_batch_norm(graph: Graph) -> set[str]:

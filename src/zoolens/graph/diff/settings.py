@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from math import isclose
 from typing import Any, Final
 
 from zoolens.graph.model import Node
+from zoolens.graph.rounded_numbers import is_same_number
 from zoolens.graph.sliding_windows import ceil_pads, same_pads
 from zoolens.graph.vocabulary import REDUCTIONS
 
@@ -111,9 +111,11 @@ def operator(node: Node) -> str:
 
 
 def equal(value_a: Any, value_b: Any) -> bool:
-    """Numbers that were once float32 are equal to the same numbers that never were."""
+    """Numbers that were once float32, or in half precision, are equal to the same numbers that never were."""
+    if isinstance(value_a, int) and isinstance(value_b, int):
+        return value_a == value_b
     if isinstance(value_a, int | float) and isinstance(value_b, int | float) and not isinstance(value_a, bool):
-        return isclose(value_a, value_b, rel_tol=1e-5, abs_tol=1e-12)
+        return is_same_number(value_a, value_b)
     if isinstance(value_a, tuple) and isinstance(value_b, tuple) and len(value_a) == len(value_b):
         return all(map(equal, value_a, value_b))
     return bool(value_a == value_b)

@@ -318,10 +318,11 @@ class OperatorCall:
         return None
 
     def check_answered(self) -> None:
-        """ModelError where an output that someone uses was not made."""
-        for name in self.outputs:
+        """An output that someone uses and that no rule made, such as the statistics of a norm, is unknown."""
+        for place, name in enumerate(self.outputs):
             if name and name not in self.state.values and self.state.uses[name]:
-                raise ModelError(f"A further output of {self.source[:60]!r} ({self.kind[:40]}) is used, but not read.")
+                named = f"further output of {self.kind}"[:120]
+                self.state.values[name] = self._nameless("unknown", (), self.declared(place), source_op=named, macs=0)
 
     def declared(self, output: int) -> Shape | None:
         """The shape that the file gives to an output, where it does."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
+from math import pi, sqrt
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +19,7 @@ from zoolens.graph.model import Array, Graph, Node
 from zoolens.graph.passes.editor import Editor, rewrite
 from zoolens.graph.reference_layers import NodeCall
 from zoolens.graph.reference_ops import OPERATIONS
+from zoolens.graph.rounded_numbers import as_bfloat16, as_float16
 
 _POINTS: Final = np.array(
     [-30, -8.3, -4.1, -3.3, -2.1, -1, -0.4, -0.1, 0, 0.1, 0.3, 1, 1.9, 2.7, 3.5, 5.2, 6.5, 9.4, 30.0]
@@ -30,6 +32,8 @@ _INNER: Final = frozenset(
      "softplus", "erf", "exp", "neg", "pow", "square", "log", "reciprocal", "silu", "compare", "where"}
 )  # fmt: skip
 _ROUNDING: Final = 3e-5  # of the constants that sources write
+# Constants of activations that half precision rounds further than that.
+_EXACT: Final = (sqrt(2), 1 / sqrt(2), sqrt(2 / pi), 0.044715, 1.702, 1 / 6, 1 / 3)
 _LARGEST: Final = 12  # operations in one written-out activation
 _STRAIGHT: Final = frozenset({"add", "sub", "mul", "neg"})  # with a number
 _REMEMBERED: Final = 4096  # values whose curves are kept
@@ -43,6 +47,15 @@ _NAMED: Final[tuple[tuple[str, dict[str, Any]], ...]] = (
 
 def name_activations(graph: Graph) -> Graph:
     return rewrite(graph, dict.fromkeys(_ROOTS, partial(_named, _Curves())))
+
+
+_UNROUNDED: Final = {rounded(exact): exact for exact in _EXACT for rounded in (as_float16, as_bfloat16)}
+
+
+def _exact(node: Node) -> Node:
+    """The step with the constant that a file in half precision keeps in rounded form."""
+    exact = _UNROUNDED.get(node.get("scalar"))
+    return node if exact is None else node.with_attributes(scalar=exact)
 
 
 def _value(node: Node, inputs: tuple[Array, ...]) -> Array:
@@ -69,7 +82,7 @@ class _Curves:
         for step in steps:
             known = self._of(step.name)
             if source not in known:
-                known[source] = _value(step, tuple(values[name] for name in step.inputs))
+                known[source] = _value(_exact(step), tuple(values[name] for name in step.inputs))
             values[step.name] = known[source]
         return values[steps[-1].name]
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from math import isclose, prod
-from typing import Any, Final
+from math import prod
+from typing import Any
 
 from zoolens.graph.model import Graph, Node, Shape
 from zoolens.graph.passes.arrangements import chain, emit_steps
 from zoolens.graph.passes.editor import Editor, rewrite
+from zoolens.graph.rounded_numbers import as_bfloat16, as_float16, is_same_number
 from zoolens.graph.shapes import broadcast
-
-_CLOSE: Final = 1e-5
 
 
 def name_attention(graph: Graph) -> Graph:
@@ -130,11 +129,18 @@ def _settled(node: Node, editor: Editor) -> Node | str:
     if len(query) > 4 and len(node.inputs) == 3:
         return _in_windows(node, query[-3], editor)
     scale = node.get("scale")
-    usual = scale is None or isclose(scale, query[-1] ** -0.5, rel_tol=_CLOSE)
+    usual = scale is None or _is_usual(scale, query[-1])
     heads = query[1] if len(query) == 4 else node.get("heads")
     if (scale is None or not usual) and heads == node.get("heads"):
         return node
     return node.with_attributes(heads=heads, scale=None if usual else scale)
+
+
+def _is_usual(scale: float, width: int) -> bool:
+    """Whether it is one over the root of the width; half of it may be in the queries and half in the keys."""
+    halves = width**-0.25
+    spellings = (width**-0.5, as_float16(halves) ** 2, as_bfloat16(halves) ** 2, 1 / as_float16(width**0.5))
+    return any(is_same_number(scale, spelling) for spelling in spellings)
 
 
 def _in_windows(node: Node, heads: int, editor: Editor) -> Node:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
@@ -20,8 +21,8 @@ ROLES = ("scale", "shift", "mean", "variance")
 
 def folded_norms(graph: Graph, ops: Collection[str]) -> Graph:
     """The graph with the norms of these layers ("conv", "dense") in their kernels and biases; "batch_norm" becomes
-    `affine`."""
-    rules: dict[str, Rule] = {op: _as_affine if op == "batch_norm" else _into_layer for op in ops}
+    `affine`, and "mul" stands for numbers that a layer's output is multiplied with."""
+    rules: dict[str, Rule] = {op: _RULES.get(op, _into_layer) for op in ops}
     if set(rules) & {"conv", "dense"}:
         rules["affine"] = _behind_layer(frozenset(rules))
     return settle_order(rewrite(graph, rules)) if rules else graph
@@ -63,6 +64,32 @@ def _into_layer(node: Node, editor: Editor) -> Node | str:
     return replace(node, parameters=parameters).with_attributes(norm=None, epsilon=None)
 
 
+def _number_into_layer(node: Node, editor: Editor) -> Node | str:
+    """A number behind a layer, which nothing else uses, is folded into its kernel and bias."""
+    before, number = editor.maker(node.inputs[0]), node.get("scalar")
+    if number is None or not scales_layer(node, before) or not editor.only_use(before.name):
+        return node
+
+    def scaled(values: Array) -> Array:
+        return np.asarray(values * number)
+
+    keys = {
+        tensor.role: editor.derived(f"{tensor.key}:{node.name}", scaled, tensor.key) for tensor in before.parameters
+    }
+    return editor.absorb(
+        replace(before, parameters=tuple(replace(one, key=keys[one.role]) for one in before.parameters))
+    )
+
+
+def scales_layer(node: Node, before: Node) -> bool:
+    return (
+        node.op == "mul"
+        and node.get("scalar") is not None
+        and before.op in ("conv", "dense")
+        and not before.get("norm")
+    )
+
+
 def _as_affine(node: Node, editor: Editor) -> Node | str:
     norm = [node.parameter(role) for role in ROLES]
     width = next(tensor.size for tensor in norm if tensor is not None)
@@ -99,3 +126,6 @@ def _folded(
 
     keys = [tensor.key for tensor in given]
     return editor.derived(f"{name}:scale", scale, *keys), editor.derived(f"{name}:shift", shift, *keys)
+
+
+_RULES: Final[dict[str, Rule]] = {"batch_norm": _as_affine, "mul": _number_into_layer}

@@ -71,6 +71,8 @@ def _pad(call: OnnxCall) -> None:
 
 def _pad_value(call: OnnxCall) -> float:
     values = call.setting(2)
+    if values is not None and values.size and values.ravel()[0] == call.state.zero_points.get(call.live(0)):
+        return 0.0
     return float(call.get("value", 0.0) if values is None or not values.size else values.reshape(-1)[0])
 
 

@@ -57,7 +57,9 @@ def _quantize(call: OnnxCall) -> None:
     if isinstance(value, Constant):
         call.answer(_rounded(call, value))
         return
-    call.answer(call.add("quantize", (_cut(call, call.live(0), 1, 2),)))
+    name = call.add("quantize", (_cut(call, call.live(0), 1, 2),))
+    _note_zero_point(call, name, 2)
+    call.answer(name)
 
 
 def _rounded(call: OnnxCall, value: Constant) -> Constant:
@@ -159,7 +161,16 @@ def _add(call: OnnxCall) -> None:
 def _cut_answer(call: OnnxCall, scale: int, zero: int) -> None:
     made = call.state.values[call.node.outputs[0]]
     if isinstance(made, str):
-        call.answer(_cut(call, made, scale, zero))
+        name = _cut(call, made, scale, zero)
+        _note_zero_point(call, name, zero)
+        call.answer(name)
+
+
+def _note_zero_point(call: OnnxCall, name: str, position: int) -> None:
+    """Remembers the whole number that stands for 0: what pads a quantised value says it."""
+    zero = call.constant(position)
+    if zero is None or zero.size == 1:
+        call.state.zero_points[name] = 0 if zero is None else int(zero.values().item())
 
 
 # --- products of whole numbers, whose scales come after them
