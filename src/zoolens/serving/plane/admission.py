@@ -63,7 +63,7 @@ def _work(state: RungState, rows: int, queue: RequestQueue, settings: EndpointSe
     if model is None or not model.verdict.batched:
         each = state.predict(1)
         return None if each is None else each * (1 + queue.requests / settings.concurrency)
-    largest = settings.max_batch
+    largest = min(settings.max_batch, model.verdict.rows)
     full, rest = divmod(queue.rows + rows, largest)
     of_full, of_rest = state.predict(largest), state.predict(rest) if rest else 0.0
     if of_full is None or of_rest is None:

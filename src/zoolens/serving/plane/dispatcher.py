@@ -156,7 +156,7 @@ class Dispatcher:
         if model is None or instance is None:  # another endpoint or a shadow uses it, for as long as one batch takes
             self._queue.put_back(batch)
             return NEVER
-        together = 1 if not model.verdict.batched else first_requests(batch, choice.batch)
+        together = first_requests(batch, min(choice.batch or model.verdict.rows, model.verdict.rows))
         if together < len(batch):
             self._queue.put_back(batch[together:])
             batch = batch[:together]

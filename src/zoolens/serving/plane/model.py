@@ -68,8 +68,9 @@ class OpenModel:
         self.memory_bytes = 0
         first = opened.sessions[0]
         batched = opened.verdict.batched
+        most = opened.verdict.rows if batched else key.max_batch
         self.signature = ModelSignature(
-            tensor_metadata(first.inputs, batched), tensor_metadata(first.outputs, batched), batched, key.max_batch
+            tensor_metadata(first.inputs, batched), tensor_metadata(first.outputs, batched), batched, most
         )
         self._changed = changed
         self._placement, self.stamps = opened.placement, opened.stamps

@@ -2,14 +2,16 @@
 
 Some do not: a network whose quantisation takes its scale from the whole batch, one whose first dimension is time, one
 whose batch is fixed inside. So the same random rows are run one by one and together, and what differs by more than
-rounding is not batched. The rows differ much in size, so that a scale taken from all of them shows.
+rounding is not batched. The rows differ much in size, so that a scale taken from all of them shows. This is done with a
+few rows and with as many as a batch may have; where only smaller batches pass, no larger ones are made.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +21,7 @@ from zoolens.runtimes.base import Session, Tensor, Tensors, TensorSpec
 from zoolens.serving.plane.settings import Batching
 
 _ROWS: Final = 4
+_MOST_BYTES: Final = 1 << 28  # of the inputs of a batch that is tried; larger ones are not made
 _SCALES: Final = (1.0, 8.0, 0.125, 2.0)
 _EXTENTS: Final = (32, 8, 224, 1)  # tried for free dimensions
 _HIGHEST: Final = (100, 2)  # tried as the bound of integers: ids of words, then masks and kinds
@@ -29,12 +32,13 @@ _ROUNDING: Final = 1e-3
 @dataclass(frozen=True)
 class BatchingVerdict:
     """`seconds`: measured times of a call by its rows, for first predictions. `spoilt`: the model failed on a batch, so
-    that nobody knows in which state it left its session."""
+    that nobody knows in which state it left its session. `rows`: the largest batch that may be made."""
 
     batched: bool
     reason: str
     seconds: dict[int, float] = field(default_factory=dict)
     spoilt: bool = False
+    rows: int = 1
 
 
 def probe(session: Session, batching: Batching, max_batch: int, any_batch: bool = False) -> BatchingVerdict:
@@ -46,17 +50,19 @@ def probe(session: Session, batching: Batching, max_batch: int, any_batch: bool 
     trial, problem = _trial(session)
     if trial is None:
         reason = f"It could not be tried on random inputs: {problem}"
-        return BatchingVerdict(batching == "force" and shapes is None, _forced(batching, reason))
-    feeds, seconds = trial
+        forced = batching == "force" and shapes is None
+        return BatchingVerdict(forced, _forced(batching, reason), rows=max_batch if forced else 1)
+    make_row, seconds = trial
     if batching == "off":
         return BatchingVerdict(False, "Batching is switched off.", {1: seconds})
     if shapes is not None:
         return BatchingVerdict(False, shapes, {1: seconds})
     if batching == "force":
-        return BatchingVerdict(True, "Batching is forced: nobody checked that it changes no answers.", {1: seconds})
+        forced_words = "Batching is forced: nobody checked that it changes no answers."
+        return BatchingVerdict(True, forced_words, {1: seconds}, rows=max_batch)
     if max_batch == 1:
         return BatchingVerdict(True, "Each call has one row.", {1: seconds})
-    return _compared(session, feeds, min(_ROWS, max_batch))
+    return _Trial(session, make_row).verdict(max_batch)
 
 
 def _forced(batching: Batching, reason: str) -> str:
@@ -73,45 +79,96 @@ def _shape_problem(session: Session, any_batch: bool) -> str | None:
     return None
 
 
-def _trial(session: Session) -> tuple[tuple[list[Tensors], float] | None, str]:
-    """Rows that the model answers with numbers, and how long it took for one of them; or why there are none."""
+def _trial(session: Session) -> tuple[tuple[Callable[[int], Tensors], float] | None, str]:
+    """What makes rows that the model answers with numbers, each by its number, and how long it took for one of them; or
+    why there are none."""
     problem = "no inputs were found that it answers with finite numbers."
     for extent, highest in _candidates(session.inputs):
-        rows = [_row(session.inputs, extent, highest, place) for place in range(_ROWS)]
+        make_row = partial(_row, session.inputs, extent, highest)
+        first = make_row(0)
         try:
-            answers = session.predict(rows[0])
+            answers = session.predict(first)
             if not all(_finite(array) for array in answers.values()):
                 continue
             started = time.perf_counter()
-            session.predict(rows[0])
-            return (rows, time.perf_counter() - started), ""
+            session.predict(first)
+            return (make_row, time.perf_counter() - started), ""
         except ZoolensError as error:
             _pass_on_death(error)
             problem = str(error)
     return None, problem
 
 
-def _compared(session: Session, rows: Sequence[Tensors], count: int) -> BatchingVerdict:
-    rows = rows[:count]
-    try:
-        alone = [session.predict(row) for row in rows]
-        again = session.predict(rows[0])
-        started = time.perf_counter()
-        session.predict(rows[0])
-        single_row = time.perf_counter() - started
+class _Trial:
+    """Runs the same rows alone and in batches of several sizes."""
+
+    def __init__(self, session: Session, make_row: Callable[[int], Tensors]) -> None:
+        self._session, self._make_row = session, make_row
+        self._alone: dict[int, Tensors] = {}  # answers to single rows, by the row's number
+        self._seconds: dict[int, float] = {}
+
+    def verdict(self, max_batch: int) -> BatchingVerdict:
+        few = min(_ROWS, max_batch)
+        try:
+            problem = self._contradiction(few)
+        except ZoolensError as error:
+            _pass_on_death(error)
+            return BatchingVerdict(False, f"It does not run a batch of {few}: {error}", spoilt=True)
+        if problem is not None:
+            return BatchingVerdict(False, problem, self._seconds)
+        return self._largest(few, max_batch)
+
+    def _largest(self, few: int, max_batch: int) -> BatchingVerdict:
+        """The largest batch that passes: what is asked for, or else half of it, and so on down to the few rows."""
+        size = max(few, min(max_batch, _MOST_BYTES // max(1, _bytes(self._make_row(0)))))
+        last_problem = ""
+        while size > few:
+            try:
+                problem = self._contradiction(size)
+            except ZoolensError as error:  # also where its process died: it may need more memory than there is
+                return self._limited(few, f"It does not run a batch of {size}: {error}", spoilt=True)
+            if problem is None:
+                break
+            last_problem = problem
+            size //= 2
+        return self._limited(max(size, few), last_problem)
+
+    def _limited(self, rows: int, problem: str, *, spoilt: bool = False) -> BatchingVerdict:
+        sizes = f"{_ROWS} and {rows}" if rows > _ROWS else f"{rows}"
+        reason = f"{sizes} random rows were answered the same alone and in a batch."
+        reason = f"{reason} {problem} Larger batches are not made." if problem else reason
+        return BatchingVerdict(True, reason, self._seconds, spoilt, rows)
+
+    def _contradiction(self, size: int) -> str | None:
+        """Why a batch of this size is not answered as its rows are alone."""
+        rows = [self._make_row(place) for place in range(size)]
+        places = _looked_at(size)
+        for place in places:
+            if place not in self._alone:
+                self._alone[place] = self._session.predict(rows[place])
+        again = self._timed(rows[0], 1)
         together = {name: np.concatenate([row[name] for row in rows]) for name in rows[0]}
+        answers = self._timed(together, size)
+        alone = {place: self._alone[place] for place in places}
+        return _contradiction(self._session.outputs, alone, again, answers, size)
+
+    def _timed(self, feeds: Tensors, rows: int) -> Tensors:
         started = time.perf_counter()
-        answers = session.predict(together)
-        all_rows = time.perf_counter() - started
-    except ZoolensError as error:
-        _pass_on_death(error)
-        return BatchingVerdict(False, f"It does not run a batch of {count}: {error}", spoilt=True)
-    reason = _contradiction(session.outputs, alone, again, answers)
-    if reason is not None:
-        return BatchingVerdict(False, reason, {1: single_row})
-    return BatchingVerdict(
-        True, f"{count} random rows were answered the same alone and in a batch.", {1: single_row, count: all_rows}
-    )
+        answers = self._session.predict(feeds)
+        self._seconds[rows] = time.perf_counter() - started
+        return answers
+
+
+def _looked_at(size: int) -> list[int]:
+    """The rows of a batch that are also run alone: the first and the last ones, those around the middle, and those at
+    powers of two, where networks that split a batch inside would do so."""
+    ends = {*range(_ROWS), size // 2 - 1, size // 2, size - 2, size - 1}
+    powers = {1 << power for power in range(size.bit_length())}
+    return sorted(place for place in ends | powers if 0 <= place < size)
+
+
+def _bytes(row: Tensors) -> int:
+    return sum(array.nbytes for array in row.values())
 
 
 def _pass_on_death(error: ZoolensError) -> None:
@@ -121,19 +178,19 @@ def _pass_on_death(error: ZoolensError) -> None:
 
 
 def _contradiction(
-    outputs: Sequence[TensorSpec], alone: Sequence[Tensors], again: Tensors, together: Tensors
+    outputs: Sequence[TensorSpec], alone: Mapping[int, Tensors], again: Tensors, together: Tensors, size: int
 ) -> str | None:
     """Why answers in a batch are not those of the rows alone."""
     for spec in outputs:
         if _differs(alone[0][spec.name], again[spec.name], spec):
             return "It answers the same input differently from call to call."
-        if len(together[spec.name]) != len(alone):
+        if len(together[spec.name]) != size:
             return f"Its output '{spec.name}' does not have one row for each row of input."
-        for place, answers in enumerate(alone):
+        for place, answers in alone.items():
             single, row = answers[spec.name], together[spec.name][place : place + 1]
             if _differs(single, row, spec):
                 apart = f" by {_difference(single, row):.2g}" if single.shape == row.shape else " in shape"
-                return f"In a batch of {len(alone)} its output '{spec.name}' differs{apart} from what it answers alone."
+                return f"In a batch of {size} its output '{spec.name}' differs{apart} from what it answers alone."
     return None
 
 

@@ -46,7 +46,7 @@ def fixed_inside(x, call):
 @pytest.mark.parametrize(
     ("session", "batched", "reason"),
     [
-        (Computed(lambda x, call: x * 2), True, "4 random rows were answered the same"),
+        (Computed(lambda x, call: x * 2), True, "4 and 64 random rows were answered the same alone and in a batch."),
         (Computed(lambda x, call: x * (1 + 1e-6 * len(x))), True, "answered the same"),
         (Computed(lambda x, call: np.round(x / np.abs(x).max() * 127) * np.abs(x).max() / 127), False, "differs by"),
         (Computed(lambda x, call: np.cumsum(x, 0)), False, "In a batch of 4 its output 'y' differs"),
@@ -66,10 +66,66 @@ def test_only_a_model_that_answers_in_a_batch_as_alone_is_batched(session, batch
     assert (verdict.batched, reason in verdict.reason) == (batched, True), verdict
 
 
+def loses_rows_beyond(most):
+    return lambda x, call: np.concatenate([x[:most], np.zeros_like(x[most:])])
+
+
+def takes_at_most(most):
+    def answer(x, call):
+        if len(x) > most:
+            raise ModelError(f"It takes {most} rows.")
+        return x
+
+    return answer
+
+
+def dies_beyond(most):
+    def answer(x, call):
+        if len(x) > most:
+            raise WorkerError("It died.")
+        return x
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("function", "rows", "spoilt", "reason"),
+    [
+        (loses_rows_beyond(32), 32, False, "In a batch of 64 its output 'y' differs"),
+        (loses_rows_beyond(63), 32, False, "In a batch of 64 its output 'y' differs"),
+        (loses_rows_beyond(5), 4, False, "Larger batches are not made."),
+        (lambda x, call: x / (np.abs(x).max() if len(x) > 20 else 1), 16, False, "In a batch of 32 its output"),
+        (lambda x, call: x[::-1] if len(x) > 8 else x, 8, False, "In a batch of 16 its output"),
+        (lambda x, call: x[: min(len(x), 40)], 32, False, "does not have one row for each row of input"),
+        (takes_at_most(16), 4, True, "It does not run a batch of 64: It takes 16 rows."),
+        (dies_beyond(50), 4, True, "It does not run a batch of 64: It died."),
+    ],
+)
+def test_a_batch_is_never_larger_than_what_was_tried(function, rows, spoilt, reason):
+    """What holds for four rows need not hold for 64."""
+    verdict = probe(Computed(function), "auto", 64)
+    assert (verdict.batched, verdict.rows, verdict.spoilt) == (True, rows, spoilt)
+    assert reason in verdict.reason
+    assert verdict.reason.endswith("Larger batches are not made.")
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 4, 5, 7, 64, 100])
+def test_every_size_that_is_asked_for_is_tried(most):
+    sizes = []
+    verdict = probe(Computed(lambda x, call: (sizes.append(len(x)), x)[1]), "auto", most)
+    assert (verdict.batched, verdict.rows, max(sizes)) == (True, most, most)
+
+
+def test_large_inputs_are_tried_in_batches_that_fit():
+    wide = Computed(lambda x, call: x[:, :4], shape=(None, 1 << 24))
+    verdict = probe(wide, "auto", 64)
+    assert (verdict.batched, verdict.rows) == (True, 4)  # 64 MiB a row
+
+
 def test_batching_can_be_switched_off_and_forced():
     scaled = Computed(lambda x, call: x / np.abs(x).max())
     assert not probe(Computed(lambda x, call: x), "off", 64).batched
-    assert probe(scaled, "force", 64).batched
+    assert probe(scaled, "force", 64).rows == 64
     assert "nobody checked" in probe(scaled, "force", 64).reason
     assert not probe(Computed(lambda x, call: x, shape=(1, 4)), "force", 64).batched
 
