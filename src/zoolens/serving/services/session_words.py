@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any
 
+from zoolens.serving.services.comparison import CONFIDENCE
 from zoolens.serving.services.events import ModelComparison, ObjectiveCounts, ServiceEvent, Session
 
 
@@ -22,6 +24,9 @@ def session_data(session: Session) -> dict[str, Any]:
         ],
         "objective": None if session.kept is None else asdict(session.kept),
         "comparisons": [asdict(compared) for compared in _newest(session)],
+        "comparisons_of_all_replicas": [
+            {**asdict(row), "replicas": row.replicas, "confidence": row.confidence} for row in summed_pairs(session)
+        ],
     }
 
 
@@ -38,7 +43,7 @@ def session_sentences(session: Session) -> list[str]:
     ]
     if session.kept is not None:
         sentences.append(_objective(session.kept))
-    for row in _newest(session):
+    for row in summed_pairs(session):
         by_model = sum(requests for (model, _), requests in session.answered.items() if model == row.model)
         sentences.append(_compared(row, by_model))
     if not session.stopped:
@@ -62,6 +67,61 @@ def _newest(session: Session) -> list[ModelComparison]:
     return list({(row.model, row.other, row.replica): row for row in session.comparisons}.values())
 
 
+@dataclass(frozen=True, kw_only=True)
+class SummedComparison(ModelComparison):
+    """A pair of models on all replicas. Each replica's interval holds with 95 %, all of them together with at least
+    `confidence`; then the mean lies between the means of their ends. No such interval is left of 20 replicas."""
+
+    replicas: int
+    confidence: float
+
+
+def summed_pairs(session: Session) -> list[SummedComparison]:
+    """The last state of each pair of models, over all replicas that compared it."""
+    pairs: dict[tuple[str, str], list[ModelComparison]] = {}
+    for row in _newest(session):
+        pairs.setdefault((row.model, row.other), []).append(row)
+    return [_summed(rows) for rows in pairs.values()]
+
+
+def _summed(rows: Sequence[ModelComparison]) -> SummedComparison:
+    counted = [row for row in rows if row.n] or list(rows)
+    labelled = [row for row in rows if row.labelled]
+    weights = [max(row.n, 1) for row in counted]
+    of_labelled = [row.labelled for row in labelled]
+    agreement, low, high = (
+        _mean([getattr(row, name) for row in counted], weights) for name in ("agreement", "low", "high")
+    )
+    gain, gain_low, gain_high = (
+        _mean([getattr(row, name) or 0.0 for row in labelled], of_labelled) if labelled else None
+        for name in ("gain", "gain_low", "gain_high")
+    )
+    confidence = max(0.0, 1 - len(counted) * (1 - CONFIDENCE))
+    known = confidence > 0
+    return SummedComparison(
+        model=rows[0].model,
+        other=rows[0].other,
+        n=sum(row.n for row in rows),
+        agreement=agreement,
+        low=low if known else 0.0,
+        high=high if known else 1.0,
+        labelled=sum(of_labelled),
+        gain=gain,
+        gain_low=gain_low if known else None,
+        gain_high=gain_high if known else None,
+        dropped=sum(row.dropped for row in rows),
+        compared_requests=sum(row.compared_requests or row.n for row in rows),
+        share=min(row.share for row in rows),
+        time=max(row.time for row in rows),
+        replicas=len(counted),
+        confidence=confidence,
+    )
+
+
+def _mean(values: Sequence[float], weights: Sequence[int]) -> float:
+    return sum(value * weight for value, weight in zip(values, weights, strict=True)) / sum(weights)
+
+
 def _objective(kept: ObjectiveCounts) -> str:
     """Whether the promised percentile came in time; a request that was refused did not."""
     total = kept.requests + kept.refused
@@ -74,11 +134,13 @@ def _objective(kept: ObjectiveCounts) -> str:
     )
 
 
-def _compared(row: ModelComparison, answered: int) -> str:
-    where = f"On replica {row.replica}, " if row.replica else ""
+def _compared(row: SummedComparison, answered: int) -> str:
+    interval = f" [{row.low:.1%}, {row.high:.1%}]" if row.confidence else ""
+    sure = f" (at least {row.confidence:.0%} confidence)" if row.replicas > 1 and row.confidence else ""
+    where = f" on {row.replicas} replicas" if row.replicas > 1 else ""
     sentences = [
-        f"{where}{row.model} and {row.other} agree on {row.agreement:.1%} [{row.low:.1%}, {row.high:.1%}] of the "
-        f"newest {row.n:,} requests that both answered.",
+        f"{row.model} and {row.other} agree on {row.agreement:.1%}{interval}{sure} of the "
+        f"newest {row.n:,} requests that both answered{where}.",
         f"{row.compared_requests or row.n:,} of the {answered:,} requests that {row.model} answered were compared.",
     ]
     if row.dropped:
