@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -85,7 +86,9 @@ def _diff(a: str, b: str, size: tuple[int, int] | None, store: str | None) -> Di
                 raise ModelError(f"{ref} names {len(named)} models.", hint="Name one on each side.")
         with Bars() as bars:
             structures = structure_of([sides[a][0], sides[b][0]], size=size, store=store, progress=bars)
-        return diff(structures[0].graph, structures[-1].graph, names=short_names(a, b))
+        found = diff(structures[0].graph, structures[-1].graph, names=short_names(a, b))
+        keys = [structure.source.key if structure.source else None for structure in (structures[0], structures[-1])]
+        return replace(found, one_file=keys[0] is not None and keys[0] == keys[1])
     except ZoolensError as error:
         error.exit_code = TROUBLE
         raise

@@ -92,17 +92,19 @@ def command(ctx: click.Context, /, a: str, b: str, **chosen: Any) -> None:
 def _list(a: str, b: str, chosen: dict[str, Any]) -> None:
     from zoolens.graph.common_segments import common_segments
     from zoolens.graph.cost import cost
+    from zoolens.graph.diff.report import diff
 
     graphs = _graphs(a, b, chosen["store"])
     commons = common_segments(*graphs, least=chosen["least"])
     costs = cost(graphs[0])
     rows = [_figures(number, common, costs, graphs[0]) for number, common in enumerate(commons, 1)]
     if chosen["as_json"]:
-        echo_json({"a": a, "b": b, "segments": rows})
+        echo_json({"a": a, "b": b, **diff(*graphs, names=("A", "B")).decision.as_data(), "segments": rows})
         return
     if not rows:
         raise ZoolensError(f"{a} and {b} have no segment of {chosen['least']} nodes in common.")
     _print_segments(rows if chosen["show_all"] else rows[:SHOWN], len(rows))
+    _print_coverage(*graphs)
 
 
 def _graphs(a: str, b: str, store: str | None) -> tuple[Graph, Graph]:
@@ -131,13 +133,28 @@ def _figures(number: int, common: Common, costs: Cost, graph: Graph) -> dict[str
         "b": [common.b.entry, common.b.exit],
         "parameters": sum(layers[name].parameters for name in common.a.nodes),
         "macs": macs,
-        "macs_share": macs / costs.macs if costs.macs else 0.0,
+        "macs_share": _macs_share(macs, costs),
     }
 
 
+def _macs_share(macs: int, costs: Cost) -> float | None:
+    """The segment's share of A's MACs; None where their total is not known."""
+    if not costs.macs_whole:
+        return None
+    return macs / costs.macs if costs.macs else 0.0
+
+
 def _unknown(common: Common, graph: Graph) -> int:
-    """The operators of a segment that we do not know: of these nothing but the name was compared."""
+    """The operators of a segment that are not understood: of these nothing but the name was compared."""
     return 0 if common.kind == "same interface" else sum(node.op == "unknown" for node in common.a.of(graph))
+
+
+def _print_coverage(a: Graph, b: Graph) -> None:
+    from zoolens.graph.coverage import pair_coverage
+
+    coverage = pair_coverage(a, b)
+    if not coverage.whole:
+        make_console().print(plain(f"Not known: {coverage.text}"))
 
 
 def _print_segments(rows: Sequence[dict[str, Any]], total: int) -> None:
@@ -155,7 +172,7 @@ def _print_segments(rows: Sequence[dict[str, Any]], total: int) -> None:
             _distance(row["distance"]),
             _both(row["nodes"], row["donor_nodes"]),
             count(row["parameters"]),
-            f"{100 * row['macs_share']:.1f} %",
+            "–" if row["macs_share"] is None else f"{100 * row['macs_share']:.1f} %",
             " → ".join(row["a"]),
             " → ".join(row["b"]),
         )
@@ -164,10 +181,6 @@ def _print_segments(rows: Sequence[dict[str, Any]], total: int) -> None:
     print_table(columns, cells)
     if total > len(rows):
         make_console().print(f"[dim]… and {total - len(rows):,} more; see all with --all.[/]")
-    unknown = sum(row["compared_by_name"] for row in rows)
-    if unknown:
-        are = "operator in these segments is" if unknown == 1 else "operators in these segments are"
-        make_console().print(f"{unknown:,} {are} unknown to us and compared by name only.")
 
 
 def _distance(value: float | None) -> str:

@@ -52,7 +52,31 @@ def test_different_networks_end_with_1_and_say_why(invoke, networks):
 
 def test_the_same_network_ends_with_0(invoke, networks):
     result = invoke(networks[0], networks[0])
+    assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, "The same network (both are one file).")
+
+
+def test_one_network_in_two_files_is_said_with_the_layers_that_were_compared(invoke, networks, tmp_path):
+    (tmp_path / "copy.prototxt").write_text(NETWORK.format(kernels=4).replace('"first"', '"begin"'))
+    result = invoke(networks[0], str(tmp_path / "copy.prototxt"))
     assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, "The same network (3 layers compared).")
+
+
+def test_operators_that_are_not_understood_end_with_4(invoke, tmp_path):
+    onnx = pytest.importorskip("onnx")
+    for name, operator in (("plain", "Relu"), ("strange", "vendor.Swirl")):
+        text = f"""<ir_version: 8, opset_import: ["" : 17, "vendor" : 1]>
+            net (float[1,4] x) => (float[1,4] y) <float[1,4] b> {{ a = Tanh(x) b = {operator}(a) y = Tanh(b) }}"""
+        onnx.save(onnx.parser.parse_model(text), str(tmp_path / f"{name}.onnx"))
+    pair = [str(tmp_path / f"{name}.onnx") for name in ("plain", "strange")]
+    result = invoke(*pair)
+    assert result.exit_code == 4, result.output
+    assert "strange.onnx: MACs not known, 0 parameters" in result.stdout
+    assert "Not known whether it is the same network." in result.stdout
+    assert "Export the network without vendor:Swirl" in result.stdout
+    data = json.loads(invoke(*pair, "--json").stdout)
+    assert (data["same"], data["outcome"], data["coverage"]["whole"]) == (False, "not known", False)
+    (tmp_path / "copy.onnx").write_bytes((tmp_path / "strange.onnx").read_bytes())
+    assert invoke(pair[1], str(tmp_path / "copy.onnx")).exit_code == 0  # whatever it does, it is the same
 
 
 def test_json_page_and_picture(invoke, networks, tmp_path):

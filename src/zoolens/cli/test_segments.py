@@ -38,13 +38,17 @@ def test_networks_without_weights_are_compared_by_structure():
 def test_operators_that_are_compared_by_name_only_are_said(tmp_path):
     onnx = pytest.importorskip("onnx")
     for alpha in (1, 3):
-        text = f"""<ir_version: 8, opset_import: ["" : 17]> net (float[1,4] x) => (float[1,4] y) {{
-            a = Relu(x) b = Celu<alpha = {alpha}.0>(a) y = Tanh(b) }}"""
+        text = f"""<ir_version: 8, opset_import: ["" : 17, "vendor" : 1]>
+            net (float[1,4] x) => (float[1,4] y) <float[1,4] b> {{
+            a = Relu(x) b = vendor.Swirl<alpha = {alpha}.0>(a) y = Tanh(b) }}"""
         onnx.save(onnx.parser.parse_model(text), str(tmp_path / f"{alpha}.onnx"))
     pair = [str(tmp_path / f"{alpha}.onnx") for alpha in (1, 3)]
     result = CliRunner().invoke(command, pair)
-    assert "1 operator in these segments is unknown to us" in result.output
-    assert json.loads(CliRunner().invoke(command, [*pair, "--json"]).output)["segments"][0]["compared_by_name"] == 1
+    assert "Not known: Understood: 4 of 6 layers" in result.output
+    data = json.loads(CliRunner().invoke(command, [*pair, "--least", "1", "--json"]).output)
+    assert data["outcome"] == "not known"
+    assert [row["kind"] for row in data["segments"]] == ["same structure", "not known", "same structure"]
+    assert [row["compared_by_name"] for row in data["segments"]] == [0, 1, 0]
 
 
 @pytest.mark.slow

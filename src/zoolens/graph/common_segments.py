@@ -132,15 +132,23 @@ class _Search:
         """A run, cut where its weights cease to be equal or near."""
         alike = [self._alike(line_a[run.a + i], line_b[run.b + i]) for i in range(run.length)]
         start = 0
-        for kind, group in groupby(_kinds(alike, weighted=self.weighted)):
+        kinds = _kinds(alike, weighted=self.weighted)
+        for place in range(run.length):
+            if kinds[place] is not None and self._is_opaque(line_a[run.a + place]):
+                kinds[place] = "not known"
+        for kind, group in groupby(kinds):
             stop = start + len(list(group))
             if kind is not None:
                 ours = self.a.segment(line_a, run.a + start, run.a + stop)
                 theirs = self.b.segment(line_b, run.b + start, run.b + stop)
                 total = sum((step for step in alike[start:stop] if step), Likeness(known=self.weighted))
-                if len(ours) >= self.least:
-                    yield Common(ours, theirs, kind, total.distance)
+                distance = None if kind == "not known" else total.distance
+                if len(ours) >= self.least or kind == "not known":
+                    yield Common(ours, theirs, kind, distance)
             start = stop
+
+    def _is_opaque(self, step: Segment | None) -> bool:
+        return step is not None and any(node.op == "unknown" for node in step.of(self.a.graph))
 
     def _alike(self, ours: Segment | None, theirs: Segment | None) -> Likeness | None:
         """Returns what is alike, None where two steps of one symbol turn out not to be the same graph."""

@@ -7,7 +7,7 @@ from typing import Literal
 
 from zoolens.graph.model import Graph, Node
 
-Kind = Literal["equal weights", "near weights", "same structure", "same interface"]
+Kind = Literal["equal weights", "near weights", "same structure", "same interface", "not known"]
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class Common:
 
     `kind`: "equal weights" and "near weights" (relative distance `distance`) where both graphs carry values; "same
     structure" where node for node they are the same and weights differ or are unknown; "same interface" where only
-    the shapes at the ends are equal.
+    the shapes at the ends are equal; "not known" where operators have one name and nobody here knows what they compute.
     """
 
     a: Segment

@@ -70,7 +70,7 @@ def _piece(common: Common, ours: _Costs, theirs: _Costs) -> Piece:
 
 def _cut(a: Graph, b: Graph, common: Common) -> Iterator[Common]:
     nodes = [_computing(graph, segment) for graph, segment in ((a, common.a), (b, common.b))]
-    if common.kind == "same interface" or not _alike(*nodes):
+    if common.kind in ("same interface", "not known") or not _alike(*nodes):
         yield common
         return
     narrow = [_narrow(own, segment) for own, segment in zip(nodes, (common.a, common.b), strict=True)]

@@ -22,7 +22,7 @@ from zoolens.graph.passes.folded_norms import folded_norms, scales_layer
 from zoolens.graph.passes.stored_values import stored_values
 from zoolens.graph.passes.without_norms import norm_blind as without_norms
 from zoolens.graph.vocabulary import ARITHMETIC, NORMS
-from zoolens.verdicts import Coverage, Outcome, Verdict, judged
+from zoolens.verdicts import Coverage, Outcome, Tally, Verdict, judged
 from zoolens.verdicts.coverage import merged
 
 _NO_LAYERS: Final = frozenset({"input", "parameter", "constant", "output_of"})
@@ -43,6 +43,7 @@ class Diff:
     unproved: tuple[Difference, ...] = ()  # beside operators that are not understood, which may be the same layers
     norm_blind: str = ""  # the side without norms, if one has none and the other does: norms were then left out
     folded: str = ""  # the side whose norms are folded where they can be: both were then compared with folded norms
+    one_file: bool = False  # both sides are files of the same content, so that nothing in them needs to be understood
     stored: str = ""  # the side that stores what the other computes from weights alone: compared as stored
     held: tuple[HeldParameters | None, HeldParameters | None] = (
         None,
@@ -52,6 +53,8 @@ class Diff:
     @property
     def coverage(self) -> Coverage:
         """How much of both networks was understood."""
+        if self.one_file:
+            return Coverage((Tally("files", 2, 2),))
         return merged((self.cost_a.coverage_of(self.names[0]), self.cost_b.coverage_of(self.names[1])))
 
     @property
@@ -111,7 +114,8 @@ class Diff:
     @property
     def headline(self) -> str:
         """The verdict as a sentence that stands alone; one that finds nothing says how much it looked at."""
-        compared = f" ({self.layers:,} layers compared)" if self.same else ""
+        looked = "both are one file" if self.one_file else f"{self.layers:,} layers compared"
+        compared = f" ({looked})" if self.same else ""
         return f"{self.verdict[0].upper()}{self.verdict[1:].rstrip('.')}{compared}."
 
     @property
