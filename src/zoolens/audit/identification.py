@@ -1,7 +1,7 @@
 """What a network is by structure, and whether what it is called agrees.
 
 Zoos mislabel: what a structure is called is decided by the paper that describes exactly it, else by most of the zoos
-that have it, and only then is a name held against it.
+that have it. Only then is the name held against it (`name_judgement`).
 """
 
 from __future__ import annotations
@@ -9,24 +9,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Any
 
-from zoolens.audit.naming import claimed_architecture, covers, label
+from zoolens.audit.blind_spots import blind_spots
+from zoolens.audit.name_claims import NameClaim, name_claim
+from zoolens.audit.name_judgement import Judgement, Scored, judge_name
+from zoolens.audit.naming import covers, label
+from zoolens.audit.wording import article, evidence
 from zoolens.catalog.names import OWN_ZOOS
 from zoolens.errors import ZoolensError
+from zoolens.graph.coverage import graph_coverage
 from zoolens.graph.known_networks import PAPER, KnownNetwork, shipped
 from zoolens.graph.model import Graph
-from zoolens.graph.nearest_networks import NEAR, NetworkMatch, Padding, contains, differences, nearest, similarity
+from zoolens.graph.nearest_networks import NEAR, NetworkMatch, nearest, similarity
 from zoolens.graph.serialisation import unpack
 from zoolens.graph.signatures import StructureSignature, as_json, signature
 from zoolens.graph.structure import KIND, STAGE
 from zoolens.store.records import RunKind
 from zoolens.store.store import Store
-
-SURE: Final = 0.75  # this like a network whose paper or zoo members are known, a graph may be called after it
-APART: Final = 0.05  # so much less like what it is called, it is not that
-
-Scored = Sequence[tuple[float, KnownNetwork]]  # likeness and what it is with
+from zoolens.verdicts import Coverage, Outcome, Verdict
 
 
 @dataclass(frozen=True)
@@ -38,13 +39,33 @@ class Identification:
     matches: tuple[NetworkMatch, ...]
     architecture: str
     name: str  # in words: "SqueezeNet 1.1", "MobileNet v2, width 0.35"
-    claimed: str = ""
-    contradiction: str = ""  # one sentence; "" where name and structure agree, or the name says nothing
-    contained: str = ""  # the claimed architecture, where the network is more than that and has it as a part
+    coverage: Coverage
+    claim: NameClaim | None = None
+    judgement: Judgement | None = None  # of the name; None where it claims nothing
+
+    @property
+    def claimed(self) -> str:
+        return self.claim.architectures[0] if self.claim and self.claim.architectures else ""
+
+    @property
+    def verdict(self) -> Verdict | None:
+        """Whether the network is what its name claims; None where it claims nothing."""
+        return self.judgement.verdict if self.judgement else None
+
+    @property
+    def contradiction(self) -> str:
+        """One sentence; "" where name and structure agree, or nothing proves that they do not."""
+        different = self.judgement is not None and self.judgement.verdict.outcome is Outcome.DIFFERENT
+        return self.judgement.sentence if different and self.judgement else ""
+
+    @property
+    def contained(self) -> str:
+        """The claimed architecture, where the network is more than that and has it as a part."""
+        return self.judgement.contained if self.judgement else ""
 
     @property
     def exact(self) -> bool:
-        return bool(self.matches) and self.matches[0].exact
+        return self.coverage.whole and bool(self.matches) and self.matches[0].exact
 
     @property
     def sentence(self) -> str:
@@ -53,20 +74,26 @@ class Identification:
         best = self.matches[0]
         if self.exact:
             return f"{self.subject} is {article(self.name)}: {evidence(self.matches)}."
+        partly = "" if self.coverage.whole else f" {self.coverage.text}"
         percent = f"{100 * best.similarity:.0f} %"
         if best.similarity < NEAR:
             inside = f" It has the layers of {article(label(self.contained))} in it." if self.contained else ""
-            return f"{self.subject}: nothing near; the nearest is {best.ref} at {percent}.{inside}"
-        return f"{self.subject} is like {article(self.name)} ({percent} {best.ref}): {'; '.join(best.differences)}."
+            return f"{self.subject}: nothing near; the nearest is {best.ref} at {percent}.{inside}{partly}"
+        differences = "; ".join(best.differences) or "the same layers, as far as they are understood"
+        return f"{self.subject} is like {article(self.name)} ({percent} {best.ref}): {differences}.{partly}"
 
     def as_data(self) -> dict[str, Any]:
+        verdict = self.verdict
         return {
             "subject": self.subject,
+            **(verdict.as_data() if verdict else {"outcome": None, "coverage": self.coverage.as_data()}),
             "architecture": self.architecture or None,
             "name": self.name or None,
             "exact": self.exact,
             "claimed": self.claimed or None,
+            "claimed_families": sorted(self.claim.families) if self.claim else [],
             "contradiction": self.contradiction or None,
+            "judgement": self.judgement.sentence if self.judgement else None,
             "contained": self.contained or None,
             "sentence": self.sentence,
             "matches": [match.as_data() for match in self.matches],
@@ -75,19 +102,31 @@ class Identification:
 
 
 def identify(
-    graph: Graph, subject: str, *, names: Sequence[str] = (), n: int = 5, further: Iterable[KnownNetwork] = ()
+    graph: Graph,
+    subject: str,
+    *,
+    names: Sequence[str] = (),
+    n: int = 5,
+    further: Iterable[KnownNetwork] = (),
+    like: bool = False,
 ) -> Identification:
-    """`names`: what the network is called (file, manifest, claimed architecture), the most trusted first."""
+    """`names`: what the network is called (file, manifest, claimed architecture), the most trusted first. `like`: a
+    relative of what the name claims may go by it."""
     own = signature(graph)
+    known = [*shipped(), *further]
     scored = [(similarity(own, network.signature), network) for network in shipped()]
-    matches = tuple(nearest(own, [*shipped(), *further], n))
-    claimed = next((id_ for name in names if (id_ := claimed_architecture(name))), "")
-    architecture = _called(scored, claimed) or _nearest_name(matches)
-    result = Identification(subject, own, matches, architecture, label(architecture) if architecture else "", claimed)
-    return _judged(result, scored) if claimed and not covers(claimed, architecture) else result
+    matches = tuple(nearest(own, known, n))
+    claim = name_claim(names)
+    architecture = _called(scored, claim.architectures if claim else ()) or _nearest_name(matches)
+    name = label(architecture) if architecture else ""
+    found = Identification(subject, own, matches, architecture, name, graph_coverage(graph), claim)
+    if claim is None:
+        return found
+    unseen = () if like else blind_spots(graph, (*claim.architectures, architecture))
+    return replace(found, judgement=judge_name(found, claim, scored, like=like, unseen=unseen))
 
 
-def _called(scored: Scored, claimed: str) -> str:
+def _called(scored: Scored, claimed: Sequence[str]) -> str:
     """The architecture of the networks that it is most like: by paper, by its own claim, or by majority."""
     best = max((score for score, _ in scored), default=0.0)
     if best < NEAR:
@@ -95,76 +134,13 @@ def _called(scored: Scored, claimed: str) -> str:
     peers = [network for score, network in scored if score == best]
     papers = [network.architecture for network in peers if network.zoo == PAPER]
     named = [network.architecture for network in peers if network.architecture] or [network.name for network in peers]
-    agreeing = [id_ for id_ in (papers or named) if covers(claimed, id_)]
+    agreeing = [id_ for id_ in (papers or named) if any(covers(one, id_) for one in claimed)]
     return (agreeing or papers or [Counter(named).most_common(1)[0][0]])[0]
 
 
 def _nearest_name(matches: Sequence[NetworkMatch]) -> str:
     """The name of the nearest network, which may be known only in the user's own store."""
     return matches[0].name if matches and matches[0].similarity >= NEAR else ""
-
-
-def article(name: str) -> str:
-    """ "a ResNet-50", "an AlexNet"."""
-    return f"{'an' if name[:1].upper() in 'AEIOU' else 'a'} {name}"
-
-
-def evidence(matches: Sequence[NetworkMatch]) -> str:
-    """Which networks have exactly these layers, and what is known of their padding."""
-    by_padding = {
-        kind: ", ".join(match.ref for match in matches if match.exact and match.padding is kind) for kind in Padding
-    }
-    patterns = {
-        Padding.EQUAL: "its structure equals {}",
-        Padding.OTHER: "it has the layers of {} with other padding",
-        Padding.UNKNOWN: "it has the layers of {}, whose padding at this image size is not known",
-    }
-    return "; ".join(patterns[kind].format(refs) for kind, refs in by_padding.items() if refs)
-
-
-def _judged(result: Identification, scored: Scored) -> Identification:
-    """Hold a name that is not what was found against the structure: without any likeness to what it names, it is
-    contradicted, unless what it names is a part of the network, as backbones are of detectors."""
-    known = [network for _, network in scored]
-    named = [(score, network) for score, network in scored if _means(result.claimed, network)]
-    # A VGG-16 with batch norm is, norms folded, exactly the paper's VGG-16: then those of the name are all there is.
-    meant = [(score, network) for score, network in named if _rightly(network, known)] or named
-    if not meant:
-        return result
-    best = max(score for score, _ in scored)
-    likeness, ideal = max(meant, key=lambda pair: pair[0])
-    if likeness >= NEAR and (best < SURE or likeness > best - APART):
-        return result  # a relative of both: nothing tells which
-    if best < SURE and contains(result.signature, ideal.signature):
-        return replace(result, contained=result.claimed)
-    return replace(result, contradiction=_contradiction(result, best, likeness, ideal))
-
-
-def _means(claimed: str, network: KnownNetwork) -> bool:
-    return covers(claimed, network.architecture) or claimed == network.name.lower()
-
-
-def _contradiction(result: Identification, best: float, likeness: float, ideal: KnownNetwork) -> str:
-    claimed = article(label(result.claimed))
-    unlike = f"{claimed} ({ideal.ref}) is {100 * likeness:.0f} % like it"
-    if best < SURE:
-        nearest_ref, percent = result.matches[0].ref, f"{100 * result.matches[0].similarity:.0f} %"
-        known = f"the nearest network known is {nearest_ref} at {percent}"
-        return f"{result.subject} is not {claimed}: {unlike}, and {known}."
-    exact = [
-        match for match in result.matches if match.exact and result.architecture in (match.architecture, match.name)
-    ]
-    because = evidence(exact) if exact else f"its structure is {100 * best:.0f} % like one"
-    has = "; ".join(differences(ideal.signature, result.signature))
-    meant = f"{claimed} has {has}" if likeness >= NEAR else unlike
-    return f"{result.subject} is {article(result.name)}: {because}; {meant}."
-
-
-def _rightly(network: KnownNetwork, known: Sequence[KnownNetwork]) -> bool:
-    """Whether a network is what its zoo calls it: unless the paper of something else describes exactly it."""
-    equal = (other for other in known if other.signature.digest == network.signature.digest)
-    papers = {other.architecture for other in equal if other.zoo == PAPER}
-    return not papers or network.architecture in papers
 
 
 def stored(store: Store, *, besides: Iterable[str] = ()) -> Iterator[KnownNetwork]:

@@ -14,6 +14,12 @@ _PIECES: Final = re.compile(r"[a-z]+|\d+")
 _WIDTH: Final = re.compile(r"(.+)_(\d\.\d+)")
 _BETWEEN: Final = r"[^a-z0-9]*"
 _LEAST: Final = 5  # letters and figures: shorter names mean too many things
+_SIZE: Final = re.compile(r"_\d{3}$")  # of images, which is no part of a structure
+_USUAL: Final = {  # names without the detail that only one published network has
+    "wide_resnet50": "wide_resnet50_2", "wide_resnet101": "wide_resnet101_2",
+    "swin_tiny": "swin_t", "swin_small": "swin_s", "swin_base": "swin_b",
+    "vit_base_patch16": "vit_b_16", "vit_base_patch32": "vit_b_32", "vit_large_patch16": "vit_l_16",
+}  # fmt: skip
 
 
 def claimed_architecture(name: str) -> str:
@@ -24,6 +30,18 @@ def claimed_architecture(name: str) -> str:
     text = name.lower()
     fitting = [(len(pattern.pattern), id_) for pattern, id_ in _patterns() if pattern.search(text)]
     return max(fitting)[1] if fitting else ""
+
+
+def named_architectures(text: str) -> list[tuple[tuple[int, int], str]]:
+    """Every architecture that a text in lower case names, with the place of its name; the longest of those that
+    overlap."""
+    found = [(match.span(), id_) for pattern, id_ in _patterns() for match in pattern.finditer(text)]
+    found.sort(key=lambda place: (place[0][0] - place[0][1], place))
+    kept: list[tuple[tuple[int, int], str]] = []
+    for span, id_ in found:
+        if all(span[1] <= other[0] or span[0] >= other[1] for other, _ in kept):
+            kept.append((span, id_))
+    return sorted(kept)
 
 
 def claiming(names: Iterable[str], id_: str) -> set[str]:
@@ -106,6 +124,7 @@ def _is_vague(alias: str, ids: set[str], ids_of_alias: Mapping[str, set[str]]) -
 
 
 def _all_aliases() -> Iterator[tuple[str, str]]:
+    yield from ((id_, alias) for alias, id_ in _USUAL.items())
     for entry in architectures():
         aliases = [entry.id, entry.name.lower()]
         for names in entry.members.values():
@@ -117,5 +136,6 @@ def _all_aliases() -> Iterator[tuple[str, str]]:
             yield known.architecture, known.architecture
         elif not known.architecture:  # networks that only one zoo has
             yield known.name.lower(), known.name.lower()
+            yield known.name.lower(), _SIZE.sub("", known.name.lower())
         elif known.zoo == PAPER and architecture(known.architecture) is None:  # and those that no zoo has
             yield known.architecture, known.name.lower()

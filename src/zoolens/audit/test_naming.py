@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from zoolens.audit.name_claims import name_claim
 from zoolens.audit.naming import claimed_architecture, claiming, covers, label
 
 
@@ -54,3 +55,38 @@ def test_of_many_names_those_of_one_architecture():
     for id_ in ("resnet50", "resnet50_v2", "mobilenet_v2", "alexnet"):
         assert claiming(names, id_) == {name for name in names if claimed_architecture(name) == id_}
     assert len(claiming(names, "resnet50")) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "architectures", "variant", "families"),
+    [
+        ("resnet50_vd.onnx", ("resnet50",), "vd", {"ResNet"}),
+        ("wide_resnet50", ("wide_resnet50_2",), "", {"ResNet"}),
+        ("resnet18_from_resnet50", ("resnet18",), "", {"ResNet"}),
+        ("resnet-18-from-scratch", ("resnet18",), "", {"ResNet"}),
+        ("resnet50-teacher-resnet18-student", ("resnet50", "resnet18"), "teacher", {"ResNet"}),
+        ("mobilenetv2_distilled_from_x", ("mobilenet_v2",), "", {"MobileNet"}),
+        ("vit_tiny_patch16", ("vit_tiny_patch16_224",), "", {"ViT"}),
+        ("resnet18-f37072fd.onnx", ("resnet18",), "", {"ResNet"}),
+        ("mobilenet_v2_0.35", ("mobilenet_v2_0.35",), "", {"MobileNet"}),
+        ("ssd_mobilenet_v1_coco.tflite", ("mobilenet_v1",), "ssd", {"MobileNet", "SSD"}),
+        ("seresnet50", (), "", {"ResNet"}),
+        ("yolov5s", (), "", {"DarkNet and YOLO"}),
+        ("bert-base", (), "", {"BERT"}),
+        ("densenet", (), "", {"DenseNet"}),
+        ("inception_resnet_v2", ("inception_resnet_v2",), "", {"Inception", "ResNet"}),
+    ],
+)
+def test_what_a_name_claims(name, architectures, variant, families):
+    claim = name_claim([name])
+    assert (claim.architectures, claim.variant, claim.families) == (architectures, variant, families)
+
+
+@pytest.mark.parametrize("name", ["model.tflite", "vitis_model", "student_net", "samplenet", "", "adapter"])
+def test_a_name_that_claims_nothing(name):
+    assert name_claim([name]) is None
+
+
+def test_only_a_bare_family_may_be_any_of_its_members():
+    assert all(name_claim([name]).bare for name in ("densenet", "my-ConvNeXt.onnx", "vgg"))
+    assert not any(name_claim([name]).bare for name in ("resnet20", "yolov5s", "bert-base", "swin_huge", "vgg_s"))

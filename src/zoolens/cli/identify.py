@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,8 +12,10 @@ from zoolens.cli.stores import store_option
 from zoolens.errors import ZoolensError
 from zoolens.present.tables import Column
 from zoolens.present.terminal import echo_json, make_console, plain, print_table
+from zoolens.verdicts import NotKnown, Outcome
 
 if TYPE_CHECKING:
+    from zoolens.audit.folder_identification import IdentifiedFile
     from zoolens.audit.identification import Identification
     from zoolens.graph.nearest_networks import NetworkMatch
     from zoolens.graph.structure import Structure
@@ -31,37 +33,59 @@ class NameContradicted(ZoolensError):
 
 
 @click.command()
-@click.argument("model", metavar="FILE_OR_MODEL")
+@click.argument("model", metavar="FILE_OR_MODEL_OR_FOLDER")
 @click.option("-n", "shown", type=click.IntRange(1), default=5, show_default=True, help="How many networks to list.")
 @click.option("--size", type=Size(), help="Image size, such as 224 or 480x640, where the file leaves it open.")
+@click.option("--like", is_flag=True, help="Let relatives of an architecture go by its name, too.")
 @store_option("keeps")
 @json_option
+@click.pass_context
 @trust_option
 @wide_option
-def command(model: str, shown: int, size: tuple[int, int] | None, store: str | None, as_json: bool) -> None:
+def command(ctx: click.Context, /, model: str, store: str | None, as_json: bool, **chosen: Any) -> None:
     """Name the architecture of a model by its structure, and the members of zoos that are nearest to it.
 
-    Exits with 1 when the name of the file or model says something else than its structure.
+    A name claims an architecture: exits with 1 if the structure is not exactly that of a network of this name, and with
+    4 if that is not known (operators that are not understood, a name whose structure is not known here). Of a FOLDER,
+    every model file in it is looked at, one line each, and the exit code is the gravest: 1 counts more than 4.
     """
+    from zoolens.manifests.formats import guess_format
+
+    folder = Path(model).expanduser()
+    if folder.is_dir() and guess_format(folder) is None:
+        ctx.exit(_folder(folder, store, chosen, as_json=as_json))
+    result = _identified(model, store, chosen)
+    if as_json:
+        echo_json(result.as_data())
+    else:
+        _print(result)
+    _refuse(result)
+
+
+def _identified(model: str, store: str | None, chosen: dict[str, Any]) -> Identification:
     from zoolens.audit.identification import identify, stored
     from zoolens.graph.structure import structure_of
     from zoolens.store.store import borrowed_store
 
     with borrowed_store(store) as opened:
-        structures = structure_of(model, store=opened, size=size)
+        structures = structure_of(model, store=opened, size=chosen["size"])
         if len(structures) != 1:
-            raise ZoolensError(f"{model} names {len(structures)} models.", hint="Name a single model.")
+            raise ZoolensError(f"{model} names {len(structures)} models.", hint="Name a single model, or a folder.")
         graph = structures[0].graph
         further = list(stored(opened, besides=_own_refs(structures[0])))
-    result = identify(
-        graph, _subject(structures[0], model), names=_names(structures[0], model), n=shown, further=further
-    )
-    if as_json:
-        echo_json(result.as_data())
-    else:
-        _print(result)
-    if result.contradiction:
-        raise NameContradicted(result.contradiction)
+    subject, names = _subject(structures[0], model), _names(structures[0], model)
+    return identify(graph, subject, names=names, n=chosen["shown"], further=further, like=chosen["like"])
+
+
+def _refuse(result: Identification) -> None:
+    """The guard: an error for a name that is wrong, and another for one that cannot be judged."""
+    if result.judgement is None:
+        return
+    verdict = result.judgement.verdict
+    if verdict.outcome is Outcome.DIFFERENT:
+        raise NameContradicted(result.judgement.sentence)
+    if verdict.outcome is Outcome.NOT_KNOWN:
+        raise NotKnown(result.judgement.sentence, hint=" ".join(verdict.coverage.remedies) or None)
 
 
 def _subject(structure: Structure, model: str) -> str:
@@ -99,3 +123,30 @@ def _row(match: NetworkMatch) -> list[str]:
     else:
         words = "; ".join(match.differences) if match.similarity >= NEAR else "–"
     return [match.ref, f"{100 * match.similarity:.0f} %", words]
+
+
+# --- a folder
+
+
+def _folder(folder: Path, store: str | None, chosen: dict[str, Any], *, as_json: bool) -> int:
+    from zoolens.audit.folder_identification import as_data, exit_code, identified_files
+    from zoolens.cli.bars import Bars
+
+    with Bars() as bars:
+        files = identified_files(folder, store=store, size=chosen["size"], like=chosen["like"], progress=bars)
+    if as_json:
+        echo_json(as_data(folder, files))
+    else:
+        _print_files(files)
+    return exit_code(files)
+
+
+def _print_files(files: list[IdentifiedFile]) -> None:
+    console = make_console()
+    colours = {"same": "green", "different": "bold red", "not known": "yellow"}
+    for file in files:
+        colour = colours.get(file.state, "dim")
+        console.print(f"[{colour}]{file.state:>10}[/]  {plain(file.path)}: {plain(file.sentence)}", soft_wrap=True)
+    states = [file.state for file in files]
+    counted = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
+    console.print(f"\n{len(files):,} model file{'' if len(files) == 1 else 's'}: {plain(counted)}.")

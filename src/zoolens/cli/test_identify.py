@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from zoolens.cli.identify import NameContradicted, command
+from zoolens.verdicts import NotKnown
 
 ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[3].parent / "shared" / "assets")
 
@@ -85,9 +86,10 @@ def test_a_known_name_on_something_else_fails_the_guard(identify, tmp_path, name
         assert "file:" not in result.output
 
 
-def test_a_detector_called_after_its_backbone_passes(identify):
+def test_a_detector_called_after_its_backbone_is_not_judged(identify):
     result = identify(asset("tasks/detection/models/ssd_mobilenet_v1_coco_300_uint8.tflite"))
-    assert result.exit_code == 0, result.output
+    assert isinstance(result.exception, NotKnown)
+    assert result.exception.exit_code == 4
     assert "It has the layers of a MobileNet v1 in it." in result.output
 
 
@@ -95,3 +97,48 @@ def test_a_network_of_its_own_is_near_nothing(identify):
     result = identify(asset("cifar10/samplenet/samplenet.onnx"))
     assert result.exit_code == 0
     assert "nothing near; the nearest is" in result.output
+
+
+# --- folders
+
+
+@pytest.fixture
+def folder(light_squeezenet, tmp_path):
+    """A SqueezeNet 1.1 under names that are right, wrong, and of a network that nobody knows here."""
+    place = tmp_path / "models"
+    (place / "more").mkdir(parents=True)
+    for name in ("squeezenet1.1.onnx", "squeezenet1.0.onnx", "more/squeezenet_vd.onnx", "more/network.onnx"):
+        shutil.copy(light_squeezenet, place / name)
+    (place / "notes.txt").write_text("no model")
+    (place / "resnet50.onnx").write_bytes(b"damaged")
+    return place
+
+
+def test_every_model_file_of_a_folder_gets_a_line_and_a_wrong_name_counts_most(identify, folder):
+    result = identify(folder)
+    assert result.exit_code == 1, result.output
+    begins = [line.split(": ")[0].strip() for line in result.output.splitlines()]
+    assert [begin for begin in begins if begin.endswith(".onnx")] == [
+        "no claim  more/network.onnx",
+        "not known  more/squeezenet_vd.onnx",
+        "not known  resnet50.onnx",
+        "different  squeezenet1.0.onnx",
+        "same  squeezenet1.1.onnx",
+    ]
+    assert "5 model files: 1 no claim, 2 not known, 1 different, 1 same." in result.output
+
+
+def test_a_folder_without_a_wrong_name_ends_with_4_or_0(identify, folder):
+    (folder / "squeezenet1.0.onnx").unlink()
+    data = json.loads(identify(folder, "--json").stdout)
+    assert (data["outcome"], len(data["models"])) == ("not known", 4)
+    assert identify(folder).exit_code == 4
+    (folder / "resnet50.onnx").unlink()
+    (folder / "more/squeezenet_vd.onnx").unlink()
+    assert identify(folder).exit_code == 0
+    assert json.loads(identify(folder, "--json").stdout)["outcome"] == "same"
+
+
+def test_a_folder_without_models_is_an_error(identify, tmp_path):
+    (tmp_path / "empty").mkdir()
+    assert "There is no model file in" in str(identify(tmp_path / "empty").exception)

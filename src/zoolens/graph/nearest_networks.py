@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
-from statistics import median
 from typing import Any, Final
 
 from zoolens.graph.known_networks import PAPER, KnownNetwork
@@ -76,7 +75,7 @@ def nearest(graph: Graph | StructureSignature, known: Iterable[KnownNetwork], n:
 
 
 def _match(own: StructureSignature, score: float, network: KnownNetwork) -> NetworkMatch:
-    exact = own.digest == network.signature.digest
+    exact = is_equal(own, network.signature)
     words = () if exact else tuple(differences(own, network.signature))
     named = network.name, network.zoo
     return NetworkMatch(*named, score, exact, words, network.architecture, network.note, compare_padding(own, network))
@@ -122,7 +121,7 @@ def _placeless_links(signature: StructureSignature) -> Counter[tuple[str, str]]:
 def similarity(a: StructureSignature, b: StructureSignature) -> float:
     """How alike two networks are, from 0 to 1 (equal): mostly the overlap of layers, of links, and of layers whatever
     their width."""
-    if a.digest == b.digest:
+    if is_equal(a, b):
         return 1.0
     if a.skeleton == b.skeleton:
         return OTHER_ACTIVATIONS if a.activated == b.activated else MOVED_ACTIVATIONS
@@ -131,6 +130,24 @@ def similarity(a: StructureSignature, b: StructureSignature) -> float:
     if a.outline == b.outline:
         return SAME_BUT_WIDTHS + alike * (_LIKE - SAME_BUT_WIDTHS)
     return min(alike, _LIKE)
+
+
+def is_equal(own: StructureSignature, other: StructureSignature) -> bool:
+    """Whether two networks have the same layers and activations. A quantiser may leave a ReLU6 as ReLUs with a cap of
+    their own, at the same places."""
+    if own.digest == other.digest:
+        return True
+    both = own.activations, other.activations
+    return own.activated == other.activated and any(map(_is_capped, both)) and all(map(_may_be_relu6, both))
+
+
+def _is_capped(activations: Mapping[str, int]) -> bool:
+    return "minimum" in activations
+
+
+def _may_be_relu6(activations: Mapping[str, int]) -> bool:
+    capped = _is_capped(activations) and activations.keys() <= {"minimum", "relu", "relu6"}
+    return capped or activations.keys() == {"relu6"}
 
 
 def _overlap(a: Mapping[Any, int], b: Mapping[Any, int]) -> float:
@@ -176,7 +193,13 @@ def _width_words(own: StructureSignature, other: StructureSignature) -> str:
         for kind in {without_width(layer) for layer in own.layers}
         for width_a, width_b in zip(_widths(own, kind), _widths(other, kind), strict=False)
     ]
-    return f"the same layers with {median(ratios):.2g} × the width" if ratios else "other widths"
+    changed = sorted({f"{ratio:.2g}" for ratio in ratios if ratio != 1}, key=float)
+    if not changed:
+        return "the same layers in other widths"
+    span = f"{changed[0]} ×" if len(changed) == 1 else f"{changed[0]} to {changed[-1]} ×"
+    count = sum(ratio != 1 for ratio in ratios)
+    which = "" if count == len(ratios) else f", {count} of {len(ratios)} of them"
+    return f"the same layers{which} with {span} the width"
 
 
 def _widths(known: StructureSignature, kind: str) -> list[int]:

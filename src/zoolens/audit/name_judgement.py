@@ -1,0 +1,212 @@
+"""Whether a network is what its name claims: the same, another one, or not known.
+
+A name claims an architecture, so the layers must be exactly those of a network that goes by that name rightly. A claim
+whose structure is not known here (a variant, a member of a family) is contradicted by one thing only: the network has
+exactly the layers of another family.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from zoolens.audit.name_claims import NameClaim, families_of
+from zoolens.audit.naming import covers, label
+from zoolens.audit.wording import article, evidence
+from zoolens.graph.known_networks import PAPER, KnownNetwork
+from zoolens.graph.nearest_networks import NEAR, NetworkMatch, Padding, contains, differences, is_equal
+from zoolens.graph.signatures import StructureSignature, without_width
+from zoolens.verdicts import Coverage, Gap, Verdict, judged
+
+SURE: Final = 0.75  # this like a network whose paper or zoo members are known, a graph may be called after it
+APART: Final = 0.05  # so much less like what it is called, it is not even a relative of that
+_WINDOW: Final = re.compile(r"(conv|depthwise|transposed conv) (?!1×1\b)")
+
+Scored = Sequence[tuple[float, KnownNetwork]]  # likeness and what it is with
+
+
+class Identified(Protocol):
+    """What is known of a network before its name is looked at."""
+
+    @property
+    def subject(self) -> str: ...
+    @property
+    def signature(self) -> StructureSignature: ...
+    @property
+    def matches(self) -> Sequence[NetworkMatch]: ...
+    @property
+    def architecture(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def coverage(self) -> Coverage: ...
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """`contained`: the claimed architecture, where the network is more than that and has it as a part."""
+
+    verdict: Verdict
+    sentence: str
+    contained: str = ""
+
+
+def judge_name(
+    found: Identified, claim: NameClaim, scored: Scored, *, like: bool = False, unseen: tuple[Gap, ...] = ()
+) -> Judgement:
+    """`unseen`: what the network has or lacks that no signature holds."""
+    meant = _meant(claim, scored)
+    if not found.coverage.whole:
+        return _partial(found, claim, meant)
+    if any(is_equal(found.signature, network.signature) for _, network in meant):
+        return _unseen(found, unseen) if unseen else _equal(found, claim, like=like)
+    other = _other_family(found, claim, scored)
+    if other is not None:
+        return _different(found, other)
+    if not meant:
+        return _family(found, claim, scored)
+    if like and _is_relative(meant, scored):
+        return Judgement(judged(found.coverage, different=False), f"{found.subject} is like what its name says.")
+    if claim.variant or _has_inside(found, meant, scored):
+        return _unproved(found, claim, meant)
+    return _different(found, _contradiction(found, claim, meant, scored))
+
+
+def _equal(found: Identified, claim: NameClaim, *, like: bool) -> Judgement:
+    if claim.certainly and not like:
+        reason = f"it has exactly the layers of {_words(claim)}, and {claim.variant!r} in its name says otherwise"
+        return _open(found, claim, reason)
+    paddings = {match.padding for match in found.matches if match.exact}
+    if Padding.OTHER in paddings and Padding.EQUAL not in paddings and not like:
+        return _open(found, claim, f"it has the layers of {_words(claim)} with other padding than any that is known")
+    return Judgement(judged(found.coverage, different=False), f"{found.subject} is what its name says.")
+
+
+def _meant(claim: NameClaim, scored: Scored) -> Scored:
+    """The networks that go by a claimed name rightly. A VGG-16 with batch norm is, norms folded, exactly the paper's
+    VGG-16: then those of the name are all there is."""
+    known = [network for _, network in scored]
+    named = [(score, network) for score, network in scored if any(_means(id_, network) for id_ in claim.architectures)]
+    return [(score, network) for score, network in named if _rightly(network, known)] or named
+
+
+def _means(claimed: str, network: KnownNetwork) -> bool:
+    return covers(claimed, network.architecture) or claimed == network.name.lower()
+
+
+def _rightly(network: KnownNetwork, known: Sequence[KnownNetwork]) -> bool:
+    """Whether a network is what its zoo calls it: unless the paper of something else describes exactly it."""
+    equal = (other for other in known if other.signature.digest == network.signature.digest)
+    papers = {other.architecture for other in equal if other.zoo == PAPER}
+    return not papers or network.architecture in papers
+
+
+# --- different
+
+
+def _different(found: Identified, sentence: str) -> Judgement:
+    return Judgement(judged(found.coverage, different=True), sentence)
+
+
+def _other_family(found: Identified, claim: NameClaim, scored: Scored) -> str | None:
+    """A sentence, where the network has the layers of another family, in whatever widths and with whatever
+    activations."""
+    own = found.signature
+    alike = [network for _, network in scored if own.outline == network.signature.outline]
+    families = frozenset[str]().union(*(families_of(network.architecture, network.name) for network in alike))
+    if not families or families & claim.families:
+        return None
+    exact = [match for match in found.matches if match.exact]
+    like = f"it has the layers of {alike[0].ref} in other widths or with other activations"
+    because = evidence(exact) if exact else like
+    named = " or ".join(sorted(claim.families))
+    return f"{found.subject} is {article(found.name)}, and its name speaks of {named}: {because}."
+
+
+def _is_relative(meant: Scored, scored: Scored) -> bool:
+    best = max(score for score, _ in scored)
+    likeness = max(score for score, _ in meant)
+    return likeness >= NEAR and (best < SURE or likeness > best - APART)
+
+
+def _has_inside(found: Identified, meant: Scored, scored: Scored) -> bool:
+    best = max(score for score, _ in scored)
+    return best < SURE and any(contains(found.signature, network.signature) for _, network in meant)
+
+
+def _contradiction(found: Identified, claim: NameClaim, meant: Scored, scored: Scored) -> str:
+    likeness, ideal = max(meant, key=lambda pair: pair[0])
+    best = max(score for score, _ in scored)
+    claimed = _words(claim)
+    unlike = f"{claimed} ({ideal.ref}) is {100 * likeness:.0f} % like it"
+    named = (found.architecture,)
+    exact = [match for match in found.matches if match.exact and {match.architecture, match.name} & {*named}]
+    if exact:
+        has = "; ".join(differences(ideal.signature, found.signature))
+        meant_words = f"{claimed} has {has}" if likeness >= NEAR else unlike
+        return f"{found.subject} is {article(found.name)}: {evidence(exact)}; {meant_words}."
+    if likeness >= NEAR:
+        has = "; ".join(differences(found.signature, ideal.signature))
+        return f"{found.subject} is not {claimed}: compared with {ideal.ref} it has {has}."
+    nearest, percent = found.matches[0].ref, f"{100 * best:.0f} %"
+    return f"{found.subject} is not {claimed}: {unlike}, and the nearest network known is {nearest} at {percent}."
+
+
+# --- not known
+
+
+def _open(found: Identified, claim: NameClaim, reason: str, contained: str = "") -> Judgement:
+    remedy = "Compare it with the network that is meant: `zoolens diff`."
+    gap = Gap(f"what the name {claim.name!r} claims", 1, remedy)
+    coverage = Coverage(found.coverage.tallies, (*found.coverage.gaps, gap))
+    sentence = f"Whether {found.subject} is what its name says is not known: {reason}."
+    return Judgement(judged(coverage, different=False), sentence, contained)
+
+
+def _unseen(found: Identified, unseen: tuple[Gap, ...]) -> Judgement:
+    coverage = Coverage(found.coverage.tallies, (*found.coverage.gaps, *unseen))
+    has = "; ".join(gap.text for gap in unseen)
+    same = "it has the layers of what its name says, but the table of known networks does not tell"
+    sentence = f"Whether {found.subject} is what its name says is not known: {same}: {has}."
+    return Judgement(judged(coverage, different=False), sentence)
+
+
+def _partial(found: Identified, claim: NameClaim, meant: Scored) -> Judgement:
+    """A network with operators that are not understood is another one only by a window that the claimed ones have
+    nowhere."""
+    own = {without_width(layer) for layer in found.signature.layers if _WINDOW.match(layer)}
+    theirs = {without_width(layer) for _, network in meant for layer in network.signature.layers}
+    foreign = sorted(own - theirs)
+    if meant and foreign and not claim.variant:
+        has = f"it has {', '.join(foreign[:3])}, which {_words(claim)} does not have"
+        return _different(found, f"{found.subject} is not {_words(claim)}: {has}. {found.coverage.text}")
+    inside = any(contains(found.signature, network.signature) for _, network in meant)
+    sentence = f"Whether {found.subject} is what its name says is not known. {found.coverage.text}"
+    contained = claim.architectures[0] if inside else ""
+    return Judgement(judged(found.coverage, different=False), sentence, contained)
+
+
+def _family(found: Identified, claim: NameClaim, scored: Scored) -> Judgement:
+    """A name without an architecture that is known here: any member of a family that it names will do, if it says no
+    more than the family."""
+    exact = [network for _, network in scored if is_equal(found.signature, network.signature)]
+    if exact and claim.bare:
+        return Judgement(judged(found.coverage, different=False), f"{found.subject} is what its name says.")
+    named = " or ".join(sorted(claim.families))
+    known = f"it is {article(found.name)}, and " if exact else ""
+    return _open(found, claim, f"{known}which {named} its name means is not among the networks known")
+
+
+def _unproved(found: Identified, claim: NameClaim, meant: Scored) -> Judgement:
+    _, ideal = max(meant, key=lambda pair: pair[0])
+    if contains(found.signature, ideal.signature):
+        inside = f"it has the layers of {_words(claim)} in it, and more"
+        return _open(found, claim, inside, claim.architectures[0])
+    variant = f"{claim.variant!r} in its name may stand for the difference"
+    return _open(found, claim, f"it is not exactly {_words(claim)}, and {variant}")
+
+
+def _words(claim: NameClaim) -> str:
+    return " or ".join(article(label(id_)) for id_ in claim.architectures)
