@@ -28,6 +28,7 @@ def check_lines(check: Check, *, everything: bool = False) -> list[str]:
     if any(border.agree is False for border in check.agreement.borders):
         lines.append("An unknown layer answers otherwise in B than in A: see below.")
     lines += [f"{number:3}. {difference.text}" for number, difference in enumerate(check.diff.differences, 1)]
+    lines += [f"  not proved: {difference.text}" for difference in check.diff.unproved]
     lines += ["", *_training_lines(check)]
     lines += ["", *map_lines(check.map, everything=everything)]
     lines += ["", *agreement_lines(check.agreement)]
