@@ -5,11 +5,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from zoolens import plugins
+from zoolens.cli.compare import command as compare_command
+from zoolens.cli.equiv import command as equiv_command
 from zoolens.comparisons.compare import compare
 from zoolens.comparisons.disagreements import disagree
 from zoolens.comparisons.equivalence import equiv
+from zoolens.comparisons.gate import parse_equivalence_gate
+from zoolens.comparisons.report_page import report_page
 from zoolens.errors import ZoolensError
 from zoolens.manifests.schema import Output
 from zoolens.measure.evaluate import evaluate
@@ -57,6 +62,16 @@ class Species(Task):
         return str(answers.columns["species"][place])
 """
 
+# Classes in an order: two neighbours agree more than the two ends do.
+GRADE = SPECIES.replace("Species", "Grade").replace("species", "grade").replace(
+    """        return (a.columns["grade"] == b.columns["grade"]).astype(float)
+
+    def sig""",
+    """        return 1 - np.abs(a.columns["grade"] - b.columns["grade"]) / 4
+
+    def sig""",
+)  # fmt: skip
+
 
 @pytest.fixture(scope="module", autouse=True)
 def installed(tmp_path_factory):
@@ -71,10 +86,12 @@ def installed(tmp_path_factory):
     about = folder / "zoolens_tagging-1.0.dist-info"
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: zoolens-tagging\nVersion: 1.0\n", encoding="utf-8")
     (about / "entry_points.txt").write_text(
-        "[zoolens.tasks]\ntagging = zoolens_tagging.task:Tagging\nspecies = zoolens_tagging.species:Species\n",
+        "[zoolens.tasks]\ntagging = zoolens_tagging.task:Tagging\nspecies = zoolens_tagging.species:Species\n"
+        "grade = zoolens_tagging.grade:Grade\n",
         encoding="utf-8",
     )
     (folder / "zoolens_tagging" / "species.py").write_text(SPECIES, encoding="utf-8")
+    (folder / "zoolens_tagging" / "grade.py").write_text(GRADE, encoding="utf-8")
     sys.path.insert(0, str(folder))
     plugins.forget()
     task_named.cache_clear()
@@ -90,23 +107,29 @@ class TestTagging(TaskContract):
         return task_named("tagging")
 
 
+class TestGrade(TaskContract):
+    @pytest.fixture
+    def task(self, installed):
+        return task_named("grade")
+
+
 @pytest.fixture
 def store(tmp_path):
     with open_store(tmp_path / "store.sqlite") as opened:
         yield opened
 
 
-def write(store, name, tags, labels):
+def write(store, name, tags, labels, task="tagging"):
     """As an evaluation keeps what an output of this task answered."""
-    buffer = PredictionBuffer(tasks=["tagging"])
+    buffer = PredictionBuffer(tasks=[task])
     buffer.add([f"photo {place}" for place in range(N)], labels, [AnswerBatch(tags.astype(np.float32), tags)])
-    manifest = {"name": name, "inputs": [{"shape": [None, 8, 8, 3]}], "outputs": [{"task": "tagging"}]}
+    manifest = {"name": name, "inputs": [{"shape": [None, 8, 8, 3]}], "outputs": [{"task": task}]}
     run = store.begin_run(
         ModelRecord(fingerprint(name), f"zoo:{name}@1", "fake", manifest),
         DatasetRecord(fingerprint("photos"), "photos", N),
         StackRecord(fingerprint("fake"), "fake", {"version": "1"}, {}),
     )
-    store.set_resolved(run.id, {"outputs": [{"name": "tags", "task": "tagging", "width": TAGS}]})
+    store.set_resolved(run.id, {"outputs": [{"name": "tags", "task": task, "width": TAGS}]})
     store.add_part(run.id, KIND, 0, buffer.take())
     store.finish_stage(run.id, "predictions")
     return run.id
@@ -116,7 +139,7 @@ def write(store, name, tags, labels):
 def runs(store):
     tags = np.random.default_rng(0).random((N, TAGS)) > 0.5
     other = tags.copy()
-    other[:10] = ~other[:10]
+    other[:10, :2] = ~other[:10, :2]
     labels = np.full(N, -1)
     return tags, other, write(store, "first", tags, labels), write(store, "second", other, labels)
 
@@ -146,9 +169,52 @@ def test_shares_between_0_and_1_have_a_bound_that_is_below_them(store, runs):
     assert 0 < found.comparable[0].bounds.agreement < found.agreement
 
 
-def test_models_of_the_task_are_found(store, runs):
+def test_a_mean_of_shares_is_not_told_as_equal_answers(store, runs, tmp_path):
+    tags, other, first, second = runs
+    mean, full = jaccard(tags, other).mean(), (jaccard(tags, other) == 1).mean()
+    assert full != pytest.approx(mean)
+    words = f"mean agreement: {100 * mean:.2f} % (full agreement on {100 * full:.2f} % of the inputs)"
+    where = [first, second, "--store", str(tmp_path / "store.sqlite")]
+    assert words in printed(compare_command, *where)
+    shown = printed(equiv_command, *where)
+    assert f"mean agreement: {100 * mean:.1f} %, at least " in shown
+    assert "(95 % confidence, betting)" in shown
+    assert "Clopper" not in shown
+    assert words in str(report_page(compare(first, second, store=store)))
+
+
+def printed(command, *arguments):
+    return " ".join(CliRunner().invoke(command, arguments, catch_exceptions=False).output.split())
+
+
+def test_models_of_the_task_are_found_by_its_own_agreement(store, runs):
+    tags, other, _, _ = runs
     answer = query("CORR first TASK tagging", store=store)
     assert [match.row.ref for match in answer.matches] == ["zoo:second@1"]
+    assert answer.matches[0].equivalence == pytest.approx(jaccard(tags, other).mean())
+    assert answer.equivalence_name == "mean agreement"
+    assert "equal answers" not in repr(answer)
+    assert "is the mean over the inputs of what the task says" in answer.notes[0]
+    with pytest.raises(ZoolensError, match="answers of this task agree in part"):
+        query("CORR first TASK tagging WITHIN 50% CONFIDENCE 95%", store=store)
+
+
+def test_classes_in_an_order_agree_in_part(store):
+    grades = np.random.default_rng(3).integers(0, 4, N)
+    near = np.where(np.arange(N) < 9, grades + 1, grades)
+    first, second = (
+        write(store, name, np.eye(TAGS)[given], np.full(N, -1), "grade") for name, given in (("p", grades), ("q", near))
+    )
+    found = equiv(first, second, store=store)
+    (output,) = found.comparable[0].outputs
+    assert (output.graded, output.full, output.agreement) == (True, N - 9, pytest.approx(1 - 9 / 4 / N))
+    assert found.comparable[0].bounds.agreement_bound == "betting"
+    assert found.guaranteed == found.comparable[0].bounds.agreement
+    assert not parse_equivalence_gate("guaranteed < 50%").verdict(found)[0]
+    answers = compare(first, second, store=store).answers
+    assert (answers.agreement_name, answers.full) == ("mean agreement", N - 9)
+    (match,) = query("CORR p TASK grade", store=store).matches
+    assert match.equivalence == pytest.approx(1 - 9 / 4 / N)
 
 
 def test_what_has_no_votes_says_so(store, runs):

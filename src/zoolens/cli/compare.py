@@ -8,6 +8,7 @@ import click
 
 from zoolens.cli.options import json_option, wide_option
 from zoolens.cli.stores import store_option
+from zoolens.comparisons.wording import agreement_words
 from zoolens.present.tables import Column
 from zoolens.present.terminal import echo_json, make_console, plain, print_table
 
@@ -100,7 +101,7 @@ def _print_accuracy(console: Any, answers: AnswerComparison) -> None:
             f"top-1 B − A: [bold]{100 * answers.top1_change:+.2f}[/] points \\[{100 * low:+.2f}, {100 * high:+.2f}], "
             f"exact McNemar p = {answers.p_value:.3g} (only A right: {answers.only_a}, only B right: {answers.only_b})"
         )
-    console.print(f"same answer: {100 * answers.agreement:.2f} %{_bit_equal(answers)}{_score_changes(answers)}")
+    console.print(f"{agreement_words(answers)}{_bit_equal(answers)}{_score_changes(answers)}")
     if answers.ties_a or answers.ties_b:
         console.print(
             f"exact ties between the two best classes: {answers.ties_a:,} in A, {answers.ties_b:,} in B (the class "
@@ -124,7 +125,7 @@ def _score_changes(answers: AnswerComparison) -> str:
 
 def _print_vectors(console: Any, change: VectorChange) -> None:
     facts = [
-        f"same answer (within 0.1 %) {100 * change.agreement:.2f} %",
+        agreement_words(change),
         f"bit-equal outputs: {100 * change.identical_outputs:.1f} %",
     ]
     if change.median_distance is not None:

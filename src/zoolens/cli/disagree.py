@@ -66,12 +66,16 @@ def command(
 
 def print_disagreements(panel: Disagreements) -> None:
     from zoolens.comparisons.disagreements import readable
+    from zoolens.comparisons.signatures import task_of
+    from zoolens.tasks.base import task_named
 
     console = make_console()
     run = panel.run
     console.print(f"[bold]{plain(panel.panel[0].name)}[/] in {plain(run.stack.runtime)}, and nearest to it")
+    graded = task_named(task_of(run)).graded
+    agrees = "mean agreement" if graded else "agrees on"
     for letter, member in zip(_letters(panel), panel.panel, strict=True):
-        share = "" if member.run is run else f"  agrees on {100 * member.agreement:.1f} %"
+        share = "" if member.run is run else f"  {agrees} {100 * member.agreement:.1f} %"
         console.print(f"  [bold]{letter}[/] {plain(member.name)}  {member.run.id[:8]}{share}")
     size = run.inputs
     console.print(

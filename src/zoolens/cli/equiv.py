@@ -98,12 +98,17 @@ def print_report(report: Equivalence) -> None:
         _print_data(console, compared, report.tolerance)
     if len(report.comparable) > 1 and report.guarantee is not None:
         console.print(
-            f"\n[bold]On every one of {len(report.comparable)} datasets[/] the same answer at least "
-            f"{percent_down(report.guarantee.lower)} of the time ({_percent(report.confidence, 0)} confidence; "
+            f"\n[bold]On every one of {len(report.comparable)} datasets[/] {_guaranteed(report)}: at least "
+            f"{percent_down(report.guarantee.lower)} ({_percent(report.confidence, 0)} confidence; "
             f"least on {plain(report.guarantee.worst.name)})."
         )
     if report.arora is not None:
         _print_arora(console, report.arora)
+
+
+def _guaranteed(report: Equivalence) -> str:
+    names = {output.agreement_name(report.tolerance) for pair in report.comparable for output in pair.outputs}
+    return names.pop() if len(names) == 1 else "agreement"
 
 
 def _print_data(console: Any, pair: OnData, tolerance: float) -> None:
@@ -124,16 +129,17 @@ def _print_output(console: Any, output: Behaviour, bounds: Bounds | None, tolera
     if bounds is not None:
         bound = (
             f", at least [bold]{percent_down(bounds.agreement)}[/] on inputs drawn like these "
-            f"({_percent(bounds.confidence, 0)} confidence, Clopper–Pearson)"
+            f"({_percent(bounds.confidence, 0)} confidence, {bounds.agreement_bound})"
         )
-    what = "same answer" if output.top5_overlap is not None else f"within {100 * tolerance:g} % (l2)"
+    what = plain(output.agreement_name(tolerance))
     console.print(f"{title}{what}: [bold]{_percent(output.agreement)}[/]{bound}")
     low, high = output.l2
-    facts = [] if math.isnan(output.identical) else [f"bit-equal outputs {_percent(output.identical)}"]
+    facts = [f"full agreement on {_percent(output.full / output.n)} of the inputs"] if output.graded else []
+    facts += [] if math.isnan(output.identical) else [f"bit-equal outputs {_percent(output.identical)}"]
     if output.top5_overlap is not None:
         facts.append(f"common classes among the five best {_percent(output.top5_overlap)}")
-    if math.isnan(low):
-        facts = ["no scores were kept"]
+    if math.isnan(low):  # the task knows no distance, or only classes were kept
+        facts += ["no scores were kept"] if output.top5_overlap is not None else []
     elif output.top5_overlap is not None:
         span = f"{low:.3g}" if f"{low:.3g}" == f"{high:.3g}" else f"{low:.3g} to {high:.3g}"
         facts.append(f"mean l2 distance of probabilities {span}")
@@ -143,7 +149,8 @@ def _print_output(console: Any, output: Behaviour, bounds: Bounds | None, tolera
         facts.append(f"mean l2 distance {low:.3g} ({shown})")
     if output.cosine is not None:
         facts.append(f"mean cosine {output.cosine:.5f}")
-    console.print("  " + ", ".join(facts))
+    if facts:
+        console.print("  " + ", ".join(facts))
 
 
 def _print_accuracy(console: Any, accuracy: Accuracy, bounds: Bounds | None) -> None:
@@ -217,7 +224,7 @@ def _show_matrix(
 def print_matrix(matrix: Matrix) -> None:
     """Rows in the order of families; columns are numbered, so that they stay narrow."""
     console = make_console()
-    console.print(f"Same answer, % of {matrix.n:,} inputs of {plain(matrix.dataset)}; families together\n")
+    console.print(f"{plain(matrix.title)}, % of {matrix.n:,} inputs of {plain(matrix.dataset)}; families together\n")
     numbers = [str(i + 1) for i in range(len(matrix.names))]
     columns = [
         Column("", "number", keep=1000),

@@ -48,7 +48,7 @@ def test_a_pair_is_told_with_its_bounds(invoke):
 
 def test_several_datasets_have_one_verdict(invoke):
     result = invoke("a", "c")
-    assert "On every one of 2 datasets the same answer at least 43.9 % of the time" in result.stdout
+    assert "On every one of 2 datasets same answer: at least 43.9 % (95 % confidence" in result.stdout
     assert "least on hard" in result.stdout
 
 
@@ -117,4 +117,4 @@ def test_answers_without_a_partner_are_not_said_to_be_missing(tmp_path):
     assert "Not compared: v" in shown
     assert "--no-accuracy" not in shown
     assert not page.good
-    assert (apart.verdict, apart.good) == ("0.00 % of 200 answers are the same within 0.1 %.", False)
+    assert (apart.verdict, apart.good) == ("within 0.1 % (l2): 0.00 %, 200 inputs.", False)

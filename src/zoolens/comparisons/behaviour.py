@@ -16,7 +16,8 @@ from zoolens.comparisons.compatibility import Compatibility
 from zoolens.comparisons.signatures import Signature
 from zoolens.errors import ZoolensError
 from zoolens.measure.predictions import renumbered
-from zoolens.statistics.anytime import paired_interval
+from zoolens.statistics.anytime import bounded_mean_lower, is_all_or_nothing, paired_interval
+from zoolens.statistics.binomial import binomial_lower
 from zoolens.statistics.intervals import Interval, paired_difference
 from zoolens.tasks.base import TOLERANCE, Answers, Floats, PairFigures, task_named
 
@@ -60,10 +61,16 @@ class Behaviour:
     accuracy: Accuracy | None = None
     relative_l2: float | None = None  # mean of |a − b| / |a|
     cosine: float | None = None  # mean; embeddings only
+    graded: bool = False  # an agreement may lie between 0 and 1, so that `agreeing` is no count
+    full: int = 0  # inputs with an agreement of 1
 
     @property
     def agreement(self) -> float:
         return self.agreeing / self.n
+
+    def agreement_name(self, tolerance: float = TOLERANCE) -> str:
+        """What the agreement is, in words before a percentage."""
+        return task_named(self.task).agreement_name(tolerance)
 
 
 @dataclass(frozen=True)
@@ -84,7 +91,27 @@ class PairedAnswers:
     def agreeing(self) -> int | float:
         """The sum of the agreements: a count where each is all or nothing."""
         total = self.agreement.sum()
-        return int(total) if _is_all_or_nothing(self.agreement) else float(total)
+        return float(total) if self.graded else int(total)
+
+    @property
+    def graded(self) -> bool:
+        """Whether the agreement is more than a count, by what the task says of itself or by what it gives."""
+        return task_named(self.a.task).graded or not is_all_or_nothing(self.agreement)
+
+    @property
+    def full(self) -> int:
+        """Inputs on which the two agree fully."""
+        return int(np.count_nonzero(self.agreement == 1))
+
+    def agreement_lower(self, alpha: float) -> float:
+        """The true mean agreement is at least this, with confidence 1 − alpha; NaN where the agreement is not known."""
+        if np.isnan(self.agreement).any():
+            return float("nan")
+        return bounded_mean_lower(self.agreement, alpha) if self.graded else binomial_lower(self.full, self.n, alpha)
+
+    @property
+    def bound_method(self) -> str:
+        return "betting" if self.graded else "Clopper–Pearson"
 
     @property
     def identical(self) -> float | None:
@@ -109,7 +136,7 @@ class PairedAnswers:
     def accuracy(self) -> Accuracy | None:
         """Counts the right answers of both; None where answers are not simply right or wrong."""
         scores = self.scores
-        if scores is None or not all(map(_is_all_or_nothing, scores)):
+        if scores is None or not all(map(is_all_or_nothing, scores)):
             return None
         right_a, right_b = (side == 1 for side in scores)
         return Accuracy(
@@ -132,7 +159,14 @@ class PairedAnswers:
 def pair_answers(
     a: Answers, b: Answers, labels: NDArray[np.int32] | None = None, tolerance: float = TOLERANCE
 ) -> PairedAnswers:
-    return PairedAnswers(a, b, task_named(a.task).agreement(a, b, tolerance), labels)
+    agreement = np.asarray(task_named(a.task).agreement(a, b, tolerance), np.float64)
+    outside = agreement[(agreement < 0) | (agreement > 1)]
+    if len(outside):
+        raise ZoolensError(
+            f"The task {a.task} gives an agreement of {float(outside[0]):g} for an input: it must lie between 0 and 1.",
+            hint="`zoolens.testing.task_contract` has the tests that a task must pass.",
+        )
+    return PairedAnswers(a, b, agreement, labels)
 
 
 def pair_outputs(
@@ -166,6 +200,8 @@ def behaviour_of(pair: PairedAnswers) -> Behaviour:
         accuracy=pair.accuracy,
         relative_l2=figures.relative_l2,
         cosine=figures.cosine if task_named(pair.a.task).directional else None,
+        graded=pair.graded,
+        full=pair.full,
     )
 
 
@@ -194,7 +230,3 @@ def check_paired(a: Signature, b: Signature) -> None:
             f"Run {a.run.id[:8]} ({a.run.ref}) and run {b.run.id[:8]} ({b.run.ref}) are not about the same inputs.",
             hint="Evaluate both on the same data, --limit and --seed.",
         )
-
-
-def _is_all_or_nothing(shares: Floats) -> bool:
-    return bool(((shares == 0) | (shares == 1)).all())

@@ -86,7 +86,7 @@ class AnswerComparison:
     both_wrong: int
     difference: Interval  # of top-1, B − A
     p_value: float  # exact McNemar
-    agreement: float  # share of inputs with the same answer, right or wrong
+    agreement: float  # mean over the inputs, as the task tells: for classes the share with the same answer
     identical_outputs: float | None  # share of inputs with bit-equal raw outputs; None: they were not kept
     max_score_change: float | None  # of the best class, where both give the same answer; None: no scores were kept
     median_score_change: float | None
@@ -95,6 +95,13 @@ class AnswerComparison:
     disagreements: tuple[Disagreement, ...]
     ties_a: int = 0  # inputs whose two best classes have exactly the same score
     ties_b: int = 0
+    agreement_name: str = "same answer"
+    graded: bool = False  # the agreement on an input may lie between 0 and 1
+
+    @property
+    def full(self) -> int:
+        """Inputs with the same answer."""
+        return self.n - len(self.disagreements)
 
     @property
     def top1_change(self) -> float:
@@ -108,7 +115,7 @@ class VectorChange:
     output: str
     task: str
     n: int
-    agreeing: int | float  # within a relative distance of `TOLERANCE`
+    agreeing: int | float  # the sum of agreements; of vectors how many are within a relative distance of `TOLERANCE`
     identical_outputs: float  # share of inputs with bit-equal raw outputs
     median_distance: float | None  # |a − b| / |a|; None where the task knows no distances
     max_distance: float | None
@@ -116,6 +123,9 @@ class VectorChange:
     score_a: float | None = None  # mean of how right the answers are; None where labels cannot judge them
     score_b: float | None = None
     difference: Interval | None = None  # of the scores, B − A
+    agreement_name: str = "mean agreement"
+    graded: bool = False
+    full: int = 0  # inputs on which the two agree fully
 
     @property
     def agreement(self) -> float:
@@ -228,6 +238,8 @@ def _compare_answers(ours: Predictions, theirs: Predictions) -> AnswerComparison
         disagreements=_disagreements(ours, theirs),
         ties_a=ours.ties,
         ties_b=theirs.ties,
+        agreement_name=task_named(pair.a.task).agreement_name(),
+        graded=pair.graded,
     )
 
 
@@ -248,6 +260,9 @@ def _compare_vectors(a: Signature, b: Signature) -> Iterator[VectorChange]:
             score_a=None if scores is None else float(scores[0].mean()),
             score_b=None if scores is None else float(scores[1].mean()),
             difference=pair.difference(CONFIDENCE),
+            agreement_name=task_named(ours.task).agreement_name(),
+            graded=pair.graded,
+            full=pair.full,
         )
 
 

@@ -24,9 +24,9 @@ from zoolens.comparisons.signatures import Signature, signature_of
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.progress import Progress
 from zoolens.statistics.anytime import paired_lower
-from zoolens.statistics.binomial import binomial_lower
-from zoolens.statistics.groups import WorstGroup, worst_group
+from zoolens.statistics.groups import Group, WorstGroup, worst_of
 from zoolens.statistics.intervals import CONFIDENCE, Interval, wilson
+from zoolens.statistics.multiplicity import corrected
 from zoolens.store.jsontext import json_value
 from zoolens.store.records import Run
 from zoolens.store.store import Store, borrowed_store
@@ -46,11 +46,12 @@ class Bounds:
     """
 
     confidence: float
-    agreement: float  # at least; Clopper–Pearson, of the output on which the two agree least
+    agreement: float  # at least, in every output
     accuracy_a: Interval | None = None  # Wilson
     accuracy_b: Interval | None = None
     difference: Interval | None = None  # of accuracy, B − A; the paired score interval
     accuracy_drop: float | None = None  # at most so much less accurate is B; betting, as queries bound it
+    agreement_bound: str = "Clopper–Pearson"  # the method of `agreement`: of counts, or "betting" of any mean
 
 
 @dataclass(frozen=True)
@@ -170,14 +171,15 @@ def equiv(
                 hint="Evaluate it in another runtime too (`zoolens eval --runtime`), or name another model.",
             )
         alpha = None if bound == "off" else 1 - confidence
-        on = tuple(_on_data(opened, run_a, run_b, alpha, tolerance) for run_a, run_b in pairs)
+        compared = [_on_data(opened, run_a, run_b, alpha, tolerance) for run_a, run_b in pairs]
+        on = tuple(found for found, _ in compared)
         return Equivalence(
             a=_name(pairs[0][0], pairs[0][1]),
             b=_name(pairs[0][1], pairs[0][0]),
             confidence=confidence,
             tolerance=tolerance,
             on=on,
-            guarantee=None if alpha is None else _guarantee(on, alpha),
+            guarantee=None if alpha is None else _guarantee(compared, alpha),
             arora=_arora(on) if bound == "arora" else None,
         )
 
@@ -190,19 +192,22 @@ def _name(run: Run, other: Run) -> str:
 # --- the comparison
 
 
-def _on_data(store: Store, a: Run, b: Run, alpha: float | None, tolerance: float) -> OnData:
+_Compared = tuple[OnData, tuple[PairedAnswers, ...]]  # no pairs: the two cannot be compared there
+
+
+def _on_data(store: Store, a: Run, b: Run, alpha: float | None, tolerance: float) -> _Compared:
     fit = compatible(a, b)
     if not fit:
-        return OnData(a, b, fit)
+        return OnData(a, b, fit), ()
     same = ("A and B are the same run: the same content, in the same environment",) if a.id == b.id else ()
     fit = replace(fit, notes=(*fit.notes, *same, *changed_notes((a, b))))
     signatures = signature_of(store, a), signature_of(store, b)
     pairs = pair_outputs(*signatures, fit, tolerance=tolerance)
     outputs = tuple(map(behaviour_of, pairs))
     if alpha is None:
-        return OnData(a, b, fit, outputs)
+        return OnData(a, b, fit, outputs), pairs
     fit = replace(fit, notes=(*fit.notes, *_repetition(*signatures)))
-    return OnData(a, b, fit, outputs, _bounds(outputs, pairs, alpha))
+    return OnData(a, b, fit, outputs, _bounds(outputs, pairs, alpha)), pairs
 
 
 def _repetition(a: Signature, b: Signature) -> Iterator[str]:
@@ -220,11 +225,8 @@ def _repetition(a: Signature, b: Signature) -> Iterator[str]:
 
 
 def _bounds(outputs: Sequence[Behaviour], pairs: Sequence[PairedAnswers], alpha: float) -> Bounds:
-    least, accuracy, scores = worst(outputs), outputs[0].accuracy, pairs[0].scores
-    if isinstance(least.agreeing, int):
-        lower = binomial_lower(least.agreeing, least.n, alpha)
-    else:  # shares between 0 and 1 are no counts; the bound of sequences holds for them too
-        lower = max(0.0, paired_lower(pairs[outputs.index(least)].agreement, alpha))
+    accuracy, scores = outputs[0].accuracy, pairs[0].scores
+    lower, method = _agreement_lower(pairs, alpha)
     return Bounds(
         confidence=1 - alpha,
         agreement=lower,
@@ -232,17 +234,27 @@ def _bounds(outputs: Sequence[Behaviour], pairs: Sequence[PairedAnswers], alpha:
         accuracy_b=None if accuracy is None else wilson(accuracy.right_b, accuracy.n, 1 - alpha),
         difference=pairs[0].difference(1 - alpha),
         accuracy_drop=None if scores is None else -paired_lower(scores[1] - scores[0], alpha),
+        agreement_bound=method,
     )
 
 
-def _guarantee(on: Sequence[OnData], alpha: float) -> WorstGroup | None:
-    groups = {}
-    for pair in on:
-        if pair.outputs:
-            name = pair.dataset if pair.dataset not in groups else f"{pair.dataset} ({pair.a.key.dataset[:8]})"
-            groups[name] = (pair.worst.agreeing, pair.worst.n)
-    counts = {name: (agreeing, n) for name, (agreeing, n) in groups.items() if isinstance(agreeing, int)}
-    return worst_group(counts, alpha) if groups and len(counts) == len(groups) else None  # it is a bound of counts
+def _agreement_lower(pairs: Sequence[PairedAnswers], alpha: float) -> tuple[float, str]:
+    """The lowest bound of all outputs, and its method: the true agreement is at least that on each of them."""
+    bounds = [(pair.agreement_lower(alpha), pair.bound_method) for pair in pairs]
+    return min(bounds, key=lambda bound: unknown_first(bound[0]))
+
+
+def _guarantee(compared: Sequence[_Compared], alpha: float) -> WorstGroup | None:
+    known = [(on, pairs) for on, pairs in compared if pairs]
+    level = corrected(alpha, len(known)) if known else alpha
+    groups: dict[str, Group] = {}
+    for on, pairs in known:
+        name = on.dataset if on.dataset not in groups else f"{on.dataset} ({on.a.key.dataset[:8]})"
+        lower, together = (_agreement_lower(pairs, tail)[0] for tail in (alpha, level))
+        groups[name] = Group(name, on.n, on.worst.agreement, lower, together)
+    if not groups or any(np.isnan(group.lower) for group in groups.values()):
+        return None
+    return worst_of(groups.values())
 
 
 def _arora(on: Sequence[OnData]) -> ModelBounds:

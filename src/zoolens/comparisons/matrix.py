@@ -21,13 +21,13 @@ from zoolens.comparisons.compatibility import Interface, compare_interfaces, int
 from zoolens.comparisons.contents import changed_notes
 from zoolens.comparisons.linkage import families
 from zoolens.comparisons.runs import formats_read, runs_like, short_names
-from zoolens.comparisons.signatures import Signature, default_dataset, signature_or_reason
+from zoolens.comparisons.signatures import Signature, default_dataset, signature_or_reason, task_of
 from zoolens.errors import ZoolensError
 from zoolens.measure.predictions import renumbered
 from zoolens.present.tables import csv_text
 from zoolens.store.records import Run
 from zoolens.store.store import Store, borrowed_store
-from zoolens.tasks.base import TOLERANCE
+from zoolens.tasks.base import TOLERANCE, task_named
 
 Array = NDArray[np.float64]
 
@@ -46,6 +46,11 @@ class Matrix:
     accuracy: Array  # NaN where the task has none
     groups: tuple[int, ...]
     notes: tuple[str, ...]
+    agreement_name: str = "same answer"  # what the task of the models says of it
+
+    @property
+    def title(self) -> str:
+        return self.agreement_name[:1].upper() + self.agreement_name[1:]
 
     @property
     def dataset(self) -> str:
@@ -127,6 +132,7 @@ def _matrix(signatures: Sequence[Signature], tolerance: float, left_out: Sequenc
         accuracy=accuracy[order],
         groups=tuple(linked.groups[i] for i in order),
         notes=(*notes, *changed_notes(signature.run for signature in signatures)),
+        agreement_name=task_named(task_of(signatures[0].run)).agreement_name(tolerance),
     )
 
 

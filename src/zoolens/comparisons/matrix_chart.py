@@ -46,7 +46,7 @@ def chart(matrix: Matrix) -> Chart:
     runtimes = ", ".join(dict.fromkeys(run.stack.runtime for run in matrix.runs))
     grey = " Grey: cannot be compared." if gaps else ""
     subtitle = f"In {runtimes}. Frames: families by average linkage. Left: accuracy.{grey}"
-    title = f"Same answer, % of {matrix.n:,} inputs of {matrix.dataset}"
+    title = f"{matrix.title}, % of {matrix.n:,} inputs of {matrix.dataset}"
     tooltip = {"field": "hint", "type": "nominal"}
     ink = {"condition": {"test": "datum.light", "value": "#111"}, "value": "#fff"}
     known, unknown = ([{"filter": f"{sign}isValid(datum.agreement)"}] for sign in ("", "!"))

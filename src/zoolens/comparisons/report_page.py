@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from zoolens.comparisons.behaviour import unknown_first
 from zoolens.comparisons.compare import AnswerComparison, FigurePair, Report
+from zoolens.comparisons.outcomes import verdict_of_report
 from zoolens.comparisons.report_charts import figures_chart, flips_chart
+from zoolens.comparisons.wording import agreement_words
 from zoolens.present.figures import p_value, percent, stack_label, with_interval
 from zoolens.present.pages import Page, Section, Tile
 from zoolens.present.tables import Column, Table
+from zoolens.verdicts import Outcome
 
 MOST_FLIPS: Final = 20
 MOST_CLASSES: Final = 10
@@ -29,8 +33,7 @@ _CLASSES: Final = (
 
 def report_page(report: Report) -> Page:
     """What `zoolens.compare` found."""
-    compared = (*((report.answers,) if report.answers is not None else ()), *report.vectors)
-    alike = not report.uncompared and all(output.agreement == 1 for output in compared)
+    alike = verdict_of_report(report).outcome is Outcome.SAME
     settled = alike or report.a.id == report.b.id
     return Page(
         f"{report.a.ref} and {report.b.ref}",
@@ -52,7 +55,7 @@ def verdict(report: Report) -> str:
         return _vector_verdict(report)
     if answers.agreement == 1:
         return f"Both answer all {answers.n:,} inputs alike."
-    apart = f"{percent(1 - answers.agreement)} of {answers.n:,} inputs are answered differently"
+    apart = f"{percent(1 - answers.full / answers.n)} of {answers.n:,} inputs are answered differently"
     if not answers.labelled:
         return f"{apart}; the data have no labels, so that nobody knows which answers are right."
     low, high = answers.difference
@@ -66,9 +69,9 @@ def _vector_verdict(report: Report) -> str:
     """Of outputs that are no classes, the one on which the two agree least."""
     if not report.vectors:
         return ""
-    worst = min(report.vectors, key=lambda change: change.agreement)
+    worst = min(report.vectors, key=lambda change: unknown_first(change.agreement))
     which = f"{worst.output}: " if len(report.vectors) > 1 else ""
-    return f"{which}{percent(worst.agreement)} of {worst.n:,} answers are the same within 0.1 %."
+    return f"{which}{agreement_words(worst)}, {worst.n:,} inputs."
 
 
 def tiles(report: Report) -> tuple[Tile, ...]:
@@ -76,7 +79,7 @@ def tiles(report: Report) -> tuple[Tile, ...]:
     answers = report.answers
     if answers is None:
         return ()
-    shown = [Tile(percent(answers.agreement), "same answer")]
+    shown = [Tile(percent(answers.agreement), answers.agreement_name)]
     if answers.identical_outputs is not None:
         shown.append(Tile(percent(answers.identical_outputs, 1), "bit-equal outputs"))
     if answers.labelled:
@@ -98,7 +101,7 @@ def _sections(report: Report) -> Iterator[Section]:
         yield Section("Classes that change most", ("Each p is for itself.",), tables=(("", _class_changes(answers)),))
     for change in report.vectors:
         distance = "" if change.median_distance is None else f", median distance {change.median_distance:.2g}"
-        yield Section(change.output, (f"{change.task}: same answer {percent(change.agreement)}{distance}.",))
+        yield Section(change.output, (f"{change.task}: {agreement_words(change)}{distance}.",))
     if report.environment:
         items = tuple(f"{item.what}: {item.a} → {item.b}" for item in report.environment)
         yield Section("Environment", items=items)

@@ -2,7 +2,37 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 
 def changed_file_note(ref: str, run_id: str) -> str:
     """Says that what a run answered is not what the model answers now."""
     return f"The file of {ref} has changed since it was measured in run {run_id[:8]}: `zoolens eval` it again."
+
+
+class Agreement(Protocol):
+    """How far two runs agree in an output, as `compare` tells it."""
+
+    @property
+    def n(self) -> int: ...
+
+    @property
+    def agreement(self) -> float: ...
+
+    @property
+    def agreement_name(self) -> str: ...
+
+    @property
+    def graded(self) -> bool: ...
+
+    @property
+    def full(self) -> int: ...
+
+
+def agreement_words(found: Agreement) -> str:
+    """same answer: 99.60 %. Where inputs may agree in part, the mean and the share that agree fully are two figures."""
+    return f"{found.agreement_name}: {100 * found.agreement:.2f} %{full_words(found.full, found.n, found.graded)}"
+
+
+def full_words(full: int, n: int, graded: bool) -> str:
+    return f" (full agreement on {100 * full / n:.2f} % of the inputs)" if graded else ""

@@ -26,6 +26,7 @@ from zoolens.index.searchcolumns import SearchColumns
 from zoolens.index.semantic import SemanticIndex
 from zoolens.store.records import DatasetRecord
 from zoolens.store.state import Newest, StoreState
+from zoolens.tasks.base import task_named
 
 if TYPE_CHECKING:
     from zoolens.comparisons.contents import FileState
@@ -114,11 +115,35 @@ class Index:
     def agreement(self, row: int) -> NDArray[np.float64]:
         """Agreement with every row; NaN where a row has no signature, other class names or another class count."""
         semantic = self._signed(row)
-        shares = semantic.agreement(self.rows[row].key)
-        agreement = np.where(self._places >= 0, shares[self._places], np.nan)
+        if self.compares_signatures:
+            shares = semantic.agreement(self.rows[row].key)
+            agreement = np.where(self._places >= 0, shares[self._places], np.nan)
+        else:
+            agreement = self._agreement_of_answers(row)
         for kind in self.classes:
             if kind[row] >= 0:
                 agreement[(kind >= 0) & (kind != kind[row])] = np.nan
+        return agreement
+
+    @property
+    def compares_signatures(self) -> bool:
+        """Whether signatures tell the agreement: classes that are the same or not, and vectors of tasks that are
+        searched by distance. Otherwise all answers are read from the store, and their task compares them."""
+        if self.semantic is None:
+            return True
+        task = task_named(self.semantic.task)
+        return task.searched_by_distance or (task.discrete and not task.graded)
+
+    def _agreement_of_answers(self, row: int) -> NDArray[np.float64]:
+        """The mean of what the task says of the main output, input by input."""
+        from zoolens.comparisons.behaviour import pair_answers
+
+        ours = self.signature(row).main
+        agreement = np.full(len(self.rows), np.nan)
+        for other in np.flatnonzero(self._places >= 0):
+            theirs = self.signature(int(other)).main
+            if theirs.width == ours.width:
+                agreement[other] = pair_answers(ours, theirs).agreement.mean()
         return agreement
 
     def _signed(self, row: int) -> SemanticIndex:

@@ -141,7 +141,8 @@ def _upper_quantile(ordered: NDArray[np.float64], q: float) -> float:
 
 def _goodput(exchanges: Exchanges, within: NDArray[np.bool_]) -> Share:
     """The share of all requests that were answered within the deadline."""
-    return Share(int(within.sum()), len(exchanges), series_share(within))
+    latency = np.where(exchanges.answered, exchanges.latency, np.inf)
+    return Share(int(within.sum()), len(exchanges), series_share(within, latency))
 
 
 def _accuracy(exchanges: Exchanges, chosen: NDArray[np.bool_]) -> Share | None:

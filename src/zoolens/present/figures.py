@@ -93,7 +93,9 @@ def with_interval(observation: Observation | None) -> str:
     if low == high and method != "order statistics":  # ticks of a clock are often the same
         return text if observation.n == 1 or method == "range" else f"{text} (no spread, so no interval)"
     ends = _end(low, observation), _end(high, observation)
-    return f"{text} ({ends[0]} to {ends[1]})" if method == "range" else f"{text} [{ends[0]}, {ends[1]}]"
+    if method == "range":
+        return f"{text} ({ends[0]} to {ends[1]})" if ends[0] != ends[1] else text
+    return f"{text} [{ends[0]}, {ends[1]}]"
 
 
 def without_interval(observation: Observation | None) -> str:

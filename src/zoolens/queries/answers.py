@@ -78,7 +78,7 @@ class Answer:
     @property
     def equivalence_name(self) -> str:
         """What the equivalence of a match is a share of."""
-        return "equal answers" if self.plan.view.counts_answers else "alike"
+        return self.plan.view.equivalence_name
 
     @property
     def confidence(self) -> float | None:
@@ -172,10 +172,16 @@ def _compared(plan: Plan) -> Iterator[str]:
     view, reference = plan.view, plan.reference
     if reference is None or view.counts_answers or not view.answered[reference.row]:
         return
-    yield (
-        "The answers are vectors: how far two models are alike is 1 less the mean relative distance of their answers, "
-        "not a share of equal ones."
-    )
+    if view.searched_by_distance:
+        yield (
+            "The answers are vectors: how far two models are alike is 1 less the mean relative distance of their "
+            "answers, not a share of equal ones."
+        )
+    else:
+        yield (
+            f"{view.equivalence_name.capitalize()} is the mean over the inputs of what the task says of each. It is no "
+            "share of equal answers, and has no bounds here; `zoolens equiv` gives one for each pair."
+        )
     outputs = view.index.outputs(reference.row)
     if len(outputs) > 1:
         yield (

@@ -48,7 +48,7 @@ def _tiles(answer: Answer) -> Iterator[Tile]:
     if answer.best is not None and answer.exact and answer.best.equivalence is not None:
         lower = answer.best.equivalence_lower
         bound = "" if lower is None else f", {at_least(lower)} with {100 * (answer.confidence or 0):g} % confidence"
-        yield Tile(amount(answer.best.equivalence, "fraction"), f"equal answers of the best{bound}")
+        yield Tile(amount(answer.best.equivalence, "fraction"), f"{answer.equivalence_name} of the best{bound}")
 
 
 def _models(answer: Answer) -> Iterator[Section]:
@@ -64,7 +64,11 @@ def matches_table(answer: Answer, matches: Sequence[Match]) -> Table:
     """Models with the figures that were asked for; the reference is marked as such."""
     metrics = list(dict.fromkeys(name for match in matches for name in match.figures))
     compared = answer.reference is not None
-    columns = [Column("model"), Column("runtime", "key"), *([Column("equal answers", "number")] if compared else [])]
+    columns = [
+        Column("model"),
+        Column("runtime", "key"),
+        *([Column(answer.equivalence_name, "number")] if compared else []),
+    ]
     columns += [*(Column(name, "number") for name in metrics), Column("why not")]
     rows = []
     for match in matches:

@@ -269,6 +269,6 @@ def _check(query: Query, named: Mapping[str, ResolvedMetric], view: View) -> Non
     if not view.counts_answers:
         raise ClauseError(
             promised[0],
-            "Confidence is about how many answers are equal, and the models of this task answer in vectors.",
-            hint="Leave CONFIDENCE out: equivalence is then 1 less the mean relative distance.",
+            "Confidence is about how many answers are equal, and answers of this task agree in part.",
+            hint=f"Leave {promised[0]} out. `zoolens equiv` bounds the agreement of two models of any task.",
         )

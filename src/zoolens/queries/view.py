@@ -14,6 +14,7 @@ from zoolens.queries.errors import UnknownQueryName
 from zoolens.queries.metrics import ResolvedMetric, resolved_metric
 from zoolens.queries.syntax import Condition
 from zoolens.recent import RecentValues
+from zoolens.tasks.base import task_named
 
 Values = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -45,8 +46,23 @@ class View:
 
     @property
     def counts_answers(self) -> bool:
-        """Whether equivalence is a share of inputs, of which bounds are known; other tasks compare by distance."""
-        return self.index.semantic is None or self.index.semantic.labels
+        """Whether equivalence is a share of inputs, of which bounds are known; other tasks compare by distance, or by
+        an agreement that may lie between 0 and 1 on an input."""
+        semantic = self.index.semantic
+        return semantic is None or (semantic.labels and not task_named(semantic.task).graded)
+
+    @property
+    def searched_by_distance(self) -> bool:
+        semantic = self.index.semantic
+        return semantic is not None and task_named(semantic.task).searched_by_distance
+
+    @property
+    def equivalence_name(self) -> str:
+        """What the equivalence with the reference is."""
+        if self.counts_answers or self.index.semantic is None:
+            return "equal answers"
+        task = task_named(self.index.semantic.task)
+        return "alike" if task.searched_by_distance else task.agreement_name()
 
     @property
     def dataset(self) -> str:

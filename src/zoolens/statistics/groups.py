@@ -7,7 +7,7 @@ bounds beside each other does need one; those are kept apart (`simultaneous`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from zoolens.statistics.binomial import binomial_lower
@@ -36,12 +36,17 @@ class WorstGroup:
 
 def worst_group(groups: Mapping[str, tuple[int, int]], alpha: float) -> WorstGroup:
     """The worst group by share, given successes and inputs of each, such as how often two models agree on a dataset."""
-    if not groups:
-        raise ValueError("There are no groups to find the worst of.")
-    level = corrected(alpha, len(groups))
-    bounded = tuple(
+    level = corrected(alpha, max(1, len(groups)))
+    return worst_of(
         Group(name, n, right / n, binomial_lower(right, n, alpha), binomial_lower(right, n, level))
         for name, (right, n) in groups.items()
     )
+
+
+def worst_of(groups: Iterable[Group]) -> WorstGroup:
+    """The worst of groups whose bounds are known, whatever they are bounds of."""
+    bounded = tuple(groups)
+    if not bounded:
+        raise ValueError("There are no groups to find the worst of.")
     worst = min(bounded, key=lambda group: group.lower)
     return WorstGroup(worst.lower, worst, bounded)

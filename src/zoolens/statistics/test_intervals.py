@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import optimize, stats
+from scipy import optimize, signal, stats
 
 from zoolens.statistics.intervals import (
     Interval,
@@ -13,7 +13,7 @@ from zoolens.statistics.intervals import (
     random_blocks,
     wilson,
 )
-from zoolens.statistics.series import series_quantile, series_share
+from zoolens.statistics.series import autocorrelation_time, series_quantile, series_share
 
 
 @pytest.mark.parametrize(("k", "n"), [(0, 10), (10, 10), (1, 7), (693, 725), (50, 100), (9999, 10000)])
@@ -169,16 +169,33 @@ def test_the_difference_of_two_medians_covers_the_truth_as_often_as_it_says():
     )
     assert covered >= 52
     assert median_difference(np.array([]), np.ones(3)) == (-math.inf, math.inf)
-    assert median_difference(np.zeros(3), np.ones(3)) == (1, 1)
+    assert median_difference(np.zeros(4), np.ones(9)) == (-math.inf, math.inf)
+    assert median_difference(np.zeros(5), np.ones(5)) == (1, 1)
 
 
 def test_a_series_whose_neighbours_are_alike_has_wider_intervals():
     random = np.random.default_rng(5)
-    independent = random.exponential(1, 400)
-    together = np.repeat(independent[:40], 10)
+    independent = random.exponential(1, 4000)
+    together = np.repeat(independent[:800], 5)
     widths = [series_quantile(values, 0.5) for values in (independent, together)]
-    assert widths[1][2] - widths[1][1] > 1.5 * (widths[0][2] - widths[0][1])
-    assert series_quantile(independent[:199], 0.5)[1:] == (None, None)
-    alike = np.repeat(random.random(40) < 0.5, 10)
-    assert series_share(alike).high - series_share(alike).low > 2 * np.diff(wilson(int(alike.sum()), 400))[0]
-    assert series_share(alike[:100]) == wilson(int(alike[:100].sum()), 100)
+    assert widths[1][2] - widths[1][1] > 2 * (widths[0][2] - widths[0][1])
+    alike = np.repeat(random.random(800) < 0.5, 5)
+    assert series_share(alike).high - series_share(alike).low > 2 * np.diff(wilson(int(alike.sum()), 4000))[0]
+
+
+def test_a_series_that_depends_on_itself_for_too_long_has_no_interval():
+    random = np.random.default_rng(6)
+    assert series_quantile(np.repeat(random.exponential(1, 40), 10), 0.5)[1:] == (None, None)
+    assert series_quantile(random.exponential(1, 90), 0.5)[1:] == (None, None)
+    assert series_quantile(random.exponential(1, 900), 0.99)[1:] == (None, None)
+    assert series_share(np.repeat(random.random(40) < 0.5, 10)) is None
+    assert series_share(np.array([], bool)) is None
+    assert np.isnan(series_quantile(np.array([]), 0.5)[0])
+
+
+def test_independent_and_equal_values_have_the_autocorrelation_time_of_one():
+    assert autocorrelation_time(np.random.default_rng(7).normal(size=5000)) == pytest.approx(1, abs=0.15)
+    assert autocorrelation_time(np.full(50, 3.0)) == 1
+    walk = signal.lfilter([1], [1, -0.9], np.random.default_rng(8).normal(size=100_000))
+    assert autocorrelation_time(walk) == pytest.approx(19, rel=0.15)  # (1 + 0.9) / (1 − 0.9)
+    assert series_quantile(np.full(500, 2.0), 0.5) == (2.0, 2.0, 2.0)

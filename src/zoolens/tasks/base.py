@@ -70,6 +70,12 @@ class Task(ABC):
     # Answers are numbers of classes: two of them are the same or not. Classes have names and an order, which are
     # matched before answers are compared, and models vote for them.
     discrete: ClassVar[bool] = False
+    # The agreement of two answers may lie between 0 and 1. A task whose answers agree or do not says False: then the
+    # mean agreement is a share of inputs, and has the sharper bounds of a count.
+    graded: ClassVar[bool] = True
+    # An index of many models compares signatures by their relative distance, which tells near answers from far ones
+    # where `agreement` calls both different. All other tasks are searched by their own agreement.
+    searched_by_distance: ClassVar[bool] = False
     judged: ClassVar[bool] = False  # labels tell how right an answer is: `scores` gives numbers
     directional: ClassVar[bool] = False  # the direction of a vector has a meaning, so that cosines are worth telling
     unit: ClassVar[str] = "numbers an answer"  # what `Answers.width` counts
@@ -86,6 +92,10 @@ class Task(ABC):
     @abstractmethod
     def agreement(self, a: Answers, b: Answers, tolerance: float = TOLERANCE) -> Floats:
         """How far two models agree on each input, between 0 and 1."""
+
+    def agreement_name(self, tolerance: float = TOLERANCE) -> str:
+        """What the mean of `agreement` is, in words before a percentage."""
+        return "mean agreement" if self.graded else "same answer"
 
     @abstractmethod
     def signature(self, answers: Answers) -> NDArray[Any]:

@@ -23,6 +23,7 @@ class Classification(Task):
     name = "classification"
     summary = "One of several classes"
     discrete = True
+    graded = False
     judged = True
     unit = "classes"
 

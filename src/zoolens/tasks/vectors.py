@@ -24,6 +24,8 @@ _SHOWN = 4  # numbers of a vector
 class Vectors(Task):
     name = "other"
     summary = "Numbers whose meaning is not known"
+    graded = False  # within a tolerance, or not
+    searched_by_distance = True
 
     def columns(self, *, main: bool) -> Mapping[str, pa.DataType]:
         import pyarrow as pa
@@ -35,6 +37,9 @@ class Vectors(Task):
 
     def agreement(self, a: Answers, b: Answers, tolerance: float = TOLERANCE) -> Floats:
         return np.asarray(relative_distance(*_pair(a, b)) <= tolerance, np.float64)
+
+    def agreement_name(self, tolerance: float = TOLERANCE) -> str:
+        return f"within {100 * tolerance:g} % (l2)"
 
     def signature(self, answers: Answers) -> NDArray[Any]:
         return column(answers, "vector")

@@ -18,6 +18,7 @@ from zoolens.comparisons.compare import AnswerComparison, Report, compare
 from zoolens.comparisons.contents import changed_notes
 from zoolens.comparisons.equivalence import Equivalence, equiv
 from zoolens.comparisons.gate import ComparisonGate, UnknownGate, parse_equivalence_gate, parse_gate
+from zoolens.comparisons.wording import agreement_words, full_words
 from zoolens.measure.evaluate import evaluate
 from zoolens.measure.plan import Outcome
 from zoolens.present.figures import with_interval
@@ -148,7 +149,7 @@ def _evidence(condition: ComparisonGate | UnknownGate, report: Report) -> str:
         return ""
     if condition.metric == "disagreement":
         of_classes = [_different(report.answers)] if report.answers is not None else []
-        of_vectors = [f"{change.output}: same answer {100 * change.agreement:.2f} %" for change in report.vectors]
+        of_vectors = [f"{change.output}: {agreement_words(change)}" for change in report.vectors]
         return "; ".join([*of_classes, *of_vectors])
     scope, _ = condition.worst(report)
     figure = next(
@@ -175,7 +176,9 @@ def _different(answers: AnswerComparison) -> str:
 
 def _agreement(report: Equivalence) -> str:
     """The measured share of equal answers and what is guaranteed, where bounds are on."""
-    words = f"same answer {100 * report.agreement:.2f} %"
+    least = report.worst.worst
+    words = f"{least.agreement_name(report.tolerance)} {100 * report.agreement:.2f} %"
+    words += full_words(least.full, least.n, least.graded)
     if report.guaranteed is not None:
         words += f", at least {100 * report.guaranteed:.2f} % with {100 * report.confidence:g} % confidence"
     bounds = report.worst.bounds

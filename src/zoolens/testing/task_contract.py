@@ -46,6 +46,7 @@ class TaskContract:
         assert task.name
         assert task.summary
         assert task.unit
+        assert task.agreement_name()
 
     def test_it_keeps_the_columns_that_it_declares_for_every_input(self, task: Task) -> None:
         for main in (True, False):
@@ -66,6 +67,11 @@ class TaskContract:
         agreement = task.agreement(self.answers(task, 0), self.answers(task, 1))
         assert agreement.shape == (N,)
         assert ((agreement >= 0) & (agreement <= 1)).all()
+
+    def test_agreement_is_all_or_nothing_unless_it_is_graded(self, task: Task) -> None:
+        if not task.graded:
+            agreement = task.agreement(self.answers(task, 0), self.answers(task, 1))
+            assert set(np.unique(agreement)) <= {0.0, 1.0}
 
     def test_everything_agrees_with_itself(self, task: Task) -> None:
         assert (task.agreement(self.answers(task), self.answers(task)) == 1).all()

@@ -91,7 +91,8 @@ def examine(run: Run, progress: Progress) -> Candidate:
     if job.model.fingerprint != run.key.model:
         raise ZoolensError("its files or its manifest are not those that were measured.")
     manifest = job.manifest
-    if not task_named(manifest.task).discrete:
+    task = task_named(manifest.task)
+    if not task.discrete or task.graded:  # requests are compared by their classes, which agree or do not
         raise ZoolensError(f"its task is {manifest.task}, and services switch between classifiers only.")
     if len(manifest.inputs) != 1:
         raise ZoolensError(f"it takes {len(manifest.inputs)} inputs, and services take one.")

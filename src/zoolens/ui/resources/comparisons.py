@@ -12,6 +12,7 @@ from zoolens.comparisons.compare import FigurePair as FigurePair
 from zoolens.comparisons.compare import Report, compare_runs
 from zoolens.comparisons.report_charts import figures_chart, flips_chart
 from zoolens.comparisons.report_page import change_words, tiles, verdict
+from zoolens.comparisons.wording import agreement_words
 from zoolens.present.charts import Chart, themed
 from zoolens.present.figures import p_value, percent, stack_label
 from zoolens.store.records import ANSWERING_KINDS, Observation, Run
@@ -214,10 +215,7 @@ def _notes(report: Report) -> Iterator[str]:
         if change.median_distance is not None:
             largest = f"{change.max_distance:.2g} at most"
             distance = f"; the relative distance is {change.median_distance:.2g} (median) and {largest}"
-        yield (
-            f"Output {change.output} ({change.task}): {percent(change.agreement)} of {change.n:,} answers are the same "
-            f"within 0.1 %{distance}."
-        )
+        yield (f"Output {change.output} ({change.task}): {agreement_words(change)} of {change.n:,} inputs{distance}.")
         if change.score_a is not None and change.score_b is not None and change.difference is not None:
             low, high = change.difference
             yield (
