@@ -157,8 +157,9 @@ class LiteRtSession(Session):
     def _profiled(self, model: ProfiledModel) -> Profile:
         model.start()
         (call,) = observed_calls(model.run, 1)
-        events = model.stop()
-        return Profile(call.start, call.duration, self._operators(events), call.delay)
+        events, run = model.stop()
+        inside = None if run is None else min(run, call.duration)
+        return Profile(call.start, call.duration, self._operators(events), call.delay, inside)
 
     def _operators(self, events: Sequence[OperatorEvent]) -> tuple[OperatorTime, ...]:
         labels = tensor_labels(self._graph)

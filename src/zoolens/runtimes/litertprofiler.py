@@ -40,7 +40,8 @@ _TYPE_BYTES: Final = 256  # more than a tensor's type takes
 _RANK_WORD, _FIRST_EXTENT_WORD = 1, 2  # of a tensor's type, in words of 32 bits
 _RANK_BITS: Final = 0x7F  # the bit above them says whether there are strides
 _LAST_EVENT: Final = b"Buffer sync"  # ends a run
-_OPERATOR, _DELEGATED = 2, 8  # kinds of events
+_RUN: Final = b"Invoke"  # a run of the interpreter
+_SPAN, _OPERATOR, _DELEGATED = 1, 2, 8  # kinds of events
 
 _Destructor = ctypes.CFUNCTYPE(None, c_void_p)
 _keeps = _Destructor(lambda _: None)  # what an option points to is ours
@@ -228,8 +229,9 @@ class ProfiledModel:
         self._call("ResetProfiler", self._profiler)
         self._call("StartProfiler", self._profiler)
 
-    def stop(self) -> list[OperatorEvent]:
-        """The operators that ran since `start`, in their order."""
+    def stop(self) -> tuple[list[OperatorEvent], int | None]:
+        """The operators that ran since `start`, in their order, and the nanoseconds of the interpreter's own run, around
+        which buffers are handed over; None where that is not told."""
         self._call("StopProfiler", self._profiler)
         count = c_int()
         self._call("GetNumProfilerEvents", self._profiler, byref(count))
@@ -238,7 +240,9 @@ class ProfiledModel:
         read = list(events)[: count.value]
         if not any(_LAST_EVENT in (event.tag or b"") for event in read[-3:]):
             raise ModelError("LiteRT's profiler does not hold all operators of this model: its record is cut off.")
-        return [_operator(event) for event in read if event.kind in (_OPERATOR, _DELEGATED)]
+        runs = [int(event.elapsed_us) * 1000 for event in read if event.kind == _SPAN and event.tag == _RUN]
+        operators = [_operator(event) for event in read if event.kind in (_OPERATOR, _DELEGATED)]
+        return operators, runs[0] if len(runs) == 1 else None
 
     def close(self) -> None:
         """Release everything, the last made first. Calling it twice is fine."""

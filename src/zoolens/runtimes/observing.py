@@ -54,12 +54,14 @@ class OperatorTime:
 class Profile:
     """One observed prediction: when it began and how long the whole call took, in nanoseconds, and its operators in
     the order in which they ran. `delay` is how long its threads waited for a core meanwhile (see `runtimes.calls`,
-    which times calls so); None where that is not known."""
+    which times calls so); None where that is not known. `run` is how long the framework's own run took by its own
+    clock; the rest of the call is the handing over of inputs and outputs. None where the framework does not tell."""
 
     start: int
     duration: int
     operators: tuple[OperatorTime, ...]
     delay: int | None = None
+    run: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +119,8 @@ def check_captured_size(captured: Captured) -> None:
 
 def profile_message(profile: Profile) -> dict[str, Any]:
     operators = [{name: getattr(operator, name) for name in _OPERATOR_FIELDS} for operator in profile.operators]
-    return {"start": profile.start, "duration": profile.duration, "operators": operators, "delay": profile.delay}
+    times = {name: getattr(profile, name) for name in ("start", "duration", "delay", "run")}
+    return {**times, "operators": operators}
 
 
 def read_profiles(messages: Sequence[Mapping[str, Any]], repeats: int) -> list[Profile]:
@@ -145,10 +148,8 @@ _POINT_FIELDS: Final = tuple(field.name for field in fields(CapturePoint))
 
 def _profile(message: Mapping[str, Any]) -> Profile:
     operators = tuple(_operator(place, **operator) for place, operator in enumerate(message["operators"]))
-    delay = message["delay"]
-    return Profile(
-        _whole(message["start"]), _whole(message["duration"]), operators, None if delay is None else _whole(delay)
-    )
+    delay, run = (None if message.get(name) is None else _whole(message[name]) for name in ("delay", "run"))
+    return Profile(_whole(message["start"]), _whole(message["duration"]), operators, delay, run)
 
 
 def _operator(

@@ -2,14 +2,17 @@
 
 ONNX Runtime fuses operators under names of its own, but tensors between what it leaves mostly keep theirs. So an
 operator of the optimised graph computes what lies, in the file, between its outputs and the nearest tensors that are
-still made. Where it changes the order of axes it gives operators and tensors new names, which begin with the operator's
-old one.
+still made. Where it changes the order of axes (channels last on ARM, blocks of channels on x86), tensors get new names,
+and the operator's own name tells where it stands: it is made of the name of an operator or of a tensor of the file.
+What was fused behind such an operator is found by its inputs: a convolution that adds a shortcut takes the shortcut.
 """
 
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from zoolens.runtimes.onnxediting import node_label, unique_names
@@ -17,19 +20,30 @@ from zoolens.runtimes.onnxfile import OnnxGraph, OnnxNode
 
 # Operators that an optimiser adds to move values about; what comes out holds the same values as what went in.
 _MOVES: Final = {"ReorderInput", "ReorderOutput", "Transpose", "Cast", "Identity", "Reshape"}
-_BLOCKED: Final = "_nchwc"  # behind the name of an output that is computed in another order of axes
 # Operators that are fused into the one before them.
 _ACTIVATIONS: Final = {"Clip", "HardSigmoid", "HardSwish", "LeakyRelu", "Relu", "Sigmoid", "Tanh"}
 _JOINS: Final = {"Add", "BatchNormalization", "QuantizeLinear", *_ACTIVATIONS}
+_BLOCKED: Final = "_nchwc"  # behind the name of the tensor that an operator on blocks of channels makes
 _RENAMED: Final = re.compile(r"_token_\d+$")  # behind the name of an operator that replaces the one of that name
+_FUSED: Final = re.compile(r"^fused |/\w*Fusion\w*/?$")  # around the name of the first operator that was fused
+_SUMMAND: Final = 3  # the input of a fused convolution that is added to its result
 
 
-def fused_nodes(file: OnnxGraph, optimised: OnnxGraph) -> dict[str, tuple[str, ...]]:
-    """Labels of the file's nodes, in their order, by the name of the optimised graph's node that computes them.
+@dataclass(frozen=True)
+class Fused:
+    """What a node of the optimised graph computes: labels of the file's nodes in their order. A node that computes
+    nothing of the file, or of which that is unknown, has none. Two nodes have the same label where one operator of the
+    file was replaced by several. `moved`: the node computes nothing, but brings the value of this tensor of the file
+    into another layout or type."""
 
-    The optimised graph was made of the file with the names that `unique_names` gives. A node that computes nothing of
-    the file, or of which that is unknown, has none.
-    """
+    node: OnnxNode
+    labels: tuple[str, ...]
+    moved: str = ""
+
+
+def fused_nodes(file: OnnxGraph, optimised: OnnxGraph) -> list[Fused]:
+    """What each node of the optimised graph computes. The optimised graph was made of the file with the names that
+    `unique_names` gives."""
     return _Fusion(file, optimised).nodes()
 
 
@@ -47,88 +61,147 @@ class _Fusion:
     def __init__(self, file: OnnxGraph, optimised: OnnxGraph) -> None:
         self._file, self._optimised = file, optimised
         self._makers = {name: place for place, node in enumerate(file.nodes) for name in node.outputs if name}
-        self._names = unique_names(file)
-        self._named = {name: place for place, name in enumerate(self._names)}
-        self._left = self._still_there()
-        self._users: dict[str, list[int]] = {}
+        self._named = {name: place for place, name in enumerate(unique_names(file))}
+        self._users: dict[str, list[int]] = defaultdict(list)
         for place, node in enumerate(file.nodes):
             for name in node.inputs:
-                self._users.setdefault(name, []).append(place)
+                self._users[name].append(place)
         self._constants = _constants(file)
-        self._inputs = {spec.name for spec in file.inputs}
+        self._anchors = [self._anchor(node.name) for node in optimised.nodes]
+        self._left = self._still_there()
         self._origins = self._origins_of_tensors()
         self._boundary = {origin for origin in self._origins.values() if origin is not None}
 
-    def nodes(self) -> dict[str, tuple[str, ...]]:
-        result: dict[str, tuple[str, ...]] = {}
-        for node in self._optimised.nodes:
-            places = self._places(node)
-            if places is None:
-                place = self._replaced(node.name)
-                places = set() if place is None else {place}
-            result[node.name] = tuple(node_label(self._file.nodes[place]) for place in sorted(places))
-        return result
+    def nodes(self) -> list[Fused]:
+        found = [self._places(node, anchor) for node, anchor in zip(self._optimised.nodes, self._anchors, strict=True)]
+        for group in self._unknown_groups(found):
+            self._share(group, found)
+        labels = [node_label(node) for node in self._file.nodes]
+        named = [tuple(labels[place] for place in sorted(places or ())) for places in found]
+        return [
+            Fused(node, own, "" if own else self._moved(node, anchor))
+            for node, own, anchor in zip(self._optimised.nodes, named, self._anchors, strict=True)
+        ]
+
+    def _moved(self, node: OnnxNode, anchor: int | None) -> str:
+        moves = _only_moves(node, anchor) and node.inputs
+        return (self._origins.get(node.inputs[0]) or "") if moves else ""
+
+    def _anchor(self, name: str) -> int | None:
+        """The place in the file of an operator that the optimised one of this name computes, among others."""
+        while name not in self._named:
+            if name.endswith(_BLOCKED):
+                return self._makers.get(name.removesuffix(_BLOCKED))
+            shorter = _RENAMED.sub("", name) if _RENAMED.search(name) else _FUSED.sub("", name)
+            if shorter == name:
+                return None
+            name = shorter
+        return self._named[name]
+
+    def _still_there(self) -> set[int]:
+        """Places of the operators in the file that were not fused into the one before them."""
+        left = {anchor for anchor in self._anchors if anchor is not None}
+        for node, anchor in zip(self._optimised.nodes, self._anchors, strict=True):
+            if not _only_moves(node, anchor):
+                left.update(self._makers[name] for name in node.outputs if name in self._makers)
+        return left
 
     def _origins_of_tensors(self) -> dict[str, str | None]:
         """The tensor of the file that each tensor of the optimised graph stands for, in whichever order of axes or
         before it is dequantised; None where none is known to be."""
-        origins: dict[str, str | None] = {name: name for name in self._inputs}
-        for node in self._optimised.nodes:
+        origins: dict[str, str | None] = {spec.name: spec.name for spec in self._file.inputs}
+        for node, anchor in zip(self._optimised.nodes, self._anchors, strict=True):
             for position, name in enumerate(node.outputs):
-                origins[name] = self._origin(node, position, origins)
+                origins[name] = self._origin(node, anchor, position, origins)
         return origins
 
-    def _origin(self, node: OnnxNode, position: int, origins: Mapping[str, str | None]) -> str | None:
+    def _origin(
+        self, node: OnnxNode, anchor: int | None, position: int, origins: Mapping[str, str | None]
+    ) -> str | None:
         if node.outputs[position] in self._makers:
             return node.outputs[position]
-        if node.name.endswith(_BLOCKED) and node.name.removesuffix(_BLOCKED) in self._makers:
-            return self._after_fused(node.name.removesuffix(_BLOCKED))
-        place = self._replaced(node.name)
-        if place is not None and position < len(self._file.nodes[place].outputs):
-            return self._after_fused(self._file.nodes[place].outputs[position])
-        return origins.get(node.inputs[0]) if node.op in _MOVES and node.inputs else None
+        if _only_moves(node, anchor):
+            return origins.get(node.inputs[0]) if node.inputs else None
+        if anchor is None or position >= len(self._file.nodes[anchor].outputs):
+            return None
+        summand = origins.get(node.inputs[_SUMMAND]) if "Conv" in node.op and len(node.inputs) > _SUMMAND else None
+        return self._after_fused(self._file.nodes[anchor].outputs[position], summand)
 
-    def _still_there(self) -> set[str]:
-        """Names of operators that were not fused into others, and of the tensors that they make."""
-        left: set[str] = set()
-        for node in self._optimised.nodes:
-            left.add(_RENAMED.sub("", node.name))
-            if node.op not in _MOVES or self._replaced(node.name) is not None:
-                left.update(node.outputs)
-        return left
-
-    def _replaced(self, name: str) -> int | None:
-        """The place in the file of the node that had this name."""
-        while name not in self._named and _RENAMED.search(name):
-            name = _RENAMED.sub("", name)
-        return self._named.get(name)
-
-    def _after_fused(self, tensor: str) -> str:
-        """What becomes of a tensor in the operators behind it that are no longer there by themselves."""
-        while len(users := self._users.get(tensor, [])) == 1:
+    def _after_fused(self, tensor: str, summand: str | None) -> str:
+        """What becomes of a tensor in the operators behind it that are no longer there by themselves. An addition of
+        two computed tensors was fused only into the operator that takes the other one, `summand`, as well."""
+        results = {spec.name for spec in self._file.outputs}
+        while len(users := self._users[tensor]) == 1 and tensor not in results:
             user = self._file.nodes[users[0]]
-            if user.op not in _JOINS or self._left.intersection((self._names[users[0]], *user.outputs)):
+            others = set(user.inputs) - self._constants - {tensor, ""}
+            if user.op not in _JOINS or users[0] in self._left or not others.issubset({summand}):
                 break
             tensor = user.outputs[0]
         return tensor
 
-    def _places(self, node: OnnxNode) -> set[int] | None:
-        """Places of the file's nodes that this one computes; None where that is unknown."""
-        taken = [name for name in node.inputs if name and name not in self._optimised.constants]
-        sources = {self._origins.get(name, name if name in self._constants else None) for name in taken}
+    def _places(self, node: OnnxNode, anchor: int | None) -> set[int] | None:
+        """Places of the file's nodes that this one computes; None where an input or all outputs are unknown."""
+        sources = {self._source(name) for name in node.inputs if name and name not in self._optimised.constants}
         targets = {self._origins[name] for name in node.outputs if name} - {None}
         if None in sources or not targets:
-            return set() if node.op in _MOVES and self._replaced(node.name) is None else None
-        waiting = [name for name in targets - sources if name is not None]
+            return set() if _only_moves(node, anchor) and not targets else None
+        return self._between(targets - sources)
+
+    def _source(self, name: str) -> str | None:
+        return self._origins.get(name, name if name in self._constants else None)
+
+    def _between(self, targets: set[str | None]) -> set[int]:
+        """Places of the nodes that make these tensors from the nearest ones that are made in the optimised graph."""
+        waiting = [name for name in targets if name is not None]
         places: set[int] = set()
         while waiting:
             place = self._makers.get(waiting.pop())
             if place is None or place in places:
                 continue
             places.add(place)
-            between = set(self._file.nodes[place].inputs) - self._boundary - self._constants - {""}
-            waiting.extend(between)
+            waiting.extend(set(self._file.nodes[place].inputs) - self._boundary - self._constants - {""})
         return places
+
+    def _unknown_groups(self, found: list[set[int] | None]) -> list[list[int]]:
+        """Nodes of which it is not known what they compute, together where a tensor of unknown origin links them."""
+        groups: list[list[int]] = []
+        makers: dict[str, list[int]] = {}
+        for place, node in enumerate(self._optimised.nodes):
+            if found[place] is not None:
+                continue
+            linked = [makers[name] for name in node.inputs if name in makers]
+            group = linked[0] if linked else []
+            for other in linked[1:]:
+                if other is not group:
+                    group += other
+                    groups.remove(other)
+                    makers.update({name: group for member in other for name in self._optimised.nodes[member].outputs})
+            if not linked:
+                groups.append(group)
+            group.append(place)
+            makers.update({name: group for name in node.outputs if self._origins[name] is None})
+        return groups
+
+    def _share(self, group: list[int], found: list[set[int] | None]) -> None:
+        """Give each node of a group what its name tells, and the rest of what they compute together to the nodes of
+        which no name tells anything: if that is one node, or if it is one operator that was replaced by several."""
+        outputs = {self._origins[name] for place in group for name in self._optimised.nodes[place].outputs if name}
+        rest = self._between(outputs - {None})
+        unnamed = []
+        for place in group:
+            anchor = self._anchors[place]
+            found[place] = set() if anchor is None else {anchor}
+            rest -= found[place] or set()
+            if anchor is None and not _only_moves(self._optimised.nodes[place], anchor):
+                unnamed.append(place)
+        if len(unnamed) == 1 or len(rest) == 1:
+            for place in unnamed:
+                found[place] = set(rest)
+
+
+def _only_moves(node: OnnxNode, anchor: int | None) -> bool:
+    """Whether the optimiser added this operator to move values about. One that the file has is anchored."""
+    return node.op in _MOVES and anchor is None
 
 
 def _constants(graph: OnnxGraph) -> set[str]:

@@ -151,14 +151,14 @@ class OnnxSession(Session):
             reason = "its profiler times on a GPU how long the host takes to launch kernels"
             raise UnsupportedAbility("onnxruntime", "profile operators on a GPU", reason)
         self.predict(feeds)  # explains feeds that do not fit, before a session is made
-        nodes = fused_nodes(self._graph, self._optimised)
+        fused = fused_nodes(self._graph, self._optimised)
         with tempfile.TemporaryDirectory(prefix="zoolens-profile-") as folder:
             names = unique_names(self._graph)
             twin = self._twin(names, enable_profiling=True, profile_file_prefix=f"{folder}/profile")
             self._run(twin, self._output_names, feeds)  # the first run allocates
             calls = observed_calls(lambda: twin.run(self._output_names, feeds), repeats)
             epoch = twin.get_profiling_start_time_ns()
-            return read_profiles(Path(twin.end_profiling()), epoch, calls, nodes)
+            return read_profiles(Path(twin.end_profiling()), epoch, calls, fused)
 
     def capture_points(self) -> tuple[CapturePoint, ...]:
         return self._points

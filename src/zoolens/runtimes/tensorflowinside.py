@@ -7,7 +7,7 @@ the names of layers are known, too.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -31,8 +31,11 @@ _PASSING: Final = frozenset(
 _NOTHING_COMPUTED: Final = frozenset(
     {"Const", "Placeholder", "Identity", "IdentityN", "NoOp", "ReadVariableOp", "Assert"} | _CALLERS
 )
-_HEAVY: Final = frozenset({"Conv2D", "DepthwiseConv2dNative", "Conv3D", "MatMul", "BatchMatMulV2"})
-_MOST_FUSED: Final = 6  # operators that TensorFlow makes one of
+_DERIVED: Final = (
+    (re.compile(r"_\d+$"), ""),
+    (re.compile(r"ArithmeticOptimizer/AddOpsRewrite_(Leaf_\d+_)?"), ""),
+    (re.compile(r"/(Mul|Add|Sub|Rsqrt)$"), ""),
+)
 _ACTIVATIONS: Final = frozenset(
     {"Relu", "Relu6", "Elu", "Selu", "LeakyRelu", "Sigmoid", "Softmax", "Tanh", "Softplus", "Softsign"}
 )
@@ -107,17 +110,17 @@ def _within(
     events: list[_Event], mark: int, observed: ObservedCall, graph: InlinedGraph | None
 ) -> Iterator[OperatorTime]:
     """The operators of one call, by the clock of the call: the mark was set when it began."""
+    own = [event for event in events if mark <= event.start < mark + observed.duration]
+    ran = frozenset(graph.known_name(event.name) for event in own) if graph else frozenset()
     names: dict[str, int] = {}
-    for event in events:
-        if not mark <= event.start < mark + observed.duration:
-            continue
+    for event in own:
         count = names[event.name] = names.get(event.name, 0) + 1  # in a loop an operator runs several times
         yield OperatorTime(
             event.name if count == 1 else f"{event.name}#{count}",
             event.kind,
             event.duration,
             observed.start + event.start - mark,
-            nodes=graph.nodes_of(event.name, event.kind) if graph else (event.name,),
+            nodes=graph.nodes_of(event.name, event.kind, ran) if graph else (event.name,),
             thread=event.thread,
         )
 
@@ -132,33 +135,46 @@ class InlinedGraph:
         with quiet_stderr():
             self._frozen = convert_variables_to_constants_v2(function, lower_control_flow=False)
         self._layers = frozenset(layers)
+        self._dependent = self._dependent_on_inputs()
         self._operators = {operator.name: operator for operator in self._computing()}
         self._nodes = self._layer_nodes() if self._layers else {name: name for name in self._operators}
         self._tapped: tuple[tuple[str, ...], Any] | None = None
 
-    def nodes_of(self, name: str, kind: str) -> tuple[str, ...]:
-        """What an operator that ran computes: several nodes where TensorFlow made one operator of them."""
-        named = (self._nodes.get(part, "") for part in self._fused(name, kind))
+    def nodes_of(self, name: str, kind: str, ran: Set[str]) -> tuple[str, ...]:
+        """What an operator that ran computes: several nodes where TensorFlow made one operator of them. `ran`: the
+        `known_name` of everything that ran."""
+        named = (self._node_of(part) for part in self._fused(self.known_name(name), kind, ran))
         return tuple(dict.fromkeys(node for node in named if node))
 
-    def _known_name(self, name: str) -> str:
-        """An operator's name in the graph: one that an output is called by too gets a number when it runs."""
-        return name if name in self._operators else re.sub(r"_\d+$", "", name)
+    def _node_of(self, name: str) -> str:
+        """The node that an operator belongs to. All operators in the scope of a Keras layer compute that layer, also
+        those that compute something of its weights alone and those that read them."""
+        return self._nodes.get(name) or (self._layer_of(name) or "" if self._layers else "")
 
-    def _fused(self, name: str, kind: str) -> list[str]:
-        name = self._known_name(name)
-        operator = self._operators.get(name)
-        if operator is None or not kind.startswith("_"):
+    def known_name(self, name: str) -> str:
+        """The operator of the graph that one which ran stands for. One that an output is called by too gets a number
+        when it runs. What TensorFlow makes of an operator, such as the product and the sum that a normalisation
+        becomes, has its name around or behind it."""
+        derived = (pattern.sub(new, name) for pattern, new in _DERIVED)
+        return next((known for known in (name, *derived) if known in self._operators), name)
+
+    def _fused(self, name: str, kind: str, ran: Set[str]) -> list[str]:
+        """A fused operator bears the name of the last one that it computes, and a kind with an underscore. The others
+        are those before it that did not run by themselves: of a sum of two convolutions, one of them did. So it is
+        with one that is of another kind than the operator of its name."""
+        if name not in self._operators or kind == self._operators[name].type:
             return [name]
-        parts = [operator.name]
-        while operator.type not in _HEAVY and operator.inputs and len(parts) <= _MOST_FUSED:
-            operator = operator.inputs[0].op
-            parts.insert(0, operator.name)
-        return parts if operator.type in _HEAVY else [name]
+        parts, waiting = {name}, [self._operators[name]]
+        while waiting:
+            before = {tensor.op.name: tensor.op for tensor in waiting.pop().inputs}
+            found = [before[part] for part in before.keys() - ran - parts if part in self._dependent]
+            parts.update(operator.name for operator in found)
+            waiting += found
+        return [part for part in self._operators if part in parts]
 
     def points(self, ran: frozenset[str]) -> tuple[CapturePoint, ...]:
         """Tensors that can be read. `ran`: names of the operators that run when nothing is read."""
-        made_anyway = {self._known_name(name) for name in ran}
+        made_anyway = {self.known_name(name) for name in ran}
         return tuple(
             CapturePoint(
                 name,
@@ -185,14 +201,19 @@ class InlinedGraph:
     def input_names(self) -> list[str]:
         return [tensor.op.name for tensor in self._frozen.inputs]
 
+    def _dependent_on_inputs(self) -> frozenset[str]:
+        """Names of the operators that are computed anew in every call. The graph lists operators after their inputs."""
+        inputs = {tensor.op.name for tensor in self._frozen.inputs}
+        dependent = set(inputs)
+        for operator in self._frozen.graph.get_operations():
+            if any(tensor.op.name in dependent for tensor in operator.inputs):
+                dependent.add(operator.name)
+        return frozenset(dependent - inputs)
+
     def _computing(self) -> Iterator[Any]:
         """Operators that depend on an input and make a tensor of numbers, in an order in which they can run."""
-        dependent = {tensor.op.name for tensor in self._frozen.inputs}
         for operator in self._frozen.graph.get_operations():
-            if not any(tensor.op.name in dependent for tensor in operator.inputs):
-                continue
-            dependent.add(operator.name)
-            if operator.type in _NOTHING_COMPUTED or not operator.outputs:
+            if operator.name not in self._dependent or operator.type in _NOTHING_COMPUTED or not operator.outputs:
                 continue
             made = operator.outputs[0]
             if made.shape.rank is not None and (made.dtype.is_floating or made.dtype.is_integer or made.dtype.is_bool):

@@ -232,13 +232,13 @@ def test_a_profile_that_is_cut_off_is_explained(tmp_path):
     event = {"cat": "Node", "name": "a_kernel_time", "ts": 3, "dur": 1, "args": {"op_name": "Conv"}}
     path = tmp_path / "profile.json"
     path.write_text(json.dumps([event, {**event, "ts": 13}]))
-    assert [len(profile.operators) for profile in read_profiles(path, 8000, calls, {})] == [1, 1]
+    assert [len(profile.operators) for profile in read_profiles(path, 8000, calls, [])] == [1, 1]
     path.write_text(json.dumps([event]))
     with pytest.raises(ModelError, match="all the predictions"):
-        read_profiles(path, 8000, calls, {})
+        read_profiles(path, 8000, calls, [])
     path.write_text(json.dumps([event])[:-5])
     with pytest.raises(ModelError, match="not complete"):
-        read_profiles(path, 8000, calls, {})
+        read_profiles(path, 8000, calls, [])
 
 
 def test_a_real_classifier_is_observed_without_changing_it():

@@ -16,6 +16,7 @@ from zoolens.statistics.intervals import Interval, median_difference
 from zoolens.store.records import Run
 from zoolens.store.store import Store
 from zoolens.tracing.alignment import AlignedLayers, Group, align_layers
+from zoolens.tracing.families import only_moves
 from zoolens.tracing.layers import ObservedCalls, Samples, Timing, TracedLayer, timing
 from zoolens.tracing.report import share_words, short_name
 from zoolens.tracing.spans import Level
@@ -48,13 +49,15 @@ class LayerDifference:
 
 @dataclass(frozen=True)
 class TraceComparison:
-    """`differences` come with the largest first. `rest`: what the calls without a profiler differ by beyond them."""
+    """`call` is of the calls without a profiler, and `profiled` of those in which the layers were timed. `differences`
+    come with the largest first. `rest`: what the profiled calls differ by beyond them, in no layer."""
 
     a: Trace
     b: Trace
     by: str
     reason: str
     call: LayerDifference
+    profiled: LayerDifference
     differences: tuple[LayerDifference, ...]
     rest: float
 
@@ -65,8 +68,12 @@ class TraceComparison:
 
     @property
     def explained(self) -> bool:
-        """Whether the differences of layers sum to about that of the calls, which is known to be one."""
-        return self.call.sure and 0.5 <= self.layers / self.call.difference <= 2
+        """Whether the layers explain why one side is slower: the calls are known to differ, the profilers change that
+        difference by no more than half of it, and so little of it is in no layer."""
+        if not self.call.sure or not self.profiled.difference:
+            return False
+        like_unprofiled = 0.5 <= self.profiled.difference / self.call.difference <= 1.5
+        return like_unprofiled and abs(self.rest / self.profiled.difference) <= 0.5
 
 
 def compare_traces(
@@ -90,15 +97,18 @@ def compare_traces(
     assert right.layer is not None
     aligned = aligned or align_layers(left, right)
     differences = sorted(_differences(aligned, left.layer, right.layer), key=lambda row: -abs(row.difference))
-    call = _call(left, right)
+    assert left.unlayered is not None  # a trace with layers has calls beside them
+    assert right.unlayered is not None
+    profiled = _call(left.layer.calls, right.layer.calls)
     return TraceComparison(
         left,
         right,
         aligned.by,
         aligned.reason,
-        call,
+        _call(left.unlayered, right.unlayered),
+        profiled,
         tuple(differences),
-        call.difference - sum(row.difference for row in differences),
+        profiled.difference - sum(row.difference for row in differences),
     )
 
 
@@ -107,7 +117,8 @@ def _differences(aligned: AlignedLayers, a: ObservedCalls, b: ObservedCalls) -> 
         yield _difference(_group_name(group), group.nodes_a or group.nodes_b, group.a, group.b, a, b)
     for kind in dict.fromkeys(layer.kind for layer in (*aligned.only_a, *aligned.only_b)):
         from_a, from_b = ([layer for layer in side if layer.kind == kind] for side in (aligned.only_a, aligned.only_b))
-        yield _difference(f"{kind} of no known operator", (), from_a, from_b, a, b)
+        name = f"{kind}: change of layout or type" if only_moves(kind) else f"{kind} of no known operator"
+        yield _difference(name, (), from_a, from_b, a, b)
 
 
 def _difference(
@@ -136,11 +147,8 @@ def _difference(
     )
 
 
-def _call(a: Trace, b: Trace) -> LayerDifference:
-    """The calls as a whole, without a profiler."""
-    left, right = a.unlayered, b.unlayered
-    assert left is not None  # a trace with layers has calls beside them
-    assert right is not None
+def _call(left: Timing, right: Timing) -> LayerDifference:
+    """The calls as a whole."""
     low = -np.inf if right.low is None or left.high is None else right.low - left.high
     high = np.inf if right.high is None or left.low is None else right.high - left.low
     return LayerDifference("predict", (), left, right, right.median - left.median, Interval(low, high), "", "")
@@ -203,18 +211,16 @@ def sentences(comparison: TraceComparison) -> Iterator[str]:
     yield met[comparison.by]
     for side, trace in (("A", a), ("B", b)):
         if trace.covered is not None and abs(trace.covered - 1) > SUMS_UP:
-            yield (
-                f"In {side} ({trace.runtime}) the layers sum to {100 * trace.covered:.0f} % of the call without a "
-                "profiler: differences of layers are differences of profiled times."
-            )
+            yield f"In {side} ({trace.runtime}) the layers sum to {100 * trace.covered:.0f} % of their call."
     yield (
-        f"The differences of all layers sum to {_signed(comparison.layers)}; the calls without a profiler differ by "
-        f"{_signed(call.difference)} {_bounds(call.interval)}."
+        f"The differences of all layers sum to {_signed(comparison.layers)}. The profiled calls differ by "
+        f"{_signed(comparison.profiled.difference)}, so that {_signed(comparison.rest)} is in no layer; the calls "
+        f"without a profiler differ by {_signed(call.difference)} {_bounds(call.interval)}."
     )
     if call.sure and not comparison.explained:
         yield (
-            "So the profiled layers do not explain the difference: what the profilers cost, or the time outside of "
-            "layers, is larger. A larger batch or model shows more."
+            "So the profiled layers do not explain the difference: what the profilers cost, or the time in no layer, "
+            "is larger. A larger batch or model shows more."
         )
 
 
@@ -262,7 +268,7 @@ def comparison_table(comparison: TraceComparison, top: int | None = TOP) -> Tabl
         Column("share", "number", keep=5),
         Column("computed by", folds=True, keep=6),
     )
-    whole = comparison.call.difference if comparison.explained else None  # else a share would say nothing
+    whole = comparison.profiled.difference if comparison.explained else None  # else a share would say nothing
     rows = comparison.differences if top is None else comparison.differences[:top]
     cells: list[tuple[Any, ...]] = []
     for row in rows:
@@ -283,6 +289,8 @@ def comparison_table(comparison: TraceComparison, top: int | None = TOP) -> Tabl
         more = sum(row.difference for row in left)
         share = share_words(more / whole if whole else None).replace("-", "−")
         cells.append((f"{len(left)} more", "", "", _signed(more), share, ""))
+    share = share_words(comparison.rest / whole if whole else None).replace("-", "−")
+    cells.append(("in no layer", "", "", _signed(comparison.rest), share, ""))
     return Table("comparison", columns, tuple(cells))
 
 
@@ -293,6 +301,7 @@ def comparison_as_data(comparison: TraceComparison) -> dict[str, Any]:
         "matched_by": comparison.by,
         "reason": comparison.reason or None,
         "predict": _row_data(comparison.call),
+        "profiled": _row_data(comparison.profiled),
         "differences": [_row_data(row) for row in comparison.differences],
         "rest_seconds": comparison.rest,
         "explained": comparison.explained,

@@ -1,9 +1,9 @@
 """How much of a call its layers explain, in sentences that say only what was measured.
 
-Three times are known: the call without a profiler, the call with it, and the sum of the layers in the calls with it.
-The difference of the first two is what the profiler costs. Where layers sum to more than the call takes without a
-profiler, at least that much of their times is the profiler's, because layers that run one after another cannot take
-longer than the call they are in. What a framework does in the time in no layer, nobody measures.
+The sum of the layers is compared with the calls in which they were timed, never with other calls: between two runs the
+machine may have changed by more than what is looked for. What the profiler costs is the one thing that needs both kinds
+of calls, and is said only where they tell it. What a framework does in the time in no layer is named as far as its own
+clock or the places of the layers tell it.
 """
 
 from __future__ import annotations
@@ -14,65 +14,92 @@ from typing import Final
 from zoolens.present.figures import figure
 from zoolens.tracing.layers import ObservedCalls, Timing
 from zoolens.tracing.spans import Level
-from zoolens.tracing.stored import SUMS_UP, Trace
+from zoolens.tracing.stored import SUMS_UP, Overhead, Trace
 
 UNEVEN: Final = 0.1  # by so much may the sum of medians differ from the median of sums before it is said
+QUICKER: Final = 0.02  # by so much may observed calls be quicker than others before it is remarked upon
 
 
 def coverage_sentences(trace: Trace) -> Iterator[str]:
     """What the layers sum to, where the rest of the call is, and what the profiler adds."""
-    observed, alone = trace.layer, trace.unlayered
-    if trace.covered is None or observed is None or observed.total is None or alone is None:
+    observed = trace.layer
+    if trace.covered is None or observed is None or observed.total is None:
         return
-    total = observed.total
     yield (
-        f"The layers sum to {_words(total)}, {100 * trace.covered:.1f} % of the {_words(alone)} that the model takes "
-        "without a profiler."
+        f"The layers sum to {_words(observed.total)}, {100 * trace.covered:.1f} % of the profiled call, which takes "
+        f"{_words(observed.calls)}."
     )
-    if observed.overlap:
-        yield "Layers ran at the same time, so that their sum is more than the time in which they ran."
-    elif abs(trace.covered - 1) > SUMS_UP:
-        yield from _apart(trace, observed, total, alone)
-    yield from _uneven(observed, total)
+    yield from _together(trace, observed, observed.total)
+    yield from _in_no_layer(trace, observed)
+    if trace.profiler is not None:
+        yield from _profiler(trace.profiler, len(observed.layers))
+    yield from _uneven(observed, observed.total)
 
 
-def _apart(trace: Trace, observed: ObservedCalls, total: Timing, alone: Timing) -> Iterator[str]:
-    if alone.disturbed or observed.calls.disturbed:
+def _together(trace: Trace, observed: ObservedCalls, total: Timing) -> Iterator[str]:
+    """What is known of layers that sum to more than the time in which they ran."""
+    if observed.overlap and observed.busy is not None:
+        at_once = total.median / observed.busy.median if observed.busy.median else 0.0
         yield (
-            f"The difference of {figure(abs(alone.median - total.median), 's')} says little: other processes disturbed "
-            "these calls, and waiting for a core is in their times. Trace it again with --fresh on a quieter machine."
+            f"Layers ran at the same time: at least one of them in {_words(observed.busy)} of the call, and on average "
+            f"{at_once:.1f} at once. A share of a layer is one of their sum, not of the call."
         )
-    elif total.low is None or total.high is None or alone.low is None or alone.high is None:
-        yield "So few repetitions do not tell whether that difference is more than chance."
-    elif total.low <= alone.high and alone.low <= total.high:
-        yield "That difference is within what the repetitions vary by."
-    elif total.median < alone.median:
-        yield f"{figure(alone.median - total.median, 's')} of the call is in no layer. {_where(trace, observed)}"
-    else:
-        yield _too_much(trace, observed, total, alone)
+        if trace.cores is not None and at_once > trace.cores and trace.device == "cpu":
+            idle = total.median - trace.cores * observed.busy.median
+            yield (
+                f"This machine has {trace.cores} cores, so that {figure(idle, 's')} of the sum at least is waiting, "
+                "for a core or for another layer, and no computing. In which layers is not known."
+            )
+    elif observed.overlap:
+        yield "Layers ran at the same time, so that their sum is more than the time in which they ran."
+    elif (observed.share or 0) > 1 + SUMS_UP:
+        yield (
+            "That is more than the call: layers ran at the same time, or the time of one is also in that of another. "
+            f"{trace.runtime} does not tell which."
+        )
 
 
-def _where(trace: Trace, observed: ObservedCalls) -> str:
-    if not observed.gaps:
-        return f"Where in the call, and what happens then, is not known: {trace.runtime} tells durations only."
+def _in_no_layer(trace: Trace, observed: ObservedCalls) -> Iterator[str]:
+    if observed.rest is None:
+        yield f"How much of the call is in no layer is not known: {trace.runtime} does not tell when layers ran."
+        return
+    if observed.rest.median <= SUMS_UP * observed.calls.median:
+        return
     parts = ", ".join(f"{figure(gap.median, 's')} {name}" for name, gap in observed.gaps.items())
-    return f"The profiled call takes {_words(observed.calls)}: {parts}. The profiler's own work is in these times."
-
-
-def _too_much(trace: Trace, observed: ObservedCalls, total: Timing, alone: Timing) -> str:
-    calls, more = observed.calls, figure(total.median - alone.median, "s")
-    if total.median > (1 + SUMS_UP) * calls.median:
-        return (
-            f"That is also more than the {_words(calls)} of the profiled call: layers ran at the same time, or the "
-            f"time of one is also in that of another. {trace.runtime} does not tell which."
-        )
-    once = "" if observed.gaps else f", unless layers ran at the same time, which {trace.runtime} does not tell"
-    each = (calls.median - alone.median) / len(observed.layers)
-    return (
-        f"The profiled call takes {_words(calls)}, so that at least {more} of the layers' times is the profiler's"
-        f"{once}. On average the profiler takes {figure(each, 's')} for each of {len(observed.layers)} layers: times "
-        "and shares of layers that take not much longer say little."
+    yield f"{_words(observed.rest)} of the profiled call is in no layer{f': {parts}' if parts else ''}."
+    if observed.run is None:
+        work = "its scheduling, copies of inputs and outputs, Python or the profiler's own work"
+        yield f"Which part of it is {work} is not known: {trace.runtime} does not tell."
+        return
+    outside = min(max(observed.calls.median - observed.run.median, 0.0), observed.rest.median)
+    waiting = ", waiting for a core" if observed.calls.disturbed else ""
+    yield (
+        f"By {trace.runtime}'s own clock {figure(outside, 's')} of it is before and after its run: handing over inputs "
+        f"and outputs between Python and the framework. The other {figure(observed.rest.median - outside, 's')} is "
+        f"inside its run: scheduling between layers{waiting} and the profiler's own work, which it does not tell apart."
     )
+
+
+def _profiler(overhead: Overhead, layers: int) -> Iterator[str]:
+    """What the profiler adds to a call, where the calls with and without it tell that."""
+    observed, alone = overhead.observed, overhead.unobserved
+    calls = f"the call takes {_words(alone)} without a profiler and {_words(observed)} with it"
+    if overhead.share < -QUICKER:
+        yield (
+            f"The profiled calls were quicker than those without a profiler beside them ({_words(observed)} and "
+            f"{_words(alone)}). A profiler cannot cause that: machine load changed during the measurement, and what "
+            "the profiler adds is not known."
+        )
+    elif observed.disturbed or alone.disturbed:
+        yield f"What the profiler adds is not known, because other processes disturbed the calls: {calls}."
+    elif overhead.interval is None:
+        yield f"What the profiler adds is not known from so few repetitions: {calls}."
+    elif overhead.sure and overhead.share > SUMS_UP:
+        each = (observed.median - alone.median) / max(layers, 1)
+        yield (
+            f"The profiler adds {100 * overhead.share:.0f} %: {calls}. That is {figure(each, 's')} for each of "
+            f"{layers} layers on average: times and shares of layers that take not much longer say little."
+        )
 
 
 def _uneven(observed: ObservedCalls, total: Timing) -> Iterator[str]:

@@ -32,3 +32,8 @@ def family(kind: str) -> str:
     """The sort of operator; the framework's own name where it is none of those known."""
     lowered = kind.lower()
     return next((name for name, pattern in _FAMILIES if pattern.search(lowered)), kind)
+
+
+def only_moves(kind: str) -> bool:
+    """Whether operators of this kind bring values into another layout, shape or type, and compute nothing."""
+    return family(kind) in ("change of type", "change of shape")

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.statistics.intervals import quantile
-from zoolens.tracing.spans import Level
+from zoolens.tracing.spans import RUN, Level
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -79,6 +79,10 @@ class ObservedCalls:
     gaps: Mapping[str, Timing]  # time of the call in no layer: before the first, between, after the last
     overlap: bool  # layers ran at the same time, so that their sum is more than the time they took
     clean: NDArray[np.bool_] = field(repr=False)
+    share: float | None = None  # the sum of the layers in the time of their own call, in the median call
+    rest: Timing | None = None  # time of the call in no layer; None where it is not known
+    busy: Timing | None = None  # time of the call in which at least one layer ran; None where that is not known
+    run: Timing | None = None  # the framework's own run in the call, by its own clock; None where it does not tell
 
 
 def timing(samples: Samples, clean: NDArray[np.bool_]) -> Timing:
@@ -106,7 +110,8 @@ def call_timing(table: pa.Table, observed: str, *, name: str = "predict") -> Tim
 def observed_calls_of(table: pa.Table, observed: Level) -> ObservedCalls | None:
     """The layers of the calls during which this level was observed."""
     rows = [row for row in table.to_pylist() if row["observed"] == observed]
-    calls = {row["span_id"]: row for row in rows if row["level"] == Level.MODEL}
+    models = [row for row in rows if row["level"] == Level.MODEL]
+    calls = {row["span_id"]: row for row in models if row["kind"] != RUN}
     if not calls:
         return None
     repeats = {row["repeat"]: place for place, row in enumerate(calls.values())}
@@ -115,10 +120,44 @@ def observed_calls_of(table: pa.Table, observed: Level) -> ObservedCalls | None:
     inside = [row for row in rows if row["level"] in (Level.LAYER, Level.LIBRARY)]
     tree = _Tree(inside, calls, repeats, clean)
     outer = [layer for layer in tree.layers if layer.level == Level.LAYER] or list(tree.layers)
-    total = timing(np.nansum([layer.samples for layer in outer], axis=0), clean) if outer else None
+    summed = np.nansum([layer.samples for layer in outer], axis=0) if outer else None
     outermost = [row for row in inside if row["parent"] in calls and row["level"] == (outer[0].level if outer else "")]
-    gaps, overlap = _gaps(outermost, calls, repeats, clean)
-    return ObservedCalls(timing(whole, clean), tuple(tree.layers), total, gaps, overlap, clean)
+    placed = _placed(outermost, calls, repeats, clean)
+    return ObservedCalls(
+        timing(whole, clean),
+        tuple(tree.layers),
+        None if summed is None else timing(summed, clean),
+        placed.gaps,
+        placed.overlap,
+        clean,
+        None if summed is None else timing(summed / whole, clean).median,
+        _rest(whole, summed, placed, clean),
+        None if placed.busy is None else timing(placed.busy, clean),
+        _runs(models, calls, repeats, clean),
+    )
+
+
+def _rest(whole: Samples, summed: Samples | None, placed: _Placed, clean: NDArray[np.bool_]) -> Timing | None:
+    """The time of each call in no layer. Where it is not known when layers ran, it is the call less their sum, unless
+    that is more than the call: then layers ran at the same time, and how long none ran is not known."""
+    if placed.busy is not None:
+        return timing(np.maximum(whole - placed.busy, 0.0), clean)
+    if summed is None or placed.overlap or (left := timing(whole - summed, clean)).median < 0:
+        return None
+    return left
+
+
+def _runs(
+    rows: Sequence[Mapping[str, Any]],
+    calls: Mapping[int, Mapping[str, Any]],
+    repeats: Mapping[int, int],
+    clean: NDArray[np.bool_],
+) -> Timing | None:
+    samples = np.full(len(clean), np.nan)
+    for row in rows:
+        if row["kind"] == RUN and row["parent"] in calls:
+            samples[repeats[row["repeat"]]] = row["duration"] / 1e9
+    return None if np.isnan(samples).all() else timing(samples, clean)
 
 
 class _Tree:
@@ -176,20 +215,29 @@ class _Tree:
         )
 
 
-def _gaps(
+@dataclass(frozen=True)
+class _Placed:
+    """What the starts of layers tell. `busy`: seconds of each call in which a layer ran; None where starts are unknown,
+    or layers lie outside of their call, since these were timed by another clock or go on after it."""
+
+    gaps: Mapping[str, Timing] = field(default_factory=dict)
+    overlap: bool = False
+    busy: Samples | None = None
+
+
+def _placed(
     rows: Sequence[Mapping[str, Any]],
     calls: Mapping[int, Mapping[str, Any]],
     repeats: Mapping[int, int],
     clean: NDArray[np.bool_],
-) -> tuple[dict[str, Timing], bool]:
-    """Where the call was in no layer, of frameworks that tell when each began; and whether layers overlap. Layers that
-    lie outside of their call were timed by another clock, or go on after it: nothing is said of gaps then."""
+) -> _Placed:
+    """Where the call was in no layer, and whether layers overlap."""
     if not rows or any(row["synthetic"] for row in rows):
-        return {}, False
+        return _Placed()
     by_call: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for row in rows:
         by_call[row["parent"]].append((row["time"], row["time"] + row["duration"]))
-    gaps = np.zeros((3, len(clean)))
+    gaps, busy = np.zeros((3, len(clean))), np.zeros(len(clean))
     overlapping = outside = 0
     for span_id, call in calls.items():
         spans = sorted(by_call.get(span_id, ()))
@@ -202,9 +250,13 @@ def _gaps(
         outside += max(call["time"] - begun, ended - call_end) > OUTSIDE * call["duration"]
         place = repeats[call["repeat"]]
         gaps[:, place] = np.maximum([begun - call["time"], ended - begun - covered, call_end - ended], 0)
+        busy[place] = covered / 1e9
+    overlap = overlapping > len(calls) / 2
+    if outside > len(calls) / 2:
+        return _Placed(overlap=overlap)
     names = ("before the first layer", "between layers", "after the last layer")
     figures = {name: timing(row / 1e9, clean) for name, row in zip(names, gaps, strict=True)}
-    return ({} if outside > len(calls) / 2 else figures), overlapping > len(calls) / 2
+    return _Placed(gaps=figures, overlap=overlap, busy=busy)
 
 
 def _merged(spans: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:

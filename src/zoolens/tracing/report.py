@@ -71,6 +71,8 @@ def _overhead_words(overheads: dict[Level, Overhead], level: Level) -> str:
     if level not in overheads:
         return NOTHING
     overhead = overheads[level]
+    if overhead.share < 0:  # observing cannot make a call quicker: a sentence below the table says what was measured
+        return "not known"
     words, interval = f"{100 * overhead.share:+.1f} %", overhead.interval
     if interval is not None:
         words += f" [{100 * interval.low:+.0f}, {100 * interval.high:+.0f}]"
@@ -170,18 +172,29 @@ def sentences(trace: Trace) -> Iterator[str]:
         )
     if not trace.judged:
         yield "This kernel does not tell whether other processes disturbed a repetition: all of them count."
+    yield from _changed_load(trace)
+    for reason in dict.fromkeys(trace.missing.values()):
+        levels = [level for level, why in trace.missing.items() if why == reason]
+        yield f"No level{'' if len(levels) == 1 else 's'} {', '.join(levels)}: {reason}"
+
+
+def _changed_load(trace: Trace) -> Iterator[str]:
+    """Calls that were timed at different moments and do not agree."""
     before, beside = trace.model, trace.unlayered
     if before is not None and beside is not None and before is not beside:
         apart = max(before.median, beside.median) / max(min(before.median, beside.median), 1e-12) - 1
         if apart > 0.1:
             yield (
-                "The machine was not the same all the time: a call without a profiler took "
+                "Machine load changed during the measurement: a call without a profiler took "
                 f"{figure(before.median, 's')} when the model was timed, and {figure(beside.median, 's')} beside the "
                 "profiled calls."
             )
-    for reason in dict.fromkeys(trace.missing.values()):
-        levels = [level for level, why in trace.missing.items() if why == reason]
-        yield f"No level{'' if len(levels) == 1 else 's'} {', '.join(levels)}: {reason}"
+    for overhead in trace.overheads:
+        if overhead.level is not Level.LAYER and overhead.share < 0:
+            yield (
+                f"What observing the level {overhead.level} adds is not known: the observed calls took "
+                f"{figure(overhead.observed.median, 's')} and the others {figure(overhead.unobserved.median, 's')}."
+            )
 
 
 def _all_timings(trace: Trace) -> Iterator[tuple[str, Timing]]:
@@ -239,6 +252,9 @@ def trace_as_data(trace: Trace) -> dict[str, Any]:
         "layers": [_layer_data(layer) for layer in merged_layers(trace)],
         "layers_sum": _data(trace.layer.total if trace.layer else None),
         "layers_share": trace.covered,
+        "profiled_call": _data(trace.layer.calls if trace.layer else None),
+        "in_no_layer": _data(trace.layer.rest if trace.layer else None),
+        "framework_run": _data(trace.layer.run if trace.layer else None),
         "gaps": {name: gap.as_data for name, gap in trace.layer.gaps.items()} if trace.layer else {},
         "overlap": trace.layer.overlap if trace.layer else None,
         "overheads": [

@@ -35,6 +35,7 @@ class Level(StrEnum):
 
 
 USER: Final = "user"  # the level of spans that an application sets itself
+RUN: Final = "run"  # the kind of the span that a framework's own run inside a call is, of the level of the model
 
 COLUMNS: Final[Mapping[str, str]] = {
     "time": "when it began, in nanoseconds since the Unix epoch",
@@ -140,6 +141,9 @@ def add_profiles(columns: SpanColumns, profiles: Sequence[Profile], clean: Seque
         call = columns.add(
             Span("predict", "predict", Level.MODEL, profile.start, profile.duration), repeat=repeat, clean=undisturbed
         )
+        if profile.run is not None:
+            run = Span(RUN, RUN, Level.MODEL, profile.start, profile.run, call, synthetic=True)
+            columns.add(run, repeat=repeat, clean=undisturbed)
         _add_operators(columns, profile, call, repeat, undisturbed)
 
 

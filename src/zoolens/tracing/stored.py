@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _NOT_TOLD: Final = "the kernel does not give it here, or not to a process in a sandbox"
 _ID: Final = re.compile(r"[0-9a-f]+")  # of a run, or the beginning of one
-SUMS_UP: Final = 0.05  # so much of the model's time may be in no layer before the rest is named
+SUMS_UP: Final = 0.05  # so much of a call's time may be in no layer before the rest is named
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,16 @@ class Overhead:
 
     @property
     def share(self) -> float:
-        """The share by which observing slows the call down; negative where it was quicker by chance."""
+        """The share by which observing slows the call down; negative where the observed calls were quicker, which
+        observing cannot cause."""
         return self.observed.median / self.unobserved.median - 1
+
+    @property
+    def sure(self) -> bool:
+        """Whether observing is known to slow the call down, and by how much: nothing disturbed the calls, and their
+        intervals lie apart."""
+        disturbed = self.observed.disturbed or self.unobserved.disturbed
+        return not disturbed and self.interval is not None and self.interval.low > 0
 
     @property
     def interval(self) -> Interval | None:
@@ -133,10 +141,18 @@ class Trace:
 
     @property
     def covered(self) -> float | None:
-        """The sum of the layers as a share of the model's own time."""
-        if self.layer is None or self.layer.total is None or self.unlayered is None or not self.unlayered.median:
-            return None
-        return self.layer.total.median / self.unlayered.median
+        """The sum of the layers as a share of the call that they were timed in."""
+        return None if self.layer is None else self.layer.share
+
+    @property
+    def profiler(self) -> Overhead | None:
+        """What observing the layers adds to a call; None where it was not measured."""
+        return next((overhead for overhead in self.overheads if overhead.level is Level.LAYER), None)
+
+    @property
+    def cores(self) -> int | None:
+        """How many cores the machine has; None: not known."""
+        return self.run.stack.identity.get("machine", {}).get("cores")
 
 
 def _threads_words(threads: int) -> str:

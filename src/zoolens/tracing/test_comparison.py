@@ -86,7 +86,7 @@ def test_the_difference_is_named_with_its_kernels_and_an_interval():
 def test_a_difference_that_repetitions_do_not_tell_is_called_unclear():
     comparison = compare_traces(A, trace("b", op("x", 410, ["conv", "relu"]), op("fc", 50, ["fc"]), seed=5))
     rows = comparison_table(comparison).rows
-    unsure = [row for row, difference in zip(rows, comparison.differences, strict=True) if not difference.sure]
+    unsure = [row for row, difference in zip(rows[:-1], comparison.differences, strict=True) if not difference.sure]
     assert unsure
     assert all("(unclear)" in row[3] for row in unsure)
     assert "the repetitions do not tell which of them is slower" in next(sentences(comparison))

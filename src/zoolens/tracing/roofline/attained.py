@@ -26,17 +26,20 @@ from zoolens.present.figures import NOTHING, figure
 from zoolens.store.records import fingerprint
 from zoolens.store.store import Store
 from zoolens.tracing.alignment import JoinedNames, innermost_layers
+from zoolens.tracing.families import family
 from zoolens.tracing.layers import TracedLayer, timing
 from zoolens.tracing.operators import TracedGraph, traced_graph
 from zoolens.tracing.report import short_name
 from zoolens.tracing.roofline.peaks import Peaks, machine_peaks
 from zoolens.tracing.spans import Level
 from zoolens.tracing.stored import SUMS_UP, Trace
+from zoolens.verdicts import at_least
 
 WIDTHS: Final[Mapping[str, int]] = {
     "float64": 8, "float32": 4, "tf32": 4, "bfloat16": 2, "float16": 2, "int8": 1, "uint8": 1,
 }  # fmt: skip
 BEYOND: Final = 1.05  # efficiency from which on a layer is said to beat the peaks
+MOST_SAVED: Final = 5.1  # times fewer operations than counted, in F(6×6, 3×3), the largest variant of Winograd in use
 _NOT_MOVED: Final = VIEWS | {"input", "parameter", "constant"}
 
 
@@ -74,6 +77,11 @@ class RoofLayer:
     def efficiency(self) -> float | None:
         """The best time as a share of the measured one; None where nothing has to be done."""
         return self.best / self.seconds if self.seconds and self.best else None
+
+    @property
+    def absurd(self) -> bool:
+        """Whether no kernel can be so quick: what was counted for this layer, or its time, must be wrong."""
+        return (self.efficiency or 0) > MOST_SAVED
 
 
 @dataclass(frozen=True)
@@ -248,28 +256,54 @@ def _are(count: int) -> str:
     return "is" if count == 1 else "are"
 
 
+def _beyond(roofline: Roofline) -> Iterator[str]:
+    """Layers that are quicker than the peaks allow, and which reasons for that are possible."""
+    beyond = [layer for layer in roofline.layers if (layer.efficiency or 0) > BEYOND]
+    if beyond:
+        share = sum(layer.seconds for layer in beyond) / sum(layer.seconds for layer in roofline.layers)
+        possible = [
+            "the kernels need fewer operations than are counted (Winograd)" if _maybe_winograd(beyond) else "",
+            "data were in a nearer cache" if any(layer.bound == "memory" for layer in beyond) else "",
+            "the peaks are too low",
+        ]
+        yield (
+            f"{_layers_words(len(beyond))} with {100 * share:.0f} % of the layers' time {_are(len(beyond))} quicker "
+            "than these peaks allow, so that the best time is too long and the share too high. Possible reasons: "
+            f"{', '.join(filter(None, possible))}; which of them is not known."
+        )
+    for layer in (layer for layer in beyond if layer.absurd):
+        yield (
+            f"{short_name(layer.layer.name)} is {layer.efficiency or 0:.1f} times as quick as the peaks allow, which no "
+            "known algorithm explains: which operators it computes, or its time, is not what was taken for it. Its "
+            "efficiency is not known."
+        )
+
+
+def _maybe_winograd(layers: Sequence[RoofLayer]) -> bool:
+    """Whether one of these layers is a convolution in floating point that computing bounds: Winograd's algorithm saves
+    operations there."""
+    return any(
+        family(layer.layer.kind) == "convolution" and layer.bound == "compute" and layer.precision != "int8"
+        for layer in layers
+    )
+
+
 def sentences(roofline: Roofline) -> Iterator[str]:
     trace, share = roofline.trace, roofline.efficiency
     words = NOTHING if share is None else f"{100 * share:.1f} %"
     device = "this machine" if roofline.peaks.device == "cpu" else roofline.peaks.cpu
+    whole = not roofline.unknown
     yield (
-        f"At the measured peaks {device} takes {figure(roofline.best, 's')} for a batch of {trace.batch}. "
-        f"{trace.runtime} takes {figure(roofline.measured, 's')}: it runs at {words} of what is possible."
+        f"At the measured peaks {device} takes {at_least(figure(roofline.best, 's'), whole=whole)} for a batch of "
+        f"{trace.batch}. {trace.runtime} takes {figure(roofline.measured, 's')}: it runs at "
+        f"{at_least(words, whole=whole)} of what is possible."
     )
     yield (
         f"Weights and activations have {figure(roofline.working_set, 'B')}, which {device} moves at "
         f"{roofline.bandwidth / 1e9:,.1f} GB/s."
     )
-    beyond = [layer for layer in roofline.layers if (layer.efficiency or 0) > BEYOND]
-    if beyond:
-        share = sum(layer.seconds for layer in beyond) / sum(layer.seconds for layer in roofline.layers)
-        yield (
-            f"{_layers_words(len(beyond))} with {100 * share:.0f} % of the layers' time {_are(len(beyond))} quicker "
-            "than these peaks allow, so that the best time is too long and the share too high. Either the kernels need "
-            "fewer operations than are counted (Winograd), or data were in a nearer cache, or the peaks are too low: "
-            "which of it is not known."
-        )
-    if (trace.covered or 0) > 1 + SUMS_UP:
+    yield from _beyond(roofline)
+    if trace.profiler is not None and trace.profiler.sure and trace.profiler.share > SUMS_UP:
         yield "The times of layers hold a share of the profiler's, so that their efficiencies are too low."
     if assumed := sum(layer.assumed for layer in roofline.layers):
         words = _layers_words(assumed)

@@ -104,7 +104,7 @@ def roofline_table(roofline: Roofline, top: int | None = TOP) -> Table:
             short_name(layer.layer.name),
             figure(layer.seconds, "s"),
             figure(layer.best, "s"),
-            share_words(layer.efficiency),
+            "not known" if layer.absurd else share_words(layer.efficiency),
             layer.bound,
             f"{layer.flops_per_second / 1e9:.2f}",
             f"{layer.bytes_per_second / 1e9:.2f}",

@@ -122,8 +122,8 @@ def _tiles(trace: Trace, layers: Sequence[TracedLayer]) -> Iterator[TraceTile]:
     if trace.request is not None:
         yield TraceTile(figure=figure(trace.request.median, "s"), title="one request, with what is around it")
     if trace.covered is not None:
-        beyond = ", with the profiler's own time" if trace.covered > 1 + SUMS_UP else ""
-        title = f"of it is what its {len(layers)} layers sum to{beyond}"
+        beyond = ", some of them at the same time" if trace.covered > 1 + SUMS_UP else ""
+        title = f"of the profiled call is what its {len(layers)} layers sum to{beyond}"
         yield TraceTile(figure=f"{100 * trace.covered:.0f} %", title=title)
     if layers:
         hottest = max(layers, key=lambda layer: layer.timing.median)
