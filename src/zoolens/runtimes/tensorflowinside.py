@@ -31,10 +31,10 @@ _PASSING: Final = frozenset(
 _NOTHING_COMPUTED: Final = frozenset(
     {"Const", "Placeholder", "Identity", "IdentityN", "NoOp", "ReadVariableOp", "Assert"} | _CALLERS
 )
-_DERIVED: Final = (
-    (re.compile(r"_\d+$"), ""),
-    (re.compile(r"ArithmeticOptimizer/AddOpsRewrite_(Leaf_\d+_)?"), ""),
-    (re.compile(r"/(Mul|Add|Sub|Rsqrt)$"), ""),
+_DERIVED: Final = (  # what TensorFlow's optimiser puts around the name of an operator
+    re.compile(r"ArithmeticOptimizer/AddOpsRewrite_(Leaf_\d+_)?"),
+    re.compile(r"/(Mul|Add|Sub|Rsqrt)$"),
+    re.compile(r"_\d+$"),
 )
 _ACTIVATIONS: Final = frozenset(
     {"Relu", "Relu6", "Elu", "Selu", "LeakyRelu", "Sigmoid", "Softmax", "Tanh", "Softplus", "Softsign"}
@@ -155,14 +155,18 @@ class InlinedGraph:
         """The operator of the graph that one which ran stands for. One that an output is called by too gets a number
         when it runs. What TensorFlow makes of an operator, such as the product and the sum that a normalisation
         becomes, has its name around or behind it."""
-        derived = (pattern.sub(new, name) for pattern, new in _DERIVED)
-        return next((known for known in (name, *derived) if known in self._operators), name)
+        known = name
+        for pattern in _DERIVED:
+            if known not in self._operators:
+                known = pattern.sub("", known)
+        return known if known in self._operators else name
 
     def _fused(self, name: str, kind: str, ran: Set[str]) -> list[str]:
         """A fused operator bears the name of the last one that it computes, and a kind with an underscore. The others
         are those before it that did not run by themselves: of a sum of two convolutions, one of them did. So it is
-        with one that is of another kind than the operator of its name."""
-        if name not in self._operators or kind == self._operators[name].type:
+        with a convolution or a product whose name is that of a normalisation, which was multiplied into its weights."""
+        renamed = name in self._operators and kind != self._operators[name].type
+        if not renamed or not kind.startswith(("_", "Conv", "DepthwiseConv", "MatMul")):
             return [name]
         parts, waiting = {name}, [self._operators[name]]
         while waiting:

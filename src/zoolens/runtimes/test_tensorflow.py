@@ -10,7 +10,9 @@ import pytest
 
 from zoolens.errors import ModelError
 from zoolens.runtimes.base import ModelFiles
+from zoolens.runtimes.isolated import open_isolated
 from zoolens.runtimes.tensorflow import TensorFlow
+from zoolens.runtimes.tensorflowinside import InlinedGraph
 from zoolens.testing import models
 from zoolens.testing.runtime_contract import RuntimeContract
 from zoolens.testing.tiny import ComputesTheTinyNetwork
@@ -200,7 +202,97 @@ def test_a_fused_operator_names_the_nodes_that_it_computes(tmp_path):
     assert everything == {"conv", "bias", "active"}
 
 
+def residual_network():
+    """Two convolutions whose sum is rectified, with the shortcut first, and a dense layer with a GELU."""
+    random = np.random.default_rng(0)
+
+    def convolved(values, size, name):
+        kernel = tf.constant(random.normal(size=(size, size, 16, 16)).astype(np.float32))
+        bias = tf.constant(random.normal(size=16).astype(np.float32))
+        return tf.nn.bias_add(tf.nn.conv2d(values, kernel, 1, "SAME", name=name), bias, name=f"{name}_bias")
+
+    with tf.Graph().as_default() as graph:
+        image = tf.compat.v1.placeholder(tf.float32, (None, 8, 8, 16), "image")
+        active = tf.nn.relu(convolved(image, 3, "stem"), name="active")
+        shortcut = convolved(active, 1, "shortcut")
+        joined = tf.nn.relu(tf.add(shortcut, convolved(active, 3, "main"), name="sum"), name="joined")
+        one = tf.constant(np.ones(16, np.float32))
+        plain = tf.nn.conv2d(joined, tf.constant(random.normal(size=(1, 1, 16, 16)).astype(np.float32)), 1, "SAME")
+        tf.compat.v1.nn.fused_batch_norm(plain, one, one, one, one, is_training=False, name="norm")
+    return graph
+
+
+# What TensorFlow 2.21 ran of this network, with oneDNN, as on x86, and without, as on most ARM processors.
+RAN = {
+    "onednn": [
+        ("active", "_MklNativeFusedConv2D", ("stem", "stem_bias", "active")),
+        ("shortcut_bias", "_MklNativeFusedConv2D", ("shortcut", "shortcut_bias")),
+        ("joined", "_MklNativeFusedConv2D", ("main", "main_bias", "sum", "joined")),
+        ("norm_0", "_MklNativeFusedConv2D", ("Conv2D", "norm")),
+    ],
+    "eigen": [
+        ("active", "_FusedConv2D", ("stem", "stem_bias", "active")),
+        ("shortcut_bias", "_FusedConv2D", ("shortcut", "shortcut_bias")),
+        ("main_bias", "_FusedConv2D", ("main", "main_bias")),
+        ("sum", "AddV2", ("sum",)),
+        ("joined", "Relu", ("joined",)),
+        ("norm_0/Mul", "Conv2D", ("Conv2D", "norm")),
+        ("norm_0", "Add", ("norm",)),
+    ],
+}
+
+
+@pytest.mark.parametrize("ran", RAN.values(), ids=RAN)
+def test_fused_operators_are_mapped_with_and_without_onednn(ran):
+    definition = residual_network().as_graph_def()
+    whole = tf.compat.v1.wrap_function(lambda: tf.graph_util.import_graph_def(definition, name=""), [])
+    ends = [whole.graph.get_tensor_by_name(f"{name}:0") for name in ("image", "norm")]
+    graph = InlinedGraph(tf, whole.prune(ends[:1], ends[1:]), ())
+    names = frozenset(graph.known_name(name) for name, _, _ in ran)
+    for name, kind, nodes in ran:
+        assert graph.nodes_of(name, kind, names) == nodes, name
+
+
+@pytest.mark.slow  # TensorFlow reads the switch when it is imported: each way takes a process of its own
+@pytest.mark.parametrize("switch", ["0", "1"])
+def test_every_node_is_computed_once_with_and_without_onednn(switch, tmp_path, monkeypatch):
+    monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", switch)
+    path = tmp_path / "residual.pb"
+    path.write_bytes(residual_network().as_graph_def().SerializeToString())
+    with open_isolated(TensorFlow(), ModelFiles("tf-frozen", {"model": path})) as session:
+        (profile,) = session.profile({"image:0": np.ones((1, 8, 8, 16), np.float32)})
+    of_node = {node: operator for operator in profile.operators for node in operator.nodes}
+    expected = "stem stem_bias active shortcut shortcut_bias main main_bias sum joined Conv2D norm".split()
+    assert set(of_node) == set(expected)
+    assert of_node["main"] is not of_node["shortcut"]
+    assert [operator for operator in profile.operators if not operator.nodes] == []
+    fused = any("Mkl" in operator.kind for operator in profile.operators)
+    assert fused == (switch == "1")
+    assert not fused or of_node["sum"] is of_node["main"]
+
+
+def test_all_operators_of_a_keras_layer_belong_to_it(tmp_path):
+    """Also the depthwise convolution before the bias that bears the layer's name, and what reads its weights."""
+    import keras
+
+    image = keras.Input((8, 8, 4), name="image")
+    depthwise = keras.layers.DepthwiseConv2D(3, activation="relu", name="depthwise")(image)
+    normal = keras.layers.LayerNormalization(name="normal")(depthwise)
+    keras.Model(image, keras.layers.Dense(3, activation="gelu", name="dense")(normal)).save(tmp_path / "net.keras")
+    with TensorFlow().open(ModelFiles("keras", {"model": tmp_path / "net.keras"})) as session:
+        (profile,) = session.profile({session.inputs[0].name: np.ones((1, 8, 8, 4), np.float32)})
+    assert all(operator.nodes for operator in profile.operators)
+    convolution = next(operator for operator in profile.operators if "Depthwise" in operator.kind)
+    assert convolution.nodes == ("depthwise",)
+    assert {node.partition("#")[0] for operator in profile.operators for node in operator.nodes} == {
+        "depthwise",
+        "normal",
+        "dense",
+    }
+
+
 def test_operators_that_tensorflow_has_come_to_take_for_cheap_are_told(tmp_path):
+    """Which of them are fused depends on the processor; each is computed by one that ran."""
     feeds = {"image": models.images(1, layout="NHWC")}
     with TensorFlow().open(models.cached(models.tf_savedmodel, tmp_path)) as session:
         (first,) = session.profile(feeds)
@@ -208,4 +300,5 @@ def test_operators_that_tensorflow_has_come_to_take_for_cheap_are_told(tmp_path)
             session.predict(feeds)
         (profile,) = session.profile(feeds)
     assert {operator.kind for operator in profile.operators} == {operator.kind for operator in first.operators}
-    assert {"Conv2D", "Relu", "Mean", "MatMul"} <= {operator.kind for operator in profile.operators}
+    nodes = {node.rpartition("/")[2] for operator in profile.operators for node in operator.nodes}
+    assert {"Conv2D", "Relu", "Mean", "matmul"} <= nodes
