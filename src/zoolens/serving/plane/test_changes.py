@@ -36,6 +36,13 @@ def workers():
     return {child.pid for child in psutil.Process().children() if child.name() != "sh"}
 
 
+async def left(before, most):
+    """Wait until no more than so many workers are there. One that was replaced is closed beside what goes on, after its
+    last batch and whenever its process gets a core, so that a load or an unload may return before."""
+    while len(workers() - before) > most:
+        await asyncio.sleep(0.01)
+
+
 def test_loads_and_unloads_at_the_same_time_leave_one_worker_or_none(fake_model):
     path = fake_model()
 
@@ -43,22 +50,21 @@ def test_loads_and_unloads_at_the_same_time_leave_one_worker_or_none(fake_model)
         before = workers()
         async with open_plane([path]) as plane:
             await asyncio.gather(plane.load("tiny", {}), plane.load("tiny", {}))
-            while len(workers() - before) > 1:
-                await asyncio.sleep(0.01)
+            await left(before, 1)
             await asyncio.gather(plane.unload("tiny"), plane.unload("tiny"))
-            assert not workers() - before
+            await left(before, 0)
             await asyncio.gather(plane.load("tiny", {}), plane.load("tiny", {}))
             assert (await plane.infer(request())).outputs
             await plane.unload("tiny")
-            assert not workers() - before
+            await left(before, 0)
             loading = asyncio.ensure_future(plane.load("tiny", {}))
             await asyncio.sleep(0)
             await asyncio.gather(plane.unload("tiny"), loading)
             assert not plane.model_ready("tiny")
             assert plane.ready()  # nobody wants it any more
-            assert not workers() - before
+            await left(before, 0)
 
-    asyncio.run(serve())
+    asyncio.run(asyncio.wait_for(serve(), 120))
 
 
 def test_a_restart_that_fails_unforeseen_is_a_reason_and_not_a_model_that_waits_for_ever(faulty, monkeypatch):
