@@ -230,8 +230,8 @@ class ProfiledModel:
         self._call("StartProfiler", self._profiler)
 
     def stop(self) -> tuple[list[OperatorEvent], int | None]:
-        """The operators that ran since `start`, in their order, and the nanoseconds of the interpreter's own run, around
-        which buffers are handed over; None where that is not told."""
+        """The operators that ran since `start`, in their order, and the nanoseconds of the interpreter's own run,
+        around which buffers are handed over; None where that is not told."""
         self._call("StopProfiler", self._profiler)
         count = c_int()
         self._call("GetNumProfilerEvents", self._profiler, byref(count))

@@ -23,9 +23,12 @@ _MOVES: Final = {"ReorderInput", "ReorderOutput", "Transpose", "Cast", "Identity
 # Operators that are fused into the one before them.
 _ACTIVATIONS: Final = {"Clip", "HardSigmoid", "HardSwish", "LeakyRelu", "Relu", "Sigmoid", "Tanh"}
 _JOINS: Final = {"Add", "BatchNormalization", "QuantizeLinear", *_ACTIVATIONS}
-_BLOCKED: Final = "_nchwc"  # behind the name of the tensor that an operator on blocks of channels makes
+_BLOCKED: Final = re.compile(r"(_bn)?_nchwc$")  # behind the tensor that an operator on blocks of channels makes
+_IN_FLOAT32: Final = "InsertedPrecisionFreeCast_"  # before what is computed so for want of a kernel in float16
 _RENAMED: Final = re.compile(r"_token_\d+$")  # behind the name of an operator that replaces the one of that name
 _FUSED: Final = re.compile(r"^fused |/\w*Fusion\w*/?$")  # around the name of the first operator that was fused
+_PRODUCT: Final = re.compile("Conv|Gemm|MatMul|Attention")  # operators that others are fused into
+_BESIDE: Final = {"QuantizeLinear", "DequantizeLinear", *_MOVES}  # what is fused into others without saying much
 _SUMMAND: Final = 3  # the input of a fused convolution that is added to its result
 
 
@@ -33,11 +36,12 @@ _SUMMAND: Final = 3  # the input of a fused convolution that is added to its res
 class Fused:
     """What a node of the optimised graph computes: labels of the file's nodes in their order. A node that computes
     nothing of the file, or of which that is unknown, has none. Two nodes have the same label where one operator of the
-    file was replaced by several. `moved`: the node computes nothing, but brings the value of this tensor of the file
-    into another layout or type."""
+    file was replaced by several. `main` is the label that says most. `moved`: the node computes nothing, but brings the
+    value of this tensor of the file into another layout or type."""
 
     node: OnnxNode
     labels: tuple[str, ...]
+    main: str = ""
     moved: str = ""
 
 
@@ -67,7 +71,7 @@ class _Fusion:
             for name in node.inputs:
                 self._users[name].append(place)
         self._constants = _constants(file)
-        self._anchors = [self._anchor(node.name) for node in optimised.nodes]
+        self._anchors = [self._anchor(node) for node in optimised.nodes]
         self._left = self._still_there()
         self._origins = self._origins_of_tensors()
         self._boundary = {origin for origin in self._origins.values() if origin is not None}
@@ -76,22 +80,31 @@ class _Fusion:
         found = [self._places(node, anchor) for node, anchor in zip(self._optimised.nodes, self._anchors, strict=True)]
         for group in self._unknown_groups(found):
             self._share(group, found)
-        labels = [node_label(node) for node in self._file.nodes]
-        named = [tuple(labels[place] for place in sorted(places or ())) for places in found]
         return [
-            Fused(node, own, "" if own else self._moved(node, anchor))
-            for node, own, anchor in zip(self._optimised.nodes, named, self._anchors, strict=True)
+            self._fused(node, anchor, sorted(places or ()))
+            for node, anchor, places in zip(self._optimised.nodes, self._anchors, found, strict=True)
         ]
+
+    def _fused(self, node: OnnxNode, anchor: int | None, places: list[int]) -> Fused:
+        if not places:
+            return Fused(node, (), moved=self._moved(node, anchor))
+        computing = [place for place in places if self._file.nodes[place].op not in _BESIDE]
+        products = [place for place in places if _PRODUCT.search(self._file.nodes[place].op)]
+        labels = {place: node_label(self._file.nodes[place]) for place in places}
+        return Fused(node, tuple(labels.values()), labels[(products or computing or places)[0]])
 
     def _moved(self, node: OnnxNode, anchor: int | None) -> str:
         moves = _only_moves(node, anchor) and node.inputs
         return (self._origins.get(node.inputs[0]) or "") if moves else ""
 
-    def _anchor(self, name: str) -> int | None:
-        """The place in the file of an operator that the optimised one of this name computes, among others."""
+    def _anchor(self, node: OnnxNode) -> int | None:
+        """The place in the file of an operator that the optimised one computes, among others, by its name."""
+        if node.op == "Cast" and node.name.startswith(_IN_FLOAT32):  # which is followed by the name of a tensor
+            return None
+        name = node.name.removeprefix(_IN_FLOAT32)
         while name not in self._named:
-            if name.endswith(_BLOCKED):
-                return self._makers.get(name.removesuffix(_BLOCKED))
+            if _BLOCKED.search(name):
+                return self._makers.get(_BLOCKED.sub("", name))
             shorter = _RENAMED.sub("", name) if _RENAMED.search(name) else _FUSED.sub("", name)
             if shorter == name:
                 return None
@@ -183,19 +196,20 @@ class _Fusion:
         return groups
 
     def _share(self, group: list[int], found: list[set[int] | None]) -> None:
-        """Give each node of a group what its name tells, and the rest of what they compute together to the nodes of
-        which no name tells anything: if that is one node, or if it is one operator that was replaced by several."""
+        """Give each node of a group the operator that it still is, and the rest of what they compute together to the
+        others, if that is one node, or if it is one operator that was replaced by several. Else it stays unknown."""
         outputs = {self._origins[name] for place in group for name in self._optimised.nodes[place].outputs if name}
         rest = self._between(outputs - {None})
-        unnamed = []
+        others = []
         for place in group:
-            anchor = self._anchors[place]
-            found[place] = set() if anchor is None else {anchor}
+            node, anchor = self._optimised.nodes[place], self._anchors[place]
+            unchanged = anchor is not None and self._file.nodes[anchor].op == node.op
+            found[place] = {anchor} if anchor is not None and unchanged else set()
             rest -= found[place] or set()
-            if anchor is None and not _only_moves(self._optimised.nodes[place], anchor):
-                unnamed.append(place)
-        if len(unnamed) == 1 or len(rest) == 1:
-            for place in unnamed:
+            if not unchanged and not _only_moves(node, anchor):
+                others.append(place)
+        if len(others) == 1 or len(rest) == 1:
+            for place in others:
                 found[place] = set(rest)
 
 

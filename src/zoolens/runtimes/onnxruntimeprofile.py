@@ -77,9 +77,7 @@ def _shown_name(name: str, kind: str, fused: Fused | None) -> str:
     """What an operator is called: as in the file. ONNX Runtime's own names depend on the processor that it runs on."""
     if fused is None:
         return name
-    if fused.labels:
-        return fused.labels[0]
-    return f"{kind} of {fused.moved}" if fused.moved else name
+    return fused.main or (f"{kind} of {fused.moved}" if fused.moved else name)
 
 
 def _events(path: Path) -> list[dict[str, Any]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from zoolens.runtimes.base import TensorSpec
 from zoolens.runtimes.onnxfile import OnnxGraph, OnnxNode
 from zoolens.runtimes.onnxfusion import computed_tensors, fused_nodes
@@ -11,9 +13,14 @@ def node(name, op, inputs, outputs):
     return OnnxNode(op, tuple(inputs.split()), tuple(outputs.split()), False, name)
 
 
-def graph(*nodes):
+def graph(*nodes, outputs="y"):
     inputs = [TensorSpec("x", (1, 3), "float32")]
-    return OnnxGraph(nodes=list(nodes), inputs=inputs, constants={"w": None, "v": None})
+    ends = [TensorSpec(name, (), "float32") for name in outputs.split()]
+    return OnnxGraph(nodes=list(nodes), inputs=inputs, outputs=ends, constants={"w": None, "v": None})
+
+
+def fused(file, optimised):
+    return {part.node.name: part.labels for part in fused_nodes(file, optimised)}
 
 
 FILE = graph(
@@ -33,7 +40,7 @@ def test_what_lies_between_the_tensors_that_are_left():
         node("y", "Add", "c d", "y"),
     )
     optimised.constants["folded"] = None
-    assert fused_nodes(FILE, optimised) == {"fused conv": ("conv", "bn", "relu"), "scale": ("scale",), "y": ("y",)}
+    assert fused(FILE, optimised) == {"fused conv": ("conv", "bn", "relu"), "scale": ("scale",), "y": ("y",)}
 
 
 def test_operators_in_another_order_of_axes():
@@ -45,7 +52,7 @@ def test_operators_in_another_order_of_axes():
         node("Transpose_token_8", "Transpose", "y_other", "y"),
     )
     optimised.constants["folded"] = None
-    assert fused_nodes(FILE, optimised) == {
+    assert fused(FILE, optimised) == {
         "Transpose": (),
         "conv_token_3_token_7": ("conv", "bn", "relu"),
         "scale_token_2": ("scale",),
@@ -62,7 +69,84 @@ def test_blocked_channels():
         node("rest", "Rest", "c", "y"),
     )
     expected = {"reorder": (), "a_nchwc": ("conv", "bn", "relu"), "back": (), "rest": ("scale", "y")}
-    assert fused_nodes(FILE, optimised) == expected
+    assert fused(FILE, optimised) == expected
+
+
+BLOCK = graph(  # a residual block with a 1×1 convolution in its shortcut
+    node("first", "Conv", "x w v", "a"),
+    node("relu", "Relu", "a", "b"),
+    node("main", "Conv", "b w v", "m"),
+    node("shortcut", "Conv", "x w v", "s"),
+    node("add", "Add", "m s", "sum"),
+    node("end", "Relu", "sum", "y"),
+)
+
+
+@pytest.mark.parametrize(("adding", "added"), [("main", "shortcut"), ("shortcut", "main")])
+def test_a_sum_belongs_to_the_convolution_that_takes_the_other_one_as_an_input(adding, added):
+    """As on x86 with AVX: ONNX Runtime gives the operand that it computes first to the other convolution."""
+    tensors = {"main": ("m", "b_blocks"), "shortcut": ("s", "x_blocks")}
+    optimised = graph(
+        node("ReorderInput", "ReorderInput", "x", "x_blocks"),
+        node("b_nchwc", "Conv", "x_blocks w v", "b_blocks"),
+        node(f"{tensors[added][0]}_nchwc", "Conv", f"{tensors[added][1]} w v", "one"),
+        node(f"{tensors[adding][0]}_nchwc", "Conv", f"{tensors[adding][1]} w v one", "both"),
+        node("ReorderOutput", "ReorderOutput", "both", "y"),
+    )
+    assert fused(BLOCK, optimised) == {
+        "ReorderInput": (),
+        "b_nchwc": ("first", "relu"),
+        f"{tensors[added][0]}_nchwc": (added,),
+        f"{tensors[adding][0]}_nchwc": (adding, "add", "end"),
+        "ReorderOutput": (),
+    }
+    moved = {part.node.name: part.moved for part in fused_nodes(BLOCK, optimised) if part.moved}
+    assert moved == {"ReorderInput": "x", "ReorderOutput": "y"}
+
+
+def test_a_sum_that_stays_an_operator_belongs_to_no_convolution():
+    optimised = graph(
+        node("b_nchwc", "Conv", "x w v", "b_blocks"),
+        node("m_nchwc", "Conv", "b_blocks w v", "m_blocks"),
+        node("s_nchwc", "Conv", "x w v", "s_blocks"),
+        node("add", "Add", "m_blocks s_blocks", "sum_blocks"),
+        node("end", "Relu", "sum_blocks", "y_blocks"),
+        node("ReorderOutput", "ReorderOutput", "y_blocks", "y"),
+    )
+    assert fused(BLOCK, optimised) == {
+        "b_nchwc": ("first", "relu"),
+        "m_nchwc": ("main",),
+        "s_nchwc": ("shortcut",),
+        "add": ("add",),
+        "end": ("end",),
+        "ReorderOutput": (),
+    }
+
+
+def test_an_operator_that_is_replaced_by_several_is_computed_by_all_of_them():
+    file = graph(node("conv", "Conv", "x w", "a"), node("swish", "HardSwish", "a", "y"))
+    optimised = graph(
+        node("conv", "Conv", "x w", "a"), node("", "HardSigmoid", "a", "inlined"), node("", "Mul", "a inlined", "y")
+    )
+    assert [part.labels for part in fused_nodes(file, optimised)] == [("conv",), ("swish",), ("swish",)]
+
+
+def test_a_product_whose_sum_was_fused_and_reshaped():
+    file = graph(
+        node("/block/MatMul", "MatMul", "x w", "a"), node("/block/Add", "Add", "v a", "b"), node("r", "Relu", "b", "y")
+    )
+    optimised = graph(
+        node("gemm_input_reshape", "Reshape", "x w", "rows"),
+        node("/block/MatMul/MatMulAddFusion", "Gemm", "rows w v", "products"),
+        node("gemm_output_reshape_token_3", "Reshape", "products w", "b"),
+        node("r", "Relu", "b", "y"),
+    )
+    assert fused(file, optimised) == {
+        "gemm_input_reshape": (),
+        "/block/MatMul/MatMulAddFusion": ("/block/MatMul", "/block/Add"),
+        "gemm_output_reshape_token_3": (),
+        "r": ("r",),
+    }
 
 
 def test_nothing_is_claimed_of_what_comes_from_an_unknown_tensor():
@@ -71,7 +155,7 @@ def test_nothing_is_claimed_of_what_comes_from_an_unknown_tensor():
         node("other", "Stranger", "made_up", "d"),
         node("y", "Add", "made_up d", "y"),
     )
-    assert fused_nodes(FILE, optimised) == {"new": (), "other": (), "y": ("y",)}
+    assert fused(FILE, optimised) == {"new": (), "other": (), "y": ("y",)}
 
 
 def test_tensors_that_depend_on_an_input():

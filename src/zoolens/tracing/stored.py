@@ -152,7 +152,8 @@ class Trace:
     @property
     def cores(self) -> int | None:
         """How many cores the machine has; None: not known."""
-        return self.run.stack.identity.get("machine", {}).get("cores")
+        cores: int | None = self.run.stack.identity.get("machine", {}).get("cores")
+        return cores
 
 
 def _threads_words(threads: int) -> str:

@@ -273,8 +273,8 @@ def _beyond(roofline: Roofline) -> Iterator[str]:
         )
     for layer in (layer for layer in beyond if layer.absurd):
         yield (
-            f"{short_name(layer.layer.name)} is {layer.efficiency or 0:.1f} times as quick as the peaks allow, which no "
-            "known algorithm explains: which operators it computes, or its time, is not what was taken for it. Its "
+            f"{short_name(layer.layer.name)} is {layer.efficiency or 0:.1f} times as quick as the peaks allow, which "
+            "no known algorithm explains: which operators it computes, or its time, is not what was taken for it. Its "
             "efficiency is not known."
         )
 
