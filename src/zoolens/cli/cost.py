@@ -14,6 +14,7 @@ from zoolens.graph.vocabulary import HOLDING_GRAPHS
 from zoolens.present.figures import count, figure
 from zoolens.present.tables import Column
 from zoolens.present.terminal import echo_json, echo_prose, make_console, plain, print_table
+from zoolens.verdicts import at_least, judged, refuse_unknown
 
 if TYPE_CHECKING:
     from zoolens.graph.cost import Cost
@@ -34,14 +35,28 @@ _LONGEST: Final = 48  # characters of a layer's name
 @click.option("--size", type=Size(), help="Image size, such as 224 or 480x640, instead of the model's own.")
 @click.option("--layers", is_flag=True, help="Show every layer that computes something.")
 @click.option("--counters", is_flag=True, help="Run the installed public counters and explain what they say.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["unknown"]),
+    help="unknown: exit with 4 if operators are not counted, so that totals are lower bounds.",
+)
 @json_option
 @store_option("keeps")
 @trust_option
 @wide_option
 def command(
-    model: str, size: tuple[int, int] | None, layers: bool, counters: bool, as_json: bool, store: str | None
+    model: str,
+    size: tuple[int, int] | None,
+    layers: bool,
+    counters: bool,
+    fail_on: str | None,
+    as_json: bool,
+    store: str | None,
 ) -> None:
-    """Count what one MODEL costs (zoo:name, or the path of a manifest or model file). No weights are needed."""
+    """Count what one MODEL costs (zoo:name, or the path of a manifest or model file). No weights are needed.
+
+    A total with parts that nobody can count is a lower bound, printed as "≥ n".
+    """
     from zoolens.graph.cost import cost
 
     structure = _structure(model, size, store)
@@ -49,7 +64,13 @@ def command(
     counts = _counts(structure) if counters else []
     if as_json:
         echo_json(_as_data(structure, total, counts, layers=layers))
-        return
+    else:
+        _print(structure, total, counts, layers=layers, counters=counters)
+    if fail_on == "unknown":
+        refuse_unknown(judged(total.coverage, different=False), f"what {structure.ref} costs")
+
+
+def _print(structure: Structure, total: Cost, counts: Sequence[Count], *, layers: bool, counters: bool) -> None:
     for line in _totals(structure, total):
         echo_prose(line)
     if layers:
@@ -94,17 +115,22 @@ def _claims(structure: Structure) -> list[Claim]:
 
 def _totals(structure: Structure, total: Cost) -> Iterator[str]:
     yield f"{structure.ref}{_at(structure)}"
-    yield f"MACs        {total.macs:,} ({count(total.macs)})"
-    yield f"FLOPs       {total.flops:,} ({count(total.flops)})"
-    yield f"parameters  {total.parameters:,} ({figure(total.parameter_bytes, 'B')} with statistics, in float32)"
+    bytes_held = f"({figure(total.parameter_bytes, 'B')} with statistics, in float32)"
+    yield f"MACs        {at_least(f'{total.macs:,} ({count(total.macs)})', whole=total.macs_whole)}"
+    yield f"FLOPs       {at_least(f'{total.flops:,} ({count(total.flops)})', whole=total.whole)}"
+    yield f"parameters  {at_least(f'{total.parameters:,} {bytes_held}', whole=total.parameters_whole)}"
     from zoolens.graph.held_parameters import held_parameters
 
     held = held_parameters(structure.graph)
     if held is not None:
         yield f"held        {held.total:,} parameters: {held.reason}"
-    yield f"values      {figure(total.activation_bytes, 'B')} computed, at most {_peak(total)} at one time"
-    yield f"intensity   {total.intensity:.1f} FLOPs a byte moved"
-    yield from (_uncounted(name, times) for name, times in total.unknown.items())
+    values = at_least(figure(total.activation_bytes, "B"), whole=total.whole)
+    yield f"values      {values} computed, {_peak(total)} at one time"
+    yield f"intensity   {f'{total.intensity:.1f} FLOPs a byte moved' if total.whole else 'not known'}"
+    yield from (_uncounted(name, times, total) for name, times in total.unknown.items())
+    if not total.whole:
+        yield f"coverage    {total.coverage.text}"
+        yield from (f"            {sentence}" for sentence in total.coverage.remedies)
     yield CONVENTION
 
 
@@ -114,13 +140,15 @@ def _at(structure: Structure) -> str:
 
 
 def _peak(total: Cost) -> str:
-    return f"{figure(total.peak_bytes, 'B')} with the parameters"
+    bound = "at most" if total.whole else "at least"
+    return f"{bound} {figure(total.peak_bytes, 'B')} with the parameters"
 
 
-def _uncounted(name: str, times: int) -> str:
+def _uncounted(name: str, times: int, total: Cost) -> str:
     plural = "operator" if times == 1 else "operators"
-    inside = ", nor are the parameters inside" if name in HOLDING_GRAPHS else ""
-    return f"uncounted   {times} {plural} of kind {name} {'is' if times == 1 else 'are'} not counted{inside}"
+    inside = ", nor are the parameters inside" if name.split(" ")[0] in HOLDING_GRAPHS else ""
+    beside = "" if name in total.uncounted else ", but their MACs are known"
+    return f"uncounted   {times} {plural} of kind {name} {'is' if times == 1 else 'are'} not counted{inside}{beside}"
 
 
 # --- layers
@@ -137,19 +165,23 @@ def _print_layers(total: Cost) -> None:
         Column("parameters", "number", keep=5),
         Column("intensity", "number", keep=1),
     )
-    print_table(columns, [_layer_row(layer, total.macs) for layer in total.layers if layer.flops or layer.parameters])
+    counted = [layer for layer in total.layers if layer.flops or layer.parameters or layer.op == "unknown"]
+    print_table(columns, [_layer_row(layer, total) for layer in counted])
 
 
-def _layer_row(layer: Any, macs: int) -> tuple[str, ...]:
+def _layer_row(layer: Any, total: Cost) -> tuple[str, ...]:
+    """A layer has a share where the whole is known; of an operator that is not understood nothing is zero."""
+    opaque = layer.op == "unknown"
+    none = "not known" if opaque else "–"
     return (
         shortened(layer.source or layer.name),
         layer.op,
         "×".join(map(str, layer.shape[1:])),
-        count(layer.macs) if layer.macs else "–",
-        f"{100 * layer.macs / macs:.1f} %" if layer.macs else "–",
-        count(layer.flops),
+        count(layer.macs) if layer.macs else none,
+        f"{100 * layer.macs / total.macs:.1f} %" if layer.macs and total.macs_whole else "–",
+        count(layer.flops) if layer.flops else none,
         count(layer.parameters) if layer.parameters else "–",
-        f"{layer.intensity:.1f}",
+        "–" if opaque else f"{layer.intensity:.1f}",
     )
 
 
@@ -181,8 +213,8 @@ def _print_counters(total: Cost, counts: Sequence[Count], claims: Sequence[Claim
 
 
 def _counter_rows(total: Cost, counts: Sequence[Count], claims: Sequence[Claim]) -> Iterator[tuple[str, ...]]:
-    yield "zoolens, MACs", f"{total.macs:,}", "1"
-    yield "zoolens, FLOPs", f"{total.flops:,}", _ratio(total.flops, total)
+    yield "zoolens, MACs", at_least(f"{total.macs:,}", whole=total.macs_whole), "1" if total.macs_whole else "–"
+    yield "zoolens, FLOPs", at_least(f"{total.flops:,}", whole=total.whole), _ratio(total.flops, total)
     for claim in claims:
         yield f"claim: {claim.source} ({claim.unit or 'no unit'})", f"{claim.value:,.0f}", _ratio(claim.value, total)
     for counted in counts:
@@ -195,7 +227,8 @@ def _counter_rows(total: Cost, counts: Sequence[Count], claims: Sequence[Claim])
 
 
 def _ratio(value: float, total: Cost) -> str:
-    return f"{value / total.macs:.3f}" if total.macs else "–"
+    """No ratio to a lower bound."""
+    return f"{value / total.macs:.3f}" if total.macs and total.whole else "–"
 
 
 def explained(counted: Count) -> str:
@@ -242,6 +275,7 @@ def _as_data(structure: Structure, total: Cost, counts: Sequence[Count], *, laye
         "peak_bytes": total.peak_bytes,
         "intensity": total.intensity,
         "unknown": dict(total.unknown),
+        "coverage": total.coverage.as_data(),
     }
     if layers:
         data["layers"] = [_layer_data(layer) for layer in total.layers if layer.flops or layer.parameters]

@@ -5,7 +5,7 @@ import json
 import pytest
 from click.testing import CliRunner
 
-from zoolens.cli.cost import _uncounted, command, explained, shortened
+from zoolens.cli.cost import command, explained, shortened
 from zoolens.errors import ModelError
 from zoolens.graph.builder import GraphBuilder
 from zoolens.graph.counters.conventions import COUNTERS
@@ -13,6 +13,7 @@ from zoolens.graph.counters.runner import Count
 from zoolens.graph.serialisation import pack
 from zoolens.graph.structure import Structure
 from zoolens.store.store import open_store
+from zoolens.verdicts import NotKnown
 
 MODEL = "demo:lenet-wide"
 MACS = 1_116_416  # 24·24·16·25 + 8·8·32·16·25 + 512·128 + 128·10
@@ -36,13 +37,6 @@ def test_totals_in_words(run):
     assert "MACs        1,116,416 (1.12M)" in output
     assert "parameters  80,202" in output
     assert "two per MAC" in output  # the convention is named
-
-
-def test_parameters_inside_of_loops_are_not_counted_and_that_is_said():
-    assert (
-        _uncounted("WHILE", 1) == "uncounted   1 operator of kind WHILE is not counted, nor are the parameters inside"
-    )
-    assert _uncounted("Celu", 2).endswith("2 operators of kind Celu are not counted")
 
 
 def test_layers_have_their_share(run):
@@ -90,18 +84,63 @@ def test_a_pattern_is_refused(run):
         run("demo:*")
 
 
-def test_operators_nobody_knows_are_named(monkeypatch):
+def with_unknown(monkeypatch, *arguments, macs=None, dense=True, kind="com.acme:Swirl"):
+    """What the command says of a network with three operators that nobody knows behind a dense layer."""
     from zoolens.graph import structure
     from zoolens.graph.structure_sources import find_entries
 
     build = GraphBuilder("odd")
     value = build.add("input", [], (1, 4))
+    if dense:
+        value = build.add("dense", [value], (1, 8), parameters=[build.parameter("kernel", (8, 4), "k", None)])
     for _ in range(3):
-        value = build.add("unknown", [value], (1, 4), source_op="Foo")
+        value = build.add("unknown", [value], (1, 8), source_op=kind, macs=macs)
     odd = Structure(find_entries([MODEL])[0], packed=pack(build.finish([value])))
     monkeypatch.setattr(structure, "structure_of", lambda *_, **__: [odd])
-    output = CliRunner().invoke(command, [MODEL], catch_exceptions=False).output
-    assert "3 operators of kind Foo are not counted" in output
+    return CliRunner().invoke(command, [MODEL, *arguments])
+
+
+def test_a_total_with_uncounted_parts_is_a_lower_bound(monkeypatch):
+    done = with_unknown(monkeypatch, "--layers")
+    assert done.exit_code == 0
+    assert "MACs        ≥ 32 (32)" in done.output
+    assert "FLOPs       ≥ 64 (64)" in done.output
+    assert "intensity   not known" in done.output
+    assert "3 operators of kind com.acme:Swirl are not counted" in done.output
+    assert "1 of 4 layers, 32 of 32 parameters, 32 MACs of a total that is not known" in " ".join(done.output.split())
+    assert "%" not in done.output  # of what is not known nothing has a share
+
+
+def test_nothing_counted_is_not_nought(monkeypatch):
+    output = with_unknown(monkeypatch, dense=False).output
+    assert "MACs        not known" in output
+    assert "FLOPs       not known" in output
+
+
+def test_macs_are_whole_where_the_operators_multiply_nothing(monkeypatch):
+    output = with_unknown(monkeypatch, macs=0, kind="TopK").output
+    assert "MACs        32 (32)" in output
+    assert "FLOPs       ≥ 64 (64)" in output
+    assert "but their MACs are known" in output
+
+
+def test_parameters_inside_of_loops_are_not_counted_and_that_is_said(monkeypatch):
+    output = with_unknown(monkeypatch, kind="Loop whose number of steps is computed").output
+    assert "parameters  ≥ 32" in output
+    assert "are not counted, nor are the parameters inside" in " ".join(output.split())
+
+
+def test_coverage_is_in_the_json_and_a_gate_refuses_what_is_not_known(monkeypatch):
+    covered = json.loads(with_unknown(monkeypatch, "--json").output)["coverage"]
+    assert covered["understood"]["MACs"] == {"understood": 32, "total": None, "share": None}
+    assert covered["not_understood"][0]["what"] == "operator com.acme:Swirl"
+    refused = with_unknown(monkeypatch, "--fail-on", "unknown")
+    assert isinstance(refused.exception, NotKnown)
+    assert refused.exception.exit_code == 4
+
+
+def test_a_gate_passes_what_is_counted_whole(run):
+    assert run(MODEL, "--fail-on", "unknown")[1] == 0
 
 
 def test_what_no_rule_explains_is_said():

@@ -10,6 +10,7 @@ from zoolens.graph.cost import Cost, LayerCost
 from zoolens.present.charts import DIM, SERIES, Chart, Spec, axis, heading, quantity, values
 from zoolens.present.figures import count, figure
 from zoolens.present.labels import fitting_labels, label_mark
+from zoolens.verdicts import at_least
 
 WIDTH: Final = 760
 HEIGHT: Final = 120
@@ -46,6 +47,8 @@ class LayerCosts:
     parameters: int
     moved_bytes: int
     uncounted: dict[str, int]
+    macs_whole: bool = True
+    parameters_whole: bool = True
 
     def as_data(self) -> dict[str, Any]:
         return asdict(self)
@@ -56,7 +59,9 @@ def layer_costs(cost: Cost, most: int = MOST_BARS) -> LayerCosts:
     costly = [layer for layer in cost.layers if layer.flops or layer.parameters or layer.moved_bytes]
     each = -(-len(costly) // most) if costly else 1
     bars = [_bar(costly[start : start + each], start + 1) for start in range(0, len(costly), each)]
-    return LayerCosts(tuple(bars), len(costly), cost.macs, cost.parameters, cost.moved_bytes, dict(cost.unknown))
+    sums = (cost.macs, cost.parameters, cost.moved_bytes)
+    whole = (cost.macs_whole, cost.parameters_whole)
+    return LayerCosts(tuple(bars), len(costly), *sums, dict(cost.unknown), *whole)
 
 
 def _bar(layers: Sequence[LayerCost], first: int) -> CostBar:
@@ -80,7 +85,11 @@ def cost_chart(costs: LayerCosts, name: str = "") -> Chart:
 
 
 def _subtitle(costs: LayerCosts) -> str:
-    words = f"{count(costs.macs)} MACs, {count(costs.parameters)} parameters, {figure(costs.moved_bytes, 'B')} moved"
+    macs = at_least(f"{count(costs.macs)} MACs", whole=costs.macs_whole)
+    macs = "MACs not known" if macs == "not known" else macs
+    parameters = at_least(f"{count(costs.parameters)} parameters", whole=costs.parameters_whole)
+    moved = at_least(f"{figure(costs.moved_bytes, 'B')} moved", whole=not costs.uncounted)
+    words = f"{macs}, {parameters}, {moved}"
     if len(costs.bars) < costs.layers:
         words += f"; {costs.layers:,} layers, up to {costs.bars[0].last} in a bar"
     if costs.uncounted:

@@ -260,4 +260,6 @@ def _figures(graph: Graph, seconds: float) -> Iterator[Observation]:
     yield Observation("peak_bytes", float(total.peak_bytes), unit="B")
     yield Observation("nodes", float(len(graph)))
     yield Observation("unknown_operators", float(sum(total.unknown.values())), details=dict(total.unknown))
+    uncounted = {name: times for name, times in total.unknown.items() if name in total.uncounted}
+    yield Observation("uncounted_operators", float(sum(uncounted.values())), details=uncounted)
     yield Observation("export_time", seconds, unit="s")

@@ -144,6 +144,16 @@ def test_a_structure_is_found_by_architecture_or_by_file_and_only_at_the_models_
     }
 
 
+@pytest.mark.parametrize(("uncounted", "kept"), [({"uncounted_operators": 0}, {"macs"}), ({}, set())])
+def test_a_lower_bound_of_a_cost_is_no_figure(store, uncounted, kept):
+    """Older structures do not tell whether the operators that nobody knows multiply anything."""
+    file = {"format": "onnx", "files": {}}
+    structure(store, file, "zoo:odd", [8, 8], macs=5, flops=10, parameters=7, unknown_operators=2, **uncounted)
+    (row,) = rows_from(store, [])
+    assert {name for name in ("macs", "flops") if name in row.figures} == kept
+    assert row.figures["parameters"].value == 7
+
+
 def claims(store, ref, **claimed):
     manifest = {
         "name": ref.partition(":")[2].partition("@")[0],

@@ -104,10 +104,11 @@ def _stored(store: Store, run: str) -> Graph:
 def layout_data(graph: Graph, name: str) -> Data:
     """A network with what its layers cost, in words and as a chart."""
     layout = network_layout(graph)
-    costs = layer_costs(cost(graph))
+    spent = cost(graph)
+    costs = layer_costs(spent)
     return {
-        "macs_words": count(layout.totals["macs"]),
-        "parameters_words": count(layout.totals["parameters"]),
+        "macs_words": at_least(count(layout.totals["macs"]), whole=spent.macs_whole),
+        "parameters_words": at_least(count(layout.totals["parameters"]), whole=spent.parameters_whole),
         "layers": layout.layers,
         "unknown": [f"{operator} (×{times})" for operator, times in sorted(layout.unknown.items())],
         "whole": layout.whole,
@@ -178,14 +179,17 @@ def _part(layout: NetworkLayout, place: int, part: NetworkPart) -> Data:
 
 def _costs(layout: NetworkLayout, amounts: Amounts) -> list[Data | None]:
     """One for each measure; None where there is nothing of it."""
-    return [_cost(amounts[measure], layout.share(amounts, measure), measure) for measure in MEASURES]
+    whole = not layout.unknown
+    return [_cost(amounts[measure], layout.share(amounts, measure), measure, whole=whole) for measure in MEASURES]
 
 
-def _cost(value: int, share: float, measure: str) -> Data | None:
+def _cost(value: int, share: float, measure: str, *, whole: bool) -> Data | None:
+    """A share in percent only where the network is counted whole."""
     if not value:
         return None
     words = figure(value, "B") if measure == "moved_bytes" else count(value)
     percent = f"{100 * share:.1f} %" if share >= 0.0005 else "< 0.1 %"
+    percent = percent if whole else "share not known"
     return {"words": words, "share": percent, "heat": heat(share)}
 
 

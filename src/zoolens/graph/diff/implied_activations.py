@@ -10,9 +10,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
+from zoolens.graph.diff.alignment import Alignment
 from zoolens.graph.diff.causes import LayerFinding
 from zoolens.graph.diff.findings import Difference
-from zoolens.graph.model import Node
+from zoolens.graph.model import Graph, Node
+from zoolens.graph.passes.editor import Editor, rewrite
+from zoolens.graph.passes.order import settle_order
 
 _ALIKE: Final = frozenset({"relu", "relu6", "clip"})
 
@@ -25,6 +28,21 @@ def without_implied(differences: Sequence[Difference]) -> list[Difference]:
         if findings:
             kept.append(replace(difference, findings=findings))
     return kept
+
+
+def without_extra(graphs: tuple[Graph, Graph], alignment: Alignment) -> tuple[Graph, Graph] | None:
+    """The graphs without implied activations that have no partner, which may lead to an order of their own; None where
+    there are none."""
+    alone = [pair for pair in alignment.pairs if pair.a is None or pair.b is None]
+    extra = {pair.either.node.name for pair in alone if pair.either.node.get("implied")}
+    if not extra:
+        return None
+
+    def dropped(node: Node, _: Editor) -> Node | str:
+        return node.inputs[0] if node.name in extra and node.get("implied") else node
+
+    a, b = (settle_order(rewrite(graph, dict.fromkeys(("relu", "relu6"), dropped))) for graph in graphs)
+    return a, b
 
 
 def _is_implied(finding: LayerFinding) -> bool:

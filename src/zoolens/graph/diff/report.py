@@ -11,7 +11,7 @@ from zoolens.graph.diff.alignment import Alignment, align
 from zoolens.graph.diff.causes import CONSTANTS, NORM, NORM_PLACEMENT
 from zoolens.graph.diff.cost_shares import INTERPLAY, with_shares
 from zoolens.graph.diff.findings import Difference, differences
-from zoolens.graph.diff.implied_activations import without_implied
+from zoolens.graph.diff.implied_activations import without_extra, without_implied
 from zoolens.graph.diff.place_names import place_of
 from zoolens.graph.diff.proved_differences import proved
 from zoolens.graph.diff.sentences import sentence
@@ -183,6 +183,10 @@ def _diff(a: Graph, b: Graph, names: tuple[str, str]) -> Diff:
     costs = (cost(a), cost(b))
     a, b = _with_used_inputs(a), _with_used_inputs(b)
     compared = _by_norms(a, b, names, costs)
+    fewer = None if compared.same else without_extra((a, b), compared.alignment)
+    if fewer is not None:
+        a, b = fewer
+        compared = _by_norms(a, b, names, costs)
     if compared.same:
         return compared
     kept = stored_values(a), stored_values(b)

@@ -111,12 +111,20 @@ def _fused_matmul(call: OnnxCall) -> None:
         return
     alpha, kernel = call.get("alpha", 1.0), call.constant(1)
     flipped = bool(call.get("transB", 0))
-    if kernel is not None and len(kernel.shape) == 2 and not call.get("transA", 0) and call.given(0) is not kernel:
-        dense(call, scaled(kernel if flipped else kernel.transposed((1, 0)), alpha), None)
+    if kernel is not None and len(kernel.shape) == 2 and isinstance(call.given(0), str):
+        given = call.fed(_turned(call, call.live(0))) if call.get("transA", 0) else call
+        dense(given, scaled(kernel if flipped else kernel.transposed((1, 0)), alpha), None)
+        call.answer(made(given))
         return
     turned = bool(call.get("transA", 0)) or None
     product = call.add("matmul", (call.live(0), call.live(1)), transpose_a=turned, transpose_b=flipped or None)
     call.answer(product if alpha == 1 else call.add("mul", (product,), scalar=alpha))
+
+
+def _turned(call: OnnxCall, value: str) -> str:
+    """The value with its last two axes exchanged."""
+    rank = len(call.state.shape(value))
+    return call.add("transpose", (value,), perm=(*range(rank - 2), rank - 1, rank - 2))
 
 
 # --- biases and sums before something else

@@ -134,15 +134,18 @@ def _gemm(call: OnnxCall) -> None:
 
 def _binary(op: str) -> Callable[[OnnxCall], None]:
     def combine(call: OnnxCall) -> None:
-        sides = []
-        for position in (0, 3):
-            value = call.needed(position)
-            real = dequantised(call, value, position + 1, position + 2) if isinstance(value, Constant) else value
-            sides.append(real if isinstance(real, str) else call.state.materialised(real))
-        call.emit(op, sides)
+        call.emit(op, [_real(call, position) for position in (0, 3)])
         _cut_answer(call, 6, 7)
 
     return combine
+
+
+def _real(call: OnnxCall, position: int) -> str:
+    """An input that its scale and zero point follow, as a node of real numbers."""
+    value = call.needed(position)
+    if isinstance(value, str):
+        return value
+    return call.state.materialised(dequantised(call, value, position + 1, position + 2))
 
 
 def _add(call: OnnxCall) -> None:
@@ -296,7 +299,7 @@ def _global_pool(call: OnnxCall) -> None:
 
 def _concat(call: OnnxCall) -> None:
     """Inputs are y_scale, y_zero_point, then (value, scale, zero point) of each part."""
-    parts = [call.live(i) for i in range(2, len(call.node.inputs), 3)]
+    parts = [_real(call, i) for i in range(2, len(call.node.inputs), 3)]
     call.emit("concat", parts, axis=call.axis(call.get("axis", 1), len(call.shape(2))))
 
 

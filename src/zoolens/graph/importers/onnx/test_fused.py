@@ -77,6 +77,7 @@ def test_a_convolution_with_its_sum_and_activation(tmp_path, activation, paramet
         (node("FusedMatMul", "xm", transB=1, alpha=0.5), {"x": TOKENS, "m": numbers(1, 7, 12)}, {}),
         (node("FusedMatMul", "xm", transA=1, transB=1), {"x": TOKENS, "m": numbers(1, 12, 5)}, {}),
         (node("FusedMatMul", "xm", alpha=0.25), {"x": TOKENS}, {"m": numbers(12, 7)}),
+        (node("FusedMatMul", "xm", transA=1), {"x": TOKENS}, {"m": numbers(5, 7)}),
         (node("FusedGemm", "xwb", activation="Relu", transB=1), {"x": numbers(3, 12)},
          {"w": numbers(8, 12), "b": BIAS}),
         (node("FusedGemm", "xwb", activation="LeakyRelu", activation_alpha=0.3), {"x": numbers(3, 12)},
