@@ -11,6 +11,7 @@ import importlib
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from typing import Any, Final
 
 import click
@@ -129,6 +130,12 @@ def cli(ctx: click.Context, debug: bool, yes: bool) -> None:
     ctx.with_resource(asking(asker(yes)))
 
 
+_GOING_ON: Final = frozenset({  # commands that file what they finish, piece by piece, and look for it first
+    "eval", "doctor", "pull", "trace run", "index build", "index add", "port train",
+    "crosstrain run", "crosstrain train", "crosstrain explain", "crosstrain import", "crosstrain submit",
+})  # fmt: skip
+
+
 class _Terminated(KeyboardInterrupt):
     """SIGTERM: ended in the same good order as Ctrl-C."""
 
@@ -146,11 +153,17 @@ def _interrupt_behind(error: BaseException) -> KeyboardInterrupt | None:
     return cause
 
 
+def _goes_on(arguments: Sequence[str]) -> bool:
+    words = [argument for argument in arguments if not argument.startswith("-")]
+    return bool(words) and (words[0] in _GOING_ON or " ".join(words[:2]) in _GOING_ON)
+
+
 def _end_interrupted(interrupt: KeyboardInterrupt | None) -> int:
-    """Say that a signal ended the command; gives the exit code. A command whose work is not kept says in the exception
-    what became of it."""
-    consequence = str(interrupt or "") or "What was finished is kept; the same command goes on from there."
-    click.echo(f"\nInterrupted. {consequence}", err=True)
+    """Say that a signal ended the command; gives the exit code. What became of its work is said only where that is
+    known: of commands that go on, and of those that say it in the exception."""
+    kept = "What was finished is kept; the same command goes on from there." if _goes_on(sys.argv[1:]) else ""
+    consequence = str(interrupt or "") or kept
+    click.echo(f"\nInterrupted. {consequence}".rstrip(" "), err=True)
     return TERMINATED if isinstance(interrupt, _Terminated) else INTERRUPTED
 
 

@@ -6,7 +6,7 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from zoolens.cli.main import COMMANDS, SECTIONS, TERMINATED, cli
+from zoolens.cli.main import COMMANDS, INTERRUPTED, SECTIONS, TERMINATED, _end_interrupted, cli
 
 
 def test_help_lists_every_command_once_under_its_section():
@@ -53,3 +53,22 @@ def test_a_signal_that_arrives_while_a_class_is_made_is_no_bug():
     done = subprocess.run([sys.executable, "-c", ENDED_BY_A_SIGNAL], capture_output=True, text=True)
     assert "Interrupted." in done.stderr
     assert done.returncode == TERMINATED
+
+
+@pytest.mark.parametrize(
+    ("arguments", "kept"),
+    [
+        (["eval", "model.onnx"], True),
+        (["--debug", "crosstrain", "import", "folder"], True),
+        (["trace", "run", "model"], True),
+        (["ui", "export", "folder"], False),
+        (["compare", "a", "b"], False),
+        (["manifest", "init", "eval"], False),
+        (["crosstrain", "export", "study", "folder"], False),
+        ([], False),
+    ],
+)
+def test_only_of_commands_that_go_on_it_is_said(monkeypatch, capsys, arguments, kept):
+    monkeypatch.setattr(sys, "argv", ["zoolens", *arguments])
+    assert _end_interrupted(KeyboardInterrupt()) == INTERRUPTED
+    assert ("the same command goes on from there" in capsys.readouterr().err) is kept

@@ -146,22 +146,25 @@ def export(
     from zoolens.present.figures import figure
     from zoolens.ui.bundle.export import export_bundle
 
-    with Bars() as bars:
-        bundle = export_bundle(
-            folder,
-            runs=runs,
-            data=data,
-            runtime=runtime,
-            compare=compare,
-            traces=traces,
-            studies=studies,
-            audits=audits,
-            divergences=divergences,
-            queries=queries,
-            with_inputs=with_inputs,
-            store=store,
-            progress=bars,
-        )
+    try:
+        with Bars() as bars:
+            bundle = export_bundle(
+                folder,
+                runs=runs,
+                data=data,
+                runtime=runtime,
+                compare=compare,
+                traces=traces,
+                studies=studies,
+                audits=audits,
+                divergences=divergences,
+                queries=queries,
+                with_inputs=with_inputs,
+                store=store,
+                progress=bars,
+            )
+    except KeyboardInterrupt as interrupt:
+        raise type(interrupt)("A folder appears whole or not at all, so the same command begins anew.") from None
     if as_json:
         click.echo(json.dumps({**asdict(bundle), "folder": str(bundle.folder)}, indent=2))
         return

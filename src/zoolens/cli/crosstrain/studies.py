@@ -121,7 +121,7 @@ def _about(study: Study) -> dict[str, Any]:
         "apart": share.count,
         "largest_delta": summary.maximum,
         "median_delta": summary.median,
-        "source": str(study.details.get("source", "")),
+        "source": study.source,
     }
 
 

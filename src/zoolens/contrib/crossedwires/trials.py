@@ -17,7 +17,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from zoolens.crosstrain.study.published import Imported
-from zoolens.crosstrain.study.stored_studies import file_study, file_trial, natural_order, read_study, study_names
+from zoolens.crosstrain.study.stored_studies import (
+    file_trial,
+    importing,
+    natural_order,
+    read_study,
+    study_names,
+)
 from zoolens.crosstrain.training.semantics import Semantics
 from zoolens.crosstrain.training.trials import Hyperparameter, Study, TrainedSide, Trial
 from zoolens.errors import DatasetError
@@ -58,15 +64,15 @@ def import_published(store: Store, folder: Path | str, progress: Callable[[int, 
     written = kept = 0
     for study in studies:
         known = {trial.id for trial in read_study(store, study.name).trials} if study.name in names else set()
-        file_study(store, study.name, study.frameworks, study.details)
-        for trial in study.trials:
-            if trial.id in known:
-                kept += 1
-            else:
-                _file(store, study.name, trial)
-                written += 1
-            if progress:
-                progress(written + kept, total)
+        with importing(store, study.name, study.frameworks, study.details, len(study.trials)):
+            for trial in study.trials:
+                if trial.id in known:
+                    kept += 1
+                else:
+                    _file(store, study.name, trial)
+                    written += 1
+                if progress:
+                    progress(written + kept, total)
     return Imported(tuple(study.name for study in studies), written, kept)
 
 

@@ -17,7 +17,7 @@ from zoolens.crosstrain.exchange.contents import NAME, WEIGHTS, Answers, Content
 from zoolens.crosstrain.exchange.files import FolderRefused, digest
 from zoolens.crosstrain.exchange.labels import SAFE_NAMES, labels_here
 from zoolens.crosstrain.exchange.seeds import seed_conflicts
-from zoolens.crosstrain.study.stored_studies import file_study, file_trial, read_study, side_done, study_names
+from zoolens.crosstrain.study.stored_studies import file_trial, importing, read_study, side_done, study_names
 from zoolens.crosstrain.training.job import Epoch, Outcome
 from zoolens.crosstrain.training.kept_weights import filed_answers, has_weights, keep_weights
 from zoolens.crosstrain.training.trials import Study, TrainedSide, Trial
@@ -68,7 +68,7 @@ def submit(store: Store, folder: Path | str, *, into: str | None = None) -> Merg
     conflicts = list(islice(every_conflict, MAX_SHOWN))
     if conflicts:
         raise SubmissionRefused(path, conflicts, hint="To have both, merge it under another name.")
-    return _merged(store, examined, name, known)
+    return _merged(store, examined, name, there)
 
 
 # --- against the store
@@ -163,20 +163,22 @@ def _difference(ours: Trial, theirs: Trial) -> str | None:
 # --- into the store
 
 
-def _merged(store: Store, examined: ExaminedFolder, name: str, known: Mapping[str, Trial]) -> Merged:
+def _merged(store: Store, examined: ExaminedFolder, name: str, there: Study | None) -> Merged:
     contents = examined.contents
-    if name not in study_names(store):  # new, or removed from the list before
-        file_study(store, name, contents.study.frameworks, contents.study.details)
-    for place, labels in contents.labels.items():
-        keep_labels(store, contents.study.datasets[place].record, labels)
-    for trial in contents.trials:
-        filed = known.get(trial.trial.id) or _file(store, name, contents, trial)
-        for facts in trial.sides:
-            run = str(filed.side(facts.side.framework).run)
-            if facts.weights is not None and facts.answers is not None and not has_weights(store, run):
-                _merge_weights(store, run, facts.weights, facts.answers, examined.digests)
-    kept = sum(trial.trial.id in known for trial in contents.trials)
-    return Merged(name, len(contents.trials) - kept, kept)
+    known = {} if there is None else {trial.id: trial for trial in there.trials}
+    listed = there is not None and name in study_names(store)  # not new, nor removed from the list before
+    details = there.details if there is not None and listed else contents.study.details
+    new = sum(trial.trial.id not in known for trial in contents.trials)
+    with importing(store, name, contents.study.frameworks, details, len(known) + new):
+        for place, labels in contents.labels.items():
+            keep_labels(store, contents.study.datasets[place].record, labels)
+        for trial in contents.trials:
+            filed = known.get(trial.trial.id) or _file(store, name, contents, trial)
+            for facts in trial.sides:
+                run = str(filed.side(facts.side.framework).run)
+                if facts.weights is not None and facts.answers is not None and not has_weights(store, run):
+                    _merge_weights(store, run, facts.weights, facts.answers, examined.digests)
+    return Merged(name, new, len(contents.trials) - new)
 
 
 def _file(store: Store, name: str, contents: Contents, trial: TrialFacts) -> Trial:

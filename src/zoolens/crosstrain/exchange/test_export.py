@@ -16,7 +16,9 @@ from zoolens.crosstrain.exchange.conftest import DATASET, LABELS, VERSIONS, file
 from zoolens.crosstrain.exchange.export import export_study
 from zoolens.crosstrain.exchange.merge import import_study, submit
 from zoolens.crosstrain.exchange.schema import TABLES
-from zoolens.crosstrain.study.stored_studies import file_study, read_study
+from zoolens.crosstrain.study.report.findings import gather
+from zoolens.crosstrain.study.report.page import study_lead
+from zoolens.crosstrain.study.stored_studies import file_study, file_trial, read_study, study_names
 from zoolens.crosstrain.training.kept_weights import has_weights, weights_of
 from zoolens.crosstrain.training.side_recipe import side_recipe
 from zoolens.errors import UnknownName, ZoolensError
@@ -58,6 +60,32 @@ def test_submitting_twice_changes_nothing(store, elsewhere, folder):
     submit(elsewhere, folder.path)
     assert elsewhere.observation_table().num_rows == rows
     assert submit(store, folder.path).written == 0
+
+
+@pytest.mark.parametrize("done", [1, 2])
+def test_an_interrupted_import_is_not_taken_for_the_whole_study(elsewhere, folder, monkeypatch, done):
+    """The same command again makes it whole."""
+    filed = []
+
+    def file(*arguments, **settings):
+        if len(filed) == done:
+            raise KeyboardInterrupt
+        filed.append(file_trial(*arguments, **settings))
+        return filed[-1]
+
+    with monkeypatch.context() as patched:
+        patched.setattr("zoolens.crosstrain.exchange.merge.file_trial", file)
+        with pytest.raises(KeyboardInterrupt):
+            submit(elsewhere, folder.path)
+    (name,) = study_names(elsewhere)
+    partial = read_study(elsewhere, name)
+    assert partial.missing.startswith(f"Not whole: {done} of ")
+    assert partial.missing in partial.source
+    assert study_lead(gather(partial, deep=False)).startswith(partial.missing)
+    submit(elsewhere, folder.path)
+    whole = read_study(elsewhere, name)
+    assert (whole.missing, "importing" in whole.details) == ("", False)
+    assert len(whole.trials) > done
 
 
 def test_the_schema_describes_every_column_of_every_table(folder):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count, permutations
 from typing import Any, Final
@@ -22,7 +23,7 @@ from zoolens.crosstrain.training.fanout import this_machine
 from zoolens.crosstrain.training.job import Outcome
 from zoolens.crosstrain.training.recipe import Recipe
 from zoolens.crosstrain.training.semantics import Semantics
-from zoolens.crosstrain.training.trials import Study, TrainedSide, Trial
+from zoolens.crosstrain.training.trials import IMPORTING, Study, TrainedSide, Trial
 from zoolens.errors import UnknownName
 from zoolens.measure.answers import TRAINED, has_answers, keep_trained_answers
 from zoolens.store.records import (
@@ -55,6 +56,19 @@ Versions = Mapping[str, str]  # distribution -> version; the first one is "the" 
 def file_study(store: Store, name: str, frameworks: Sequence[str], details: Mapping[str, Any]) -> None:
     """What is said of a study as a whole. What was said before stays; the last word counts."""
     store.add_study(StudyRecord(name, tuple(frameworks), details))
+
+
+@contextmanager
+def importing(
+    store: Store, name: str, frameworks: Sequence[str], details: Mapping[str, Any], trials: int
+) -> Iterator[None]:
+    """Trials are filed in the block. Until it ends, what is said of the study tells how many it will have, so that a
+    part of it is not taken for the whole if the import is interrupted."""
+    plain = {key: value for key, value in details.items() if key != IMPORTING}
+    if trials > len(store.trials(name)):
+        file_study(store, name, frameworks, {**plain, IMPORTING: trials})
+    yield
+    file_study(store, name, frameworks, plain)
 
 
 def file_trial(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,6 +72,9 @@ class Trial:
         return max(gaps, default=None)
 
 
+IMPORTING: Final = "importing"  # in a study's details until its import is finished: how many trials it will have
+
+
 @dataclass(frozen=True)
 class Study:
     """`frameworks` in the order of the sides. `details`: source, citation, base recipe, space, machine."""
@@ -80,6 +83,19 @@ class Study:
     frameworks: tuple[str, ...]
     trials: tuple[Trial, ...]
     details: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def missing(self) -> str:
+        """How many trials are missing, because the study is being imported, or that was interrupted; else empty."""
+        expected = self.details.get(IMPORTING)
+        if not isinstance(expected, int) or expected <= len(self.trials):
+            return ""
+        return f"Not whole: {len(self.trials):,} of {expected:,} trials were imported."
+
+    @property
+    def source(self) -> str:
+        """Where it comes from, and whether it is whole."""
+        return " ".join(filter(None, (str(self.details.get("source", "")), self.missing)))
 
     @property
     def hyperparameters(self) -> tuple[str, ...]:

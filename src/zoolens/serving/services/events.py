@@ -32,6 +32,7 @@ EVENTS: Final = "events"
 ANSWERS: Final = "answers"
 COMPARISONS: Final = "comparisons"
 OBJECTIVES: Final = "objectives"
+COUNTED_EVERY: Final = 60.0  # seconds: no row of counts stands for a longer time
 _REF: Final = "service:"  # before the name of a service, in the reference of its runs
 _EVERY: Final = 2.0  # seconds between two pieces that are written, at first
 _PIECES: Final = 50  # after so many the time between two has doubled, for each piece is a file and readers open all

@@ -17,7 +17,14 @@ from zoolens.serving.plane.service_spec import ServiceSpec
 from zoolens.serving.plane.settings import EndpointSettings, ModelSpec
 from zoolens.serving.plane.signature import ModelSignature
 from zoolens.serving.policies.base import Policy
-from zoolens.serving.services.events import AnswerCounts, Entry, EventKind, EventRecorder, ServiceEvent
+from zoolens.serving.services.events import (
+    COUNTED_EVERY,
+    AnswerCounts,
+    Entry,
+    EventKind,
+    EventRecorder,
+    ServiceEvent,
+)
 from zoolens.serving.services.ladder_words import described
 from zoolens.serving.services.latency_objective import LatencyRecord
 from zoolens.serving.services.live_comparison import LiveComparisons
@@ -25,7 +32,6 @@ from zoolens.serving.services.service_ladder import ServiceLadder
 from zoolens.serving.services.splits import split_rung
 
 _OPENING: Final = 60.0  # seconds that the start waits for stand-ins
-_FLUSH: Final = 60.0  # seconds between two rows of counts
 
 log = logging.getLogger("zoolens.serving")
 
@@ -42,7 +48,7 @@ class HostedService:
         events: EventRecorder,
         *,
         seed: int | None = None,
-        flush: float = _FLUSH,
+        flush: float = COUNTED_EVERY,
     ) -> None:
         self.name = name
         self.built = built

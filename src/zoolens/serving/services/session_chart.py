@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from zoolens.present.charts import DIM, INK, LETTER, SERIES, Chart, Spec, axis, heading, quantity, series, values
 from zoolens.present.figures import figure, percent
-from zoolens.serving.services.events import EventKind, ServiceEvent, Session
+from zoolens.serving.services.events import COUNTED_EVERY, EventKind, ServiceEvent, Session
 
 WIDTH: Final = 720
 MOST_BARS: Final = 90
@@ -126,14 +126,15 @@ class _Counted:
         apart = np.diff(moments, prepend=-np.inf) > _TOGETHER
         self._moments = moments[apart]  # rows of several models are written one after the other
         gaps = np.diff(self._moments)
-        self.usual = float(np.median(gaps)) if len(gaps) else 0.0
+        self.usual = min(float(np.median(gaps)), COUNTED_EVERY) if len(gaps) else 0.0
 
     def shares(self, time: int, edges: Floats) -> Floats:
         """Which share of a count that was written then belongs to each stretch. Where nothing was counted for long,
-        nobody was there to be counted: it then belongs to the usual time before it was written."""
+        nobody was there to be counted: it then belongs to the usual time before it was written, which is never longer
+        than the server waits between two counts."""
         end = (time - self._begun) / _SECOND
         before = int(np.searchsorted(self._moments, end - _TOGETHER))
-        longest = 1.5 * self.usual or end or _SHORTEST
+        longest = min(1.5 * self.usual, COUNTED_EVERY) or COUNTED_EVERY
         start = max(float(self._moments[before - 1]) if before else 0.0, end - longest, 0.0)
         if end <= start:
             shares = np.zeros(len(edges) - 1)

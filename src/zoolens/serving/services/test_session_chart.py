@@ -48,6 +48,23 @@ def test_a_pause_is_a_pause(run):
     assert total(course) == pytest.approx(200)
 
 
+@pytest.mark.parametrize(
+    ("counted", "quiet"),
+    [
+        ([780], (0, 715)),  # a single count after 13 idle minutes
+        ([30, 1200], (60, 1135)),  # two, with a pause that nobody may take for the usual time between counts
+        ([60, 120, 1800], (130, 1735)),
+        ([5, 10, 15, 900], (20, 890)),  # of a replica, which counts more often
+    ],
+)
+def test_no_count_is_spread_over_more_than_the_time_that_it_can_stand_for(run, counted, quiet):
+    course = session_course(served(run, [AnswerCounts("m@1", "fake", 40, 40, time=at(second)) for second in counted]))
+    silent = [part for part in course.stretches if part.start >= quiet[0] and part.end <= quiet[1]]
+    assert silent
+    assert all(not part.requests for part in silent)
+    assert total(course) == pytest.approx(40 * len(counted))
+
+
 def test_switches_are_marked_with_their_reasons(run):
     switch = ServiceEvent(EventKind.SWITCH, "the queue is long", "small", "large", 40, time=at(3))
     answers = [AnswerCounts("large", "fake", 5, 5, time=at(2)), AnswerCounts("small", "fake", 9, 9, time=at(4))]

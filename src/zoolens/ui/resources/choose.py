@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -20,6 +20,7 @@ from zoolens.queries.choice_chart import choice_chart
 from zoolens.queries.completion import completions
 from zoolens.queries.errors import QueryError
 from zoolens.queries.explanation_charts import funnel_chart, misses_chart
+from zoolens.queries.matches import Match
 from zoolens.queries.metrics import ALIASES, DERIVED
 from zoolens.queries.parser import parse
 from zoolens.queries.reference import task_category
@@ -31,6 +32,7 @@ from zoolens.ui.context import Context
 from zoolens.ui.endpoint import Answer, Endpoint, Paged, Query, Shown
 
 KEPT: Final = 8  # answers of the last queries, for the next page of their rows
+_HIDDEN: Final = 3  # models of an answer that are named although no picture has them
 _ALONE = threading.Lock()  # an index is for one thread at a time
 _Sort = Literal["best", "ref", "-ref", "x", "-x", "y", "-y", "size", "-size"]
 
@@ -195,7 +197,7 @@ def choose(context: Context, query: ChooseQuery) -> ChoiceAnswer:
         return ChoiceAnswer(
             query=query.q if answer is None else answer.query,
             problem=asked.problem,
-            verdict=_verdict(asked),
+            verdict=_verdict(asked, choice),
             notes=[*choice.notes, *(() if answer is None else answer.notes)],
             dataset=choice.dataset,
             inputs=choice.inputs,
@@ -228,14 +230,37 @@ def _choice(asked: _Asked, x: str, y: str, size: str, **settings: Any) -> Choice
     return index_choice(asked.index, **names) if asked.answer is None else answer_choice(asked.answer, **names)
 
 
-def _verdict(asked: _Asked) -> str:
+def _verdict(asked: _Asked, choice: Choice) -> str:
+    """Who fits best, of those that the picture and the table have; and whoever comes before them in the answer, but has
+    not been run, or lacks a figure of the picture."""
     answer = asked.answer
     if answer is None:
         return ""
-    if answer.exact and answer.best is not None:
-        number = f"{answer.fitting:,} model{'s fit' if answer.fitting != 1 else ' fits'}"
-        return f"{answer.best.ref.partition('@')[0]} fits best; {number}."
-    return "Nothing fits; the nearest misses are shown." if answer.misses else "Nothing fits."
+    if not answer.exact or answer.best is None:
+        return "Nothing fits; the nearest misses are shown." if answer.misses else "Nothing fits."
+    number = f"{answer.fitting:,} model{'s fit' if answer.fitting != 1 else ' fits'}"
+    placed = {point.key for point in choice.points}
+    matches = list(answer.matches)
+    shown = next((place for place, match in enumerate(matches) if match.row.key in placed), len(matches))
+    if shown == 0:
+        return f"{_name(matches[0])} fits best; {number}."
+    hidden = _hidden(matches[:shown], choice)
+    if shown == len(matches):
+        return f"{number[:1].upper()}{number[1:]}, and none of the first is in the picture or in the table: {hidden}."
+    return f"{_name(matches[shown])} fits best of those that are shown; {number}. Before it, but not shown: {hidden}."
+
+
+def _name(match: Match) -> str:
+    return match.ref.partition("@")[0]
+
+
+def _hidden(matches: Sequence[Match], choice: Choice) -> str:
+    """Models of an answer that are in no picture, and why; the first few by name."""
+    axes = " or ".join(respect.metric for respect in (choice.x, choice.y) if respect is not None)
+    lacking = f"its {axes} is not known" if axes else "no figure of it is known"
+    words = [f"{_name(match)} ({lacking if match.runtime else 'never run here'})" for match in matches[:_HIDDEN]]
+    more = len(matches) - _HIDDEN
+    return ", ".join(words) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _metrics(asked: _Asked) -> list[str]:

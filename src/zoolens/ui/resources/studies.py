@@ -82,7 +82,7 @@ def _item(findings: Findings) -> StudyItem:
         apart=share.count,
         median_delta=percent(summary.median),
         largest_delta=percent(summary.maximum),
-        source=str(study.details.get("source", "")),
+        source=study.source,
     )
 
 

@@ -66,6 +66,37 @@ def test_models_that_nobody_ran_are_counted_apart(home, ask):
     ]
 
 
+@pytest.mark.parametrize(
+    ("q", "axes", "verdict"),
+    [
+        (
+            "ON size <= 1 MB ORDER BY size", {"y": "size"},
+            "zoo:quick fits best of those that are shown; 3 models fit. Before it, but not shown: zoo:claimed "
+            "(never run here).",
+        ),
+        (
+            "ON size <= 10 kB", {"y": "size"},
+            "1 model fits, and none of the first is in the picture or in the table: zoo:claimed (never run here).",
+        ),
+        ("ON size <= 10 kB", {"x": "params", "y": "size"}, "zoo:claimed fits best; 1 model fits."),  # it has both
+        ("ON latency <= 15 ms ORDER BY latency", {"y": "size"}, "zoo:quick fits best; 2 models fit."),
+        (
+            "ON latency <= 1 s ORDER BY latency", {"x": "latency", "y": "params"},
+            "3 models fit, and none of the first is in the picture or in the table: zoo:quick (its latency or params "
+            "is not known), zoo:good (its latency or params is not known), zoo:worse (its latency or params is not "
+            "known).",
+        ),
+    ],
+)  # fmt: skip
+def test_the_winner_is_one_that_is_shown(home, ask, q, axes, verdict):
+    """A model that nobody ran may fit, but no picture and no table has it."""
+    claims(home, "zoo:claimed@1", file_size={"value": 1000, "unit": "B"}, params={"value": 9})
+    assert ask("/choose", q=q, **axes).json()["verdict"] == verdict
+    shown = [row["ref"] for row in ask("/choose/rows", q=q, **axes).json()["rows"]]
+    named = verdict.partition(" fits best")[0]
+    assert not verdict.startswith("zoo:") or f"{named}@1" in shown
+
+
 def test_a_rectangle_and_an_order_choose_rows(ask):
     inside = ask("/choose/rows", x_high=0.015, sort="x").json()
     assert [row["ref"] for row in inside["rows"]] == ["zoo:quick@1", "zoo:good@1"]

@@ -36,5 +36,5 @@ def _row(place: str, study: Study) -> tuple[Any, ...]:
         f"{share.count:,} of {share.total:,}" if share.total else None,
         summary.median,
         summary.maximum,
-        study.details.get("source", ""),
+        study.source,
     )

@@ -90,7 +90,8 @@ def study_lead(findings: Findings) -> str:
         f"{', '.join(study.frameworks[:-1])} and {study.frameworks[-1]}" if len(study.frameworks) > 1 else "one side"
     )
     varied = ", ".join(findings.columns) or "nothing"
-    return f"{len(study.trials):,} trials, each trained by {names} with the same hyperparameters. Varied: {varied}."
+    lead = f"{len(study.trials):,} trials, each trained by {names} with the same hyperparameters. Varied: {varied}."
+    return f"{study.missing} {lead}" if study.missing else lead
 
 
 def study_tiles(findings: Findings) -> Iterator[Tile]:
