@@ -265,6 +265,31 @@ def test_observations_as_dataframe(home, fake_model, data):
     assert (row.value, row.n) == (1.0, 300)
 
 
+def test_a_changed_manifest_is_not_passed_off_as_reproduced(home, fake_model, data):
+    """The stored manifest would still run, and answer as it did."""
+    manifest = fake_model()
+    store = zoolens.open_store()
+    (outcome,) = evaluate([str(manifest)], data, store=store, **QUICK)
+    described = manifest.read_text()
+    manifest.write_text(described.replace("scores: logits", "scores: logits\n    name: null"))
+    again = zoolens.reproduce(outcome.run.id, store=store)  # what is said anew, and means the same
+    assert again.holds
+    manifest.write_text(
+        described.replace("color: gray", "color: gray\n    preprocess: [{op: normalize, mean: [0.5], std: [0.5]}]")
+    )
+    with pytest.raises(zoolens.ZoolensError, match=r"The manifest of file:fake.* is not the one that run .*preprocess"):
+        zoolens.reproduce(outcome.run.id, store=store)
+    manifest.write_text(described.replace("scores: logits", "scores: probabilities"))
+    with pytest.raises(zoolens.ZoolensError, match=r"outputs\[0\]\.scores logits → probabilities"):
+        zoolens.reproduce(outcome.run.id, store=store)
+    manifest.write_text(described.replace("name: fake", "name: other"))
+    assert zoolens.reproduce(outcome.run.id, store=store).notes == ()
+    manifest.unlink()
+    again = zoolens.reproduce(outcome.run.id, store=store)
+    assert again.holds
+    assert "manifest is not found" in again.notes[0]
+
+
 def test_runs_without_predictions_are_compared_and_reproduced_by_their_timings(home, fake_model, data):
     store = zoolens.open_store()
     (a,) = evaluate([str(fake_model("a"))], data, accuracy=False, store=store, **TIMED)

@@ -51,6 +51,8 @@ def command(run: str, allow_code: bool, yes: bool, store: str | None) -> None:
     if result.identical is not None:
         console.print(f"{100 * result.identical:.4g} % of the answers are the same bit by bit.")
     console.print(_summary(result.verdicts))
+    for note in result.notes:
+        console.print(plain(note))
     for difference in result.report.environment:
         changed = plain(f"{difference.what}: {difference.a} → {difference.b}")
         console.print(f"  {'!' if difference.telling else ' '} {changed}")

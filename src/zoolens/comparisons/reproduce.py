@@ -7,8 +7,10 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
-from zoolens.catalog.stored import stored_entry
+from zoolens.catalog.current import current_entry, has_lost_manifest
+from zoolens.catalog.stored import contents_of, stored_entry
 from zoolens.comparisons.compare import Report, compare_runs, identical_share
+from zoolens.comparisons.modeldiff import PARTS, SHOWN, differing_lines
 from zoolens.engine.environments import confirm_environment, parse_env
 from zoolens.engine.sandbox import trusting
 from zoolens.errors import ZoolensError
@@ -28,6 +30,7 @@ from zoolens.store.store import Store, borrowed_store
 DRIFTING = ("latency_", "throughput", "clean_share", "cold_start", "peak_memory")
 OF_FILES = ("file_size", "parameters", "energy")  # neither a timing nor made of answers
 SLACK = {"s": 0.05, "inputs/s": 0.05, "B": 0.02}  # intervals of one sitting are narrower than the machine's moods
+_LOST = "The model's manifest is not found any more: it ran as the store describes it."
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ class Reproduction:
     verdicts: tuple[FigureVerdict, ...]
     report: Report
     identical: float | None = None  # share of inputs whose raw outputs are bit-equal; None: there are no answers
+    notes: tuple[str, ...] = ()
 
     @property
     def holds(self) -> bool:
@@ -72,7 +76,8 @@ def reproduce(
         report = compare_runs(opened, original, again)
         then, now = opened.observations(original.id), opened.observations(again.id)
         equal = identical_share(opened, original, again)
-    return Reproduction(original, again, tuple(verdicts(then, now, same_answers=equal == 1)), report, equal)
+    notes = (_LOST,) if has_lost_manifest(original) else ()
+    return Reproduction(original, again, tuple(verdicts(then, now, same_answers=equal == 1)), report, equal, notes)
 
 
 def verdicts(
@@ -154,6 +159,7 @@ def job_of_run(original: Run, allow_code: bool = False) -> Job:
         isolate=bool(identity.get("isolated")),
         allow_code=allow_code,
     )
+    _refuse_other_manifest(original)
     jobs, skipped = plan_jobs([stored_entry(original)], wanted)
     fitting = [job for job in jobs if job.model.fingerprint == original.model.fingerprint]
     if not fitting:
@@ -167,3 +173,21 @@ def job_of_run(original: Run, allow_code: bool = False) -> Job:
             "; ".join(reason_skipped.reason for reason_skipped in skipped) or f"{original.ref} cannot be run here."
         )
     return fitting[0]
+
+
+def _refuse_other_manifest(original: Run) -> None:
+    """The stored manifest would run as well, but today's model is another one where its manifest says otherwise."""
+    today = current_entry(original)
+    if today is None or original.model.fingerprint in contents_of(today):
+        return
+    stored = stored_entry(original)
+    if original.model.fingerprint not in contents_of(stored):
+        return  # the files themselves have changed, which is said where they are opened
+    then, now = (entry.manifest.model_dump(mode="json") for entry in (stored, today))
+    lines = [line for part in PARTS for line in differing_lines(part, then.get(part), now.get(part))]
+    shown = "; ".join(f"{line.what} {line.a} → {line.b}" for line in lines[:SHOWN]) or "its files"
+    more = f" and {len(lines) - SHOWN} more lines" if len(lines) > SHOWN else ""
+    raise ZoolensError(
+        f"The manifest of {original.ref} is not the one that run {original.id[:8]} measured: {shown}{more}.",
+        hint="Use `zoolens eval` to measure it as it is now, then `zoolens compare`.",
+    )
