@@ -462,3 +462,39 @@ def test_copies_in_the_data_are_noted(home, fake_model, tmp_path):
             [str(fake_model(behaviour="label_leak"))], tmp_path / "copies.npz", batches=(), cold=False
         )
         assert [note for note in outcome.notes if note.startswith("10 of 30 inputs are copies of others")]
+
+
+def _candidates(store, reference, data):
+    answer = zoolens.query(f"CORR {reference} WITHIN 0% DATA '{data.stem}'", store=store)
+    return {match.ref.partition("@")[0] for match in answer.matches}, " ".join(answer.notes)
+
+
+def test_a_file_that_changed_and_was_not_evaluated_again_is_no_candidate(home, fake_model, data):
+    store = zoolens.open_store()
+    for name, seed in (("reference", 1), ("steady", 2), ("altered", 3)):
+        evaluate([str(fake_model(name, seed=seed))], data, store=store, **QUICK)
+    found, notes = _candidates(store, "reference", data)
+    assert found == {"file:steady", "file:altered"}
+    fake_model("altered", seed=4)
+    found, notes = _candidates(store, "reference", data)
+    assert found == {"file:steady"}
+    assert "file:altered@1.0.0 has another file than the one that was measured, and is left out" in notes
+    fake_model("altered", seed=3)  # as it was measured
+    assert _candidates(store, "reference", data)[0] == {"file:steady", "file:altered"}
+
+
+def test_a_copy_of_another_model_is_known_only_on_the_data_it_was_evaluated_on(home, fake_model, data, tmp_path):
+    import shutil
+
+    store = zoolens.open_store()
+    other = tmp_path / "other.npz"
+    arrays = dict(np.load(data))
+    np.savez(other, **{name: array[:120] for name, array in arrays.items()})
+    for name, seed in (("reference", 1), ("replaced", 2), ("source", 3)):
+        for used in (data, other):
+            evaluate([str(fake_model(name, seed=seed))], used, store=store, **QUICK)
+    shutil.copy(tmp_path / "source.json", tmp_path / "replaced.json")
+    evaluate([str(tmp_path / "replaced.yaml")], data, store=store, **QUICK)
+    found, notes = _candidates(store, "reference", other)
+    assert "file:replaced" not in found  # of the old content there, nothing of the new one is claimed
+    assert found <= {"file:source"}

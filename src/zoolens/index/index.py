@@ -194,13 +194,18 @@ class Index:
 
     def changed_files(self, rows: Iterable[int]) -> list[str]:
         """Notes about models among these whose file is another by now than the one that was measured."""
+        changed = [self.rows[row] for row in self.changed_rows(rows)]
+        return [changed_file_note(row.ref, row.key) for row in changed]
+
+    def changed_rows(self, rows: Iterable[int]) -> list[int]:
+        """Those of the rows whose model's file is another by now than the one that was measured."""
         if self._open_store is None:
             return []
-        measured = {row.key: row.ref for row in map(self.rows.__getitem__, rows) if row.runtime is not None}
+        measured = {self.rows[row].key: row for row in rows if self.rows[row].runtime is not None}
         state = self._state
         path, newest = (None, Newest()) if state is None else (files_path(state), state.newest)
         remembered = ChangedFiles(path, newest, self._file_state)
-        return [changed_file_note(measured[key], key) for key in remembered.among(list(measured))]
+        return [measured[key] for key in remembered.among(list(measured))]
 
     def _file_state(self, key: str) -> FileState:
         from zoolens.comparisons.contents import file_state

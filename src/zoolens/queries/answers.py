@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -24,9 +25,27 @@ class Answer:
     """True where something was found. Everything but the rows themselves is made when it is looked at."""
 
     def __init__(self, plan: Plan, rows: Sequence[int], timings: Timings | None = None) -> None:
-        self.plan = plan
-        self._rows = rows
+        self._planned = plan
+        self._found = rows
         self._timings = timings or {}
+
+    @cached_property
+    def _settled(self) -> tuple[Plan, Sequence[int]]:
+        """The plan and its rows without models whose file is another by now than the one that was measured: what is
+        known of them is not about what is there. Files are looked at when the answer is, and of the best rows only."""
+        plan, rows = self._planned, self._found
+        while changed := plan.view.index.changed_rows(rows):
+            plan = replace(plan, changed=(*plan.changed, *changed))
+            rows = plan.best_rows()
+        return plan, rows
+
+    @property
+    def plan(self) -> Plan:
+        return self._settled[0]
+
+    @property
+    def _rows(self) -> Sequence[int]:
+        return self._settled[1]
 
     def __bool__(self) -> bool:
         return len(self._rows) > 0 or bool(self.matches)
@@ -99,7 +118,7 @@ class Answer:
         shown += self._rows if self.exact else [rows[match.row.key] for match in self.matches or self.misses]
         return (
             *_compared(self.plan), *_disturbed_bounds(self.plan),
-            *self.plan.view.index.notes, *self.plan.view.index.changed_files(shown),
+            *self.plan.view.index.notes, *_left_out(self.plan), *self.plan.view.index.changed_files(shown),
         )  # fmt: skip
 
     @property
@@ -187,6 +206,18 @@ def _compared(plan: Plan) -> Iterator[str]:
         yield (
             f"Of the {len(outputs)} outputs of the reference only the first ({outputs[0]}) is compared; "
             "`zoolens equiv` compares all of them."
+        )
+
+
+def _left_out(plan: Plan) -> Iterator[str]:
+    """Which models would have fitted by what was measured of a file that is not there any more."""
+    refs = list(dict.fromkeys(plan.view.index.rows[row].ref for row in plan.changed))
+    if refs:
+        more = f" and {len(refs) - _LISTED} more" if len(refs) > _LISTED else ""
+        verb = "has" if len(refs) == 1 else "have"
+        yield (
+            f"{', '.join(refs[:_LISTED])}{more} {verb} another file than the one that was measured, and "
+            f"{'is' if len(refs) == 1 else 'are'} left out: `zoolens eval` measures it again."
         )
 
 

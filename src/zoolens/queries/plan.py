@@ -30,7 +30,9 @@ LIMIT: Final = 10
 @dataclass(frozen=True)
 class Plan:
     """`clauses` and `predicates` in the order in which they are told. `within`: WITHIN as a predicate, on the agreement
-    that it takes. What takes a look at every row is done when it is asked for."""
+    that it takes. `changed`: rows whose model's file is another by now than the one that was measured; they are found
+    among the best ones only, since to judge a file takes reading it. What takes a look at every row is done when it is
+    asked for."""
 
     query: Query
     view: View
@@ -42,6 +44,7 @@ class Plan:
     relation: RelativeFigures
     functions: Mapping[str, Function]
     batch: int
+    changed: tuple[int, ...] = ()
 
     @property
     def limit(self) -> int:
@@ -79,7 +82,9 @@ class Plan:
 
     @cached_property
     def admitted(self) -> Mask:
-        return all_pass(self.rules, len(self.view))
+        passing = all_pass(self.rules, len(self.view))
+        passing[list(self.changed)] = False
+        return passing
 
     def values(self, metric: ResolvedMetric) -> Values:
         return self.relation.values(metric.column) if metric.derived else self.view.values(metric.column)
@@ -128,9 +133,10 @@ class Plan:
         rules = self.clauses if self.by_equivalence else self.rules
         seen = [predicate for predicate in self.everything if predicate.metric.derived]
         derived = [predicate for predicate in seen if not self._is_floor(predicate)]
-        if not rules and not derived:
+        if not rules and not derived and not self.changed:
             return None
         passing = all_pass(rules, len(self.view))
+        passing[list(self.changed)] = False
         for predicate in derived:
             passing &= predicate.passes(self.values(predicate.metric))
         return None if passing.all() else passing
@@ -147,6 +153,14 @@ class Plan:
     @cached_property
     def search(self) -> Search:
         return self.ranking.prepare(self.ranges, self.wanted, floor=self.floor, admit=self.mask)
+
+    def best_rows(self) -> list[int]:
+        """The best row of each model but the reference's, as many as are wanted."""
+        rows, models = self.search(), self.view.models
+        kept = {} if self.reference is None else {models.item(self.reference.row): -1}
+        for row, model in zip(rows.tolist(), models.take(rows).tolist(), strict=True):
+            kept.setdefault(model, row)
+        return [row for row in kept.values() if row >= 0][: self.limit]
 
     @cached_property
     def strategy(self) -> Strategy:
