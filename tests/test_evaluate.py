@@ -495,6 +495,6 @@ def test_a_copy_of_another_model_is_known_only_on_the_data_it_was_evaluated_on(h
             evaluate([str(fake_model(name, seed=seed))], used, store=store, **QUICK)
     shutil.copy(tmp_path / "source.json", tmp_path / "replaced.json")
     evaluate([str(tmp_path / "replaced.yaml")], data, store=store, **QUICK)
-    found, notes = _candidates(store, "reference", other)
+    found, _ = _candidates(store, "reference", other)
     assert "file:replaced" not in found  # of the old content there, nothing of the new one is claimed
     assert found <= {"file:source"}
