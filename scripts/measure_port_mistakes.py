@@ -18,7 +18,8 @@ from zoolens.port.check import check
 from zoolens.port.training import test_jax_mistakes as of_jax
 from zoolens.port.training import test_training_mistakes as of_training
 from zoolens.port.training.lockstep import Lockstep, lockstep
-from zoolens.port.training.lockstep_words import departure_words, difference_words, lockstep_lines
+from zoolens.port.training.lockstep_words import departure_words, lockstep_lines
+from zoolens.port.training.setting_words import difference_words
 from zoolens.port.words import check_lines
 
 PAGE = Path(__file__).parent.parent / "docs" / "port.md"

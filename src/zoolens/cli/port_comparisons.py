@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from zoolens.cli.bars import Bars
-from zoolens.cli.port_options import DIFFERENT, TROUBLE
+from zoolens.cli.port_options import DIFFERENT
 from zoolens.errors import ZoolensError
 from zoolens.present.terminal import echo_json
 
@@ -45,7 +45,7 @@ def in_lockstep(recipe: PortRecipe, steps: str, *, as_json: bool) -> int:
         echo_json(lockstep_data(result))
     else:
         click.echo("\n".join(lockstep_lines(result)))
-    return TROUBLE if not (result.tells or result.causes) else 0 if result.agree else DIFFERENT
+    return result.verdict.outcome.exit_code
 
 
 def explained(recipe: PortRecipe, replicates: int, store: Store | None, *, as_json: bool) -> int:

@@ -34,19 +34,29 @@ _SHOWS: Final[Mapping[str, tuple[str, ...]]] = {
     "optimizer.learning_rate": ("tensor",),
     "optimizer": _OF_UPDATE,
 }
+# The running variance of a norm divides by n - 1 in torch and by n elsewhere, and no framework has an option for it. It
+# changes no weight, and so it is no difference between two trainings.
+CONVENTIONS: Final = frozenset({"norm.divisor"})
 _LATER: Final = (1 << 62, 0)  # the position of a run that never departs
 
 
 @dataclass(frozen=True)
 class DepartureCause:
     """`differences`: those that make it, where `proved`; else those that could. `fixed`: what could not be switched,
-    by name, with the reason. `then`: where B departs once they are switched."""
+    by name, with the reason. `then`: where B departs once they are switched. `switched_on`: B was given A's value, or A
+    was given B's."""
 
     departure: Departure
     differences: tuple[SettingDifference, ...]
     proved: bool
     fixed: Mapping[str, str]
     then: Departure | None = None
+    switched_on: str = "B"
+
+    @property
+    def is_convention(self) -> bool:
+        """Whether it is proved to be what a framework fixes and what changes no weight."""
+        return self.proved and {difference.name for difference in self.differences} <= CONVENTIONS
 
 
 class Switched:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from zoolens.port.check import OpenPair
 from zoolens.port.training.base import Setting
 from zoolens.port.training.data.sources import BatchSource
-from zoolens.port.training.differences import RATES, SettingDifference, differences
+from zoolens.port.training.differences import MOMENTUM_RATE, RATES, SettingDifference, differences
 from zoolens.port.training.paddings import padding_difference
 from zoolens.port.training.penalties import with_penalties
 from zoolens.port.training.sides import TrainableSide, as_trainable
@@ -33,7 +33,16 @@ def settings_of_both(
     if any(settings.get("schedule.name", "none") != "none" for settings in (a, b)):
         for side, settings in zip(sides, (a, b), strict=True):
             settings[RATES] = _rates(side, lengths)
+    if not any(_changes(settings) for settings in (a, b)):
+        for settings in (a, b):
+            settings.pop(MOMENTUM_RATE, None)  # at one rate both kinds of momentum are the same
     return a, b
+
+
+def _changes(settings: Mapping[str, Setting]) -> bool:
+    """Whether the learning rate is not the same at every step, or may not be."""
+    rates = settings.get(RATES, ())
+    return rates is None or (isinstance(rates, tuple) and len(set(rates)) > 1)
 
 
 def setting_differences(

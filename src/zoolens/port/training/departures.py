@@ -54,7 +54,10 @@ class Departure:
 class ComparedRun:
     """All quantities of a run of B beside A's: how many, those that tell nothing, how many layers have their answers
     among them, and the first departure. `weights_agree`: no tensor and no statistic of a norm departs, and those whose
-    gradients or moments do depart have changed by more than rounding. `tells`: some tensor is not lost in rounding."""
+    gradients or moments do depart have changed by more than rounding. `tells`: some tensor is not lost in rounding.
+    `changed`: tensors that some step changes by more than rounding. `lost`: tensors and statistics that rounding alone
+    moves by their size at every compared step; those whose gradient is nothing but rounding, such as a bias before a
+    norm, are not among them, as long as the loss can be told."""
 
     quantities: int
     blind: int
@@ -62,6 +65,8 @@ class ComparedRun:
     departure: Departure | None
     weights_agree: bool
     tells: bool
+    changed: frozenset[str] = frozenset()
+    lost: tuple[str, ...] = ()
 
 
 @dataclass
@@ -178,11 +183,13 @@ class PairedSteps:
         weights_agree, tells = True, False
         doubted: set[str] = set()  # tensors whose gradients or moments depart
         changed: set[str] = set()  # tensors whose change is more than rounding
+        seen = _SeenKinds()
         for step in self.steps:
             for place, pair in self._beside.beside(a[step], b[step]):
                 floor = self._floor(step, pair.key)
                 apart = pair.apart()
                 verdict = apart.verdict(floor)
+                seen.add(pair.key, told=verdict != "blind")
                 count, blind = count + 1, blind + (verdict == "blind")
                 layers += pair.key[0] == "activation" and step == self.steps[0]
                 kind, name = pair.key
@@ -194,7 +201,8 @@ class PairedSteps:
                     changed.add(name)
                 if verdict == "beyond" and first is None:
                     first = Departure(step, *pair.key, place, apart, floor, self._ratio(step, pair, floor))
-        return ComparedRun(count, blind, layers, first, weights_agree and doubted <= changed, tells)
+        agree = weights_agree and doubted <= changed
+        return ComparedRun(count, blind, layers, first, agree, tells, frozenset(changed), seen.lost())
 
     def _floor(self, step: int, key: Key) -> float:
         floor = self.floors.get((step, key), FACTOR * ONE_ROUNDING)
@@ -212,6 +220,21 @@ class PairedSteps:
     def unlearned(self, a: Captures, b: Captures) -> tuple[str, ...]:
         """Tensors that one side learns and the other does not."""
         return self._beside.missing(a[self.steps[0]], b[self.steps[0]])
+
+
+class _SeenKinds:
+    """Which quantities were told from rounding at some step, and which were only met."""
+
+    def __init__(self) -> None:
+        self._met: dict[Key, bool] = {}
+
+    def add(self, key: Key, *, told: bool) -> None:
+        self._met[key] = told or self._met.get(key, False)
+
+    def lost(self) -> tuple[str, ...]:
+        loss_told = self._met.get(("loss", ""), False)
+        names = [name for (kind, name), told in self._met.items() if kind in ("tensor", "statistic") and not told]
+        return tuple(name for name in names if not loss_told or self._met.get(("gradient", name), True))
 
 
 def _key(name: str) -> Key:

@@ -17,12 +17,13 @@ from zoolens.port.training.base import Setting
 RULE: Final = "optimizer.rule"
 RATE: Final = "optimizer.learning_rate"
 RATES: Final = "schedule.rates"
+MOMENTUM_RATE: Final = "optimizer.momentum_rate"
 # Constants that mean something only together with their rule.
 _OF_RULE: Final = tuple(
     f"optimizer.{name}"
     for name in (
-        "momentum", "dampening", "nesterov", "beta1", "beta2", "epsilon", "epsilon_place", "amsgrad", "rho", "centered",
-        "initial_accumulator",
+        "momentum", "momentum_rate", "dampening", "nesterov", "beta1", "beta2", "epsilon", "epsilon_place", "amsgrad",
+        "rho", "centered", "initial_accumulator",
     )
 )  # fmt: skip
 _HIDDEN: Final = (
@@ -30,6 +31,13 @@ _HIDDEN: Final = (
     "regularisation.",
     "optimizer.tensors",
 )  # what says more of another setting, and is none of its own
+# What cannot be read of a side, by the beginning of its names, where another setting says None: an optimizer whose rule
+# is not known, a loss that is a function, a network that is a function and shows no layers.
+_UNREADABLE: Final = (
+    (("optimizer.", "constraint"), "optimizer.decay_kind"),
+    (("loss.",), "loss.reduction"),
+    (("norm.", "dropout.", "embedding."), "jax.layers"),
+)
 _SCHEDULES: Final = ("schedule.name", "schedule.unit", RATE)  # names and parts of what the rates of all steps say
 _ONE_THING: Final[Mapping[str, tuple[frozenset[Setting], ...]]] = {
     "optimizer.rule": (frozenset({"adam", "adamw"}),),
@@ -141,7 +149,7 @@ def _renamed(difference: SettingDifference) -> bool:
 
 def _absent(name: str, settings: Mapping[str, Setting]) -> Setting:
     """What a setting is where the side has no such thing; None where its objects are functions that show nothing."""
-    if settings.get("optimizer.decay_kind", "none") is None and name.startswith(("optimizer.", "norm.", "dropout.")):
+    if any(name.startswith(prefixes) and settings.get(sign, "none") is None for prefixes, sign in _UNREADABLE):
         return None
     flags = ("optimizer.nesterov", "optimizer.amsgrad", "optimizer.centered", "optimizer.maximize")
     numbers = (

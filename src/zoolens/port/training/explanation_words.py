@@ -17,7 +17,7 @@ from zoolens.crosstrain.study.explanation.words import (
 )
 from zoolens.graph.diff.phrases import plural
 from zoolens.port.training.explanation import PortExplanation
-from zoolens.port.training.lockstep_words import difference_words, setting_words
+from zoolens.port.training.setting_words import difference_words, setting_words
 
 
 def explanation_lines(explanation: PortExplanation) -> list[str]:

@@ -7,14 +7,14 @@ switched, to the next independent cause.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
 
-from zoolens.crosstrain.training.lockstep.floors import MORE_RUNS, RUNS
+from zoolens.crosstrain.training.lockstep.floors import RUNS
 from zoolens.errors import ZoolensError
 from zoolens.graph.diff.report import Diff
 from zoolens.port.check import OpenPair, opened
@@ -22,17 +22,17 @@ from zoolens.port.frameworks.base import Array
 from zoolens.port.parameter_map import ParameterMap
 from zoolens.port.sides import TIMEOUT, Device
 from zoolens.port.training.base import NotSwitchable, Setting
-from zoolens.port.training.causes import DepartureCause, Switched, find_cause
+from zoolens.port.training.cause_search import CauseSearch
+from zoolens.port.training.causes import DepartureCause
 from zoolens.port.training.compared_settings import compared_settings
 from zoolens.port.training.data.batch import TrainingBatch
-from zoolens.port.training.departures import Captures, ComparedRun, Departure, PairedSteps
+from zoolens.port.training.departures import Departure, PairedSteps
 from zoolens.port.training.differences import SettingDifference
+from zoolens.port.training.lockstep_coverage import DROPOUT, JudgedRuns
 from zoolens.port.training.sides import TrainableSide, as_trainable, open_trainable_side
+from zoolens.verdicts import Coverage, Outcome, Verdict, judged
 
 STEPS: Final = (1, 2, 10)
-_DROPOUT: Final = "dropout.rate"
-_MOST_CAUSES: Final = 12
-MARGIN: Final = 4.0  # floors by which B may be beyond and is not accused, where nothing explains it
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,8 @@ class Lockstep:
     regulariser in the loss here and in the optimizer there trains the same network. `doubtful`: the first departure
     that nothing explains and that is beyond its floor by no more than MARGIN: from there on all floors were taken as
     wide, for two frameworks may round a long sum otherwise by more than each does by itself. `lost`: the first compared
-    step at which the loss or a tensor of A is not finite; from there on nothing is told."""
+    step at which the loss or a tensor of A is not finite; from there on nothing is told. `coverage`: what the verdict
+    rests on."""
 
     names: tuple[str, str]
     steps: tuple[int, ...]
@@ -61,11 +62,22 @@ class Lockstep:
     only_counted: Departure | None = None
     doubtful: Departure | None = None
     lost: int | None = None
+    coverage: Coverage = field(default_factory=Coverage)
+
+    @property
+    def different(self) -> bool:
+        """Whether a weight departs, or one side alone learns a tensor. What a framework fixes and what changes no
+        weight is no difference."""
+        return bool(self.unlearned) or not all(cause.is_convention for cause in self.causes)
+
+    @property
+    def verdict(self) -> Verdict:
+        return judged(self.coverage, different=self.different)
 
     @property
     def agree(self) -> bool:
-        """Whether the weights are alike after every compared step, and both learn the same tensors."""
-        return self.tells and not self.causes and not self.unlearned
+        """Whether all weights were judged and are alike after every compared step, and both learn the same tensors."""
+        return self.verdict.outcome is Outcome.SAME
 
 
 def lockstep(
@@ -102,20 +114,20 @@ def lockstep_of(pair: OpenPair, batches: Sequence[TrainingBatch], *, steps: Sequ
         return _followed(course, pair.diff, known, {side.text: rates for side, rates in quiet})
     finally:
         for side, rates in quiet:
-            side.switch(_DROPOUT, rates)
+            side.switch(DROPOUT, rates)
         a.assign(start)
         b.assign(before)
 
 
 def _rates_of_dropout(side: TrainableSide) -> tuple[float, ...]:
-    rates = side.settings().get(_DROPOUT)
+    rates = side.settings().get(DROPOUT)
     return rates if isinstance(rates, tuple) else ()
 
 
 def _turn_off(side: TrainableSide, rates: tuple[float, ...]) -> None:
     """Each side draws other numbers, so that with dropout nothing could be compared."""
     try:
-        side.switch(_DROPOUT, tuple(0.0 for _ in rates))
+        side.switch(DROPOUT, tuple(0.0 for _ in rates))
     except NotSwitchable as error:
         raise ZoolensError(
             f"{side.text} drops numbers at random, which cannot be turned off: {error.message}",
@@ -145,40 +157,55 @@ def _epochs(batches: Sequence[TrainingBatch]) -> list[int]:
 
 
 def _followed(
-    course: PairedSteps, diff: Diff, known: Sequence[SettingDifference], dropped: Mapping[str, tuple[float, ...]]
+    course: PairedSteps,
+    diff: Diff,
+    listed: Sequence[SettingDifference],
+    dropped: Mapping[str, tuple[float, ...]],
 ) -> Lockstep:
     _refuse_chance(course)
+    known = [_without_chance(setting) for setting in listed]
     reference = course.run_a()
     course.measure_floors(reference, "a", range(RUNS))
-    switchable = [setting for setting in known if setting.name != _DROPOUT]
-    off: dict[str, Setting] = {_DROPOUT: tuple(0.0 for _ in dropped.get(course.b.text, ()))}
-    switched = Switched(course.b, switchable, off if course.b.text in dropped else {})
+    switchable = [setting for setting in known if setting.name != DROPOUT]
+    off: dict[str, Setting] = {DROPOUT: tuple(0.0 for _ in dropped.get(course.b.text, ()))}
+    search = CauseSearch(course, reference, off if course.b.text in dropped else {}, switchable)
     first_run = course.run_b()
     first = course.compared(reference, first_run)
     if first.departure is not None:
         course.measure_floors(first_run, "b", range(RUNS))
         first = course.compared(reference, first_run)
-    try:
-        causes, doubtful = ([], None) if first.weights_agree else _causes(course, reference, switched, switchable)
-    finally:
-        switched.set(())
-    proved = {setting.name for cause in causes if cause.proved for setting in cause.differences}
+    if not first.weights_agree:
+        search.run()
+    proved = {setting.name for cause in search.causes if cause.proved for setting in cause.differences}
+    unseen = tuple(setting for setting in known if setting.name not in proved)
+    lost = next((step for step in course.steps if not _is_finite(reference[step])), None)
+    same_update = first.weights_agree and first.departure is not None
+    runs = JudgedRuns(course.map, reference, first_run, first, unseen, same_update, lost)
     return Lockstep(
         (course.a.text, course.b.text),
         tuple(course.steps),
         first.quantities,
         first.blind,
-        tuple(causes),
-        tuple(setting for setting in known if setting.name not in proved),
+        tuple(search.causes),
+        unseen,
         course.unlearned(reference, first_run),
         tuple(difference.text for difference in diff.differences),
         bool(dropped),
         first.layers,
         first.tells,
         first.departure if first.weights_agree else None,
-        doubtful,
-        next((step for step in course.steps if not _is_finite(reference[step])), None),
+        search.doubtful,
+        lost,
+        runs.coverage(),
     )
+
+
+def _without_chance(setting: SettingDifference) -> SettingDifference:
+    """A side whose layers cannot be read, and whose steps do not depend on the seed, has no dropout."""
+    if setting.name != DROPOUT:
+        return setting
+    a, b = ("none" if value is None else value for value in (setting.a, setting.b))
+    return replace(setting, a=a, b=b)
 
 
 def _is_finite(capture: Mapping[str, Array]) -> bool:
@@ -197,33 +224,3 @@ def _refuse_chance(course: PairedSteps) -> None:
                 "numbers, and those of dropout layers were turned off already.",
                 hint="Name a function that returns it without dropout calls, noise and augmentation.",
             )
-
-
-def _causes(
-    course: PairedSteps, reference: Captures, switched: Switched, known: Sequence[SettingDifference]
-) -> tuple[list[DepartureCause], Departure | None]:
-    """The causes in order, and the first departure that was taken for rounding though it is beyond its floor."""
-    causes: list[DepartureCause] = []
-    doubtful: Departure | None = None
-    widened = False
-    while len(causes) < _MOST_CAUSES:
-        departure = _beside(course, reference).departure
-        if departure is None:
-            if causes:  # what departed behind the last cause was rounding, as the floors have it by now
-                causes[-1] = replace(causes[-1], then=None)
-            break
-        cause = find_cause(course, reference, departure, switched, known)
-        if not cause.proved and not widened:  # before B is accused of what nothing explains
-            course.measure_floors(reference, "a", range(RUNS, MORE_RUNS))
-            widened = True
-        elif not cause.proved and doubtful is None and departure.apart.error <= MARGIN * departure.floor:
-            course.margin, doubtful = MARGIN, departure
-        else:
-            causes.append(cause)
-            if not cause.proved:
-                break
-    return causes, doubtful
-
-
-def _beside(course: PairedSteps, reference: Captures) -> ComparedRun:
-    return course.compared(reference, course.run_b())

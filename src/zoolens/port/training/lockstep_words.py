@@ -8,11 +8,13 @@ from math import inf
 from typing import Any, Final
 
 from zoolens.graph.diff.phrases import plural
-from zoolens.port.training.base import SETTINGS, Setting
+from zoolens.port.training.cause_search import MARGIN
 from zoolens.port.training.causes import DepartureCause
 from zoolens.port.training.departures import Departure
-from zoolens.port.training.differences import RATES, SettingDifference, equal_rates
-from zoolens.port.training.lockstep import MARGIN, Lockstep
+from zoolens.port.training.differences import SettingDifference
+from zoolens.port.training.lockstep import Lockstep
+from zoolens.port.training.setting_words import difference_words, unread_words
+from zoolens.verdicts import Outcome
 
 _KINDS: Final = {
     "activation": "what the layer {name} answers",
@@ -24,51 +26,6 @@ _KINDS: Final = {
     "second": "the optimizer's second moment of {name}",
     "average": "the optimizer's mean gradient of {name}",
     "tensor": "the tensor {name} after the update",
-}
-# What a setting is called in sentences; others are called by their names.
-_NAMES: Final = {
-    "optimizer.rule": "the optimizer",
-    "optimizer.learning_rate": "the learning rate",
-    "optimizer.momentum": "the momentum",
-    "optimizer.dampening": "the dampening of the momentum",
-    "optimizer.nesterov": "Nesterov's momentum",
-    "optimizer.beta1": "Adam's beta1",
-    "optimizer.beta2": "Adam's beta2",
-    "optimizer.epsilon": "the optimizer's epsilon",
-    "optimizer.epsilon_place": "the place of the optimizer's epsilon",
-    "optimizer.accumulation": "the number of steps whose gradients are accumulated",
-    "optimizer.weight_decay": "the weight decay",
-    "optimizer.decay_kind": "the kind of weight decay",
-    "optimizer.rho": "the share of the mean square that RMSprop keeps",
-    "optimizer.varied": "what differs between groups of parameters",
-    "optimizer.maximize": "whether the optimizer goes up the gradient",
-    "optimizer.rate_decay": "the decay of Adagrad's learning rate",
-    "optimizer.average": "the moving average of the weights",
-    "optimizer.untrained": "the number of learned tensors that the optimizer does not have",
-    "optimizer.trained": "the number of trained numbers",
-    "schedule.name": "the schedule",
-    "schedule.unit": "the unit of the schedule",
-    "schedule.rates": "the learning rate of each step",
-    "loss.name": "the loss",
-    "loss.reduction": "the loss' reduction",
-    "loss.smoothing": "the label smoothing",
-    "loss.from_logits": "whether the loss takes scores, not probabilities,",
-    "loss.weights": "the weighting of classes in the loss",
-    "loss.positive_weight": "the weight of right answers in the loss",
-    "loss.scale": "the factor of the loss",
-    "loss.constants": "what else the loss has",
-    "regularisation": "the regularisation",
-    "constraint": "the constraint of tensors after a step",
-    "clip.norm": "the clipping of all gradients together",
-    "clip.tensor_norm": "the clipping of each tensor's gradient",
-    "clip.value": "the clipping of a gradient's values",
-    "padding": "the padding of windows",
-    "norm.kept": "the share of the old statistics that a norm keeps",
-    "norm.epsilon": "the norms' epsilon",
-    "norm.divisor": "what the norms' running variance divides by",
-    "norm.frozen": "the number of norms that stay as in evaluation",
-    "embedding.padding": "the row of an embedding that is not trained",
-    "dropout.rate": "the rate of dropout",
 }
 
 
@@ -103,13 +60,14 @@ def lockstep_lines(lockstep: Lockstep) -> list[str]:
             "round a long sum otherwise by more than each does by itself; from there on all floors were "
             f"{MARGIN:g} times as wide."
         )
+    lines += _verdict(lockstep)
     suspected = {difference.name for cause in lockstep.causes for difference in cause.differences}
     unseen = [difference for difference in lockstep.unseen if difference.name not in suspected]
-    if unseen:
-        lines.append("Settings that differ and that no departure was traced to in these steps:")
-        lines += [f"  {difference_words(difference)}" for difference in unseen if not _unknown(difference)]
-        lines += _not_known(unseen)
-    return lines
+    differing = [f"  {difference_words(difference)}" for difference in unseen if not _unknown(difference)]
+    if differing:
+        lines += ["Settings that differ and that no departure was traced to in these steps:", *differing]
+    unread = _not_known(unseen)
+    return lines + (["Settings that could not be compared:", *unread] if unread else [])
 
 
 def _unknown(difference: SettingDifference) -> bool:
@@ -120,34 +78,46 @@ def _not_known(differences: Sequence[SettingDifference]) -> list[str]:
     """One line for each side with all that its live objects do not show."""
     lines = []
     for letter, side in (("A", 0), ("B", 1)):
-        names = [
-            setting_words(difference.name).rstrip(",")
-            for difference in differences
-            if (difference.a, difference.b)[side] is None
-        ]
+        names = [difference.name for difference in differences if (difference.a, difference.b)[side] is None]
         if names:
-            lines.append(f"  not known of {letter}, whose objects do not show it: {', '.join(names)}")
+            lines.append(f"  not known of {letter}, whose objects do not show it: {', '.join(unread_words(names))}")
     return lines
 
 
 def _causes(lockstep: Lockstep) -> list[str]:
     if lockstep.only_counted is not None:
         return [
-            f"The weights agree after every compared step. On the way {departure_words(lockstep.only_counted)}: the "
-            "two compute the same update in different places."
+            f"The weights agree after every compared step. On the way {departure_words(lockstep.only_counted)}, which "
+            "changes no weight in these steps."
         ]
-    if not lockstep.causes and not lockstep.tells:
-        return ["Nothing can be told: rounding alone moves every tensor by its size in these steps."]
-    if not lockstep.causes:
-        return ["They train alike: nothing departs by more than rounding."]
     lines = []
     for number, cause in enumerate(lockstep.causes, 1):
         after = "" if number == 1 else "With that, "
         sentence = f"{after}{departure_words(cause.departure)}."
         lines += [f"{number}. {sentence[0].upper()}{sentence[1:]}", *(f"   {line}" for line in _cause(cause, lockstep))]
-    if lockstep.causes[-1].proved:
-        lines.append("With all of this as A has it, B trains like A: nothing else departs by more than rounding.")
+    if lockstep.causes and lockstep.causes[-1].proved:
+        like = "B trains like A: " if lockstep.coverage.whole else ""
+        lines.append(f"With all of this alike, {like}nothing else departs by more than rounding.")
     return lines
+
+
+def _verdict(lockstep: Lockstep) -> list[str]:
+    """The last word: only what was judged is called alike."""
+    verdict = lockstep.verdict
+    if verdict.outcome is Outcome.DIFFERENT:
+        return []
+    if verdict.outcome is Outcome.NOT_KNOWN:
+        lines = [f"Not known whether they train alike. {lockstep.coverage.text}"]
+        return lines + [f"  {remedy}" for remedy in lockstep.coverage.remedies]
+    conventions = [
+        "That the running variance of norms is divided otherwise is no difference in training: each framework fixes "
+        "it, and it changes no weight. In evaluation it shows."
+    ]
+    count = lockstep.coverage.tallies[0].understood
+    return [
+        *(conventions if lockstep.causes else []),
+        f"They train alike in these steps: none of {plural(count, 'tensor')} departs by more than rounding.",
+    ]
 
 
 def departure_words(departure: Departure) -> str:
@@ -164,6 +134,8 @@ def _cause(cause: DepartureCause, lockstep: Lockstep) -> list[str]:
         reasons = " and ".join(difference_words(difference) for difference in cause.differences)
         return [f"Because {reasons}.", _proof(cause)]
     lines = ["Unexplained: no setting that could be switched on B makes it vanish or move later."]
+    if lockstep.unlearned:
+        lines.append("  It may be that only one side learns some tensors: see above.")
     for difference in (difference for difference in cause.differences if not _unknown(difference)):
         why = cause.fixed.get(difference.name)
         tried = f" Not switched: {why}" if why else " Switched in B, it is not enough."
@@ -175,9 +147,10 @@ def _cause(cause: DepartureCause, lockstep: Lockstep) -> list[str]:
 
 
 def _proof(cause: DepartureCause) -> str:
+    given = "A's value in B" if cause.switched_on == "B" else "B's value in A"
     if cause.then is None:
-        return "Proved: with A's value in B, it does not depart any more, nor does anything else."
-    return f"Proved: with A's value in B, it does not depart any more; the next departure is at step {cause.then.step}."
+        return f"Proved: with {given}, it does not depart any more, nor does anything else."
+    return f"Proved: with {given}, it does not depart any more; the next departure is at step {cause.then.step}."
 
 
 def _ratio(departure: Departure) -> list[str]:
@@ -185,28 +158,6 @@ def _ratio(departure: Departure) -> list[str]:
         return []
     what = "its change by the first step" if departure.kind == "tensor" else "it"
     return [f"  In B {what} is {departure.ratio:.6g} times what it is in A, in every element."]
-
-
-def difference_words(difference: SettingDifference) -> str:
-    """A setting that differs, in words; of rates those from the first on that differs."""
-    if difference.name == RATES and isinstance(difference.a, tuple) and isinstance(difference.b, tuple):
-        first = equal_rates(difference.a, difference.b)
-        rates = _value(difference.a[first:]), _value(difference.b[first:])
-        return f"the learning rate from step {first + 1} on is {rates[0]} in A and {rates[1]} in B"
-    return f"{setting_words(difference.name)} is {_value(difference.a)} in A and {_value(difference.b)} in B"
-
-
-def setting_words(name: str) -> str:
-    """What a setting is called in sentences."""
-    return _NAMES.get(name, name if name in SETTINGS else name.replace("_", " "))
-
-
-def _value(value: Setting) -> str:
-    if value is None:
-        return "not known"
-    if isinstance(value, tuple):
-        return ", ".join(_value(part) for part in value[:6]) + (" …" if len(value) > 6 else "")
-    return str(value) if isinstance(value, bool | str | int) else f"{value:.6g}"
 
 
 def _more(names: Sequence[str]) -> str:
@@ -220,7 +171,8 @@ def lockstep_data(lockstep: Lockstep) -> dict[str, Any]:
         for cause in lockstep.causes
     ]
     unseen = [difference.as_data() for difference in lockstep.unseen]
-    data: dict[str, Any] = _finite({**asdict(lockstep), "causes": causes, "unseen": unseen, "agree": lockstep.agree})
+    own = {**asdict(lockstep), "causes": causes, "unseen": unseen, "agree": lockstep.agree}
+    data: dict[str, Any] = _finite({**own, **lockstep.verdict.as_data()})
     return data
 
 

@@ -10,10 +10,10 @@ from typing import Any
 from zoolens.crosstrain.study.noise import lines as noise_lines
 from zoolens.crosstrain.study.noise import verdict
 from zoolens.graph.diff.phrases import plural
-from zoolens.port.training.lockstep_words import difference_words, setting_words
 from zoolens.port.training.paired import PairedTraining
 from zoolens.port.training.penalties import PENALTIES, REGULARISATION
 from zoolens.port.training.seed_pairs import SeedPair
+from zoolens.port.training.setting_words import difference_words, setting_words
 from zoolens.port.training.single_run import SingleRun
 from zoolens.port.training.tensor_constants import ROWS
 from zoolens.statistics.seeds import SeedNoise

@@ -17,11 +17,13 @@ Slots = Mapping[str, Any]  # "first" and "second" moments of one tensor; the nam
 
 @dataclass(frozen=True)
 class UpdateRule:
-    """The update rule of one tensor. Constants that the named rule does not have are not used."""
+    """The update rule of one tensor. Constants that the named rule does not have are not used. `momentum_rate`: "past"
+    keeps the learning rate of each gradient's own step in the momentum, as Keras does."""
 
     name: Name
     learning_rate: float
     momentum: float = 0.0
+    momentum_rate: Literal["current", "past"] = "current"
     nesterov: bool = False
     beta1: float = 0.0
     beta2: float = 0.0
@@ -64,10 +66,12 @@ def updated(
     decayed = rule.weight_decay if rule.decay_kind != "none" else 0.0
     if rule.decay_kind == "coupled":
         gradient = gradient + decayed * value
-    direction, slots = _RULES[rule.name](rule, gradient, slots, step, xp)
+    direction, slots = _RULES[rule.name](rule, gradient, slots, step, rate, xp)
+    past = bool(rule.momentum) and rule.momentum_rate == "past"
+    move = direction if past else rate * direction
     if rule.decay_kind == "decoupled":
-        direction = direction + decayed * value
-    return -rate * direction, slots
+        move = move + rate * decayed * value
+    return -move, slots
 
 
 def clipped(clipping: Clipping, gradients: Sequence[Any], xp: Any) -> list[Any]:
@@ -86,14 +90,16 @@ def _shortened(gradients: Sequence[Any], most: float, xp: Any) -> list[Any]:
     return [gradient * factor for gradient in gradients]
 
 
-def _sgd(rule: UpdateRule, gradient: Any, slots: Slots, _step: Any, _xp: Any) -> tuple[Any, Slots]:
+def _sgd(rule: UpdateRule, gradient: Any, slots: Slots, _step: Any, rate: Any, _xp: Any) -> tuple[Any, Slots]:
     if not rule.momentum:
         return gradient, slots
+    if rule.momentum_rate == "past":
+        gradient = rate * gradient
     first = rule.momentum * slots["first"] + gradient
     return (gradient + rule.momentum * first if rule.nesterov else first), {**slots, "first": first}
 
 
-def _adam(rule: UpdateRule, gradient: Any, slots: Slots, step: Any, xp: Any) -> tuple[Any, Slots]:
+def _adam(rule: UpdateRule, gradient: Any, slots: Slots, step: Any, _rate: Any, xp: Any) -> tuple[Any, Slots]:
     first = rule.beta1 * slots["first"] + (1 - rule.beta1) * gradient
     second = rule.beta2 * slots["second"] + (1 - rule.beta2) * gradient * gradient
     corrected, correction = first / (1 - rule.beta1**step), 1 - rule.beta2**step
@@ -104,21 +110,23 @@ def _adam(rule: UpdateRule, gradient: Any, slots: Slots, step: Any, xp: Any) -> 
     return _divided(corrected, root, xp), {"first": first, "second": second}
 
 
-def _rmsprop(rule: UpdateRule, gradient: Any, slots: Slots, _step: Any, xp: Any) -> tuple[Any, Slots]:
+def _rmsprop(rule: UpdateRule, gradient: Any, slots: Slots, _step: Any, rate: Any, xp: Any) -> tuple[Any, Slots]:
     second = rule.rho * slots["second"] + (1 - rule.rho) * gradient * gradient
     direction = _divided(gradient, _root(rule, second, xp), xp)
     if not rule.momentum:
         return direction, {**slots, "second": second}
+    if rule.momentum_rate == "past":
+        direction = rate * direction
     first = rule.momentum * slots["first"] + direction
     return first, {"first": first, "second": second}
 
 
-def _adagrad(rule: UpdateRule, gradient: Any, slots: Slots, _step: Any, xp: Any) -> tuple[Any, Slots]:
+def _adagrad(rule: UpdateRule, gradient: Any, slots: Slots, _step: Any, _rate: Any, xp: Any) -> tuple[Any, Slots]:
     second = slots["second"] + gradient * gradient
     return _divided(gradient, _root(rule, second, xp), xp), {**slots, "second": second}
 
 
-def _lion(rule: UpdateRule, gradient: Any, slots: Slots, _step: Any, xp: Any) -> tuple[Any, Slots]:
+def _lion(rule: UpdateRule, gradient: Any, slots: Slots, _step: Any, _rate: Any, xp: Any) -> tuple[Any, Slots]:
     direction = xp.sign(rule.beta1 * slots["first"] + (1 - rule.beta1) * gradient)
     return direction, {**slots, "first": rule.beta2 * slots["first"] + (1 - rule.beta2) * gradient}
 
@@ -132,6 +140,6 @@ def _divided(number: Any, root: Any, xp: Any) -> Any:
     return xp.where(root > 0, number / xp.where(root > 0, root, 1), 0.0)
 
 
-_RULES: Final[Mapping[str, Callable[[UpdateRule, Any, Slots, Any, Any], tuple[Any, Slots]]]] = {
+_RULES: Final[Mapping[str, Callable[[UpdateRule, Any, Slots, Any, Any, Any], tuple[Any, Slots]]]] = {
     "sgd": _sgd, "adam": _adam, "rmsprop": _rmsprop, "adagrad": _adagrad, "lion": _lion,
 }  # fmt: skip

@@ -69,7 +69,8 @@ def _state(built: Built, learned: Sequence[Any], optimizer: Any, details: Detail
         state[f"tensor/{tensor.name}"] = values
         state[f"gradient/{tensor.name}"] = tensor.ours(_array(gradients[path]))
         for moment, (slot, factor) in slots(optimizer, position[path]).items():
-            state[f"{moment}/{tensor.name}"] = tensor.ours(_array(slot.value) * factor)
+            if factor is not None:
+                state[f"{moment}/{tensor.name}"] = tensor.ours(_array(slot.value) * factor)
     return state
 
 

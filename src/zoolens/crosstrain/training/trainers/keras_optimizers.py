@@ -102,14 +102,14 @@ _SLOTS: Mapping[str, Mapping[str, str]] = {
 }
 
 
-def slots(optimizer: Any, position: int) -> Mapping[str, tuple[Any, float]]:
+def slots(optimizer: Any, position: int) -> Mapping[str, tuple[Any, float | None]]:
     """The optimizer's variables for the model's learned one at `position`: moments, each with the factor that makes it
     one. Keras' velocity of SGD carries −(learning rate) in it, and the momentum of its RMSprop carries the rate; where
-    that changes, they are told in units of the recipe's."""
+    that changes, they are told in units of the recipe's. None: at a rate of 0 no factor does."""
     name = keras_rule(optimizer).name
     rate = getattr(optimizer._learning_rate, "base", None) or float(optimizer.learning_rate)
-    past = momentum_rate(optimizer) == "past"
-    factors = {("sgd", "first"): -1 / rate, ("rmsprop", "first"): 1 / rate} if past else {}
+    signs = {("sgd", "first"): -1, ("rmsprop", "first"): 1} if momentum_rate(optimizer) == "past" else {}
+    factors = {key: sign / rate if rate else None for key, sign in signs.items()}
     return {
         slot: (variables[position], factors.get((name, slot), 1.0))
         for slot, attribute in _SLOTS[name].items()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from zoolens.crosstrain.training.live.rule_fit import FittedOptimizer
 from zoolens.crosstrain.training.live.update_rules import CONSTANTS
 from zoolens.port.training.base import SETTINGS, Setting
+from zoolens.port.training.differences import MOMENTUM_RATE
 from zoolens.port.training.settings import together, varied_words
 
 if TYPE_CHECKING:
@@ -33,11 +34,14 @@ def settings(training: JaxTraining) -> dict[str, Setting]:
 def _layers(training: JaxTraining) -> dict[str, Setting]:
     """Reads the layers of a module of flax.nnx or Equinox, whose norms divide by n; the layers of a function show
     nothing."""
+    if training.mode is None:
+        return {"jax.layers": None}
     settings: dict[str, Setting] = {}
-    norms = training.mode.norms() if training.mode is not None else []
+    norms = training.mode.norms()
     if norms:
         settings["norm.kept"], settings["norm.epsilon"] = (together(several) for several in zip(*norms, strict=True))
-    rates = training.mode.dropout() if training.mode is not None else []
+        settings["norm.divisor"] = "n"
+    rates = training.mode.dropout()
     return settings | ({"dropout.rate": tuple(rates)} if rates else {})
 
 
@@ -67,6 +71,8 @@ def rule_settings(fit: FittedOptimizer, sizes: Sequence[int]) -> dict[str, Setti
     rule = fit.rules[0]
     settings: dict[str, Setting] = {"optimizer.rule": rule.name, "optimizer.learning_rate": rule.learning_rate}
     settings |= {f"optimizer.{name}": getattr(rule, name) for name in CONSTANTS[rule.name]}
+    if rule.momentum:
+        settings[MOMENTUM_RATE] = rule.momentum_rate
     if "epsilon" in CONSTANTS[rule.name]:
         settings["optimizer.epsilon_place"] = rule.epsilon_place
     decayed = max(fit.rules, key=lambda tensor_rule: tensor_rule.weight_decay)

@@ -81,6 +81,12 @@ def _rule(training: JaxTraining, value: Any) -> None:
     _with_fit(training, lambda fit: replace(fit, rules=tuple(changed(fitted) for fitted in fit.rules)))
 
 
+def _momentum_rate(training: JaxTraining, value: Any) -> None:
+    if value not in ("current", "past"):
+        raise NotSwitchable("The other side has no momentum.")
+    _with_fit(training, lambda fit: replace(fit, rules=tuple(replace(rule, momentum_rate=value) for rule in fit.rules)))
+
+
 def _dampening(training: JaxTraining, value: Any) -> None:
     if value:
         raise NotSwitchable("A dampening of the momentum is not done for JAX.")
@@ -198,6 +204,7 @@ _CONSTANTS: Final = ("momentum", "nesterov", "beta1", "beta2", "epsilon", "rho",
 SWITCHES: Final[Mapping[str, Switch]] = {
     **{f"optimizer.{name}": _constant(name) for name in _CONSTANTS},
     "optimizer.rule": _rule,
+    "optimizer.momentum_rate": _momentum_rate,
     "optimizer.dampening": _dampening,
     "optimizer.learning_rate": _learning_rate,
     "optimizer.weight_decay": _weight_decay,

@@ -32,15 +32,14 @@ def captured(
     scale = float(getattr(optimizer, "dynamic_scale", 1.0))  # of an optimizer that scales the loss
     capture |= {f"gradient/{name}": as_array(value) / scale for name, value in given.items() if value is not None}
     capture["loss"] = as_array(loss)
-    rate = float(optimizer.learning_rate)
     update(gradients)
     capture |= {f"{'tensor' if n in names else 'statistic'}/{n}": as_array(v.value) for n, v in tensors.items()}
-    return capture | dict(_slots(optimizer, names, place, rate))
+    return capture | dict(_slots(optimizer, names, place))
 
 
-def _slots(optimizer: Any, names: Mapping[str, Any], place: Mapping[int, int], rate: float) -> Iterator[Any]:
-    """The moments. Those of a rule that is not known, and a velocity that holds the rates of several steps, are left
-    out: nothing of torch is beside them."""
+def _slots(optimizer: Any, names: Mapping[str, Any], place: Mapping[int, int]) -> Iterator[Any]:
+    """The moments. Those of a rule that is not known, and a velocity that holds the rates of several steps or a rate of
+    0, are left out: nothing of torch is beside them."""
     rule = keras_rule(_inner(optimizer))
     if not rule.known:
         return
@@ -48,7 +47,7 @@ def _slots(optimizer: Any, names: Mapping[str, Any], place: Mapping[int, int], r
         for slot, (moment, factor) in slots(_inner(optimizer), place[id(variable)]).items():
             if factor == 1.0:
                 yield f"{slot}/{name}", as_array(moment.value)
-            elif rule.schedule is None and rate:
+            elif rule.schedule is None and factor is not None:
                 yield f"{slot}/{name}", as_array(moment.value) * factor
 
 

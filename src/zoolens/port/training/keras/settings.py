@@ -7,7 +7,9 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Final
 
 from zoolens.crosstrain.training.live.optimizer_rules import keras_rule
+from zoolens.crosstrain.training.trainers.keras_optimizers import momentum_rate
 from zoolens.port.training.base import Setting
+from zoolens.port.training.differences import MOMENTUM_RATE
 from zoolens.port.training.keras.losses import loss_config
 from zoolens.port.training.settings import constants_words, layer_settings, optimizer_settings, varied_words
 
@@ -25,6 +27,7 @@ def settings(training: KerasTraining) -> dict[str, Setting]:
     added = _adding_layers(training)
     return {
         **optimizer_settings(rule),
+        **({MOMENTUM_RATE: momentum_rate(optimizer)} if rule.known and rule.constants.get("momentum") else {}),
         **({"optimizer.varied": varied, "optimizer.tensors": _tensors(training, optimizer)} if varied else {}),
         **({"optimizer.average": float(optimizer.ema_momentum)} if getattr(optimizer, "use_ema", False) else {}),
         "optimizer.untrained": 0,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from zoolens.crosstrain.training.live.optimizer_rules import keras_rule
-from zoolens.crosstrain.training.trainers.keras_rules import adagrad_outside, adam_outside, rmsprop
+from zoolens.crosstrain.training.trainers.keras_rules import adagrad_outside, adam_outside, rmsprop, sgd_current
 from zoolens.crosstrain.training.trainers.keras_schedule import rate_table
 from zoolens.port.training.base import NotSwitchable, Switch, one_for_each
 from zoolens.port.training.keras.losses import switched_loss
@@ -39,6 +39,7 @@ class _Wanted:
         self.rule: str | None = None
         self.config: dict[str, Any] = {}
         self.place: str | None = None
+        self.momentum_rate = "past"
         self.kind: str | None = None
         self.rates: list[float] | None = None
 
@@ -50,8 +51,12 @@ def _wanted(training: KerasTraining) -> _Wanted:
 
 def _rebuild(training: KerasTraining) -> None:
     wanted = _wanted(training)
+    config = {**_given_config(wanted), **wanted.config}
+    scheduled = isinstance(config["learning_rate"], Mapping)
+    if scheduled:  # an object of a class of the user's cannot be made from its configuration
+        config["learning_rate"] = float(wanted.original.learning_rate)
     try:
-        optimizer = _class(wanted).from_config({**_given_config(wanted), **wanted.config})
+        optimizer = _class(wanted).from_config(config)
     except NotSwitchable:
         raise
     except Exception as error:
@@ -62,6 +67,8 @@ def _rebuild(training: KerasTraining) -> None:
             setattr(optimizer, attribute, getattr(wanted.original, attribute))
     if wanted.kind == "coupled" and optimizer.weight_decay:
         _couple(optimizer)
+    if scheduled:
+        optimizer._learning_rate = wanted.original._learning_rate
     if wanted.rates is not None:
         optimizer._learning_rate = rate_table(np.array(wanted.rates), max(wanted.rates))
     optimizer.build(training.model.trainable_variables)
@@ -107,7 +114,7 @@ def _rule(training: KerasTraining, value: Any) -> None:
     if value not in _CLASSES and value != keras_rule(wanted.original).name:
         raise NotSwitchable(f"Keras has no rule {value} that could take the place of another.")
     wanted.rule = None if value == keras_rule(wanted.original).name else str(value)
-    wanted.place = None
+    wanted.place, wanted.momentum_rate = None, "past"
     for key in set(_CONFIGURED.values()) - {"learning_rate"}:
         wanted.config.pop(key, None)
     _rebuild(training)
@@ -117,12 +124,18 @@ def _class(wanted: _Wanted) -> Any:
     import keras
 
     kind = _kind(wanted)
-    if wanted.place != "outside":
+    outside, current = wanted.place == "outside", wanted.momentum_rate == "current"
+    if not outside and not current:
         return kind
+    if kind is keras.optimizers.RMSprop:
+        return rmsprop(keras, "outside" if outside else "under", wanted.momentum_rate)
+    if current and kind is not keras.optimizers.SGD:
+        raise NotSwitchable(f"{kind.__name__} of Keras has no momentum that could leave the learning rate out.")
+    if current:
+        return sgd_current(keras)
     made = {
         keras.optimizers.Adam: lambda: adam_outside(keras),
         keras.optimizers.AdamW: lambda: adam_outside(keras),
-        keras.optimizers.RMSprop: lambda: rmsprop(keras, "outside", "past"),
         keras.optimizers.Adagrad: lambda: adagrad_outside(keras),
     }
     if kind not in made:
@@ -178,12 +191,23 @@ def _decay_kind(training: KerasTraining, value: Any) -> None:
 def _epsilon_place(training: KerasTraining, value: Any) -> None:
     if value not in ("outside", "inside", "under"):
         raise NotSwitchable(f"Keras has no rule whose epsilon is {value}.")
+    _rebuild_with(training, "place", value)
+
+
+def _momentum_rate(training: KerasTraining, value: Any) -> None:
+    if value not in ("current", "past"):
+        raise NotSwitchable("The other side has no momentum.")
+    _rebuild_with(training, "momentum_rate", value)
+
+
+def _rebuild_with(training: KerasTraining, attribute: str, value: str) -> None:
     wanted = _wanted(training)
-    before, wanted.place = wanted.place, value
+    before = getattr(wanted, attribute)
+    setattr(wanted, attribute, value)
     try:
         _rebuild(training)
     except NotSwitchable:
-        wanted.place = before
+        setattr(wanted, attribute, before)
         raise
 
 
@@ -327,6 +351,7 @@ SWITCHES: Final[Mapping[str, Switch]] = {
     "optimizer.weight_decay": _weight_decay,
     "optimizer.decay_kind": _decay_kind,
     "optimizer.epsilon_place": _epsilon_place,
+    "optimizer.momentum_rate": _momentum_rate,
     "optimizer.accumulation": _accumulation,
     "schedule.rates": _rates,
     "loss.reduction": _loss("reduction"),

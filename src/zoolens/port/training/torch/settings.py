@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from zoolens.crosstrain.training.live.optimizer_rules import torch_rule
 from zoolens.port.training.base import Setting
+from zoolens.port.training.differences import MOMENTUM_RATE
 from zoolens.port.training.settings import constants_words, layer_settings, optimizer_settings, varied_words
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ def settings(training: TorchTraining) -> dict[str, Setting]:
     frozen = _frozen_norms(training)
     return {
         **optimizer_settings(rule),
+        **({MOMENTUM_RATE: "current"} if rule.known and rule.constants.get("momentum") else {}),
         **({"optimizer.varied": varied, "optimizer.tensors": _tensors(training)} if varied else {}),
         "optimizer.untrained": sum(id(parameter) not in optimized for parameter in learned),
         "optimizer.trained": sum(parameter.numel() for parameter in learned if id(parameter) in optimized),

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from zoolens.crosstrain.training.diff.facts import CUMULATIVE
 from zoolens.port.training.base import NotSwitchable, Switch, one_for_each
+from zoolens.port.training.torch.loss_switches import from_logits, loss_setting, regularisation
+from zoolens.port.training.torch.momentum_rate import restore_rates, scale_gradients
 from zoolens.port.training.torch.paddings import switch_padding
-from zoolens.port.training.torch.root_rules import place_epsilon
+from zoolens.port.training.torch.root_rules import keep_past_rates, place_epsilon
 from zoolens.port.training.torch.rules import with_rule
 
 if TYPE_CHECKING:
@@ -59,6 +60,10 @@ def _weight_decay(training: TorchTraining, value: float) -> None:
 def _learning_rate(training: TorchTraining, value: float) -> None:
     """Groups of parameters and the schedule keep their proportions."""
     groups = training.objects.optimizer.param_groups
+    if not any(group["lr"] for group in groups) and training.objects.scheduler is None:
+        for group in groups:
+            group["lr"] = value
+        return
     if not groups[0]["lr"]:
         raise NotSwitchable("The learning rate of torch is 0 now, so that a schedule on it has no scale.")
     factor = value / groups[0]["lr"]
@@ -76,9 +81,7 @@ def _rates(training: TorchTraining, values: Sequence[float]) -> None:
     import torch
 
     rates, optimizer = list(values), training.objects.optimizer
-    largest = max(rates)
-    if not largest:
-        raise NotSwitchable("The learning rate of the other side is 0 at every step.")
+    largest = max(rates) or 1.0
     first = optimizer.param_groups[0].get("initial_lr", optimizer.param_groups[0]["lr"])
     for group in optimizer.param_groups:
         own = group.pop("initial_lr", group["lr"])
@@ -118,7 +121,7 @@ def _decay_before(optimizer: Any) -> None:
             group["kept_decay"], group["weight_decay"] = group["weight_decay"], 0.0
             for parameter in group["params"]:
                 if parameter.grad is not None:
-                    parameter.mul_(1 - group["lr"] * group["kept_decay"])
+                    parameter.mul_(1 - group.get("kept_rate", group["lr"]) * group["kept_decay"])
 
 
 def _decay_after(optimizer: Any) -> None:
@@ -152,6 +155,19 @@ def _epsilon_before(optimizer: Any) -> None:
 def _epsilon_after(optimizer: Any) -> None:
     for group in optimizer.param_groups:
         group["eps"] = group.pop("kept_epsilon")
+
+
+def _momentum_rate(training: TorchTraining, value: Any) -> None:
+    if value not in ("current", "past"):
+        raise NotSwitchable("The other side has no momentum.")
+    optimizer = training.objects.optimizer
+    if keep_past_rates(optimizer, past=value == "past"):
+        return
+    if type(optimizer).__name__ != "SGD":
+        raise NotSwitchable(f"{type(optimizer).__name__} of torch has no momentum that could keep past rates.")
+    _unhook(training, "momentum")
+    if value == "past":
+        _hook(training, "momentum", scale_gradients, restore_rates)
 
 
 def _tensor_norm(training: TorchTraining, value: Any) -> None:
@@ -196,7 +212,7 @@ def _rule(training: TorchTraining, value: Any) -> None:
     for key in hooks:
         _unhook(training, key)
     training.objects.optimizer = made
-    for key in hooks.keys() - {"epsilon", "decay"}:
+    for key in hooks.keys() - {"epsilon", "decay", "momentum"}:
         _hook(training, key, *hooks[key])
     _decay_kind(training, "decoupled" if apart else "coupled")
 
@@ -233,64 +249,6 @@ def _clip(attribute: str) -> Switch:
         setattr(training.objects, attribute, None if value == "none" else value)
 
     return change
-
-
-def _loss(attribute: str) -> Switch:
-    """A setting of a loss of torch.nn; the user's own object stays as it is."""
-
-    def change(training: TorchTraining, value: Any) -> None:
-        if not hasattr(training.objects.loss, attribute):
-            raise NotSwitchable(f"The torch loss is a function or class of its own and has no {attribute}.")
-        training.objects.loss = copy.copy(training.objects.loss)
-        setattr(training.objects.loss, attribute, value)
-
-    return change
-
-
-def _from_logits(training: TorchTraining, value: bool) -> None:
-    """A cross-entropy that takes probabilities gets their logarithms, which its own softmax leaves as they are."""
-    import torch
-
-    loss = training.objects.loss
-    if isinstance(loss, _OfProbabilities) and value:
-        training.objects.loss = loss.loss
-    elif isinstance(loss, torch.nn.CrossEntropyLoss) and not value:
-        training.objects.loss = _OfProbabilities(loss)
-    else:
-        raise NotSwitchable(f"{type(loss).__name__} of torch cannot take {'scores' if value else 'probabilities'}.")
-
-
-class _OfProbabilities:
-    def __init__(self, loss: Any) -> None:
-        self.loss = loss
-
-    def __call__(self, answer: Any, target: Any) -> Any:
-        import torch
-
-        return self.loss(torch.log(answer.clamp_min(torch.finfo(answer.dtype).tiny)), target)
-
-
-def _regularisation(training: TorchTraining, value: Any) -> None:
-    """Switches to no regularisation, to the user's own, or to penalties of tensors that the other side has."""
-    kept: list[Any] = training.__dict__.setdefault("kept_regularisation", [training.objects.regularisation])
-    if isinstance(value, tuple):
-        training.objects.regularisation = _penalising(training, value)
-        return
-    if value != "none" and kept[0] is None:
-        raise NotSwitchable("The regularisation is the user's own function, which the torch side does not have.")
-    training.objects.regularisation = None if value == "none" else kept[0]
-
-
-def _penalising(training: TorchTraining, rows: Sequence[Any]) -> Callable[[Any], Any]:
-    import torch
-
-    tensors = training.live.named()
-
-    def penalties(_module: Any) -> Any:
-        parts = [l1 * tensors[name].abs().sum() + l2 * tensors[name].square().sum() for name, l1, l2 in rows]
-        return torch.stack(parts).sum()
-
-    return penalties
 
 
 def _precision(training: TorchTraining, value: Any) -> None:
@@ -343,7 +301,8 @@ def _variance_after(layer: Any, given: Any, _answer: Any) -> None:
     if before is None or layer.momentum is None or count < 2:
         return
     old = before * (1 - layer.momentum)
-    layer.running_var.copy_(old + (layer.running_var - old) * ((count - 1) / count))
+    # of the data: autograd has kept the buffer, and refuses one that was changed since
+    layer.running_var.data.copy_(old + (layer.running_var - old) * ((count - 1) / count))
 
 
 def _dropouts(training: TorchTraining) -> Iterator[tuple[Any, str]]:
@@ -377,14 +336,15 @@ SWITCHES: Final[Mapping[str, Switch]] = {
     "optimizer.learning_rate": _learning_rate,
     "optimizer.weight_decay": _weight_decay,
     "optimizer.decay_kind": _decay_kind,
+    "optimizer.momentum_rate": _momentum_rate,
     "optimizer.accumulation": _accumulation,
     "optimizer.epsilon_place": _epsilon_place,
     "schedule.rates": _rates,
     "schedule.unit": _schedule_unit,
-    "loss.reduction": _loss("reduction"),
-    "loss.smoothing": _loss("label_smoothing"),
-    "loss.from_logits": _from_logits,
-    "regularisation": _regularisation,
+    "loss.reduction": loss_setting("reduction"),
+    "loss.smoothing": loss_setting("label_smoothing"),
+    "loss.from_logits": from_logits,
+    "regularisation": regularisation,
     "clip.norm": _clip("clip_norm"),
     "clip.value": _clip("clip_value"),
     "clip.tensor_norm": _tensor_norm,
