@@ -498,3 +498,17 @@ def test_a_copy_of_another_model_is_known_only_on_the_data_it_was_evaluated_on(h
     found, _ = _candidates(store, "reference", other)
     assert "file:replaced" not in found  # of the old content there, nothing of the new one is claimed
     assert found <= {"file:source"}
+
+
+def test_a_metric_of_ours_that_was_revised_is_computed_anew_from_the_stored_answers(
+    home, fake_model, data, monkeypatch
+):
+    model = str(fake_model(behaviour="label_leak"))
+    with monkeypatch.context() as before:
+        before.setattr("zoolens.measure.carryover._REVISIONS", {})
+        (old,) = evaluate([model], data, batches=(), cold=False)
+    (new,) = evaluate([model], data, batches=(), cold=False)
+    assert new.run.key.attempt == old.run.key.attempt + 1
+    assert tuple(new.measured) == ("metric:calibration",)
+    (again,) = evaluate([model], data, batches=(), cold=False)
+    assert (again.run.id, tuple(again.measured)) == (new.run.id, ())

@@ -13,7 +13,7 @@ from zoolens.cli.equiv import command as equiv_command
 from zoolens.comparisons.compare import compare
 from zoolens.comparisons.disagreements import disagree
 from zoolens.comparisons.equivalence import equiv
-from zoolens.comparisons.gate import parse_equivalence_gate
+from zoolens.comparisons.gate import parse_equivalence_gate, parse_gate
 from zoolens.comparisons.report_page import report_page
 from zoolens.errors import ZoolensError
 from zoolens.manifests.schema import Output
@@ -24,6 +24,7 @@ from zoolens.store.records import DatasetRecord, ModelRecord, StackRecord, finge
 from zoolens.store.store import open_store
 from zoolens.tasks.base import task_named
 from zoolens.testing.task_contract import TaskContract
+from zoolens.verdicts import NotKnown
 
 PAGE = Path(__file__).parent.parent / "docs" / "plugins.md"
 N, TAGS = 40, 5
@@ -73,6 +74,19 @@ GRADE = SPECIES.replace("Species", "Grade").replace("species", "grade").replace(
 )  # fmt: skip
 
 
+# Grades whose agreement is not a number for some inputs, or larger than 1.
+ODD = GRADE.replace("Grade", "Odd").replace('name = "grade"', 'name = "odd"').replace(
+    """    def agreement(self, a, b, tolerance=0.0):
+""",
+    """    def agreement(self, a, b, tolerance=0.0):
+        if (a.columns["grade"] > b.columns["grade"]).any():
+            return np.full(len(a), 1.5)
+        if (a.columns["grade"] != b.columns["grade"]).any():
+            return np.where(a.columns["grade"] != b.columns["grade"], np.nan, 1.0)
+""",
+)  # fmt: skip
+
+
 @pytest.fixture(scope="module", autouse=True)
 def installed(tmp_path_factory):
     """The package of the documentation, on the path as pip would put it."""
@@ -87,11 +101,12 @@ def installed(tmp_path_factory):
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: zoolens-tagging\nVersion: 1.0\n", encoding="utf-8")
     (about / "entry_points.txt").write_text(
         "[zoolens.tasks]\ntagging = zoolens_tagging.task:Tagging\nspecies = zoolens_tagging.species:Species\n"
-        "grade = zoolens_tagging.grade:Grade\n",
+        "grade = zoolens_tagging.grade:Grade\nodd = zoolens_tagging.odd:Odd\n",
         encoding="utf-8",
     )
     (folder / "zoolens_tagging" / "species.py").write_text(SPECIES, encoding="utf-8")
     (folder / "zoolens_tagging" / "grade.py").write_text(GRADE, encoding="utf-8")
+    (folder / "zoolens_tagging" / "odd.py").write_text(ODD, encoding="utf-8")
     sys.path.insert(0, str(folder))
     plugins.forget()
     task_named.cache_clear()
@@ -215,6 +230,26 @@ def test_classes_in_an_order_agree_in_part(store):
     assert (answers.agreement_name, answers.full) == ("mean agreement", N - 9)
     (match,) = query("CORR p TASK grade", store=store).matches
     assert match.equivalence == pytest.approx(1 - 9 / 4 / N)
+
+
+def test_an_agreement_that_is_not_known_is_said_to_be_so_and_passes_no_gate(store, tmp_path):
+    grades = np.random.default_rng(3).integers(1, 4, N)
+    given = {"low": grades - (np.arange(N) < 3), "same": grades, "high": grades + (np.arange(N) < 3)}
+    runs = {name: write(store, name, np.eye(TAGS)[one], np.full(N, -1), "odd") for name, one in given.items()}
+    where = ["--store", str(tmp_path / "store.sqlite")]
+    assert "mean agreement: not known" in printed(equiv_command, runs["same"], runs["high"], *where)
+    assert "mean agreement: not known" in printed(compare_command, runs["same"], runs["high"], *where)
+    for name, parse, report in (
+        ("agreement < 1%", parse_equivalence_gate, equiv(runs["same"], runs["high"], store=store)),
+        ("guaranteed < 1%", parse_equivalence_gate, equiv(runs["same"], runs["high"], store=store)),
+        ("unknown", parse_equivalence_gate, equiv(runs["same"], runs["high"], store=store)),
+        ("disagreement > 99%", parse_gate, compare(runs["same"], runs["high"], store=store)),
+        ("unknown", parse_gate, compare(runs["same"], runs["high"], store=store)),
+    ):
+        with pytest.raises(NotKnown):
+            parse(name).verdict(report)
+    with pytest.raises(ZoolensError, match=r"gives an agreement of 1.5 for an input: it must lie between 0 and 1"):
+        equiv(runs["same"], runs["low"], store=store)
 
 
 def test_what_has_no_votes_says_so(store, runs):

@@ -126,13 +126,14 @@ def _print_data(console: Any, pair: OnData, tolerance: float) -> None:
 def _print_output(console: Any, output: Behaviour, bounds: Bounds | None, tolerance: float, named: bool) -> None:
     title = f"{plain(output.output)} ({plain(output.task)}): " if named else ""
     bound = ""
-    if bounds is not None:
+    if bounds is not None and not math.isnan(bounds.agreement):
         bound = (
             f", at least [bold]{percent_down(bounds.agreement)}[/] on inputs drawn like these "
             f"({_percent(bounds.confidence, 0)} confidence, {bounds.agreement_bound})"
         )
     what = plain(output.agreement_name(tolerance))
-    console.print(f"{title}{what}: [bold]{_percent(output.agreement)}[/]{bound}")
+    agreement = "not known" if math.isnan(output.agreement) else _percent(output.agreement)
+    console.print(f"{title}{what}: [bold]{agreement}[/]{bound}")
     low, high = output.l2
     facts = [f"full agreement on {_percent(output.full / output.n)} of the inputs"] if output.graded else []
     facts += [] if math.isnan(output.identical) else [f"bit-equal outputs {_percent(output.identical)}"]

@@ -12,6 +12,7 @@ from zoolens.comparisons.conftest import vector_columns, write_run
 from zoolens.errors import ZoolensError
 from zoolens.measure.predictions import KIND, bit_digest
 from zoolens.queries.api import query
+from zoolens.queries.page import answer_page
 from zoolens.statistics.anytime import paired_upper
 from zoolens.store.records import DatasetRecord, ModelRecord, Observation, Provenance, StackRecord, fingerprint
 from zoolens.store.store import open_store
@@ -262,4 +263,6 @@ def test_answers_that_are_vectors_are_not_called_equal(path):
     assert "only the first (boxes) is compared" in answer.notes[1]
     shown = CliRunner().invoke(command, ["CORR detector WITHIN 95% TASK other"]).output
     assert "equal answers" not in shown
+    assert "equal answers" not in str(answer_page(answer))  # as a notebook shows it
+    assert "alike of the best" in str(answer_page(answer))
     assert not [note for note in query("CORR big", store=path).notes if "vectors" in note or "outputs" in note]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Protocol
 
 
@@ -31,6 +32,8 @@ class Agreement(Protocol):
 
 def agreement_words(found: Agreement) -> str:
     """same answer: 99.60 %. Where inputs may agree in part, the mean and the share that agree fully are two figures."""
+    if math.isnan(found.agreement):
+        return f"{found.agreement_name}: not known"
     return f"{found.agreement_name}: {100 * found.agreement:.2f} %{full_words(found.full, found.n, found.graded)}"
 
 

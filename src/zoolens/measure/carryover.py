@@ -1,4 +1,4 @@
-"""When the code of somebody's metric plug-in has changed: a new attempt of the run, with everything but that metric.
+"""When the code of a metric has changed, a plug-in's or ours: a new attempt of the run with all but that metric.
 
 Observations are never changed. What the model answered, and how long it took, is carried over to the new attempt, so
 that only the metric is computed again.
@@ -15,11 +15,13 @@ from zoolens.store.store import Store
 
 CARRIED: Final = "carried_from"  # in run.resolved: the attempt that this one goes on from
 _CODE: Final = "code"
+# Our own metrics that say something else than at first. calibration: intervals that cover, since November 2026.
+_REVISIONS: Final[Mapping[str, str]] = {"calibration": "2"}
 
 
 def metric_settings(name: str) -> Mapping[str, Any] | None:
-    """What a metric's stage records of the code that computed it; nothing for ours."""
-    code = plugins.code_of(plugins.METRICS, name)
+    """What a metric's stage records of the code that computed it; nothing for ours, unless they were revised."""
+    code = plugins.code_of(plugins.METRICS, name) or _REVISIONS.get(name)
     return None if code is None else {_CODE: code}
 
 

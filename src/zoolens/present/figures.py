@@ -10,6 +10,8 @@ from zoolens.store.records import WITH_NETWORK, Observation, Provenance, Run, is
 NOTHING: Final = "–"  # where there is no figure
 _SMALL: Final = 0.001  # probabilities nearer to 0 or 1 are not told exactly
 
+_ONCE_TOO_NARROW: Final = ("ece", "brier", "nll", "score")
+
 _SCALES = {
     "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")),
     "B": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")),
@@ -106,8 +108,8 @@ def without_interval(observation: Observation | None) -> str:
 
 
 def has_old_interval(observation: Observation) -> bool:
-    """Until November 2026 calibration errors were stored with a bootstrap interval that hardly ever held the truth."""
-    return observation.metric == "ece" and observation.details.get("interval") == "bootstrap"
+    """Until November 2026 these had bootstrap intervals that hold the truth too rarely, of `ece` hardly ever."""
+    return observation.metric in _ONCE_TOO_NARROW and observation.details.get("interval") == "bootstrap"
 
 
 def _end(value: float, observation: Observation) -> str:

@@ -1,6 +1,6 @@
 """What one or two hyperparameters do to a figure, averaged over all others as the trials have them: partial dependence
-of the surrogate, exact (its kernel is a product, so the average over the trials is a sum), with the surrogate's own
-95 % band, and Friedman's H for what two do together beyond what each does."""
+of the surrogate, exact (its kernel is a product, so the average over the trials is a sum), with a band of
+two standard deviations of the surrogate, and Friedman's H for what two do together beyond what each does."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from zoolens.crosstrain.study.analysis.surrogate import Matrix, Surrogate, Surro
 
 POINTS: Final = 41
 GRID: Final = 25  # of a two-way table, per side
-NORMAL: Final = 1.959963984540054  # of a 95 % band
+# Standard deviations of a band. It is the surrogate's own and no confidence interval: simulated studies of 30 and 100
+# trials have the true curve in it at 82 to 98 % of the points, fewest where a response jumps.
+BAND: Final = 2.0
 TRUSTED: Final = 0.25  # R² below which curves are not to be trusted
 
 
@@ -101,7 +103,7 @@ def _curve(surrogate: Surrogate, position: int, importance: float) -> Curve:
     near = surrogate.kernel(position, values) * others.mean(axis=0)
     mean = surrogate.mean + near @ surrogate.weights
     variance = others.mean() - np.einsum("ij,jk,ik->i", near, surrogate.inverse, near, optimize=True)
-    band = NORMAL * np.sqrt(surrogate.scale * np.maximum(variance, 0))
+    band = BAND * np.sqrt(surrogate.scale * np.maximum(variance, 0))
     return Curve(given, values, mean, mean - band, mean + band, importance)
 
 

@@ -44,7 +44,7 @@ def curves_chart(dependence: Dependence) -> Chart | None:
         y = quantity("mean", low - room, high + room, labels)
         width = 770 // across - 26
         panels.append({"width": width, "height": 190, **_curve(curve, y, width)})
-    title = "Partial dependence of Δ on each hyperparameter, with 95 % band"
+    title = "Partial dependence of Δ on each hyperparameter, ± 2 standard deviations of the surrogate"
     layout = {"concat": panels, "columns": across, "spacing": {"row": 20, "column": 26}}
     return Chart("dependence", title, {"title": heading(title, quality(dependence)), **layout})
 
