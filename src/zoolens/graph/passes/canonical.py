@@ -20,7 +20,7 @@ from zoolens.graph.passes.common_subexpressions import share_values
 from zoolens.graph.passes.concats import flatten_concats
 from zoolens.graph.passes.constants import fold_constants, settle_leaves
 from zoolens.graph.passes.cuts import unify_cuts
-from zoolens.graph.passes.dense import name_dense
+from zoolens.graph.passes.dense import name_dense, unjoin_rows
 from zoolens.graph.passes.layout import unify_layout
 from zoolens.graph.passes.merged_norms import merge_norms, name_affines
 from zoolens.graph.passes.noise import remove_identities, remove_noise
@@ -49,6 +49,7 @@ LAYOUT: Final = (
     Pass("shuffle", fuse_shuffles),
     Pass("groups", restore_group_norms),
     Pass("noise", remove_noise),
+    Pass("rows", unjoin_rows),
     Pass("cuts", unify_cuts),
     Pass("leaves", settle_leaves),
     Pass("decomposed", restore_batch_norms),

@@ -15,6 +15,25 @@ def name_dense(graph: Graph) -> Graph:
     return rewrite(graph, {"matmul": _matmul, "dense": _unordered})
 
 
+def unjoin_rows(graph: Graph) -> Graph:
+    """Dense layers between reshapes that only join rows and part them again: ONNX Runtime writes a product of more than
+    two axes as a Gemm."""
+    return rewrite(graph, {"reshape": _parted})
+
+
+def _parted(node: Node, editor: Editor) -> Node | str:
+    """The layer on the rows as they are parted behind it: the order of the numbers is the same."""
+    layer = editor.made_by(node.inputs[0], "dense")
+    if layer is None or len(layer.shape) != 2 or layer.shape[0] == 1 or not editor.only_use(layer.name):
+        return node
+    joined = editor.maker(layer.inputs[0])
+    if joined.op not in ("reshape", "flatten") or len(node.shape) < 3 or node.shape[-1] != layer.shape[-1]:
+        return node
+    shape = (*node.shape[:-1], joined.shape[-1])
+    rows = editor.emit("reshape", joined.inputs, shape, base=joined.name, source=joined.source)
+    return replace(layer, name=node.name, inputs=(rows,), shape=node.shape)
+
+
 def _matmul(node: Node, editor: Editor) -> Node | str:
     matrix = parameter_of(editor.maker(node.inputs[1]))
     if matrix is None or len(matrix.shape) != 2 or node.get("transpose_a"):

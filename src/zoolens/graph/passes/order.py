@@ -14,14 +14,20 @@ def settle_order(graph: Graph) -> Graph:
 
 
 def _with_longest_first(graph: Graph) -> Graph:
-    """Terms with the longest path first; among equals, by what leads to them."""
+    """Terms with the longest path first; among equals by their kernels, then by what leads to them. What leads to them
+    comes last because a rounded constant or a folded norm far above would change it."""
     hashes = node_hashes(graph)
     depth: dict[str, int] = {}
+
+    def place(name: str) -> tuple[int, str, tuple[int, ...], str]:
+        kernel = graph.by_name[name].parameter("kernel")
+        return -depth[name], graph.by_name[name].op, kernel.shape if kernel else (), hashes[name]
+
     nodes = []
     for node in graph.nodes:
         depth[node.name] = 1 + max((depth[name] for name in node.inputs), default=0)
         if node.op in COMMUTATIVE and len(node.inputs) > 1:
-            inputs = tuple(sorted(node.inputs, key=lambda name: (-depth[name], hashes[name])))
+            inputs = tuple(sorted(node.inputs, key=place))
             node = replace(node, inputs=inputs) if inputs != node.inputs else node
         nodes.append(node)
     return replace(graph, nodes=tuple(nodes))

@@ -116,8 +116,9 @@ def _fused_matmul(call: OnnxCall) -> None:
         dense(given, scaled(kernel if flipped else kernel.transposed((1, 0)), alpha), None)
         call.answer(made(given))
         return
-    turned = bool(call.get("transA", 0)) or None
-    product = call.add("matmul", (call.live(0), call.live(1)), transpose_a=turned, transpose_b=flipped or None)
+    left = _turned(call, call.live(0)) if call.get("transA", 0) else call.live(0)
+    right = _turned(call, call.live(1)) if flipped else call.live(1)
+    product = call.add("matmul", (left, right))
     call.answer(product if alpha == 1 else call.add("mul", (product,), scalar=alpha))
 
 
