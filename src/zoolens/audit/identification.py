@@ -19,6 +19,7 @@ from zoolens.audit.wording import article, evidence
 from zoolens.catalog.names import OWN_ZOOS
 from zoolens.errors import ZoolensError
 from zoolens.graph.coverage import graph_coverage
+from zoolens.graph.implied_activations import implies_activations, readings
 from zoolens.graph.known_networks import PAPER, KnownNetwork, shipped
 from zoolens.graph.model import Graph
 from zoolens.graph.nearest_networks import NEAR, NetworkMatch, nearest, similarity
@@ -112,7 +113,7 @@ def identify(
 ) -> Identification:
     """`names`: what the network is called (file, manifest, claimed architecture), the most trusted first. `like`: a
     relative of what the name claims may go by it."""
-    own = signature(graph)
+    own = _signature(graph)
     known = [*shipped(), *further]
     scored = [(similarity(own, network.signature), network) for network in shipped()]
     matches = tuple(nearest(own, known, n))
@@ -123,7 +124,15 @@ def identify(
     if claim is None:
         return found
     unseen = () if like else blind_spots(graph, (*claim.architectures, architecture))
-    return replace(found, judgement=judge_name(found, claim, scored, like=like, unseen=unseen))
+    hidden = implies_activations(graph)
+    return replace(found, judgement=judge_name(found, claim, scored, like=like, unseen=unseen, hidden=hidden))
+
+
+def _signature(graph: Graph) -> StructureSignature:
+    """Of a file whose quantisation implies activations, that of the reading which is a known network."""
+    made = [signature(reading) for reading in readings(graph)]
+    digests = {network.signature.digest for network in shipped()} if len(made) > 1 else set()
+    return next((one for one in made if one.digest in digests), made[0])
 
 
 def _called(scored: Scored, claimed: Sequence[str]) -> str:

@@ -16,7 +16,15 @@ from zoolens.audit.name_claims import NameClaim, families_of
 from zoolens.audit.naming import covers, label
 from zoolens.audit.wording import article, evidence
 from zoolens.graph.known_networks import PAPER, KnownNetwork
-from zoolens.graph.nearest_networks import NEAR, NetworkMatch, Padding, contains, differences, is_equal
+from zoolens.graph.nearest_networks import (
+    MOVED_ACTIVATIONS,
+    NEAR,
+    NetworkMatch,
+    Padding,
+    contains,
+    differences,
+    is_equal,
+)
 from zoolens.graph.signatures import StructureSignature, without_width
 from zoolens.verdicts import Coverage, Gap, Verdict, judged
 
@@ -54,9 +62,16 @@ class Judgement:
 
 
 def judge_name(
-    found: Identified, claim: NameClaim, scored: Scored, *, like: bool = False, unseen: tuple[Gap, ...] = ()
+    found: Identified,
+    claim: NameClaim,
+    scored: Scored,
+    *,
+    like: bool = False,
+    unseen: tuple[Gap, ...] = (),
+    hidden: bool = False,
 ) -> Judgement:
-    """`unseen`: what the network has or lacks that no signature holds."""
+    """`unseen`: what the network has or lacks that no signature holds. `hidden`: its quantisation hides whether and
+    where its activations end."""
     meant = _meant(claim, scored)
     if not found.coverage.whole:
         return _partial(found, claim, meant)
@@ -71,6 +86,10 @@ def judge_name(
         return Judgement(judged(found.coverage, different=False), f"{found.subject} is like what its name says.")
     if claim.variant or _has_inside(found, meant, scored):
         return _unproved(found, claim, meant)
+    if hidden and any(score >= MOVED_ACTIVATIONS for score, _ in meant):
+        return _open(
+            found, claim, "it has the layers of what its name says, and its quantisation hides its activations"
+        )
     return _different(found, _contradiction(found, claim, meant, scored))
 
 

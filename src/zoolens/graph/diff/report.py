@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from zoolens.graph.cost import Cost, cost
 from zoolens.graph.diff import settings
+from zoolens.graph.diff.activation_proofs import proved_activations, without_extra
 from zoolens.graph.diff.alignment import Alignment, align
 from zoolens.graph.diff.causes import CONSTANTS, NORM, NORM_PLACEMENT
 from zoolens.graph.diff.cost_shares import INTERPLAY, with_shares
 from zoolens.graph.diff.findings import Difference, differences
-from zoolens.graph.diff.implied_activations import without_extra, without_implied
 from zoolens.graph.diff.place_names import place_of
 from zoolens.graph.diff.proved_differences import proved
 from zoolens.graph.diff.sentences import sentence
@@ -237,7 +237,7 @@ def _compared(
     a: Graph, b: Graph, names: tuple[str, str], costs: tuple[Cost, Cost], *, norm_blind: str = "", folded: str = ""
 ) -> Diff:
     alignment = align(a, b)
-    found, open_ = proved(without_implied(differences(alignment, a, b)), a, b)
+    found, open_ = proved(proved_activations(differences(alignment, a, b)), a, b)
     if all(each.whole for each in costs):
         found = with_shares(found, alignment, a, b)
     worded, unproved = (

@@ -1,8 +1,4 @@
-"""ReLUs that the quantisation of a file implies: they are no difference.
-
-Whether the network has a ReLU there, and where it ends, cannot be told from a range of numbers: the data of the
-calibration may never have been negative, or never as large as 6.
-"""
+"""ReLUs that the quantisation of a file implies are no difference to a ReLU, a limited one or none."""
 
 from __future__ import annotations
 
@@ -13,14 +9,13 @@ from typing import Final
 from zoolens.graph.diff.alignment import Alignment
 from zoolens.graph.diff.causes import LayerFinding
 from zoolens.graph.diff.findings import Difference
+from zoolens.graph.implied_activations import without_implied
 from zoolens.graph.model import Graph, Node
-from zoolens.graph.passes.editor import Editor, rewrite
-from zoolens.graph.passes.order import settle_order
 
 _ALIKE: Final = frozenset({"relu", "relu6", "clip"})
 
 
-def without_implied(differences: Sequence[Difference]) -> list[Difference]:
+def proved_activations(differences: Sequence[Difference]) -> list[Difference]:
     """The differences without findings about activations that one side only implies."""
     kept = []
     for difference in differences:
@@ -35,14 +30,7 @@ def without_extra(graphs: tuple[Graph, Graph], alignment: Alignment) -> tuple[Gr
     there are none."""
     alone = [pair for pair in alignment.pairs if pair.a is None or pair.b is None]
     extra = {pair.either.node.name for pair in alone if pair.either.node.get("implied")}
-    if not extra:
-        return None
-
-    def dropped(node: Node, _: Editor) -> Node | str:
-        return node.inputs[0] if node.name in extra and node.get("implied") else node
-
-    a, b = (settle_order(rewrite(graph, dict.fromkeys(("relu", "relu6"), dropped))) for graph in graphs)
-    return a, b
+    return (without_implied(graphs[0], extra), without_implied(graphs[1], extra)) if extra else None
 
 
 def _is_implied(finding: LayerFinding) -> bool:
