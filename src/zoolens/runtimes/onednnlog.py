@@ -2,8 +2,8 @@
 
 Frameworks show oneDNN as one of their operators. Which of its implementations computed that, such as
 "brg_conv_fwd:avx512_core" or "indirect_gemm:acl", and which changes of layout stood around it, only oneDNN's log says.
-It goes to the standard output of the process, which is kept in memory while the log is on; what others wrote there
-meanwhile is passed on afterwards.
+It goes to the standard output of the process, which is kept in a temporary file while the log is on; what others wrote
+there meanwhile is passed on afterwards.
 
 Lines are read as what a library may print: those that are not understood are left out.
 """
@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -62,24 +63,22 @@ def recorded_log() -> Iterator[Log]:
     flush = ctypes.CDLL(None).fflush
     sys.stdout.flush()
     flush(None)
-    kept, memory = os.dup(1), os.memfd_create("zoolens-onednn", os.MFD_CLOEXEC)
-    os.dup2(memory, 1)
-    try:
-        yield log
-    finally:
-        sys.stdout.flush()
-        flush(None)
-        os.dup2(kept, 1)
-        os.close(kept)
+    with tempfile.TemporaryFile(prefix="zoolens-onednn-") as file:  # a sandbox allows no file in memory alone
+        kept = os.dup(1)
+        os.dup2(file.fileno(), 1)
         try:
-            text = os.pread(memory, min(os.fstat(memory).st_size, _MOST_BYTES), 0).decode(errors="replace")
+            yield log
         finally:
-            os.close(memory)
-        lines = text.splitlines(keepends=True)
-        others = "".join(line for line in lines if not line.startswith(_MARKS))
-        if others:
-            os.write(1, others.encode())
-        log.primitives = sorted(read_lines(lines), key=lambda primitive: primitive.start)
+            sys.stdout.flush()
+            flush(None)
+            os.dup2(kept, 1)
+            os.close(kept)
+            size = min(os.fstat(file.fileno()).st_size, _MOST_BYTES)
+            lines = os.pread(file.fileno(), size, 0).decode(errors="replace").splitlines(keepends=True)
+            others = "".join(line for line in lines if not line.startswith(_MARKS))
+            if others:
+                os.write(1, others.encode())
+            log.primitives = sorted(read_lines(lines), key=lambda primitive: primitive.start)
 
 
 def read_lines(lines: list[str]) -> Iterator[Primitive]:

@@ -14,7 +14,6 @@ time that its kernels took on the device.
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
@@ -127,10 +126,9 @@ def recorded_profiles(
 
 @contextmanager
 def _onednn_log(torch: Any) -> Iterator[Log]:
-    """oneDNN's primitives until the context ends; none where torch was built without it, or where the system has no
-    files in memory to keep its log in."""
+    """oneDNN's primitives until the context ends; none where torch was built without it."""
     onednn = torch.backends.mkldnn
-    if not onednn.is_available() or not hasattr(onednn, "verbose") or not hasattr(os, "memfd_create"):
+    if not onednn.is_available() or not hasattr(onednn, "verbose"):
         yield Log()
         return
     with recorded_log() as log, onednn.verbose(onednn.VERBOSE_ON):

@@ -16,6 +16,7 @@ from zoolens.statistics.intervals import Interval, median_difference
 from zoolens.store.records import Run
 from zoolens.store.store import Store
 from zoolens.tracing.alignment import AlignedLayers, Group, align_layers
+from zoolens.tracing.coverage import layer_coverage
 from zoolens.tracing.families import only_moves
 from zoolens.tracing.layers import ObservedCalls, Samples, Timing, TracedLayer, timing
 from zoolens.tracing.report import share_words, short_name
@@ -296,8 +297,8 @@ def comparison_table(comparison: TraceComparison, top: int | None = TOP) -> Tabl
 
 def comparison_as_data(comparison: TraceComparison) -> dict[str, Any]:
     return {
-        "a": {"run": comparison.a.run.id, "title": comparison.a.title, "layers_share": comparison.a.covered},
-        "b": {"run": comparison.b.run.id, "title": comparison.b.title, "layers_share": comparison.b.covered},
+        "a": _side_data(comparison.a),
+        "b": _side_data(comparison.b),
         "matched_by": comparison.by,
         "reason": comparison.reason or None,
         "predict": _row_data(comparison.call),
@@ -307,6 +308,11 @@ def comparison_as_data(comparison: TraceComparison) -> dict[str, Any]:
         "explained": comparison.explained,
         "notes": list(sentences(comparison)),
     }
+
+
+def _side_data(trace: Trace) -> dict[str, Any]:
+    coverage = layer_coverage(trace).as_data()
+    return {"run": trace.run.id, "title": trace.title, "layers_share": trace.covered, "coverage": coverage}
 
 
 def _row_data(row: LayerDifference) -> dict[str, Any]:

@@ -8,16 +8,31 @@ clock or the places of the layers tell it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
 from zoolens.present.figures import figure
-from zoolens.tracing.layers import ObservedCalls, Timing
+from zoolens.tracing.families import only_moves
+from zoolens.tracing.layers import ObservedCalls, Timing, TracedLayer
 from zoolens.tracing.spans import Level
 from zoolens.tracing.stored import SUMS_UP, Overhead, Trace
+from zoolens.verdicts import Coverage, Gap, Tally
 
 UNEVEN: Final = 0.1  # by so much may the sum of medians differ from the median of sums before it is said
 QUICKER: Final = 0.02  # by so much may observed calls be quicker than others before it is remarked upon
+
+
+def layer_coverage(trace: Trace) -> Coverage:
+    """Of how many layers it is known which operators of the file they compute, or that they compute none."""
+    layers = trace.layers
+    unknown = Counter(layer.kind for layer in layers if not _names_nodes(layer) and not only_moves(layer.kind))
+    gaps = tuple(Gap(f"{kind}: which operators of the file it computes", count) for kind, count in unknown.items())
+    return Coverage((Tally("layers", len(layers) - unknown.total(), len(layers)),) if layers else (), gaps)
+
+
+def _names_nodes(layer: TracedLayer) -> bool:
+    return bool(layer.nodes) or any(_names_nodes(child) for child in layer.children)
 
 
 def coverage_sentences(trace: Trace) -> Iterator[str]:

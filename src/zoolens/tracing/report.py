@@ -9,7 +9,7 @@ from typing import Any, Final
 from zoolens.present.figures import NOTHING, figure, with_interval
 from zoolens.present.tables import Column, Table
 from zoolens.store.records import Observation
-from zoolens.tracing.coverage import coverage_sentences
+from zoolens.tracing.coverage import coverage_sentences, layer_coverage
 from zoolens.tracing.layers import Timing, TracedLayer
 from zoolens.tracing.spans import Level
 from zoolens.tracing.stored import Overhead, Trace
@@ -252,6 +252,7 @@ def trace_as_data(trace: Trace) -> dict[str, Any]:
         "layers": [_layer_data(layer) for layer in merged_layers(trace)],
         "layers_sum": _data(trace.layer.total if trace.layer else None),
         "layers_share": trace.covered,
+        "coverage": layer_coverage(trace).as_data(),
         "profiled_call": _data(trace.layer.calls if trace.layer else None),
         "in_no_layer": _data(trace.layer.rest if trace.layer else None),
         "framework_run": _data(trace.layer.run if trace.layer else None),

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from zoolens.runtimes.observing import OperatorTime, Profile
-from zoolens.tracing.coverage import coverage_sentences
+from zoolens.tracing.coverage import coverage_sentences, layer_coverage
 from zoolens.tracing.layers import observed_calls_of, timing
+from zoolens.tracing.report import levels_table, sentences
 from zoolens.tracing.spans import Level, SpanColumns, add_profiles
 from zoolens.tracing.stored import Overhead, Trace
 from zoolens.tracing.test_comparison import A
@@ -125,3 +126,42 @@ def test_layers_that_are_slow_in_turns_are_said():
 
 def test_a_trace_without_layers_says_nothing():
     assert list(coverage_sentences(replace(A, layer=None))) == []
+
+
+def traced(*operators):
+    columns = SpanColumns(new_context(), Level.LAYER)
+    add_profiles(columns, [Profile(0, 10 * MS, operators)] * 5, [True] * 5)
+    return Trace(A.run, 1, "", layer=observed_calls_of(columns.table(), Level.LAYER))
+
+
+def test_changes_of_layout_are_understood_and_operators_of_unknown_nodes_are_not():
+    known = OperatorTime("conv", "Conv", MS, 0, nodes=("conv",))
+    moves = OperatorTime("ReorderOutput of relu", "ReorderOutput", MS, MS)
+    found = layer_coverage(traced(known, moves))
+    assert (found.whole, found.text) == (True, "Understood: 2 of 2 layers.")
+    strange = [OperatorTime(f"s{place}", "Strange", MS, (2 + place) * MS) for place in range(3)]
+    found = layer_coverage(traced(known, moves, *strange))
+    assert not found.whole
+    assert found.text == (
+        "Understood: 2 of 5 layers. Not understood: 3 × Strange: which operators of the file it computes."
+    )
+    inside = OperatorTime("inner", "Conv", MS, 0, "layer", 0, nodes=("conv",))
+    assert layer_coverage(traced(OperatorTime("block", "Module", MS, 0), inside)).whole
+
+
+def test_observing_that_seems_to_make_calls_quicker_is_not_known_in_the_table_too():
+    quicker = timing(np.full(20, 0.005), np.full(20, True))
+    slower = timing(np.full(20, 0.010), np.full(20, True))
+    made = traced(OperatorTime("conv", "Conv", MS, 0, nodes=("conv",)))
+    trace = replace(
+        made,
+        request=quicker,
+        overheads=(Overhead(Level.PIPELINE, quicker, slower), Overhead(Level.LAYER, slower, quicker)),
+    )
+    cells = {row[0]: row[3] for row in levels_table(trace).rows}
+    assert cells["pipeline"] == "not known"
+    assert cells["layer"].startswith("+100.0 %")
+    assert (
+        "What observing the level pipeline adds is not known: the observed calls took 5 ms and the others 10 ms."
+        in (list(sentences(trace)))
+    )

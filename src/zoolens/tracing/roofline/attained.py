@@ -26,7 +26,7 @@ from zoolens.present.figures import NOTHING, figure
 from zoolens.store.records import fingerprint
 from zoolens.store.store import Store
 from zoolens.tracing.alignment import JoinedNames, innermost_layers
-from zoolens.tracing.families import family
+from zoolens.tracing.families import family, only_moves
 from zoolens.tracing.layers import TracedLayer, timing
 from zoolens.tracing.operators import TracedGraph, traced_graph
 from zoolens.tracing.report import short_name
@@ -279,6 +279,26 @@ def _beyond(roofline: Roofline) -> Iterator[str]:
         )
 
 
+def _uncounted(roofline: Roofline) -> Iterator[str]:
+    """Layers without operators of the graph: those that only change layouts, and those that are not understood."""
+    moving = [layer for layer in roofline.uncounted if only_moves(layer.kind)]
+    if moving:
+        kinds = ", ".join(dict.fromkeys(layer.kind for layer in moving))
+        only = "only brings" if len(moving) == 1 else "only bring"
+        yield (
+            f"{_layers_words(len(moving))} of {_seconds_of(moving)} {only} values into another layout, shape or type "
+            f"({kinds}): nothing is counted for that."
+        )
+    unknown = [layer for layer in roofline.uncounted if not only_moves(layer.kind)]
+    if unknown:
+        words = f"{_layers_words(len(unknown))} of {_seconds_of(unknown)}"
+        yield f"{words} of which no operator of the graph is known {_are(len(unknown))} not counted."
+
+
+def _seconds_of(layers: Sequence[TracedLayer]) -> str:
+    return figure(sum(layer.timing.median for layer in layers), "s")
+
+
 def _maybe_winograd(layers: Sequence[RoofLayer]) -> bool:
     """Whether one of these layers is a convolution in floating point that computing bounds: Winograd's algorithm saves
     operations there."""
@@ -308,10 +328,7 @@ def sentences(roofline: Roofline) -> Iterator[str]:
     if assumed := sum(layer.assumed for layer in roofline.layers):
         words = _layers_words(assumed)
         yield f"{trace.runtime} does not tell the precision of {words}, which {_are(assumed)} held against float32."
-    if roofline.uncounted:
-        seconds = sum(layer.timing.median for layer in roofline.uncounted)
-        words = f"{_layers_words(len(roofline.uncounted))} of {figure(seconds, 's')}"
-        yield f"{words} of which no operator of the graph is known {_are(len(roofline.uncounted))} not counted."
+    yield from _uncounted(roofline)
     if roofline.unknown:
         yield f"Not counted, because their cost is not known: {', '.join(roofline.unknown)}."
     if roofline.peaks.disturbed:

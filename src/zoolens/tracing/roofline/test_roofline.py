@@ -101,7 +101,7 @@ def test_the_best_time_of_the_model_includes_operators_that_no_layer_names():
 def test_layers_that_are_no_operators_and_layers_beyond_the_peaks_are_said():
     operators = (
         OperatorTime("f", "Conv", 10, 0, nodes=("Conv_0", "Relu_0")),
-        OperatorTime("reorder", "Reorder", 500, 10),
+        OperatorTime("strange", "Strange", 500, 10),
     )
     found = roofline(traced(*operators), peaks=PEAKS)
     words = " ".join(sentences(found))
@@ -206,3 +206,42 @@ def test_a_trace_of_another_gpu_is_refused(monkeypatch):
 def test_peaks_that_make_no_sense_are_refused(asked, words, tmp_path):
     with pytest.raises(ZoolensError, match=words):
         machine_peaks(**asked, store=tmp_path / "store.sqlite")
+
+
+def test_a_layer_quicker_than_any_algorithm_is_not_explained_by_one():
+    """As where a whole residual block was taken for its 1×1 shortcut."""
+    (quick,) = roofline(traced(OperatorTime("f", "Conv", 2000, 0, nodes=("Conv_0",))), peaks=PEAKS).layers
+    assert 1.05 < quick.efficiency < 5
+    assert not quick.absurd
+    found = roofline(traced(OperatorTime("f", "Conv", 300, 0, nodes=("Conv_0",))), peaks=PEAKS)
+    assert found.layers[0].efficiency > 5.1
+    assert roofline_table(found).rows[0][3] == "not known"
+    words = " ".join(sentences(found))
+    assert "which no known algorithm explains" in words
+    assert "Its efficiency is not known." in words
+
+
+@pytest.mark.parametrize(
+    ("kind", "peaks", "winograd", "cache"),
+    [
+        ("Conv", PEAKS, False, True),
+        ("Conv", replace(PEAKS, bandwidth={1 << 28: 1e15}), True, False),
+        ("MatMul", replace(PEAKS, bandwidth={1 << 28: 1e15}), False, False),
+    ],
+)
+def test_only_reasons_that_are_possible_are_named(kind, peaks, winograd, cache):
+    found = roofline(traced(OperatorTime("f", kind, 1200, 0, nodes=("Conv_0",))), peaks=peaks)
+    assert found.layers[0].efficiency > 1.05
+    words = " ".join(sentences(found))
+    assert ("Winograd" in words, "nearer cache" in words) == (winograd, cache)
+
+
+def test_changes_of_layout_are_told_apart_from_what_is_not_known():
+    operators = (
+        OperatorTime("f", "Conv", 100_000, 0, nodes=("Conv_0",)),
+        OperatorTime("r", "ReorderOutput", 20_000, 100_000),
+        OperatorTime("s", "Strange", 10_000, 120_000),
+    )
+    words = " ".join(sentences(roofline(traced(*operators), peaks=PEAKS)))
+    assert "1 layer of 20 µs only brings values into another layout, shape or type (ReorderOutput)" in words
+    assert "1 layer of 10 µs of which no operator of the graph is known is not counted." in words
