@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import zoolens
+from zoolens.catalog.lookup import find
 from zoolens.engine import sandbox
 from zoolens.measure import prediction_stage, stages
 from zoolens.measure.evaluate import evaluate
@@ -512,3 +513,34 @@ def test_a_metric_of_ours_that_was_revised_is_computed_anew_from_the_stored_answ
     assert tuple(new.measured) == ("metric:calibration",)
     (again,) = evaluate([model], data, batches=(), cold=False)
     assert (again.run.id, tuple(again.measured)) == (new.run.id, ())
+
+
+def test_an_accuracy_that_rests_on_guesses_is_marked_and_can_be_refused(request, tmp_path):
+    import shutil
+
+    pytest.importorskip("onnxruntime")
+    command = request.getfixturevalue("zoolens")  # the name is the module's here
+    folder = find("demo:lenet-narrow").folder
+    bare = tmp_path / "bare.onnx"
+    shutil.copy(folder / "lenet-narrow.onnx", bare)
+    options = ("--data", "demo", "--limit", 40, "--no-cold", "--latency-seconds", 0.1, "-r", "onnxruntime")
+    done = command("eval", bare, *options, "--fail-on", "guessed")
+    assert done.returncode == 4
+    said = " ".join((done.stdout + done.stderr).split())
+    assert "? file:bare" in said
+    assert "✓" not in said
+    assert "its accuracy rests on guesses (grey images without a channel axis; images are resized to 28×28" in said
+    assert "zoolens doctor" in said
+    assert "] (guessed)" in said
+    assert "] (guessed)" in command("runs", "--wide").stdout
+    assert "rests on guesses" in command("compare", "last", "last").stdout
+    assert command("eval", bare, *options).returncode == 0
+    assert command("manifest", "init", bare, "-o", tmp_path / "own.yaml").returncode == 0
+    written = (tmp_path / "own.yaml").read_text()
+    assert "? file:bare" in command("eval", tmp_path / "own.yaml", *options).stderr  # nobody has checked it yet
+    checked = written[: written.index("attributes:")]
+    (tmp_path / "own.yaml").write_text(checked)
+    done = command("eval", tmp_path / "own.yaml", *options, "--fail-on", "guessed")
+    assert done.returncode == 0, done.stderr
+    assert "✓ file:bare" in done.stderr
+    assert "(guessed)" not in command("runs", "--wide").stdout

@@ -79,6 +79,7 @@ def draft_manifest(path: Path, env: str = "", say: Callable[[str], None] = lambd
         inputs=manifest_inputs,
         outputs=manifest_outputs,
         assets=(Asset(format=format_, files=tuple(_files(files, path.parent))),),
+        attributes=guesses.attributes,
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from zoolens.errors import AssetError, ModelError
+from zoolens.manifests.guesses import guesses_in
 from zoolens.manifests.locations import model_fingerprint, resolve_asset
 from zoolens.manifests.schema import Manifest
 from zoolens.store.records import Run
@@ -23,6 +24,12 @@ def stored_entry(run: Run) -> Entry:
             f"Run {run.id[:8]} does not say where its model lies.", hint="Evaluate it again with `zoolens eval`."
         ) from error
     return Entry(run.ref.partition(":")[0], manifest, Weights.PRESENT, Path(folder) if folder else None)
+
+
+def guessed_of(run: Run) -> tuple[str, ...]:
+    """What the manifest that a run was made with only assumes."""
+    manifest = run.origin.get("manifest") or {}
+    return guesses_in(manifest.get("attributes") or {})
 
 
 def contents_of(entry: Entry) -> set[str]:

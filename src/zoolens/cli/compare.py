@@ -61,6 +61,8 @@ def command(
 
 
 def print_report(report: Report, shown: int) -> None:
+    from zoolens.catalog.stored import guessed_of
+
     console = make_console()
     same_name = report.a.ref == report.b.ref
     for side, run in (("A", report.a), ("B", report.b)):
@@ -68,6 +70,9 @@ def print_report(report: Report, shown: int) -> None:
         stack = f"{run.stack.runtime} {run.stack.version} ({precision})"
         name = f"{run.ref} ({run.origin['file']})" if same_name and run.origin.get("file") else run.ref
         console.print(f"[bold]{side}[/] {run.id[:8]}  {plain(name)}  {plain(stack)}")
+    for side, run in (("A", report.a), ("B", report.b)):
+        if guessed := guessed_of(run):
+            console.print(f"  [yellow]{side} rests on guesses:[/] {plain('; '.join(guessed))}")
     console.print(f"  {report.a.inputs} inputs of {plain(report.a.dataset.name)}\n")
     if report.a.id == report.b.id:
         console.print("A and B are the same run: the same content, in the same environment.")

@@ -68,6 +68,12 @@ def _numbers(_: click.Context, __: click.Parameter, value: str) -> tuple[int, ..
 )
 @click.option("--isolate", is_flag=True, help="Run each model in a process of its own.")
 @click.option("--allow-code", is_flag=True, help="Run Python code that manifests carry (in a process of its own).")
+@click.option(
+    "--fail-on",
+    multiple=True,
+    type=click.Choice(["guessed"]),
+    help="Exit with 4 where an accuracy rests on preprocessing that was only guessed.",
+)
 @click.option("--resume/--fresh", default=True, help="Keep finished work (default), or measure all again as a new run.")
 @store_option("makes", described="SQLite file or postgresql:// URL. Default: $ZOOLENS_STORE or your data folder.")
 @json_option
@@ -117,9 +123,21 @@ def command(models: tuple[str, ...], data: str, **chosen: Any) -> None:
             if not chosen["as_json"]:
                 bars.show(_line(outcome))
     (print_json if chosen["as_json"] else print_outcomes)(store, outcomes, plan.batches)
+    _refuse_guesses(outcomes, chosen["fail_on"])
     failures = [outcome for outcome in outcomes if outcome.failed]
     if failures:
         raise ZoolensError(f"{len(failures)} of {len(outcomes)} evaluations failed or look wrong; see above.")
+
+
+def _refuse_guesses(outcomes: Sequence[Outcome], fail_on: Sequence[str]) -> None:
+    guessed = [outcome.title for outcome in outcomes if outcome.guessed]
+    if guessed and fail_on:
+        from zoolens.verdicts import NotKnown
+
+        raise NotKnown(
+            f"Gate failed: guessed: the accuracy of {', '.join(guessed)} rests on guesses.",
+            hint="Write what the model wants into a manifest, and remove from its attribute `guessed` what is checked.",
+        )
 
 
 def _line(outcome: Outcome) -> str:
@@ -130,11 +148,20 @@ def _line(outcome: Outcome) -> str:
         return f"[red]✗[/] {title}: {escape(_all(outcome.errors))}"
     if outcome.skipped:
         return f"[dim]– {title}: skipped, {escape(outcome.skipped)}[/]"
+    guesses = [_guesses(outcome)] if outcome.guessed else []
     if outcome.warnings:
-        return f"[yellow]![/] {title}: {escape(_all((*outcome.warnings, *outcome.notes)))}"
+        return f"[yellow]![/] {title}: {escape(_all((*outcome.warnings, *outcome.notes, *guesses)))}"
     count = len(outcome.measured)
     state = f"measured {count} stage{'s' if count > 1 else ''}" if count else "already measured"
-    return f"[green]✓[/] {title}: {escape('; '.join((state, *outcome.notes)))}"
+    mark = "[yellow]?[/]" if guesses else "[green]✓[/]"
+    return f"{mark} {title}: {escape('; '.join((state, *outcome.notes, *guesses)))}"
+
+
+def _guesses(outcome: Outcome) -> str:
+    return (
+        f"its accuracy rests on guesses ({'; '.join(outcome.guessed)}): check them in a manifest (`zoolens manifest "
+        "init`), or let `zoolens doctor` try others"
+    )
 
 
 def _all(sentences: Sequence[str]) -> str:

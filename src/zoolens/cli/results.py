@@ -7,7 +7,15 @@ from dataclasses import asdict
 from typing import Any
 
 from zoolens.measure.plan import Outcome
-from zoolens.present.figures import count, disturbed_mark, figure, network_mark, stack_label, with_interval
+from zoolens.present.figures import (
+    count,
+    disturbed_mark,
+    figure,
+    guessed_mark,
+    network_mark,
+    stack_label,
+    with_interval,
+)
 from zoolens.present.tables import Column
 from zoolens.present.terminal import echo_json, print_table
 from zoolens.store.records import ROUND_TRIPS, Observation
@@ -44,7 +52,7 @@ def _row(store: Store, outcome: Outcome, batches: Sequence[int]) -> list[str]:
         run.id[:8],
         run.ref.partition("@")[0],
         stack_label(run),
-        with_interval(observations.get(("top1", ""))),
+        _accuracy(observations.get(("top1", "")), outcome),
         _value(observations.get(("ece", ""))),
         *(_timing(observations, "latency_p50", batch_scope(batch)) for batch in batches),
         f"{_timing(observations, 'latency_p99', batch_scope(size))} / "
@@ -53,6 +61,10 @@ def _row(store: Store, outcome: Outcome, batches: Sequence[int]) -> list[str]:
         _value(observations.get(("file_size", ""))),
         count(observations[("parameters", "")].value) if ("parameters", "") in observations else "–",
     ]
+
+
+def _accuracy(top1: Observation | None, outcome: Outcome) -> str:
+    return with_interval(top1) + guessed_mark(outcome.guessed if top1 is not None else ())
 
 
 def _timing(observations: Found, metric: str, scope: str) -> str:
@@ -85,6 +97,7 @@ def _as_data(store: Store, outcome: Outcome) -> dict[str, Any]:
         "warnings": outcome.warnings,
         "notes": outcome.notes,
         "skipped": outcome.skipped,
+        "guessed": outcome.guessed,
     }
     if run is not None:
         data |= {

@@ -11,7 +11,15 @@ import click
 from zoolens.cli.options import json_option, wide_option
 from zoolens.cli.stores import store_option
 from zoolens.manifests.twins import origin_of_twin
-from zoolens.present.figures import count, disturbed_mark, figure, provenance_mark, stack_label, with_interval
+from zoolens.present.figures import (
+    count,
+    disturbed_mark,
+    figure,
+    guessed_mark,
+    provenance_mark,
+    stack_label,
+    with_interval,
+)
 from zoolens.present.tables import Column
 from zoolens.present.terminal import echo_json, make_console, plain, print_blocks, print_facts, print_table
 from zoolens.store.records import Observation, Provenance, Run, StageState
@@ -201,10 +209,16 @@ def _list_row(run: Run, known: Sequence[Observation]) -> list[str]:
         run.ref,
         run.dataset.name,
         stack_label(run),
-        with_interval(_top1(known)),
+        _accuracy(run, _top1(known)),
         _without_interval(main_latency(known)),
         _state(run),
     ]
+
+
+def _accuracy(run: Run, top1: Observation | None) -> str:
+    from zoolens.catalog.stored import guessed_of
+
+    return with_interval(top1) + guessed_mark(guessed_of(run) if top1 is not None else ())
 
 
 def _without_interval(observation: Observation | None) -> str:
@@ -219,12 +233,15 @@ def _when(run: Run) -> str:
 
 
 def _print_run(run: Run, stages: Mapping[str, StageState], observations: Sequence[Observation]) -> None:
+    from zoolens.catalog.stored import guessed_of
+
     console = make_console()
     facts = {
         "run": run.id + (f" (attempt {run.key.attempt})" if run.key.attempt else ""),
         "when": _when(run),
         "model": f"{run.ref} ({run.model.format}, {run.model.fingerprint[:12]})",
         **origin_of_twin(run.model.manifest.get("attributes") or {}),
+        **({"guessed": "; ".join(guessed)} if (guessed := guessed_of(run)) else {}),
         "dataset": f"{run.dataset.name} ({run.dataset.size:,} inputs, {run.dataset.fingerprint[:12]})",
         "runtime": f"{run.stack.runtime} {run.stack.version or ''}".rstrip(),
         "precision": run.precision or "the runtime does not tell",

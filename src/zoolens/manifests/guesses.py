@@ -6,7 +6,7 @@ are listed in the drafted manifest's description, so that nobody takes them for 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, get_args
 
 from zoolens.manifests.schema import DType, Input, Normalize, Resize, Step
@@ -19,7 +19,15 @@ IMAGENET_NORMALIZE: Final = Normalize(
 _CAFFE_MEAN: Final = (104.0, 117.0, 123.0)  # blue, green, red
 _CHANNELS_LAST: Final = ("tflite", "keras", "keras-h5", "tf-savedmodel", "tf-frozen")
 
+GUESSED: Final = "guessed"  # the attribute of a manifest that lists what nobody has checked yet
+
 Shape = tuple[int | None, ...]
+
+
+def guesses_in(attributes: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a manifest with these attributes only assumes. Whoever checks a guess removes it from the list."""
+    listed = attributes.get(GUESSED) or ()
+    return tuple(map(str, listed)) if isinstance(listed, list | tuple) else (str(listed),)
 
 
 class Guesses:
@@ -31,6 +39,10 @@ class Guesses:
 
     def summary(self) -> str:
         return f"Guessed, please check: {'; '.join(self.said)}." if self.said else ""
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        return {GUESSED: list(self.said)} if self.said else {}
 
     def image_or_array(
         self, name: str | None, extents: Shape, dtype: str, *, quantised: bool = False, layout: str | None = None

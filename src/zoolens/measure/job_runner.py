@@ -16,6 +16,7 @@ from zoolens.datasets.noinputs import NoInputs
 from zoolens.datasets.opening import absolute_spec, open_dataset
 from zoolens.datasets.subset import Subset
 from zoolens.errors import StoreError, WorkerError, ZoolensError
+from zoolens.manifests.guesses import guesses_in
 from zoolens.manifests.locations import resolve_asset
 from zoolens.measure.carryover import metric_settings, with_current_metrics
 from zoolens.measure.classorder import CLASSES, class_order, matched_by_name, with_class_order
@@ -266,6 +267,7 @@ class _Stages:
             errors=tuple(self._errors),
             warnings=tuple(self._warnings),
             notes=(*self._notes, *self._said_of_run(run, plan)),
+            guessed=guesses_in(context.job.manifest.attributes) if plan.accuracy else (),
         )
 
     def _look_at_inputs(self) -> None:

@@ -41,6 +41,7 @@ class Outcome:
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()  # worth knowing, and no failure
     skipped: str | None = None
+    guessed: tuple[str, ...] = ()  # what the manifest only assumes, where the accuracy rests on it
 
     @property
     def failed(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Final
 
 from zoolens.store.records import WITH_NETWORK, Observation, Provenance, Run, is_disturbed
@@ -126,6 +127,11 @@ def _end(value: float, observation: Observation) -> str:
 def disturbed_mark(observation: Observation) -> str:
     """A mark beside a clean timing that had to be taken from the raw samples."""
     return " (disturbed)" if is_disturbed(observation) else ""
+
+
+def guessed_mark(guessed: Sequence[str]) -> str:
+    """A mark beside an accuracy that rests on what a manifest only assumes."""
+    return " (guessed)" if guessed else ""
 
 
 def network_mark(observation: Observation) -> str:

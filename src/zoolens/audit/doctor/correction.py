@@ -11,6 +11,7 @@ from zoolens.audit.doctor.verdict import Diagnosis
 from zoolens.catalog.lookup import find
 from zoolens.errors import ManifestError
 from zoolens.manifests.files import dump_manifest
+from zoolens.manifests.guesses import GUESSED
 from zoolens.manifests.schema import Manifest
 from zoolens.preprocess.outputs import relocated_manifest
 
@@ -35,13 +36,19 @@ def write_corrected(diagnosis: Diagnosis, model: str, target: Path, *, force: bo
     if target.exists() and not force:
         raise ManifestError(f"{target} exists already.", hint="Overwrite it with --force, or name another file.")
     folder = find(model).folder
-    corrected = diagnosis.corrected
+    corrected = _without_guesses(diagnosis.corrected)
     if folder is not None:
         corrected = relocated_manifest(corrected, folder.resolve(), target.resolve().parent)
     try:
         target.write_text(dump_manifest(corrected), encoding="utf-8")
     except OSError as error:
         raise ManifestError(f"{target} cannot be written: {error.strerror}.", hint="Name another file.") from error
+
+
+def _without_guesses(manifest: Manifest) -> Manifest:
+    """What was tried on data is no guess any more."""
+    kept = {name: value for name, value in manifest.attributes.items() if name != GUESSED}
+    return manifest.model_copy(update={"attributes": kept})
 
 
 def _sections(text: str) -> dict[str, str]:

@@ -21,6 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from zoolens.errors import ManifestError
 from zoolens.manifests.foreign.files import beside, described, labels_beside
 from zoolens.manifests.formats import format_of_name, legal_name
+from zoolens.manifests.guesses import GUESSED
 from zoolens.manifests.schema import (
     Asset,
     AssetFile,
@@ -135,7 +136,7 @@ def draft_from_mlmodelscope(text: str, path: Path) -> Manifest:
     notes = _Notes()
     framework = source.made_with.name.lower().replace(" ", "")
     try:
-        return Manifest(
+        drafted = Manifest(
             name=legal_name(source.name),
             version=_version(source.version, notes),
             license=source.license or source.licence or None,
@@ -150,6 +151,8 @@ def draft_from_mlmodelscope(text: str, path: Path) -> Manifest:
         )
     except ValidationError as error:
         raise ManifestError(f"{path.name} describes what no model has: {_what(error)}.") from error
+    guessed = {GUESSED: notes.guessed} if notes.guessed else {}
+    return drafted.model_copy(update={"attributes": {**drafted.attributes, **guessed}})
 
 
 class _Notes:

@@ -127,7 +127,12 @@ def draft_from_triton(text: str, path: Path) -> Manifest:
             inputs=inputs,
             outputs=outputs,
             assets=(Asset(format=format_, files=files),) if files else (),
-            attributes={"source": "triton", "platform": kind, "max_batch_size": config.max_batch_size},
+            attributes={
+                "source": "triton",
+                "platform": kind,
+                "max_batch_size": config.max_batch_size,
+                **guesses.attributes,
+            },
         )
     except ValidationError as error:
         raise ManifestError(f"{path.name} describes what no model has: {_first(error)}.") from error
