@@ -3,8 +3,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from zoolens.comparisons.compare import as_data as comparison_data
+from zoolens.comparisons.compare import compare
 from zoolens.comparisons.conftest import one_hot, write_run
-from zoolens.comparisons.equivalence import equiv
+from zoolens.comparisons.equivalence import as_data, equiv
 from zoolens.comparisons.gate import parse_equivalence_gate
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.verdicts import NotKnown
@@ -86,3 +88,11 @@ def test_unknown_refuses_what_was_not_compared(report):
     left_out = replace(pair, outputs=(), fit=replace(pair.fit, reasons=("they name different classes",)))
     with pytest.raises(NotKnown, match=r"Understood: 1 of 1 outputs, 1 of 2 datasets, 50 of 100 inputs.*different cl"):
         gate.verdict(replace(report, on=(alike, left_out)))
+
+
+def test_json_has_the_outcome_and_what_it_rests_on(store, report):
+    data = as_data(report)
+    assert data["outcome"] == "different"
+    assert data["coverage"]["understood"]["inputs"] == {"understood": 50, "total": 50, "share": 1.0}
+    compared = comparison_data(compare(report.on[0].a.id, report.on[0].b.id, store=store))
+    assert (compared["outcome"], compared["coverage"]["whole"]) == ("different", True)

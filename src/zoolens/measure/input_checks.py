@@ -136,7 +136,7 @@ def said_of_copies(dataset: Dataset, digests: NDArray[np.uint64]) -> str | None:
     least, most = ("at least ", "at most ") if len(looked_at) < len(alike) else ("", "")
     return (
         f"{least}{copies:,} of {len(dataset):,} inputs are copies of others: intervals and bounds count each as an "
-        f"input of its own and are too narrow, since there are {most}{len(dataset) - copies:,} different ones"
+        f"input of its own and are too narrow (different inputs: {most}{len(dataset) - copies:,})"
     )
 
 

@@ -103,13 +103,13 @@ def test_copies_among_the_inputs_are_counted():
     doubled = np.concatenate([different, different[:15], different[:1]])
     said = said_of_copies(data(doubled), answered(doubled))
     assert said.startswith("16 of 56 inputs are copies of others: ")
-    assert said.endswith("since there are 40 different ones")
+    assert said.endswith("(different inputs: 40)")
     fifty = np.repeat(different[:1], 50, axis=0)
-    assert said_of_copies(data(fifty), answered(fifty)).endswith("there are 1 different ones")
+    assert said_of_copies(data(fifty), answered(fifty)).endswith("(different inputs: 1)")
 
 
 def test_of_many_copies_some_are_compared():
     many = np.repeat(np.arange(40, dtype=np.uint8)[:, None], 50, axis=0)
     said = said_of_copies(data(many), answered(many))
     assert said.startswith("at least 980 of 2,000 inputs")
-    assert said.endswith("at most 1,020 different ones")
+    assert said.endswith("(different inputs: at most 1,020)")
