@@ -40,7 +40,13 @@ SHOWN = 12  # layers in the table, unless --all
 )
 @click.option("--all", "show_all", is_flag=True, help="List every layer.")
 @click.option("--html", "page", type=OUT_FILE, default=None, help="Write a page with the growth curve.")
-@click.option("--fail-on", "conditions", multiple=True, help="Exit with 3 if it holds: 'max_error > 1e-3'. Repeatable.")
+@click.option(
+    "--fail-on",
+    "conditions",
+    multiple=True,
+    help="Exit with 3 if it holds ('max_error > 1e-3'), with 4 if that is not known; 'unknown': with 4 if the verdict "
+    "is not known. Repeatable.",
+)
 @click.option("--allow-code", is_flag=True, help="Run Python code that builds a model (in a process of its own).")
 @store_option(None)
 @json_option

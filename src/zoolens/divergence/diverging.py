@@ -13,10 +13,12 @@ from zoolens.comparisons.origins import DataOrigin
 from zoolens.comparisons.reproduce import job_of_run
 from zoolens.datasets.base import Dataset
 from zoolens.datasets.opening import absolute_spec, open_dataset
+from zoolens.divergence.adding_up import adding_up
 from zoolens.divergence.alignment import Aligned, NodePair, aligned
 from zoolens.divergence.answer_causes import ASSUMED_FLOOR, causes_from_answers, random_causes
 from zoolens.divergence.answers import AnswerPairs, comparable, compare_answers, compared_kind
 from zoolens.divergence.causes import Cause, Kind, label_of, number
+from zoolens.divergence.coverage import layers_understood
 from zoolens.divergence.examined import Exact, ExaminedInput
 from zoolens.divergence.file_causes import causes_of_files, not_finite_in_files
 from zoolens.divergence.inspection import InspectedLayer, inspect, worst_layer
@@ -32,6 +34,7 @@ from zoolens.numerics.deviation import deviation_of_finite, first_beyond
 from zoolens.progress import Progress, Silent
 from zoolens.store.records import Run
 from zoolens.store.store import Store, borrowed_store
+from zoolens.verdicts import Coverage, Gap
 
 MEMORY: Final = 1 << 30  # bytes for the tensors that are compared
 EXAMINED: Final = 4  # inputs that are looked at layer by layer
@@ -185,10 +188,11 @@ def _explained(
     parts = exact[worst.index].parts(a, b, worst) if whole else None
     result = Divergence(
         _facts(a), _facts(b), dataset.name, answers, exact[worst.index].floor_between(a, b), True, layers,
-        _first(layers), parts, (), tuple(chosen), (*a.notes, *b.notes), memory,
+        _first(layers), parts, (), tuple(chosen), (*a.notes, *b.notes), memory, layers_understood(a, b),
     )  # fmt: skip
     differs = result.differs or (a.focus is not None and is_beyond(_apart(a, b, worst), result.floor))
     causes, remarks = _causes(a, b, graphs, examined, exact, differs)
+    causes = adding_up(causes, _apart(a, b, worst), result.floor)
     notes = (*_said_of(examined), *remarks, *not_finite_in_files((a, b), examined, exact))
     notes = (*notes, *_said_of_answers(answers, result.floor))
     return replace(result, causes=causes, notes=(*result.notes, *notes))
@@ -268,11 +272,17 @@ def _by_answers(
     notes = ("Only answers are compared, not layers.", *a.notes, *b.notes, *_said_of_answers(answers, ASSUMED_FLOOR))
     result = Divergence(
         _facts(a), _facts(b), dataset.name, answers, ASSUMED_FLOOR, False, (), None, None, (), tuple(chosen), notes,
-        memory,
+        memory, Coverage((), _not_compared(a, b)),
     )  # fmt: skip
     examined = [_examine(a, b, chosen[0])]
     differs = result.differs or (a.focus is not None and _apart(a, b, examined[0]) > ASSUMED_FLOOR)
     return replace(result, causes=tuple(causes_from_answers(a, b, examined, ASSUMED_FLOOR))) if differs else result
+
+
+def _not_compared(a: Side, b: Side) -> tuple[Gap, ...]:
+    """Why layers were not compared."""
+    gaps = layers_understood(a, b).gaps
+    return gaps or (Gap("layers, which could not be compared", remedy="See the notes above."),)
 
 
 def _worst(answers: AnswerPairs, count: int) -> list[int]:

@@ -1,4 +1,7 @@
-"""`--fail-on`: a condition on a divergence that makes a CI job fail, such as "max_error > 1e-3" or "flips > 0"."""
+"""`--fail-on`: a condition on a divergence that makes a CI job fail: "max_error > 1e-3", "flips > 0" or "unknown".
+
+A condition that cannot be judged neither passes nor fails: it is NotKnown, which has an exit code of its own.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from typing import Final
 
 from zoolens.divergence.result import Divergence
 from zoolens.errors import ZoolensError
+from zoolens.verdicts import NotKnown, refuse_unknown
 
 _OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = {
     ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le,
@@ -27,6 +31,18 @@ _FIGURES: Final[Mapping[str, Callable[[Divergence], float]]] = {
 }
 
 
+UNKNOWN: Final = "unknown"
+
+
+@dataclass(frozen=True)
+class UnknownGate:
+    """Refuses a verdict that is not known."""
+
+    def verdict(self, divergence: Divergence) -> tuple[bool, str]:
+        refuse_unknown(divergence.verdict, "whether A and B agree")
+        return False, UNKNOWN
+
+
 @dataclass(frozen=True)
 class DivergenceGate:
     text: str
@@ -35,15 +51,21 @@ class DivergenceGate:
     limit: float
 
     def verdict(self, divergence: Divergence) -> tuple[bool, str]:
-        """Whether the condition holds (the gate fails), and the fact behind it. What is not a number fails any gate."""
+        """Whether the condition holds (the gate fails), and the fact behind it; NotKnown where it cannot be told."""
         value = _FIGURES[self.figure](divergence)
-        return math.isnan(value) or _OPERATORS[self.op](value, self.limit), f"{self.text}: {self.figure} is {value:.3g}"
+        if math.isnan(value):
+            raise NotKnown(f"The gate {self.text!r} cannot be judged: {self.figure} is not a number.")
+        return _OPERATORS[self.op](value, self.limit), f"{self.text}: {self.figure} is {value:.3g}"
 
 
-def parse_divergence_gate(text: str) -> DivergenceGate:
+def parse_divergence_gate(text: str) -> DivergenceGate | UnknownGate:
+    if text.strip() == UNKNOWN:
+        return UnknownGate()
     match = _PATTERN.fullmatch(text)
     if match is None:
-        raise ZoolensError(f"{text!r} is no condition.", hint='Write one such as "max_error > 1e-3" or "flips > 0".')
+        raise ZoolensError(
+            f"{text!r} is no condition.", hint='Write one such as "max_error > 1e-3", "flips > 0" or "unknown".'
+        )
     figure, op, number, percent = match.groups()
     if figure not in _FIGURES:
         known = ", ".join(_FIGURES)
@@ -57,9 +79,12 @@ def _others(divergence: Divergence, figure: str) -> list[float]:
 
 
 def _layers_beyond(divergence: Divergence) -> float:
-    if not divergence.layers:
-        raise ZoolensError(
-            "Layers were not compared, so that a gate on them would prove nothing.",
-            hint="Gate on max_error or flips instead.",
+    compared = [fact.layer for fact in divergence.layers if fact.layer.between is not None]
+    beyond = sum(layer.beyond for layer in compared)
+    blind = sum(layer.between is not None and layer.between.verdict(layer.floor) == "blind" for layer in compared)
+    if not compared or (blind and not beyond):
+        why = f"rounding may move {blind} of them by their own size" if blind else "no layer was compared"
+        raise NotKnown(
+            f"How many layers are beyond rounding is not known: {why}.", hint="Gate on max_error or flips instead."
         )
-    return float(sum(fact.layer.beyond for fact in divergence.layers))
+    return float(beyond)

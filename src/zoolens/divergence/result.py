@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from zoolens.comparisons.origins import DataOrigin
 from zoolens.divergence.answers import AnswerPairs, OtherOutput
 from zoolens.divergence.causes import Cause, Kind, Parts
 from zoolens.divergence.inspection import InspectedLayer
+from zoolens.verdicts import Coverage, Gap, Outcome, Tally, Verdict, judged
+
+UNDOUBTED: Final = 1e-2  # relative: no rounding of float32 is taken to do more, where no floor could be measured
 
 
 @dataclass(frozen=True)
@@ -37,7 +42,8 @@ class Divergence:
     floor. `origin`, `fingerprint`: where the inputs lie, and that of their content; None where nobody told where they
     lie. `output`: the output that floor, parts and causes are about, where it is not the main one. `floor`: what
     rounding may do to it; it is assumed, not measured, where `measured_floor` is false. `parts`: the three parts of the
-    difference on the worst input."""
+    difference on the worst input. `understood`: how many layers of the two graphs the reference computes, and what it
+    does not."""
 
     a: SideSummary
     b: SideSummary
@@ -52,6 +58,7 @@ class Divergence:
     examined: tuple[int, ...]
     notes: tuple[str, ...]
     memory: int
+    understood: Coverage = Coverage()
     output: OtherOutput | None = None
     origin: DataOrigin | None = None
     fingerprint: str = ""
@@ -69,7 +76,7 @@ class Divergence:
     @property
     def differs(self) -> bool:
         """Whether the two are farther apart than rounding explains, or are proved to say different things."""
-        return self.beyond_rounding or any(cause.proved for cause in self.causes)
+        return self.beyond_rounding or any(cause.proved and cause.kind is not Kind.RANDOM for cause in self.causes)
 
     @property
     def blind(self) -> bool:
@@ -79,8 +86,42 @@ class Divergence:
     @property
     def agrees(self) -> bool:
         """Whether it is known that the two agree in finite numbers, down to rounding."""
-        unknown = self.blind or self.random or self.unclear_part
-        return not self.differs and not unknown and not self.answers.not_finite
+        return self.verdict.outcome is Outcome.SAME
+
+    @property
+    def proved_different(self) -> bool:
+        """Whether what was understood proves a difference. Where no floor could be measured, only a proved cause or a
+        difference that rounding cannot explain does."""
+        if self.random:
+            return False
+        if self.measured_floor or any(cause.proved for cause in self.causes):
+            return self.differs
+        return self.relative_error > UNDOUBTED
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the two agree on these inputs, and what that rests on. Answers that are equal in every number need no
+        graph to be read."""
+        inputs = Tally("inputs", len(self.answers.rows), len(self.answers.rows))
+        gaps = tuple(self._gaps())
+        if self.answers.equal and not self.differs:
+            return judged(Coverage((inputs,), gaps), different=False)
+        known = self.understood
+        coverage = Coverage((inputs, *known.tallies), (*known.gaps, *gaps))
+        return judged(coverage, different=self.proved_different)
+
+    def _gaps(self) -> Iterator[Gap]:
+        """What keeps the answers from telling whether the two agree."""
+        if self.random:
+            yield Gap("answers that change from call to call", remedy="Fix the model's random seed.")
+        if self.blind:
+            yield Gap("answers that rounding may move by their own size", remedy="Compare on other inputs.")
+        if self.unclear_part:
+            yield Gap("a part of the answers with much smaller numbers", remedy="Compare that part as an output.")
+        if self.answers.not_finite:
+            yield Gap("answers that are not finite", self.answers.not_finite)
+        for name in self.answers.unmatched:
+            yield Gap(f"output {name[:60]}, which has no partner", remedy="Give both outputs the same name.")
 
     @property
     def unclear_part(self) -> bool:

@@ -152,7 +152,9 @@ def test_a_side_that_answers_by_chance_is_told(network, data, plain_job):
 def test_the_same_file_twice_is_equal(network, data, plain_job):
     plain = network("plain")
     divergence = diverge_jobs(plain_job(plain), plain_job(plain), data)
-    assert headline(divergence) == "The two are equal: all layers and answers that were compared hold the same numbers."
+    assert (
+        headline(divergence) == "The two are equal: 3 layers and all answers that were compared hold the same numbers."
+    )
     assert divergence.agrees
 
 
@@ -165,7 +167,7 @@ def test_small_numbers_that_may_differ_are_no_agreement(network, data, plain_job
     answers = replace(divergence.answers, rows=(rounded, *others), small_part=part)
     unclear = replace(divergence, answers=answers)
     assert headline(unclear).startswith(
-        "Compared as whole tensors, layers and answers differ by no more than rounding;"
+        "Compared as whole tensors, 3 layers and all answers differ by no more than rounding;"
     )
     assert not unclear.agrees
     assert replace(unclear, answers=replace(answers, small_part=replace(part, error=1e-9))).agrees

@@ -38,6 +38,8 @@ def headline(divergence: Divergence) -> str:
         return "Rounding alone can move these answers by their own size, so that their difference tells nothing."
     if not divergence.differs:
         return _no_difference(divergence)
+    if not divergence.beyond_rounding:
+        return _only_in_files(divergence)
     proved = [cause for cause in divergence.causes if cause.proved]
     count = f"{len(answers.flipped):,} of {len(answers.rows):,} answers differ"
     differ = "The two differ by more than rounding"
@@ -47,19 +49,29 @@ def headline(divergence: Divergence) -> str:
         shapes = divergence.output is not None and divergence.output.why == "shape"
         differ = "The two give outputs of other shapes" if shapes else "Only one of the two gives finite numbers"
     if not proved:
-        return f"{differ} ({count}), and no cause is proved."
+        known = "" if divergence.verdict.known else "; whether that is a difference or rounding is not known"
+        return f"{differ} ({count}), and no cause is proved{known}."
     kinds = " and ".join(dict.fromkeys(cause.kind.value for cause in proved))
     rest = ", not all of it proved" if len(proved) < len(divergence.causes) else ""
     return f"{differ} ({count}); the cause is {kinds}{rest}."
+
+
+def _only_in_files(divergence: Divergence) -> str:
+    """The files are proved to say different things, which moves no layer or answer beyond rounding."""
+    kinds = " and ".join(dict.fromkeys(cause.kind.value for cause in divergence.causes if cause.proved))
+    return (
+        f"The two files differ ({kinds}), which moves these answers by {number(divergence.relative_error)}, no more "
+        f"than rounding may ({_floor(divergence)})."
+    )
 
 
 def _no_difference(divergence: Divergence) -> str:
     answers = divergence.answers
     broken = f"; {answers.not_finite:,} of {len(answers.rows):,} answers are not finite" if answers.not_finite else ""
     layers = [fact.layer.between for fact in divergence.layers if fact.layer.between is not None]
-    compared = "layers and answers" if layers else "answers"
+    compared = f"{len(layers):,} layers and all answers" if layers else "answers"
     if answers.equal and not any(between.error for between in layers):
-        return f"The two are equal: all {compared} that were compared hold the same numbers{broken}."
+        return f"The two are equal: {compared} that were compared hold the same numbers{broken}."
     flips = f"; {len(answers.flipped):,} answers flip by rounding alone" if answers.flipped else ""
     if divergence.unclear_part:
         return (
@@ -67,13 +79,26 @@ def _no_difference(divergence: Divergence) -> str:
             "explains the difference in a part of the answers with much smaller numbers is not known."
         )
     if not divergence.measured_floor:
-        return f"The answers differ by no more than rounding is assumed to do; layers were not compared{flips}{broken}."
+        return (
+            "Whether the two agree is not known: the answers differ by no more than rounding is assumed to do, and "
+            f"layers were not compared{flips}{broken}."
+        )
+    if not divergence.verdict.known:
+        within = f"What was understood differs by no more than rounding, in {compared}{flips}{broken}"
+        return f"{within}; the rest is not known."
     return f"Nothing differs by more than rounding, in {compared}{flips}{broken}."
 
 
 def lines(divergence: Divergence) -> list[str]:
     """What was compared and found, sentence by sentence; the table is apart."""
-    return [*_on_answers(divergence), *_on_layers(divergence), *_on_causes(divergence), *divergence.notes]
+    found = [*_on_answers(divergence), *_on_layers(divergence), *_on_causes(divergence), *divergence.notes]
+    return [*found, *_on_coverage(divergence)]
+
+
+def _on_coverage(divergence: Divergence) -> Iterator[str]:
+    coverage = divergence.verdict.coverage
+    if not coverage.whole:
+        yield " ".join((coverage.text, *coverage.remedies))
 
 
 def _on_answers(divergence: Divergence) -> Iterator[str]:
@@ -156,7 +181,8 @@ def proof_in_words(cause: Cause) -> str:
     assert proof is not None
     before, after = number(proof.before), number(proof.after)
     if proof.holds:
-        return f"Proof: {proof.words}: the difference goes from {before} to {after} (floor {proof.floor:.1e})."
+        gone = f"{100 * proof.removed:.4g} % of it is gone" if math.isfinite(proof.before) else "it is finite then"
+        return f"Proof: {proof.words}: the difference goes from {before} to {after}; {gone} (floor {proof.floor:.1e})."
     return f"No proof: {proof.words}: {after} of {before} is left (floor {proof.floor:.1e})."
 
 
@@ -210,6 +236,7 @@ def as_data(divergence: Divergence) -> dict[str, Any]:
         "differs": divergence.differs,
         "agrees": divergence.agrees,
         "verdict": headline(divergence),
+        **divergence.verdict.as_data(),
         "sentences": [line.strip() for line in lines(divergence)],
         "answers": {
             "inputs": len(answers.rows),
@@ -304,6 +331,7 @@ def _cause(cause: Cause) -> dict[str, Any]:
             "after": _json(proof.after),
             "floor": _json(proof.floor),
             "holds": proof.holds,
+            "removed": proof.removed,
         },
         "withdrawn": list(cause.withdrawn),
     }
