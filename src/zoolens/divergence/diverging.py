@@ -21,6 +21,7 @@ from zoolens.divergence.causes import Cause, Kind, label_of, number
 from zoolens.divergence.coverage import layers_understood
 from zoolens.divergence.examined import Exact, ExaminedInput
 from zoolens.divergence.file_causes import causes_of_files, not_finite_in_files
+from zoolens.divergence.holes import holes_of
 from zoolens.divergence.inspection import InspectedLayer, inspect, worst_layer
 from zoolens.divergence.points import alike
 from zoolens.divergence.result import Divergence, LayerFacts, SideSummary, is_beyond
@@ -28,7 +29,8 @@ from zoolens.divergence.runtime_causes import causes_of_runtime
 from zoolens.divergence.side_graphs import with_borrowed_graph, with_graph, with_points
 from zoolens.divergence.side_names import job_named, parse_side
 from zoolens.divergence.sides import Side, open_side
-from zoolens.errors import ZoolensError
+from zoolens.errors import ModelError, ZoolensError
+from zoolens.graph.model import Graph
 from zoolens.measure.jobs import Job
 from zoolens.numerics.deviation import deviation_of_finite, first_beyond
 from zoolens.progress import Progress, Silent
@@ -176,19 +178,20 @@ def _explained(
     try:
         graphs = aligned(a.graph, b.graph)
         a, b, graphs = _with_points(a, b, graphs, chosen[0])
-        examined = [example.with_inputs(a, b) for example in examined]
+        examined = _fitting(a, b, examined)
         examined = _inspected(a, b, graphs, examined, memory, progress)
         exact = {example.index: Exact.of(a, b, example, compared_kind(a, b)) for example in examined}
     except ZoolensError as error:
         a = replace(a, notes=(*a.notes, f"The layers could not be compared: {error.message}"))
         return _by_answers(a, b, dataset, answers, chosen, memory)
     worst = examined[0]  # the input whose answers are farthest apart
-    layers = _worst_layers(examined, graphs)
+    layers = _worst_layers(examined, graphs, a.raw)
     whole = not a.borrowed and not b.borrowed and exact[worst.index].scores is None
     parts = exact[worst.index].parts(a, b, worst) if whole else None
     result = Divergence(
         _facts(a), _facts(b), dataset.name, answers, exact[worst.index].floor_between(a, b), True, layers,
-        _first(layers), parts, (), tuple(chosen), (*a.notes, *b.notes), memory, layers_understood(a, b),
+        _first(layers), parts, (), tuple(example.index for example in examined), (*a.notes, *b.notes), memory,
+        layers_understood(a, b),
     )  # fmt: skip
     differs = result.differs or (a.focus is not None and is_beyond(_apart(a, b, worst), result.floor))
     causes, remarks = _causes(a, b, graphs, examined, exact, differs)
@@ -321,6 +324,17 @@ def _inspected(
     return inspected
 
 
+def _fitting(a: Side, b: Side, examined: Sequence[ExaminedInput]) -> list[ExaminedInput]:
+    """The worst input and the others for whose extents the graphs were read, such as sentences of one length."""
+    fitting = [examined[0].with_inputs(a, b)]
+    for example in examined[1:]:
+        try:
+            fitting.append(example.with_inputs(a, b))
+        except ModelError:  # of another shape
+            continue
+    return fitting
+
+
 def _said_of(examined: Sequence[ExaminedInput]) -> list[str]:
     remarks = []
     if not any(example.inspection for example in examined):
@@ -360,12 +374,16 @@ def _said_of_answers(answers: AnswerPairs, floor: float) -> list[str]:
     return remarks
 
 
-def _worst_layers(examined: Sequence[ExaminedInput], graphs: Aligned) -> tuple[LayerFacts, ...]:
+def _worst_layers(examined: Sequence[ExaminedInput], graphs: Aligned, raw: Graph | None) -> tuple[LayerFacts, ...]:
     by_pair: dict[NodePair, list[InspectedLayer]] = {}
     for example in examined:
         for layer in example.inspection.layers if example.inspection is not None else ():
             by_pair.setdefault(layer.pair, []).append(layer)
-    return tuple(LayerFacts(_label(graphs, pair), worst_layer(layers)) for pair, layers in by_pair.items())
+    facts = [LayerFacts(_label(graphs, pair), worst_layer(layers)) for pair, layers in by_pair.items()]
+    if not holes_of(graphs.a) or raw is None:
+        return tuple(facts)
+    place = {node.name: number for number, node in enumerate(raw.nodes)}  # what goes into a hole stands before it
+    return tuple(sorted(facts, key=lambda fact: place.get(fact.layer.pair.a, len(place))))
 
 
 def _label(graphs: Aligned, pair: NodePair) -> str:

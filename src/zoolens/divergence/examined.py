@@ -10,7 +10,7 @@ import numpy as np
 
 from zoolens.divergence.answers import Compared
 from zoolens.divergence.causes import Parts
-from zoolens.divergence.evaluation import exact_value, grids_of
+from zoolens.divergence.evaluation import exact_value, exact_values, grids_of
 from zoolens.divergence.inspection import (
     NOISY_RUNS,
     Inspection,
@@ -25,6 +25,7 @@ from zoolens.divergence.sides import Feeds, Side
 from zoolens.graph.model import Array, Graph
 from zoolens.numerics.deviation import deviation_of_finite
 from zoolens.numerics.rounding import FACTOR, ONE_ROUNDING, ROUNDINGS
+from zoolens.twins.activations import starting_at
 
 
 @dataclass(frozen=True)
@@ -131,6 +132,22 @@ def _floor(view: SideView, exact: Array, disturb: Callable[[Graph, int], Graph])
 
 def exact_output(graph: Graph, name: str, inputs: Mapping[str, Array]) -> Array:
     return exact_value(graph, inputs, name).reshape(-1)
+
+
+def exact_outputs(graph: Graph, names: Sequence[str], inputs: Mapping[str, Array]) -> list[Array]:
+    """Several values at once, in the order of their names."""
+    if not names:
+        return []
+    segment = starting_at(graph, inputs, tuple(names))
+    found = {node.name: value.reshape(-1) for node, value in exact_values(segment, inputs) if node.name in names}
+    return [found[name] for name in names]
+
+
+def farthest(first: Sequence[Array], second: Sequence[Array]) -> float:
+    """The largest of several differences; infinite where one side has more values."""
+    if len(first) != len(second):
+        return float("inf")
+    return max((apart(one, other) for one, other in zip(first, second, strict=True)), default=0.0)
 
 
 def apart(first: Array, second: Array) -> float:

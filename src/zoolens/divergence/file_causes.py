@@ -13,15 +13,16 @@ from zoolens.comparisons.modeldiff import differing_lines
 from zoolens.divergence.alignment import EQUAL, Aligned, aligned_by_name, paired_inputs
 from zoolens.divergence.causes import Cause, Kind, Proof, label_of
 from zoolens.divergence.evaluation import exact_values, grids_of
-from zoolens.divergence.examined import Exact, ExaminedInput, apart, exact_output, scores_of
+from zoolens.divergence.examined import Exact, ExaminedInput, apart, exact_output, exact_outputs, farthest, scores_of
 from zoolens.divergence.file_differences import FileDifference, differences
+from zoolens.divergence.holes import filled_as, holes_of, sinks_of
 from zoolens.divergence.sides import Side
 from zoolens.divergence.transplants import transplanted
 from zoolens.errors import ZoolensError
 from zoolens.graph.diff.causes import CONNECTIONS
 from zoolens.graph.diff.report import diff
 from zoolens.graph.file_operators import is_file_operator
-from zoolens.graph.model import Array, Graph
+from zoolens.graph.model import Array, Graph, Node
 from zoolens.numerics.deviation import deviation_of_finite
 
 _LISTED: Final = 5  # differences that are named one by one
@@ -37,7 +38,7 @@ def causes_of_files(
     input; one place of the files alone is the cause only if it is on every examined input."""
     exact = exacts[examined[0].index]
     before = apart(exact.outputs[1], exact.outputs[0])
-    if not before or exact.same_scores:
+    if exact.same_scores or (not before and not sinks_of(graphs.b)):
         return []
     if not before > exact.file_floor:
         return _below_rounding(a, b, graphs, examined, exacts)
@@ -151,26 +152,29 @@ def not_finite_in_files(
 
 def _fed_to(b: Side, graphs: Aligned, inputs: Mapping[str, Array]) -> dict[str, Array] | None:
     """A's input tensors under the names of B's graph; None where the shapes do not fit."""
-    names = [(ours.name, theirs) for ours, theirs in paired_inputs(graphs.a, graphs.b)]
-    if len(graphs.a.inputs) != len(graphs.b.inputs):
-        return None
+    names = [(ours.name, theirs) for ours, theirs in _own_inputs(graphs)]
+    if len(names) != len(graphs.b.inputs) or len(graphs.a.inputs) != len(graphs.b.inputs):
+        return None  # or where holes have values of B's own inputs
     if any(inputs[name].shape != theirs.shape for name, theirs in names):
         return None
     return {theirs.name: inputs[name] for name, theirs in names}
 
 
+def _own_inputs(graphs: Aligned) -> list[tuple[Node, Node]]:
+    """The inputs of both files beside each other, without holes."""
+    holes = holes_of(graphs.a).keys() | holes_of(graphs.b).keys()
+    pairs = paired_inputs(graphs.a, graphs.b)
+    return [(ours, theirs) for ours, theirs in pairs if not {ours.name, theirs.name} & holes]
+
+
 def _inputs_differ(inputs: tuple[Mapping[str, Array], Mapping[str, Array]], graphs: Aligned) -> bool:
-    return any(
-        apart(inputs[1][theirs.name], inputs[0][ours.name]) > EQUAL
-        for ours, theirs in paired_inputs(graphs.a, graphs.b)
-    )
+    return any(apart(inputs[1][theirs.name], inputs[0][ours.name]) > EQUAL for ours, theirs in _own_inputs(graphs))
 
 
 def preprocessing(a: Side, b: Side, inputs: tuple[Mapping[str, Array], Mapping[str, Array]], graphs: Aligned) -> Cause:
     """What is different about the input tensors, in words, and the lines of the manifests that differ."""
     pairs = [
-        (ours.source or ours.name, inputs[0][ours.name], inputs[1][theirs.name])
-        for ours, theirs in paired_inputs(graphs.a, graphs.b)
+        (ours.source or ours.name, inputs[0][ours.name], inputs[1][theirs.name]) for ours, theirs in _own_inputs(graphs)
     ]
     name, fed_a, fed_b = max(pairs, key=lambda pair: apart(pair[2], pair[1]))  # of several the one that differs most
     lines = manifest_lines(a, b)
@@ -223,7 +227,7 @@ def _fit(fed_a: Array, fed_b: Array) -> str | None:
 @dataclass(frozen=True)
 class Exchange:
     """What places of A's file as B has them do to its exact answer. `inputs`: those of A on the worst input, `target`:
-    what B's file answers to them. `others`: further examined inputs."""
+    what B's file answers to them. `others`: further examined inputs. What goes into a hole must become B's as well."""
 
     a: Side
     b: Side
@@ -236,36 +240,48 @@ class Exchange:
     def inputs(self) -> Mapping[str, Array]:
         return self.exact.inputs[0]
 
-    def answer(self, chosen: list[FileDifference], inputs: Mapping[str, Array]) -> Array | None:
-        """The exact answer of A's file with these places as B has them; None where that has no meaning."""
+    def answer(self, chosen: list[FileDifference], exact: Exact) -> list[Array] | None:
+        """The exact answer of A's file with these places as B has them, and what then goes into its holes, which have
+        the values that they have in B; None where that has no meaning."""
         changed = transplanted(self.graphs, chosen)
         if changed is None:
             return None
         names = dict(zip(self.graphs.a.outputs, changed.outputs, strict=True))
+        inputs = filled_as(changed, exact.inputs[0], self.graphs.b, exact.inputs[1])
+        wanted = (names.get(self.a.output, self.a.output), *sinks_of(changed))
         try:
-            return exact_output(changed, names.get(self.a.output, self.a.output), inputs)
+            return exact_outputs(changed, wanted, inputs)
         except ZoolensError:
             return None
+
+    def targets(self, exact: Exact, answer: Array) -> list[Array]:
+        """What B's file answers, and what goes into its holes."""
+        graph = self.graphs.b
+        return [answer, *exact_outputs(graph, sinks_of(graph), exact.inputs[1])]
 
     def proof(self, chosen: list[FileDifference]) -> Proof:
         """What is left of the difference with these places taken over. Where the outputs are of different kinds, such
         as logits and probabilities, scores may show it too."""
-        answer, exact = self.answer(chosen, self.inputs), self.exact
+        answer, exact = self.answer(chosen, self.exact), self.exact
         what = "this one place" if len(chosen) == 1 else f"all {len(chosen)} places"
         words = f"A's file with {what} as in B, computed exactly, against B's file"
-        after = math.inf if answer is None else apart(answer, self.target)
-        proof = Proof(words, apart(self.target, exact.outputs[0]), after, exact.file_floor)
+        targets = self.targets(exact, self.target)
+        graph = self.graphs.a
+        before = farthest(targets, [exact.outputs[0], *exact_outputs(graph, sinks_of(graph), exact.inputs[0])])
+        after = math.inf if answer is None else farthest(answer, targets)
+        proof = Proof(words, before, after, exact.file_floor)
         if answer is None or proof.holds or exact.scores is None:
             return proof
-        left = apart(scores_of(self.b, self.target), scores_of(self.a, answer))
+        left = apart(scores_of(self.b, self.target), scores_of(self.a, answer[0]))
         in_scores = Proof(f"{words} (scores)", exact.scores[0], left, exact.scores[1])
         return in_scores if in_scores.holds else proof
 
     def holds_elsewhere(self, place: list[FileDifference]) -> bool:
         """Whether the place alone explains the other examined inputs too."""
-        answers = [(self.answer(place, other.inputs[0]), other) for other in self.others]
+        answers = [(self.answer(place, other), other) for other in self.others]
         return all(
-            answer is not None and apart(answer, other.outputs[1]) <= other.file_floor for answer, other in answers
+            answer is not None and farthest(answer, self.targets(other, other.outputs[1])) <= other.file_floor
+            for answer, other in answers
         )
 
 
@@ -342,9 +358,9 @@ def _quantised(exchange: Exchange, every: list[FileDifference], proof: Proof) ->
     graphs, real = exchange.graphs, exchange.exact.outputs[0]
     costs: list[tuple[float, str]] = []
     for difference in sorted(every, key=lambda difference: -difference.effect)[:_RESTORED]:
-        answer = exchange.answer([other for other in every if other is not difference], exchange.inputs)
+        answer = exchange.answer([other for other in every if other is not difference], exchange.exact)
         if answer is not None and difference.a is not None:
-            costs.append((proof.before - apart(answer, real), difference.a))
+            costs.append((proof.before - apart(answer[0], real), difference.a))
     costs.sort(key=lambda cost: -cost[0])
     shown = ", ".join(f"{label_of(graphs.a, name)} {gained / proof.before:.0%}" for gained, name in costs[:_COSTLY])
     grids = sum(difference.kind == "quantisation" for difference in every)

@@ -99,7 +99,7 @@ def observable(
     """The nodes of the canonical graph whose values some point holds. `tensors`: grids of the file's tensors. `known`:
     what `alike` has found for these two graphs already."""
     quantised = tensors or {}
-    holders = _holders(raw, points)
+    held_by = holders(raw, points)
     makers: Mapping[str, str] = raw.facts.get("tensors", {})
     gridded = {node: quantised[tensor] for tensor, node in makers.items() if tensor in quantised}
     candidates = known if known is not None else alike(raw, graph, inputs)
@@ -110,11 +110,11 @@ def observable(
         grid = next((gridded[name] for name, _ in same if name in gridded), None)
         if grid is not None:
             result.grids[node.name] = grid
-        held = [(name, order) for name, order in same if name in holders and name not in taken and node.op != "input"]
+        held = [(name, order) for name, order in same if name in held_by and name not in taken and node.op != "input"]
         if held:
-            name, order = min(held, key=lambda candidate: not holders[candidate[0]].kept)
+            name, order = min(held, key=lambda candidate: not held_by[candidate[0]].kept)
             taken.add(name)
-            point = holders[name]
+            point = held_by[name]
             own = next((quantised[key] for key in (point.tensor, point.name) if key in quantised), grid)
             result.points[node.name] = Observed(point, node.name, raw.by_name[name].shape, order, node.shape, own)
     return result
@@ -221,24 +221,20 @@ def alike(raw: Graph, graph: Graph, inputs: Mapping[str, Array]) -> Alike:
     }
 
 
-def _holders(raw: Graph, points: Sequence[CapturePoint]) -> dict[str, CapturePoint]:
+def holders(raw: Graph, points: Sequence[CapturePoint]) -> dict[str, CapturePoint]:
     """The point that holds the value of each raw node; one that the runtime makes anyway is preferred."""
     tensors: Mapping[str, str] = raw.facts.get("tensors", {})
     by_source = {node.source: node.name for node in raw.nodes if node.source}  # of several the last
-    holders: dict[str, CapturePoint] = {}
+    found: dict[str, CapturePoint] = {}
     for point in points:
         node = tensors.get(point.tensor) or tensors.get(point.name)
         if node is None and not tensors and point.name in raw.by_name:
             node = point.name
         if node is None and (not tensors or not point.tensor):
             node = by_source.get(point.node) or by_source.get(point.name)
-        if (
-            node is not None
-            and node in raw.by_name
-            and (node not in holders or (point.kept and not holders[node].kept))
-        ):
-            holders[node] = point
-    return holders
+        if node is not None and node in raw.by_name and (node not in found or (point.kept and not found[node].kept)):
+            found[node] = point
+    return found
 
 
 def _random(inputs: Mapping[str, Array], size: float) -> dict[str, Array]:

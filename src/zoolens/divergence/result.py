@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from zoolens.comparisons.origins import DataOrigin
@@ -58,7 +58,7 @@ class Divergence:
     examined: tuple[int, ...]
     notes: tuple[str, ...]
     memory: int
-    understood: Coverage = Coverage()
+    understood: Coverage = field(default_factory=Coverage)
     output: OtherOutput | None = None
     origin: DataOrigin | None = None
     fingerprint: str = ""

@@ -8,12 +8,13 @@ from typing import Final
 
 from zoolens import plugins
 from zoolens.divergence.evaluation import with_grids
+from zoolens.divergence.holes import Extents, with_holes
 from zoolens.divergence.points import Alike, in_order, observable
 from zoolens.divergence.quantisation import quantised_tensors
 from zoolens.divergence.sides import Feeds, Side
 from zoolens.errors import UnsupportedAbility, ZoolensError
-from zoolens.graph.file_operators import is_file_operator, with_file_operators
-from zoolens.graph.model import Array
+from zoolens.graph.file_operators import with_file_operators
+from zoolens.graph.model import Array, Graph
 from zoolens.graph.weighted_graph import canonical_with_facts, raw_graph
 from zoolens.manifests.digests import digest
 from zoolens.measure.jobs import Job
@@ -28,19 +29,18 @@ def with_graph(side: Side, feeds: Feeds, other: Side | None = None) -> Side:
     """The side with its graph, if that can be read; the very same where the other side has the same files. Extents that
     the file leaves open are those of `feeds`, which the manifest and the sample have fixed."""
     if other is not None and other.graph is not None and _same_files(side.job, other.job):
-        return replace(side, raw=other.raw, graph=other.graph)
-    extents = {name: value.shape for name, value in feeds.items()}
+        return replace(side, raw=other.raw, graph=other.graph, holes=other.holes)
+
+    def read(extents: Extents) -> Graph:
+        return with_file_operators(raw_graph(side.job.entry, side.job.asset, extents))
+
     try:
-        raw = with_file_operators(raw_graph(side.job.entry, side.job.asset, extents))
-        graph = canonical_with_facts(raw)
+        opened = with_holes(side, read, feeds)
+        assert opened.raw is not None
+        graph = canonical_with_facts(opened.raw)
     except ZoolensError as error:
         return replace(side, notes=(*side.notes, f"{side.label}: {error.message}"))
-    unknown = [node for node in graph.unknown if not is_file_operator(node)]
-    if unknown:
-        kinds = ", ".join(sorted({str(node.get("source_op")) for node in unknown}))
-        note = f"{side.label}: its graph has operators that the reference cannot compute: {kinds[:200]}."
-        return replace(side, notes=(*side.notes, note))
-    return replace(side, raw=raw, graph=graph)
+    return replace(opened, graph=graph)
 
 
 def _same_files(a: Job, b: Job) -> bool:

@@ -39,6 +39,7 @@ class Side:
     borrowed: bool = False  # the graph is the other side's, since this one's cannot be read
     foreign: bool = False  # its tensors do not even have the shapes of the other side's graph
     points: Mapping[str, Observed] = field(default_factory=dict)
+    holes: Mapping[str, str] = field(default_factory=dict)  # nodes that the reference cannot compute -> points
     focus: TensorSpec | None = None  # the output that is looked at; None: the main one
     notes: tuple[str, ...] = ()
 
@@ -67,6 +68,7 @@ class Side:
         inputs = {node: _real(feeds[spec.name], spec, self._axes(node)) for spec, node in self._inputs()}
         for node in _places_in_tables(self.graph) & inputs.keys():
             inputs[node] = inputs[node].astype(np.int64)  # whatever type the runtime takes them in
+        inputs |= self._taken_from_runtime(feeds)
         for node, value in inputs.items():
             expected = self.graph.by_name[node].shape
             if value.size != prod(expected):
@@ -76,11 +78,25 @@ class Side:
                 )
         return {node: value.reshape(self.graph.by_name[node].shape) for node, value in inputs.items()}
 
+    def _taken_from_runtime(self, feeds: Feeds) -> Feeds:
+        """What the runtime computes where the reference cannot."""
+        assert self.graph is not None
+        wanted = {node: point for node, point in self.holes.items() if node in self.graph.by_name}
+        if not wanted:
+            return {}
+        shown = self.subject.session.capture(self.batched(feeds), tuple(dict.fromkeys(wanted.values()))).tensors
+        values = {}
+        for node, point in wanted.items():
+            value = self.first_sample(np.asarray(shown[point]))
+            values[node] = value.astype(np.float64) if value.dtype.kind == "f" else value
+        return values
+
     def _inputs(self) -> list[tuple[TensorSpec, str]]:
         """Every input of the session with the node of the graph that it feeds."""
         assert self.graph is not None
-        nodes = {node.source or node.name: node.name for node in self.graph.inputs}
-        by_place = [node.name for node in self.graph.inputs]
+        own = [node for node in self.graph.inputs if node.name not in self.holes]
+        nodes = {node.source or node.name: node.name for node in own}
+        by_place = [node.name for node in own]
         specs = self.subject.session.inputs
         if len(specs) != len(by_place):
             raise ModelError(f"The graph of {self.job.entry.ref} has {len(by_place)} inputs, its session {len(specs)}.")
@@ -101,7 +117,7 @@ class Side:
         """Every output for one sample by name, as it comes from the runtime. Samples are given one at a time, since the
         answers of some models depend on what else is in the batch."""
         answered = self.subject.session.predict(self.batched(feeds))
-        return {name: self._first_sample(array) for name, array in answered.items()}
+        return {name: self.first_sample(array) for name, array in answered.items()}
 
     def answer(self, feeds: Feeds) -> Array:
         """The watched output for one sample, as it comes from the runtime."""
@@ -113,9 +129,9 @@ class Side:
         names = tuple(dict.fromkeys(observed.point.name for observed in wanted.values()))
         captured = self.subject.session.capture(self.batched(feeds), names)
         values = {node: observed.value(captured.tensors[observed.point.name]) for node, observed in wanted.items()}
-        return values, self._first_sample(captured.outputs[self.watched.name])
+        return values, self.first_sample(captured.outputs[self.watched.name])
 
-    def _first_sample(self, output: Array) -> Array:
+    def first_sample(self, output: Array) -> Array:
         """What belongs to the first sample; an output that does not grow with the batch is taken whole."""
         array = np.asarray(output)
         return array[:1] if array.ndim and len(array) == (self.subject.fixed_batch or 1) else array

@@ -70,7 +70,7 @@ def _written(node: Node, operator: FileOperator, weights: dict[str, Array]) -> N
             parameters.append(Parameter(role, slot.shape, key))
     own: dict[str, Value] = {
         "operator": operator.kind, "domain": operator.domain or None, "opset": operator.opset,
-        "slots": tuple(slots), "outputs": operator.outputs, "source_op": operator.kind,
+        "slots": tuple(slots), "outputs": operator.outputs, "source_op": operator.kind, "extents": node.get("extents"),
     }  # fmt: skip
     settings = {name: nested_tuples(value) for name, value in operator.attributes.items() if name not in _OWN}
     known = {name: value for name, value in {**settings, **constants, **own}.items() if value is not None}

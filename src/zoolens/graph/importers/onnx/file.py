@@ -78,6 +78,7 @@ def load(request: Request) -> Graph:
     file.check()
     state = _opened(file, path, weights=request.weights)
     state.translate = partial(_translate, state)
+    state.given = {name: tuple(shape) for name, shape in request.extents.items()}
     for spec in file.inputs:
         _add_input(state, with_extents(spec, request.extents.get(spec.name)), request.size)
     for name, tensor in file.constants.items():

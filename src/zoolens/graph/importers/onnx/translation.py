@@ -36,6 +36,7 @@ class OnnxTranslation(translation.Translation):
     computed: int = 0  # numbers that constants were computed to
     specs: dict[str, TensorSpec] = field(default_factory=dict)  # shapes that the file gives
     original: bool = True  # whether it is read at the image size for which they hold
+    given: dict[str, Shape] = field(default_factory=dict)  # shapes of tensors that whoever asks has seen
     operators: dict[str, FileOperator] = field(default_factory=dict)  # by the node that stands for them
     functions: Mapping[tuple[str, str], OnnxFunction] = field(default_factory=dict)  # by domain and name
     channels: Mapping[str, int] = field(default_factory=dict)  # of values in blocked layouts, where the file names them
@@ -97,6 +98,9 @@ class OnnxCall(translation.OperatorCall):
         return value
 
     def declared(self, output: int) -> Shape | None:
+        given = self.state.given.get(self.outputs[output]) if output < len(self.outputs) else None
+        if given is not None:
+            return given
         spec = self.state.specs.get(self.outputs[output]) if output < len(self.outputs) else None
         if spec is None or not self.state.original or not spec.shape or None in spec.shape[1:]:
             return None
