@@ -81,7 +81,7 @@ def test_layers_before_and_behind_a_branch_are_compared_and_named(two, layer):
     (cause,) = found.causes
     assert (cause.kind, cause.layer, cause.proved) == (Kind.WEIGHTS, layer, True)
     assert found.verdict.outcome is Outcome.DIFFERENT
-    assert any("operator If in A, which has no reference" in line for line in lines(found))
+    assert any("operator If whose condition is computed in A, which has no reference" in line for line in lines(found))
 
 
 def test_equal_answers_are_equal_whatever_is_not_understood(two):
