@@ -18,6 +18,7 @@ from zoolens.ui.jobs.folder import JobFolder
 from zoolens.ui.resources.jobs import Job, JobList, job_of, jobs, printed_by_kind
 from zoolens.ui.resources.run_inputs import MOST_INPUTS, Place, SeenInputs, picture_seen, seen_inputs
 from zoolens.ui.word_tables import WordTable, word_table
+from zoolens.verdicts import Outcome
 
 _KIND: Final = "diverge"
 _MOST_SENTENCES: Final = 100
@@ -57,8 +58,9 @@ class DivergenceCause(Answer):
 
 
 class DivergenceFacts(Answer):
-    """What `zoolens diverge` found. `first`: the first layer that is farther apart than rounding explains; empty if
-    there is none. `growth`: how far the two are apart, layer after layer; null where no layers could be compared."""
+    """What `zoolens diverge` found. `agrees`: they are known to agree. `first`: the first layer that is farther apart
+    than rounding explains; empty if there is none. `growth`: how far the two are apart, layer after layer; null
+    where no layers could be compared."""
 
     job: Job
     a: DivergedSide
@@ -89,7 +91,7 @@ def divergence(context: Context, query: DivergenceQuery) -> DivergenceFacts:
         data=printed["data"],
         inputs=answers["inputs"],
         verdict=printed["verdict"],
-        agrees=printed["agrees"],
+        agrees=printed["agrees"] and printed.get("outcome", Outcome.SAME.value) == Outcome.SAME.value,
         flips=answers["flips"],
         first="" if first is None else first["layer"],
         sentences=printed["sentences"][:_MOST_SENTENCES],
