@@ -114,6 +114,13 @@ def requested_output(name: str, parameters: Mapping[str, Parameter], binary: boo
     return RequestedOutput(name, classes, as_binary, rest)
 
 
+def no_shared_memory() -> ServingError:
+    """For calls that register a region of shared memory."""
+    return ServingError(
+        Refusal.UNSUPPORTED, "This server does not support shared memory.", hint="Send tensors as bytes."
+    )
+
+
 def refuse_shared_memory(name: str, parameters: Mapping[str, Parameter]) -> None:
     if "shared_memory_region" in parameters:
         raise ServingError(

@@ -200,6 +200,7 @@ class Runtime(ABC):
     plain: ClassVar[str | None] = None  # why its files are harmless data: they are then read in our own process
     compilers: ClassVar[tuple[str, ...]] = ()  # modes in which it starts other programs; the sandbox then lets it
     compiler_cache: ClassVar[str | None] = None  # the variable that tells its compiler where to keep what it made
+    takes_packed: ClassVar[bool] = False  # its sessions take texts and bfloat16 as numbers, as `packed` makes them
     addressed: ClassVar[str | None] = None  # how an address is written, of a runtime that is named as name:address
 
     # Whether the threads of its sessions sleep as soon as a call has ended. Many frameworks let them spin for a while,
@@ -342,7 +343,8 @@ def check_feeds(inputs: Sequence[TensorSpec], feeds: Mapping[str, Tensor], *, an
             raise ModelError(
                 f"Input {spec.name!r} wants shape {shape_text(wanted)} but was given {shape_text(array.shape)}."
             )
-        if str(array.dtype) != spec.dtype and not (spec.dtype == "string" and array.dtype.kind in "OSU"):
+        packed = {"string": array.dtype.kind in "OSUi", "bfloat16": array.dtype.name == "uint16"}.get(spec.dtype, False)
+        if str(array.dtype) != spec.dtype and not packed:
             raise ModelError(f"Input {spec.name!r} wants {spec.dtype} but was given {array.dtype}.")
 
 

@@ -27,6 +27,7 @@ from zoolens.runtimes.observing import (
     read_points,
     read_profiles,
 )
+from zoolens.runtimes.packed import BFLOAT16, STRING, packed, packed_parts
 from zoolens.runtimes.repeating import Repeating
 from zoolens.runtimes.worker import tensor_specs
 
@@ -73,6 +74,8 @@ class IsolatedSession(Session):
             self.outputs = tensor_specs(answer["outputs"])
             self.phases = {str(name): float(seconds) for name, seconds in answer["phases"].items()}
             self.sandbox = str(answer["sandbox"] or TRUSTED)
+            unlike_numpy = any(spec.dtype in (BFLOAT16, STRING) for spec in self.inputs)
+            self._packs = bool(answer["takes_packed"]) and unlike_numpy
 
     def predict(self, feeds: Mapping[str, Tensor]) -> Tensors:
         return self._begin("predict", feeds)()
@@ -99,7 +102,7 @@ class IsolatedSession(Session):
     def _begin(self, do: str, tensors: Mapping[str, Tensor], **content: Any) -> Callable[[], Tensors]:
         with self._turn:
             self._collect()
-            self._worker.send({"do": do, **content}, "running the model", tensors)
+            self._worker.send({"do": do, **content}, "running the model", packed(tensors) if self._packs else tensors)
             begun = self._begun = _Begun()
 
         def finish() -> Tensors:
@@ -124,7 +127,7 @@ class IsolatedSession(Session):
 
         Errors are as those of `arrived`.
         """
-        self._worker.start_run(parts)
+        self._worker.start_run(packed_parts(parts) if self._packs else parts)
         self._begun = _Begun()
 
     def arrived(self) -> Tensors | None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import ctypes
+import math
 import tempfile
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from zoolens.errors import ModelError, UnsupportedAbility, first_line
+from zoolens.errors import ModelError, UnsupportedAbility, ZoolensError, first_line
 from zoolens.runtimes.base import (
     Effective,
     ModelFiles,
@@ -30,9 +33,11 @@ from zoolens.runtimes.onnxediting import edited, node_label, unique_names
 from zoolens.runtimes.onnxfile import OnnxGraph, check_external, read_graph
 from zoolens.runtimes.onnxfusion import computed_tensors, fused_nodes, made_tensors
 from zoolens.runtimes.onnxruntimeprofile import read_profiles
+from zoolens.runtimes.packed import BFLOAT16, STRING, TEXT_BYTES, packed, unpacked_texts, widened
 
 # Every other ONNX Runtime type is spelled as numpy spells it.
 _DTYPES = {"float": "float32", "double": "float64"}
+_ONNX_BFLOAT16: Final = 16  # ONNX's number of the type
 _CLASSIC: Final = "ai.onnx.ml"  # the domain of operators of models that are no networks
 
 
@@ -43,6 +48,7 @@ class OnnxRuntime(Runtime):
     requirements = ("onnxruntime",)
     distributions = ("onnxruntime",)
     extra = "onnxruntime"
+    takes_packed = True
     devices = ("cpu", "cuda")  # CUDA was never tried: none of our machines has a GPU and onnxruntime-gpu
     cannot: ClassVar[Mapping[str, str]] = {
         "dynamic_batch": "a file exported with a fixed batch size runs with that one only",
@@ -110,8 +116,10 @@ class OnnxSession(Session):
     def __init__(self, ort: Any, session: Any, model: ModelFiles, options: Options) -> None:
         self._ort, self._session, self._model, self._options = ort, session, model, options
         self.inputs = tuple(_spec(node) for node in session.get_inputs())
-        self.outputs = tuple(_spec(node) for node in _numeric(session.get_outputs(), model.path().name))
+        self.outputs = tuple(_output_spec(node) for node in _numeric(session.get_outputs(), model.path().name))
         self._output_names = [spec.name for spec in self.outputs]
+        self._packed = {spec.name: spec.dtype for spec in self.inputs if spec.dtype in (BFLOAT16, STRING)}
+        self._widened = any(node.type == "tensor(bfloat16)" for node in session.get_outputs())
         self._tapped: tuple[tuple[str, ...], Any] = (), None  # the last session with inner tensors as outputs
 
     def predict(self, feeds: Mapping[str, Tensor]) -> Tensors:
@@ -119,11 +127,33 @@ class OnnxSession(Session):
 
     def _run(self, session: Any, names: list[str], feeds: Mapping[str, Tensor]) -> Tensors:
         try:
-            answers = session.run(names, feeds)
+            own = self._unpacked(feeds) if self._packed else feeds
+            answers = self._widened_answers(session, names, own) if self._widened else session.run(names, own)
+        except ZoolensError:
+            raise
         except Exception as error:
             check_feeds(self.inputs, feeds)
             raise ModelError(f"onnxruntime failed while running the model: {first_line(error)}") from error
         return dict(zip(names, answers, strict=True))
+
+    def _unpacked(self, feeds: Mapping[str, Tensor]) -> dict[str, Any]:
+        """Feeds as ONNX Runtime takes them: its Python interface knows bfloat16 only as values of its own, made from
+        the bits, and texts as Python's."""
+        own = {name: array for name, array in feeds.items() if name not in self._packed and TEXT_BYTES not in name}
+        for name, dtype in self._packed.items():
+            if dtype == STRING:
+                own[name] = unpacked_texts(name, feeds)
+            else:
+                bits = np.ascontiguousarray(packed({name: feeds[name]})[name])
+                own[name] = self._ort.OrtValue.ortvalue_from_numpy_with_onnx_type(bits, _ONNX_BFLOAT16)
+        return own
+
+    def _widened_answers(self, session: Any, names: list[str], feeds: Mapping[str, Any]) -> list[Tensor]:
+        """Answers of which some are bfloat16, which become float32: the same numbers. numpy cannot hold them, so that
+        their bits are read where ONNX Runtime has them."""
+        make = self._ort.OrtValue.ortvalue_from_numpy
+        values = {name: make(value) if isinstance(value, np.ndarray) else value for name, value in feeds.items()}
+        return [_widened_value(value) for value in session.run_with_ort_values(names, values)]
 
     def effective(self) -> Effective:
         # The CPU provider computes in the graph's own types. Where it has no kernel for float16, as mostly on x86, it
@@ -231,7 +261,25 @@ def _numeric(outputs: Sequence[Any], file: str) -> list[Any]:
     return kept
 
 
+def _widened_value(value: Any) -> Tensor:
+    if value.data_type() != "tensor(bfloat16)":
+        answer: Tensor = value.numpy()
+        return answer
+    shape = tuple(value.shape())
+    count = math.prod(shape)
+    if not count:
+        return np.zeros(shape, np.float32)
+    bits = np.ctypeslib.as_array((ctypes.c_uint16 * count).from_address(value.data_ptr()))
+    return widened(bits).reshape(shape)
+
+
 def _spec(node: Any) -> TensorSpec:
     shape = tuple(extent if isinstance(extent, int) else None for extent in node.shape)
     kind = node.type.removeprefix("tensor(").removesuffix(")")
     return TensorSpec(node.name, shape, _DTYPES.get(kind, kind))
+
+
+def _output_spec(node: Any) -> TensorSpec:
+    """bfloat16 is answered as float32."""
+    spec = _spec(node)
+    return replace(spec, dtype="float32") if spec.dtype == BFLOAT16 else spec

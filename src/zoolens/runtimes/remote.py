@@ -293,6 +293,7 @@ def _checked(spec: TensorSpec, response: InferResponse, address: str) -> Tensor:
     array = response.outputs.get(spec.name)
     if array is None:
         raise ModelError(f"The answer of {address} has no output {spec.name!r}.")
+    array = _without_extents_of_one(array, spec)
     fits = len(spec.shape) == array.ndim and all(
         extent in (None, given) for extent, given in zip(spec.shape[1:], array.shape[1:], strict=True)
     )
@@ -302,6 +303,19 @@ def _checked(spec: TensorSpec, response: InferResponse, address: str) -> Tensor:
             f"{array.dtype} of {shape_text(array.shape)}."
         )
     return array
+
+
+def _without_extents_of_one(array: Tensor, spec: TensorSpec) -> Tensor:
+    """The array in the declared shape where only extents of 1 behind the rows are too many or too few: servers declare
+    [n] and answer n×1, and the other way round. It is the same numbers in the same order."""
+    if array.ndim == len(spec.shape) or not array.ndim or not spec.shape:
+        return array
+    given = [extent for extent in array.shape[1:] if extent != 1]
+    declared = [extent for extent in spec.shape[1:] if extent != 1]
+    if len(given) != len(declared) or any(w not in (None, h) for w, h in zip(declared, given, strict=True)):
+        return array
+    left = iter(given)
+    return array.reshape(len(array), *(1 if extent == 1 else next(left) for extent in spec.shape[1:]))
 
 
 def _failed(address: str, error: ServingError) -> ModelError:

@@ -130,6 +130,23 @@ def test_an_answer_that_is_not_what_the_metadata_say_is_refused(answer):
         session.predict({"input": np.zeros((1, 4), np.float32)})
 
 
+@pytest.mark.parametrize(
+    ("declared", "answered"),
+    [((-1,), (2, 1)), ((-1, 1), (2,)), ((-1, 3, 1, 1), (2, 3)), ((-1, 3), (2, 1, 3)), ((-1, -1), (2, 3, 1))],
+)
+def test_extents_of_one_that_a_server_adds_or_leaves_out_are_no_other_answer(declared, answered):
+    """An output beside the one that is compared must not refuse the whole model either."""
+    values = np.arange(np.prod(answered), dtype=np.float32)
+    side = TensorMetadata("side", "FP32", declared)
+    model = replace(NET, outputs=(*NET.outputs, side))
+    sent = {"logits": np.ones((2, 3), np.float32), "side": values.reshape(answered)}
+    answer = InferResponse("net", "1", sent)
+    with serving(lambda request: answer, models=(model,)) as address, opened(address) as session:
+        side_answer = session.predict({"input": np.zeros((2, 4), np.float32)})["side"]
+    assert side_answer.ndim == len(declared)
+    np.testing.assert_array_equal(side_answer.reshape(-1), values)
+
+
 def test_an_answer_without_the_output_is_refused():
     with (
         serving(lambda request: InferResponse("net", "1", {"other": np.zeros(1)})) as address,

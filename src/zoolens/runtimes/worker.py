@@ -64,6 +64,7 @@ class Worker:
             "inputs": [asdict(spec) for spec in session.inputs],
             "outputs": [asdict(spec) for spec in session.outputs],
             "sandbox": self._service.sandbox,
+            "takes_packed": runtime.takes_packed,
             "phases": {"start": self._service.start_seconds, "import": imported, **session.phases},
         }
 

@@ -39,12 +39,12 @@ async def running(
     async with AsyncExitStack() as stack:
         metrics = metrics or PlaneMetrics()
         plane = await stack.enter_async_context(
-            open_plane(models, settings, memory_limit=memory_limit, observers=[metrics, LogObserver()])
+            open_plane(models, settings, memory_limit=memory_limit, observers=[metrics, LogObserver()], strict=False)
         )
         metrics.follow(plane)
         if services:
             hosting = import_module("zoolens.serving.services.hosting")
-            await stack.enter_async_context(hosting.host_services(plane, services, store=store))
+            await stack.enter_async_context(hosting.host_services(plane, services, store=store, strict=False))
         yield await stack.enter_async_context(Server(plane, options, metrics.text))
 
 

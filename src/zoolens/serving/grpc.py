@@ -21,6 +21,7 @@ from zoolens.protocol.grpc_wire import decode_request, encode_response, encode_s
 from zoolens.protocol.limits import check_body, invalid
 from zoolens.protocol.messages import InferResponse
 from zoolens.protocol.protobuf import HEALTH, INFERENCE, Method, message, methods
+from zoolens.protocol.rest_header import no_shared_memory
 from zoolens.serving.bodies import BodyReader
 from zoolens.serving.call import caller, traceparent, unforeseen
 from zoolens.serving.contract import DataPlane
@@ -122,6 +123,10 @@ class _Service:
                 handlers[method.path] = grpc.unary_unary_rpc_method_handler(self._infer)
             else:
                 handlers[method.path] = grpc.unary_unary_rpc_method_handler(self._unary(method, _HANDLERS[name]))
+        for kind in ("System", "Cuda"):
+            for call, answer in (("Status", _no_regions), ("Unregister", _nothing), ("Register", _register)):
+                path = f"/{INFERENCE}/{kind}SharedMemory{call}"
+                handlers[path] = grpc.unary_unary_rpc_method_handler(answer)
         return handlers
 
     def health(self) -> dict[str, Any]:
@@ -234,6 +239,23 @@ class _Service:
     def _read(self, kind: Any, content: bytes) -> Any:
         check_body(len(content), self._options.limits)
         return parse(kind, content)
+
+
+# Shared memory: there is none. Requests and answers stay bytes: an empty message is an empty answer of each kind.
+
+
+async def _no_regions(content: bytes, context: Context) -> bytes:
+    if content:  # the name of a region
+        await _refuse(context, ServingError(Refusal.INVALID, "There is no such region of shared memory here."))
+    return b""
+
+
+async def _nothing(_: bytes, __: Context) -> bytes:
+    return b""
+
+
+async def _register(_: bytes, context: Context) -> bytes:
+    return await _refuse(context, no_shared_memory())
 
 
 async def _next(contents: AsyncIterator[bytes]) -> bytes | None:

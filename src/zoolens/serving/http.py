@@ -21,6 +21,7 @@ from starlette.routing import Route, Router
 from zoolens.protocol import documents, json_text
 from zoolens.protocol.errors import Refusal, ServingError
 from zoolens.protocol.limits import invalid
+from zoolens.protocol.rest_header import no_shared_memory
 from zoolens.serving.bodies import BodyReader, ClientLeft, Receive
 from zoolens.serving.call import traceparent
 from zoolens.serving.contract import DataPlane
@@ -236,6 +237,21 @@ async def _change_trace(asked: RouteRequest) -> Any:
     return dict(asked.plane.change_trace_settings(asked.model, asked.data))
 
 
+async def _no_regions(asked: RouteRequest) -> Any:
+    if asked.model:
+        raise ServingError(Refusal.INVALID, f"There is no region {asked.model[:100]!r} of shared memory here.")
+    return []
+
+
+async def _nothing_registered(_: RouteRequest) -> Any:
+    """Programs that use Triton's clients unregister everything before they begin."""
+    return {}
+
+
+async def _register(_: RouteRequest) -> Any:
+    raise no_shared_memory()
+
+
 def _object(data: Mapping[str, Any], field: str) -> Mapping[str, Any]:
     value = data.get(field, {})
     if not isinstance(value, dict):
@@ -265,6 +281,16 @@ _TABLE: Final[tuple[tuple[str, str, Handler], ...]] = (
     ("POST", "/v2/repository/models/{model:path}/unload", _unload),
     ("GET", "/v2/trace/setting", _trace),
     ("POST", "/v2/trace/setting", _change_trace),
+    *(
+        (method, f"/v2/{kind}sharedmemory{region}/{call}", handler)
+        for kind in ("system", "cuda")
+        for region in ("", "/region/{model:path}")
+        for method, call, handler in (
+            ("GET", "status", _no_regions),
+            ("POST", "unregister", _nothing_registered),
+            ("POST", "register", _register),
+        )
+    ),
 )
 
 

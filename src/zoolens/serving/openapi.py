@@ -90,6 +90,9 @@ def _paths() -> dict[str, Any]:
         },
         "/openapi.json": {"get": _operation("This description", "Any")},
     }
+    for kind in ("system", "cuda"):
+        paths[f"/v2/{kind}sharedmemory/status"] = {"get": _operation("Regions of shared memory: always none", "Index")}
+        paths[f"/v2/{kind}sharedmemory/unregister"] = {"post": _operation("Nothing is registered", "Any")}
     for prefix, names in (
         ("/v2/models/{model}", ["model"]),
         ("/v2/models/{model}/versions/{version}", ["model", "version"]),

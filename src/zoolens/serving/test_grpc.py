@@ -161,6 +161,37 @@ def test_a_stream_that_waits_for_its_client_does_not_hold_up_the_end(tmp_path, m
     assert asyncio.run(session()) == (grpc.aio.EOF, grpc.aio.EOF)
 
 
+def test_no_memory_is_shared_and_clients_that_tidy_up_first_are_not_refused(tmp_path, monkeypatch):
+    import asyncio
+
+    from zoolens.serving.options import ServerOptions
+    from zoolens.serving.plane.data_plane import open_plane
+    from zoolens.serving.server import Server
+
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path))
+
+    async def called(channel, call, content=b""):
+        try:
+            return await channel.unary_unary(f"/{INFERENCE}/{call}")(content, timeout=20)
+        except grpc.RpcError as error:
+            return error.code().name
+
+    async def session():
+        async with (
+            open_plane() as plane,
+            Server(plane, ServerOptions(http_port=None, grpc_port=0)) as server,
+            grpc.aio.insecure_channel(server.urls["grpc"].removeprefix("grpc://")) as channel,
+        ):
+            for kind in ("System", "Cuda"):
+                assert await called(channel, f"{kind}SharedMemoryStatus") == b""
+                assert await called(channel, f"{kind}SharedMemoryStatus", b"\n\x01a") == "INVALID_ARGUMENT"
+                assert await called(channel, f"{kind}SharedMemoryUnregister") == b""
+                assert await called(channel, f"{kind}SharedMemoryUnregister", b"\n\x01a") == b""
+                assert await called(channel, f"{kind}SharedMemoryRegister", b"\n\x01a") == "UNIMPLEMENTED"
+
+    asyncio.run(session())
+
+
 def test_messages_count_in_the_memory_of_all_bodies_and_need_the_token(tmp_path, monkeypatch):
     import asyncio
 

@@ -160,6 +160,18 @@ def test_health_and_descriptions(server):
     assert get(server, "/openapi.json")["openapi"].startswith("3.")
 
 
+@pytest.mark.parametrize("kind", ["system", "cuda"])
+def test_no_memory_is_shared_and_clients_that_tidy_up_first_are_not_refused(server, kind):
+    path = f"/v2/{kind}sharedmemory"
+    assert get(server, f"{path}/status") == []
+    for region in ("", "/region/input0"):
+        assert ask(server, "POST", f"{path}{region}/unregister")[0] == 200
+    assert error(ask(server, "GET", f"{path}/region/input0/status"))[0] == 400
+    body = json.dumps({"key": "/input0", "byte_size": 4, "offset": 0})
+    status, sentence = error(ask(server, "POST", f"{path}/region/input0/register", body))
+    assert (status, sentence) == (501, "This server does not support shared memory. Send tensors as bytes.")
+
+
 def test_the_repository(server):
     status, _, content = ask(server, "POST", "/v2/repository/index", b'{"ready": true}')
     assert status == 200

@@ -74,7 +74,7 @@ class Replica:
         try:
             with trusting(plan.trust):
                 self._plane = await self._stack.enter_async_context(
-                    open_plane(plan.models, plan.settings, memory_limit=plan.memory_limit)
+                    open_plane(plan.models, plan.settings, memory_limit=plan.memory_limit, strict=False)
                 )
                 await self._start_services(self._plane)
         except ZoolensError as error:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import difflib
+import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -48,6 +49,9 @@ EXTENSIONS: Final = (
 )
 
 
+log = logging.getLogger("zoolens.serving")
+
+
 class Plane:
     """Implements `zoolens.serving.contract.DataPlane`. Made and used on one event loop."""
 
@@ -58,6 +62,7 @@ class Plane:
         self._endpoints: dict[str, dict[str, Endpoint]] = {}
         self._feedback: dict[str, Feedback] = {}
         self._services: set[str] = set()
+        self._failed_services: dict[str, str] = {}  # why each could not be started
         self._traces = Traces()
         self._locks: dict[str, asyncio.Lock] = {}
         self._load_errors: dict[tuple[str, str], str] = {}  # by name and version
@@ -67,11 +72,17 @@ class Plane:
     # --- what is served
 
     async def add_models(
-        self, models: Iterable[str | ModelSpec], settings: EndpointSettings | None = None, *, load: bool = True
+        self,
+        models: Iterable[str | ModelSpec],
+        settings: EndpointSettings | None = None,
+        *,
+        load: bool = True,
+        strict: bool = True,
     ) -> list[str]:
         """Put models into the repository, each as `MODEL` or `NAME=MODEL`, and load them. The names they are served by.
 
-        A ZoolensError where one of them cannot be found or opened.
+        A ZoolensError where one of them cannot be found or opened. Without `strict` one that cannot be opened is left
+        in the repository with the reason, and the others are served; the error is raised where none can be opened.
         """
         loop = asyncio.get_running_loop()
         settings = settings or EndpointSettings()
@@ -84,8 +95,25 @@ class Plane:
                 raise ZoolensError(f"There are two models or services named {name}.", hint="Rename one of them.")
             self._repository[name] = add_versions(self._repository.get(name, {}), models_of_name)
         if load:
-            await asyncio.gather(*(self.load(name, {}) for name in chosen))
+            outcomes = await asyncio.gather(*(self.load(name, {}) for name in chosen), return_exceptions=not strict)
+            self._leave_out(dict(zip(chosen, outcomes, strict=True)))
         return list(chosen)
+
+    def _leave_out(self, outcomes: Mapping[str, BaseException | None]) -> None:
+        """Go on without the models that could not be loaded, unless these are all. The server counts as ready without
+        them, or nobody would ask it for the others."""
+        failed = {name: error for name, error in outcomes.items() if error is not None}
+        for name, error in failed.items():
+            if not self._endpoints or not isinstance(error, ZoolensError):
+                raise error
+            log.warning("model %s is left out: %s", name, error)
+            if name not in self._endpoints:
+                self._wanted.discard(name)
+
+    def leave_service_out(self, name: str, reason: str) -> None:
+        """List a service that cannot be served as unavailable, with the reason."""
+        self._failed_services[name] = reason
+        log.warning("service %s is left out: %s", name, reason)
 
     async def add_service(self, service: ServiceSpec) -> Endpoint:
         """Serve a service. Its reference is opened before this returns; the other rungs when its policy asks."""
@@ -122,8 +150,13 @@ class Plane:
             raise ServingError(
                 Refusal.NOT_FOUND, f"Model '{model}' has no version {version}; it has {', '.join(versions)}."
             )
+        if model in self._failed_services:
+            reason = self._failed_services[model]
+            raise ServingError(Refusal.UNAVAILABLE, f"The service '{model}' could not be started: {reason}")
         if model in self._repository:
-            raise ServingError(Refusal.NOT_FOUND, f"Model '{model}' is not loaded.", hint="Load it first.")
+            reasons = [why for (name, _), why in self._load_errors.items() if name == model]
+            why = f": {reasons[0]}" if reasons else "."
+            raise ServingError(Refusal.NOT_FOUND, f"Model '{model}' is not loaded{why}", hint="Load it first.")
         close = difflib.get_close_matches(model, self._endpoints, n=1)
         raise ServingError(
             Refusal.NOT_FOUND,
@@ -178,6 +211,7 @@ class Plane:
                 if version not in self._endpoints.get(name, {}):
                     reason = self._load_errors.get((name, version), "It is not loaded.")
                     entries.append(RepositoryEntry(name, version, "UNAVAILABLE", reason))
+        entries += [RepositoryEntry(name, "1", "UNAVAILABLE", why) for name, why in self._failed_services.items()]
         return [entry for entry in entries if not only_ready or entry.state == "READY"]
 
     async def load(self, model: str, parameters: Mapping[str, Any]) -> None:
@@ -350,11 +384,13 @@ async def open_plane(
     *,
     memory_limit: int | None = None,
     observers: Sequence[Observer] = (),
+    strict: bool = True,
 ) -> AsyncIterator[Plane]:
-    """A plane that serves these models, each `MODEL` or `NAME=MODEL`. Everything is closed at the end of the block."""
+    """A plane that serves these models, each `MODEL` or `NAME=MODEL`. Everything is closed at the end of the block.
+    `strict`: as for `Plane.add_models`."""
     plane = Plane(memory_limit=memory_limit, observers=observers)
     try:
-        await plane.add_models(models, settings)
+        await plane.add_models(models, settings, strict=strict)
         yield plane
     finally:
         await plane.close()

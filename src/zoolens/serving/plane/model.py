@@ -14,6 +14,7 @@ from zoolens.errors import AssetError, ModelError, ZoolensError
 from zoolens.manifests.locations import model_fingerprint
 from zoolens.preprocess.outputs import labels_of
 from zoolens.runtimes.isolated_session import IsolatedSession
+from zoolens.runtimes.packed import STRING
 from zoolens.serving.plane.classification import Labels, raw_labels
 from zoolens.serving.plane.instance import Instance
 from zoolens.serving.plane.probe import BatchingVerdict, probe
@@ -209,10 +210,10 @@ def _labels(entry: Entry) -> dict[str, Labels]:
 
 
 def _check_inputs(session: IsolatedSession, placement: Placement) -> None:
-    texts = [spec.name for spec in session.inputs if spec.dtype == "string"]
-    if texts:
+    texts = [spec.name for spec in session.inputs if spec.dtype == STRING]
+    if texts and not placement.runtime.takes_packed:
         raise ModelError(
-            f"{placement.entry.full_ref} cannot be asked: its input '{texts[0]}' holds texts, which no runtime here "
-            "takes.",
+            f"{placement.entry.full_ref} cannot be asked: its input '{texts[0]}' holds texts, which "
+            f"{placement.runtime.name} does not take here.",
             hint="Export it without the operators that read texts, so that it takes numbers.",
         )

@@ -18,6 +18,7 @@ import numpy as np
 
 from zoolens.errors import UnexpectedError, WorkerError, ZoolensError
 from zoolens.runtimes.base import Session, Tensor, Tensors, TensorSpec
+from zoolens.runtimes.packed import BFLOAT16, bits_of
 from zoolens.serving.plane.settings import Batching
 
 _ROWS: Final = 4
@@ -196,7 +197,8 @@ def _contradiction(
 
 def _candidates(inputs: Sequence[TensorSpec]) -> Iterator[tuple[int, int]]:
     free = any(extent is None for spec in inputs for extent in spec.shape[1:])
-    integers = any(np.dtype(spec.dtype).kind in "iu" and np.dtype(spec.dtype).itemsize > 1 for spec in inputs)
+    known = [np.dtype(spec.dtype) for spec in inputs if spec.dtype != BFLOAT16]
+    integers = any(dtype.kind in "iu" and dtype.itemsize > 1 for dtype in known)
     for extent in _EXTENTS if free else _EXTENTS[:1]:
         for highest in _HIGHEST if integers else _HIGHEST[:1]:
             yield extent, highest
@@ -211,6 +213,8 @@ def _values(spec: TensorSpec, free: int, highest: int, place: int, random: np.ra
     shape = [free if extent is None else extent for extent in spec.shape]
     if spec.shape and spec.shape[0] is None:
         shape[0] = 1
+    if spec.dtype == BFLOAT16:
+        return bits_of((random.standard_normal(shape) * _SCALES[place % len(_SCALES)]).astype(np.float32))
     dtype: np.dtype[Any] = np.dtype(spec.dtype)
     if dtype.kind == "f":
         return (random.standard_normal(shape) * _SCALES[place % len(_SCALES)]).astype(dtype)

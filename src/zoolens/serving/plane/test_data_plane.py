@@ -155,3 +155,57 @@ def test_unloading_and_loading_again(fake_model):
                 await plane.load("other", {})
 
     asyncio.run(cycle())
+
+
+@pytest.fixture
+def broken_model(fake_model, tmp_path):
+    """A model whose file is no model."""
+    path = fake_model("broken")
+    (tmp_path / "broken-1.0.0.json").write_text("{")
+    return path
+
+
+def test_a_model_that_cannot_be_opened_does_not_end_the_start_of_the_others(fake_model, broken_model, tmp_path):
+    """One that is broken, one whose file is missing, and another version of one that is served."""
+    missing = fake_model("missing")
+    (tmp_path / "missing-1.0.0.json").unlink()
+    other = fake_model("tiny", "2.0.0")
+    (tmp_path / "tiny-2.0.0.json").write_text("[]")
+
+    async def served():
+        async with open_plane([broken_model, fake_model(), missing, other], strict=False) as plane:
+            answer = await plane.infer(request(rows()))
+            with pytest.raises(ServingError, match=r"Model 'broken' is not loaded: .+\. Load it first"):
+                plane.endpoint("broken")
+            return answer.model, plane.ready(), {(e.name, e.version): (e.state, e.reason) for e in plane.repository()}
+
+    model, ready, states = asyncio.run(served())
+    assert (model, ready) == ("tiny", True)
+    assert {key: state for key, (state, _) in states.items()} == {
+        ("tiny", "1"): "READY", ("tiny", "2"): "UNAVAILABLE",
+        ("broken", "1"): "UNAVAILABLE", ("missing", "1"): "UNAVAILABLE",
+    }  # fmt: skip
+    assert "does not exist" in states["missing", "1"][1]
+
+
+def test_where_no_model_can_be_opened_nothing_is_served(broken_model):
+    async def served(**how):
+        async with open_plane([broken_model], **how):
+            raise AssertionError("it must not start")
+
+    for how in ({}, {"strict": False}):
+        with pytest.raises(ZoolensError, match="Model 'broken' cannot be loaded"):
+            asyncio.run(served(**how))
+
+
+def test_a_service_that_cannot_be_started_says_why(fake_model):
+    async def served():
+        async with open_plane([fake_model()]) as plane:
+            plane.leave_service_out("fashion", "Its reference is gone.")
+            with pytest.raises(ServingError, match="'fashion' could not be started: Its reference is gone") as refused:
+                plane.endpoint("fashion")
+            return refused.value.refusal, plane.repository()[-1]
+
+    refusal, entry = asyncio.run(served())
+    assert refusal is Refusal.UNAVAILABLE
+    assert (entry.name, entry.state, entry.reason) == ("fashion", "UNAVAILABLE", "Its reference is gone.")

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from zoolens import catalog
-from zoolens.errors import ZoolensError
+from zoolens.protocol.errors import ServingError
 from zoolens.protocol.messages import InferRequest
 from zoolens.serving.plane.data_plane import open_plane
 from zoolens.serving.plane.settings import ModelSpec
@@ -37,28 +37,6 @@ def test_a_demo_model_answers_many_at_a_time_as_it_does_alone():
     np.testing.assert_allclose(answers, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_a_model_that_takes_texts_is_not_called_ready(tmp_path):
-    onnx = pytest.importorskip("onnx")
-    ends = [
-        onnx.helper.make_tensor_value_info(name, kind, [None, 1])
-        for name, kind in (("text", onnx.TensorProto.STRING), ("same", onnx.TensorProto.FLOAT))
-    ]
-    nodes = [
-        onnx.helper.make_node("Equal", ["text", "text"], ["equal"]),
-        onnx.helper.make_node("Cast", ["equal"], ["same"], to=onnx.TensorProto.FLOAT),
-    ]
-    graph = onnx.helper.make_graph(nodes, "texts", ends[:1], ends[1:])
-    opset = [onnx.helper.make_opsetid("", 19)]
-    onnx.save(onnx.helper.make_model(graph, opset_imports=opset, ir_version=9), tmp_path / "texts.onnx")
-
-    async def serve():
-        async with open_plane([ModelSpec(f"texts={tmp_path / 'texts.onnx'}", "onnxruntime")]):
-            pass
-
-    with pytest.raises(ZoolensError, match="its input 'text' holds texts, which no runtime here takes"):
-        asyncio.run(serve())
-
-
 @pytest.mark.slow
 @pytest.mark.skipif(not MINILM.exists(), reason="the reference models are not here (ZOOLENS_ASSETS)")
 def test_a_network_whose_scales_depend_on_the_batch_answers_each_request_alone():
@@ -79,3 +57,65 @@ def test_a_network_whose_scales_depend_on_the_batch_answers_each_request_alone()
         for seed, answer in enumerate(answers):
             expected = session.predict(feeds(seed))["last_hidden_state"]
             np.testing.assert_array_equal(answer.outputs["last_hidden_state"], expected)
+
+
+def written(path, nodes, inputs, outputs):
+    onnx = pytest.importorskip("onnx")
+    from onnx import helper
+
+    graph = helper.make_graph(
+        nodes, "g", [helper.make_tensor_value_info(*one) for one in inputs],
+        [helper.make_tensor_value_info(*one) for one in outputs],
+    )  # fmt: skip
+    versions = [helper.make_opsetid("", 17), helper.make_opsetid("ai.onnx.ml", 3)]
+    model = helper.make_model(graph, opset_imports=versions)
+    model.ir_version = 9
+    onnx.save(model, path)
+    return str(path)
+
+
+def test_texts_and_bfloat16_are_inputs_too(tmp_path, monkeypatch):
+    """Texts beside numbers, and bfloat16 in and out; each answered as the file computes it."""
+    pytest.importorskip("onnx")
+    import ml_dtypes
+    from onnx import TensorProto as Types
+    from onnx import helper
+
+    monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path / "home"))
+    known = {"domain": "ai.onnx.ml", "keys_strings": ["yes", "ü"], "values_floats": [1.0, 2.0], "default_float": -1.0}
+    texts = written(
+        tmp_path / "texts.onnx",
+        [helper.make_node("LabelEncoder", ["t"], ["n"], **known), helper.make_node("Add", ["n", "x"], ["y"])],
+        [("t", Types.STRING, ["b", 2]), ("x", Types.FLOAT, ["b", 2])],
+        [("y", Types.FLOAT, ["b", 2])],
+    )
+    halves = written(
+        tmp_path / "halves.onnx",
+        [
+            helper.make_node("Cast", ["x"], ["wide"], to=Types.FLOAT),
+            helper.make_node("Add", ["wide", "wide"], ["twice"]),
+            helper.make_node("Cast", ["twice"], ["y"], to=Types.BFLOAT16),
+        ],
+        [("x", Types.BFLOAT16, ["b", 3])],
+        [("y", Types.BFLOAT16, ["b", 3]), ("twice", Types.FLOAT, ["b", 3])],
+    )
+    words = np.array([[b"yes", "ü".encode()], [b"", b"no"]], object)
+    numbers = np.array([[1.5, -2, 0]], np.float32)
+
+    async def serve():
+        async with open_plane([f"texts={texts}", f"halves={halves}"]) as plane:
+            kinds = {name: [i.datatype for i in plane.model_metadata(name).inputs] for name in ("texts", "halves")}
+            asked = InferRequest("texts", {"t": words, "x": np.ones((2, 2), np.float32)})
+            several = [InferRequest("halves", {"x": (numbers * n).astype(ml_dtypes.bfloat16)}) for n in range(1, 9)]
+            answers = await asyncio.gather(*map(plane.infer, several))
+            bad = InferRequest("texts", {"t": np.array([[b"\xff", b""]], object), "x": np.ones((1, 2), np.float32)})
+            with pytest.raises(ServingError, match="is no UTF-8 text"):
+                await plane.infer(bad)
+            return kinds, (await plane.infer(asked)).outputs["y"], [answer.outputs for answer in answers]
+
+    kinds, encoded, doubled = asyncio.run(serve())
+    assert kinds == {"texts": ["BYTES", "FP32"], "halves": ["BF16"]}
+    np.testing.assert_array_equal(encoded, [[2, 3], [0, 0]])
+    for place, outputs in enumerate(doubled, 1):
+        np.testing.assert_array_equal(outputs["y"], 2 * numbers * place)
+        np.testing.assert_array_equal(outputs["twice"], 2 * numbers * place)

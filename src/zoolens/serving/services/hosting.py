@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from zoolens.errors import ZoolensError
 from zoolens.measure.latency import LatencySettings
 from zoolens.progress import Progress, Silent
 from zoolens.serving.background import in_background, in_thread
@@ -91,8 +92,10 @@ async def host_services(
     store: str | Path | None = None,
     progress: Progress | None = None,
     settings: HostSettings | None = None,
+    strict: bool = True,
 ) -> AsyncIterator[dict[str, HostedService]]:
-    """Serve services on a plane as long as the block lasts, given as files or as definitions by name."""
+    """Serve services on a plane as long as the block lasts, given as files or as definitions by name. Without `strict`
+    a service whose ladder cannot be built is listed as unavailable, unless nothing else is served."""
     chosen = settings or HostSettings()
     defined = dict(services) if isinstance(services, Mapping) else read_service_files(services)
     await asyncio.to_thread(_check_memory_limits, defined)
@@ -106,7 +109,12 @@ async def host_services(
             name: LadderBuilder(name, service, opened, progress or Silent(), latency=chosen.latency)
             for name, service in defined.items()
         }
-        ladders = {name: await loop.run_in_executor(thread, builder.build) for name, builder in builders.items()}
+        ladders, failed = await _built(builders, thread)
+        if failed and (strict or not (ladders or plane.endpoints)):
+            raise next(iter(failed.values()))
+        for name, error in failed.items():
+            plane.leave_service_out(name, str(error))
+            del defined[name], builders[name]
         for name, built in ladders.items():
             announce(name, built)
         events = await loop.run_in_executor(thread, EventLog, store, defined)
@@ -125,6 +133,20 @@ async def host_services(
         for builder in builders.values():
             stack.callback(builder.stopped.set)
         yield hosted
+
+
+async def _built(
+    builders: Mapping[str, LadderBuilder], thread: Executor
+) -> tuple[dict[str, ServiceLadder], dict[str, ZoolensError]]:
+    """The ladders of services, and why there is none of the others."""
+    ladders: dict[str, ServiceLadder] = {}
+    failed: dict[str, ZoolensError] = {}
+    for name, builder in builders.items():
+        try:
+            ladders[name] = await asyncio.get_running_loop().run_in_executor(thread, builder.build)
+        except ZoolensError as error:
+            failed[name] = error
+    return ladders, failed
 
 
 def _remover(builder: LadderBuilder, hosted: HostedService, thread: Executor) -> Callable[[str, str, str], None]:

@@ -369,3 +369,22 @@ def test_a_service_that_cannot_be_served_is_one_sentence(run):
 
     with pytest.raises(ZoolensError, match="The split demo:lenet-jax of the service fashion was not measured"):
         run(test, splits=[{"model": "demo:lenet-jax", "weight": 0.1}])
+
+
+def test_a_service_that_cannot_be_served_does_not_end_the_start_of_another(measured_store, store_path, quick):
+    usual = {"within": 0.999, "where": "name = 'mlp-wide'", "batch": {"size": 4}}
+    services = {
+        "gone": Service(reference="demo:lenet-jax", **usual),
+        "fashion": Service(reference="demo:mlp-wide", **usual),
+    }
+
+    async def main():
+        how = HostSettings(refresh=0, latency=quick)
+        async with (
+            open_plane() as plane,
+            host_services(plane, services, store=store_path, settings=how, strict=False) as hosted,
+        ):
+            return list(hosted), plane.ready(), {entry.name: entry.state for entry in plane.repository()}
+
+    served, ready, states = asyncio.run(asyncio.wait_for(main(), 60))
+    assert (served, ready, states) == (["fashion"], True, {"fashion": "READY", "gone": "UNAVAILABLE"})
