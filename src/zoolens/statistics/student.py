@@ -22,6 +22,12 @@ class Estimate:
     interval: Interval | None = None
 
     @property
+    def without_spread(self) -> bool:
+        """All values were equal, and nobody knows how far they were rounded: the interval has no width and says
+        nothing."""
+        return self.interval is not None and self.interval.low == self.interval.high
+
+    @property
     def excludes_zero(self) -> bool:
         return self.interval is not None and not self.interval.contains(0.0)
 

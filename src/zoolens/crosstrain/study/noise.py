@@ -87,8 +87,8 @@ def lines(noise: SeedNoise) -> list[str]:
 def signed(estimate: Estimate, unit: str = " points") -> str:
     """+12.30 points [+10.10, +14.50]."""
     text = f"{100 * estimate.value:+z.2f}{unit}"
-    return (
-        text
-        if estimate.interval is None
-        else f"{text} [{100 * estimate.interval.low:+z.2f}, {100 * estimate.interval.high:+z.2f}]"
-    )
+    if estimate.interval is None:
+        return text
+    if estimate.without_spread:
+        return f"{text} (no spread, so no interval)"
+    return f"{text} [{100 * estimate.interval.low:+z.2f}, {100 * estimate.interval.high:+z.2f}]"

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from zoolens.crosstrain.study.noise import lines, noise_of
+from zoolens.crosstrain.study.noise import lines, noise_of, signed
 from zoolens.crosstrain.training.trials import TrainedSide, Trial
 from zoolens.errors import ZoolensError
 from zoolens.statistics.seeds import seed_noise
@@ -73,3 +73,9 @@ def test_the_sides_differ_only_where_every_figure_beside_it_says_so():
     assert found.difference.excludes_zero
     assert found.excess.excludes_zero
     assert lines(found)[-1].endswith("The sides differ.")
+
+
+def test_equal_differences_of_which_the_rounding_is_not_known_have_no_interval():
+    found = seed_noise("a", [0.5, 0.625], "b", [0.25, 0.375])
+    assert signed(found.difference) == "-25.00 points (no spread, so no interval)"
+    assert "[" in signed(seed_noise("a", [0.5, 0.625], "b", [0.25, 0.375], images=100).difference)

@@ -85,9 +85,11 @@ def _loss_lines(noise: SeedNoise, measure: str) -> list[str]:
 
 def _signed(estimate: Estimate) -> str:
     text = f"{estimate.value:+.4g}"
-    return (
-        text if estimate.interval is None else f"{text} [{estimate.interval.low:+.4g}, {estimate.interval.high:+.4g}]"
-    )
+    if estimate.interval is None:
+        return text
+    if estimate.without_spread:
+        return f"{text} (no spread, so no interval)"
+    return f"{text} [{estimate.interval.low:+.4g}, {estimate.interval.high:+.4g}]"
 
 
 def _different(training: PairedTraining) -> list[str]:
