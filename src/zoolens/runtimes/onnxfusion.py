@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
@@ -27,7 +27,7 @@ _BLOCKED: Final = re.compile(r"(_bn)?_nchwc$")  # behind the tensor that an oper
 _IN_FLOAT32: Final = "InsertedPrecisionFreeCast_"  # before what is computed so for want of a kernel in float16
 _RENAMED: Final = re.compile(r"_token_\d+$")  # behind the name of an operator that replaces the one of that name
 _FUSED: Final = re.compile(r"^fused |/\w*Fusion\w*/?$")  # around the name of the first operator that was fused
-_PRODUCT: Final = re.compile("Conv|Gemm|MatMul|Attention")  # operators that others are fused into
+_PRODUCT: Final = re.compile("Conv(?!ert)|Gemm|MatMul|FullyConnected|Attention")  # operators that others are fused into
 _BESIDE: Final = {"QuantizeLinear", "DequantizeLinear", *_MOVES}  # what is fused into others without saying much
 _SUMMAND: Final = 3  # the input of a fused convolution that is added to its result
 
@@ -59,6 +59,45 @@ def computed_tensors(file: OnnxGraph) -> list[tuple[OnnxNode, str]]:
 
 def made_tensors(graph: OnnxGraph) -> set[str]:
     return {name for node in graph.nodes for name in node.outputs if name}
+
+
+def with_lost_producers(file: OnnxGraph, layers: Sequence[tuple[str, tuple[str, ...]]]) -> list[tuple[str, ...]]:
+    """The nodes of each layer, with those before them that no layer names and that only this layer uses.
+
+    `layers` has a kind and the labels that a runtime tells. A runtime that multiplies a normalisation into the weights
+    of a convolution may only tell the normalisation. A convolution or product is added to none but layers with one.
+    """
+    told = {label for _, labels in layers for label in labels}
+    makers = {name: node for node in file.nodes for name in node.outputs if name}
+    users: dict[str, set[str]] = defaultdict(set)
+    for node in file.nodes:
+        for name in node.inputs:
+            users[name].add(node_label(node))
+    lost = {node_label(node) for node, _ in computed_tensors(file)} - told
+    return [_with_producers(kind, labels, makers, users, lost) for kind, labels in layers]
+
+
+def _with_producers(
+    kind: str,
+    labels: tuple[str, ...],
+    makers: Mapping[str, OnnxNode],
+    users: Mapping[str, set[str]],
+    lost: Set[str],
+) -> tuple[str, ...]:
+    own = set(labels)
+    order = {node_label(node): place for place, node in enumerate(dict.fromkeys(makers.values()))}
+    waiting = [node for node in makers.values() if node_label(node) in own]
+    multiplies = _PRODUCT.search(kind) or any(_PRODUCT.search(node.op) for node in waiting)
+    while waiting:
+        for name in waiting.pop().inputs:
+            producer = makers.get(name)
+            if producer is None or (label := node_label(producer)) in own or label not in lost:
+                continue
+            only_here = all(users[made] <= own for made in producer.outputs if made)
+            if only_here and (multiplies or not _PRODUCT.search(producer.op)):
+                own.add(label)
+                waiting.append(producer)
+    return tuple(sorted(own, key=lambda label: order.get(label, 0))) if own != set(labels) else labels
 
 
 class _Fusion:

@@ -40,6 +40,7 @@ from zoolens.runtimes.openvinolayers import (
     find_port,
     kept_operators,
     operators,
+    with_all_nodes,
 )
 
 _HEAVY_LAYERS: Final = {"Convolution", "FullyConnected", "MatMul", "Deconvolution", "RNNCell", "RNNSeq", "MHA", "Gemm"}
@@ -162,10 +163,16 @@ class OpenVinoSession(Session):
         while len(profiles) < most:
             (call,) = observed_calls(lambda: request.infer(values), 1)
             ran = operators(counters.durations(), layers, self._file_names)
+            if self._model.format == "onnx":
+                ran = with_all_nodes(ran, self._onnx_graph)
             run = round(request.request.latency * 1e6)  # milliseconds, by the clock of OpenVINO's own run
             profiles.append(Profile(call.start, call.duration, ran, call.delay, min(run, call.duration)))
             most = min(most, calls_per_compilation(profiles[0].duration, len(ran)))
         return profiles
+
+    @cached_property
+    def _onnx_graph(self) -> onnxfile.OnnxGraph:
+        return onnxfile.read_graph(self._model.path())
 
     @cached_property
     def _file_names(self) -> dict[str, tuple[str, ...]]:

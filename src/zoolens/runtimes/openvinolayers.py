@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from math import sqrt
 from typing import Any, Final
@@ -18,12 +18,15 @@ from zoolens.runtimes import onnxfile, tflitefile
 from zoolens.runtimes.base import ModelFiles
 from zoolens.runtimes.observing import CapturePoint, OperatorTime
 from zoolens.runtimes.onnxediting import node_label
+from zoolens.runtimes.onnxfusion import with_lost_producers
 from zoolens.runtimes.openvinotflite import FoundLayer, found_layers
 
 PRECISIONS: Final = {"f32": "float32", "bf16": "bfloat16", "f16": "float16", "i8": "int8", "u8": "int8"}
 _NOT_RUN: Final = ("Input", "Output", "Const")
+_ENDS: Final = ("Parameter", "Result", "Constant")
 _SPLIT: Final = "/WithoutBiases"  # behind the name of an operator whose bias is added by another one
 _NUMBERED: Final = re.compile(r"(?<![A-Za-z])([A-Z][A-Za-z]+)_\d+")
+_CONVERTS: Final = re.compile(r"Convert_\d+|.+\.\d+")  # a change of type before the model, and at one of its outputs
 _FEWEST_CALLS, _MOST_CALLS = 2, 50
 _TOLERATED: Final = 0.01  # error of a call's time, as a part of it
 _SPREAD: Final = 1 / sqrt(6)  # standard deviation of the difference of two numbers, each cut to a whole one
@@ -104,13 +107,35 @@ def operators(
     return tuple(ran)
 
 
+def with_all_nodes(ran: Sequence[OperatorTime], file: onnxfile.OnnxGraph) -> tuple[OperatorTime, ...]:
+    """Layers with the operators of the file that OpenVINO does not tell of, since their names were lost."""
+    grouped = _with_groups(list(ran), {node_label(node) for node in file.nodes if node.op == "Conv"})
+    told = with_lost_producers(file, [(operator.kind, operator.nodes) for operator in grouped])
+    return tuple(replace(operator, nodes=nodes) for operator, nodes in zip(grouped, told, strict=True))
+
+
+def _with_groups(ran: list[OperatorTime], convolutions: Set[str]) -> list[OperatorTime]:
+    """Layers, where the parts of a convolution in groups belong to it: on ARM OpenVINO splits its input, convolves each
+    group under a name of its own, and joins what comes out under the name of the convolution."""
+    for end, joined in enumerate(ran):
+        place = end - 1
+        while joined.kind.startswith("Concat") and convolutions & set(joined.nodes) and place >= 0:
+            part = ran[place]
+            if part.nodes or part.kind not in ("Split", "Convolution", "Reorder"):
+                break
+            ran[place] = part if part.kind == "Reorder" else replace(part, nodes=joined.nodes)
+            place -= 1
+    return ran
+
+
 def _operator(
     info: Any, name: str, duration: int, layer: ExecutedLayer | None, names: Mapping[str, tuple[str, ...]]
 ) -> OperatorTime:
     nodes = [node for original in layer.originals for node in names.get(original, ())] if layer else []
+    converts = layer is not None and not nodes and all(_CONVERTS.fullmatch(name) for name in layer.originals)
     return OperatorTime(
         name,
-        info.node_type,
+        "Convert" if converts and info.node_type == "Subgraph" else info.node_type,
         duration,
         nodes=tuple(dict.fromkeys(nodes)),
         kernel=info.exec_type,
@@ -141,7 +166,28 @@ def file_names(graph: Any, model: ModelFiles) -> dict[str, tuple[str, ...]]:
             names[name] = names[name + _SPLIT] = tuple(made)
         elif op.get_name() in parts:
             names[name] = (parts[op.get_name()],)
+    if model.format == "onnx":
+        _name_parts(graph, names, shared)
     return names
+
+
+def _name_parts(graph: Any, names: dict[str, tuple[str, ...]], shared: set[str]) -> None:
+    """Operators that OpenVINO made of one of the file, such as a layer normalisation, before the one that makes the
+    file's tensor: they belong to the operator of the file that alone uses them."""
+    ordered = list(graph.get_ordered_ops())
+    computed = {op.get_name() for op in ordered if op.get_type_name() == "Parameter"}
+    for op in ordered:
+        sources = (source.get_source_output().get_node().get_name() for source in op.inputs())
+        if not computed.isdisjoint(sources):
+            computed.add(op.get_name())
+    for op in reversed(ordered):
+        name = op.get_friendly_name()
+        if name in names or name in shared or op.get_name() not in computed or op.get_type_name() in _ENDS:
+            continue
+        users = {target.get_node().get_friendly_name() for port in op.outputs() for target in port.get_target_inputs()}
+        labels = {names.get(user, ()) for user in users}
+        if len(labels) == 1 and len(next(iter(labels))) == 1:
+            names[name] = next(iter(labels))
 
 
 def capture_points(graph: Any, model: ModelFiles, kept: set[str]) -> dict[str, tuple[CapturePoint, PortKey]]:

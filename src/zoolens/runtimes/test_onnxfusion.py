@@ -6,7 +6,7 @@ import pytest
 
 from zoolens.runtimes.base import TensorSpec
 from zoolens.runtimes.onnxfile import OnnxGraph, OnnxNode
-from zoolens.runtimes.onnxfusion import computed_tensors, fused_nodes
+from zoolens.runtimes.onnxfusion import computed_tensors, fused_nodes, with_lost_producers
 
 
 def node(name, op, inputs, outputs):
@@ -160,3 +160,12 @@ def test_nothing_is_claimed_of_what_comes_from_an_unknown_tensor():
 
 def test_tensors_that_depend_on_an_input():
     assert [name for _, name in computed_tensors(FILE)] == ["a", "b", "c", "d", "y"]
+
+
+def test_nodes_that_a_runtime_does_not_tell_of_belong_to_the_layer_that_alone_uses_them():
+    told = [("Convolution", ("bn", "relu")), ("Eltwise", ("scale",)), ("Add", ("y",))]
+    assert with_lost_producers(FILE, told) == [("conv", "bn", "relu"), ("scale",), ("y",)]
+    assert with_lost_producers(FILE, [("Eltwise", ("bn", "relu"))]) == [("bn", "relu")], "no convolution"
+    both = [("Convolution", ("relu",)), ("Convolution", ("add", "end"))]
+    assert with_lost_producers(BLOCK, both) == [("first", "relu"), ("main", "shortcut", "add", "end")]
+    assert with_lost_producers(BLOCK, [*both, ("Convolution", ("shortcut",))])[1] == ("main", "add", "end")

@@ -155,3 +155,49 @@ def test_without_a_gpu_that_it_can_use_that_is_said(tmp_path):
         pytest.skip("OpenVINO sees a GPU here")
     with pytest.raises(ModelError, match="openvino cannot run on gpu:1 here: it sees CPU"):
         OpenVino().open(models.onnx(tmp_path), Options(device="gpu:1"))
+
+
+@pytest.mark.parametrize("precision", ["default", "float32"])
+def test_a_convolution_is_told_with_the_normalisation_that_went_into_its_weights(tmp_path, precision):
+    """OpenVINO tells of the normalisation only. In the default precision it may add changes of type, or not."""
+    onnx = pytest.importorskip("onnx")
+    from onnx import TensorProto, helper, numpy_helper
+
+    random = np.random.default_rng(0)
+
+    def constant(name, *shape):
+        return numpy_helper.from_array(np.abs(random.normal(1, 0.1, shape)).astype(np.float32), name)
+
+    norm = ["scale", "scale", "scale", "scale"]
+    nodes = [
+        helper.make_node("Conv", ["x", "wide"], ["a"], name="first", pads=[1, 1, 1, 1]),
+        helper.make_node("BatchNormalization", ["a", *norm], ["b"], name="norm"),
+        helper.make_node("Relu", ["b"], ["c"], name="relu"),
+        helper.make_node("Conv", ["c", "wide"], ["d"], name="main", pads=[1, 1, 1, 1]),
+        helper.make_node("Conv", ["c", "narrow"], ["s"], name="shortcut"),
+        helper.make_node("Add", ["d", "s"], ["e"], name="add"),
+        helper.make_node("Conv", ["e", "groups"], ["g"], name="groups", group=2),
+        helper.make_node("Relu", ["g"], ["y"], name="end"),
+    ]
+    weights = [constant("wide", 16, 16, 3, 3), constant("narrow", 16, 16, 1, 1), constant("groups", 16, 8, 1, 1)]
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        nodes,
+        "block",
+        [value("x", TensorProto.FLOAT, [1, 16, 8, 8])],
+        [value("y", TensorProto.FLOAT, [1, 16, 8, 8])],
+        [*weights, constant("scale", 16)],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    onnx.save(model, tmp_path / "block.onnx")
+    files = ModelFiles("onnx", {"model": tmp_path / "block.onnx"})
+    with OpenVino().open(files, Options(precision=precision)) as session:
+        (profile,) = session.profile({"x": np.ones((1, 16, 8, 8), np.float32)})
+    layers = {node: [found for found in profile.operators if node in found.nodes] for node in ("first", "norm", "main")}
+    assert layers["first"] == layers["norm"]
+    assert [found.kind for found in layers["first"]] == ["Convolution"]
+    assert not any({"main", "shortcut"} <= set(found.nodes) for found in profile.operators)
+    convolutions = [found for found in profile.operators if "Convolution" in found.kind]
+    assert all(found.nodes for found in convolutions)
+    unknown = {found.kind for found in profile.operators if not found.nodes}
+    assert unknown <= {"Reorder", "Convert", "Reshape", "Transpose"}

@@ -21,7 +21,10 @@ _FAMILIES: Final = tuple(
         ("pooling or mean", r"pool|mean"),
         ("activation", r"relu|sigmoid|tanh|gelu|silu|swish|elu\b|clip|clamp|erf|softplus|mish"),
         ("change of type", r"convert|cast|quantize"),
-        ("change of shape", r"reshape|flatten|transpose|squeeze|permute|expand|\bview\b|reorder|slice|shuffle|copy"),
+        (
+            "change of shape",
+            r"reshape|flatten|transpose|squeeze|permute|expand|\bview\b|reorder|slice|shuffle|copy|identity",
+        ),
         ("concatenation", r"concat|\bcat\b"),
         ("addition", r"(^|:|_|linear)add(v2|_)?\b|\bsum\b|eltwise"),
     )
