@@ -14,7 +14,7 @@ _PIECES: Final = re.compile(r"[a-z]+|\d+")
 _WIDTH: Final = re.compile(r"(.+)_(\d\.\d+)")
 _BETWEEN: Final = r"[^a-z0-9]*"
 _LEAST: Final = 5  # letters and figures: shorter names mean too many things
-_SIZE: Final = re.compile(r"_\d{3}$")  # of images, which is no part of a structure
+_SIZE: Final = re.compile(r"_(?:160|192|224|240|256|288|299|320|331|384|448|512)$")  # of images, no part of a structure
 _USUAL: Final = {  # names without the detail that only one published network has
     "wide_resnet50": "wide_resnet50_2", "wide_resnet101": "wide_resnet101_2",
     "swin_tiny": "swin_t", "swin_small": "swin_s", "swin_base": "swin_b",
@@ -109,7 +109,7 @@ def _pattern(alias: str) -> re.Pattern[str]:
 def _aliases() -> Iterator[tuple[str, str]]:
     """Ids, names and members' names, in lower case, unless two architectures share one, or begin with it ("resnet")."""
     ids_of_alias: dict[str, set[str]] = {}
-    for id_, alias in _all_aliases():
+    for id_, alias in (*_all_aliases(), *_width_aliases()):
         pieces = "".join(_PIECES.findall(alias))
         if len(pieces) >= _LEAST:
             ids_of_alias.setdefault(alias, set()).add(id_)
@@ -121,6 +121,15 @@ def _aliases() -> Iterator[tuple[str, str]]:
 def _is_vague(alias: str, ids: set[str], ids_of_alias: Mapping[str, set[str]]) -> bool:
     figures = any(letter.isdecimal() for letter in alias)
     return not figures and any(other.startswith(alias) and theirs != ids for other, theirs in ids_of_alias.items())
+
+
+def _width_aliases() -> Iterator[tuple[str, str]]:
+    """Names that say "width" or "alpha" before the width."""
+    ids = {entry.id for entry in architectures()} | {known.architecture for known in shipped() if known.note}
+    for id_ in sorted(ids):
+        width = _WIDTH.fullmatch(id_)
+        if width is not None and architecture(f"{width[1]}_1.0") is not None:
+            yield from ((id_, f"{width[1]}_{word}_{width[2]}") for word in ("width", "alpha"))
 
 
 def _all_aliases() -> Iterator[tuple[str, str]]:
