@@ -159,9 +159,9 @@ def _inputs(a: Node, b: Node) -> Iterator[Raw]:
 
 def _substitution(a: Node, b: Node) -> Raw:
     cause = ACTIVATION if a.op in ACTIVATIONS else POOLING if a.op in POOLS else NORM if a.op in NORMS else OPERATOR
-    if "unknown" in (a.op, b.op):
+    if {a.op, b.op} & {"unknown", "parameter"}:
         named = settings.operator(a), settings.operator(b)
-        return OPERATOR, "", named, named
+        return OPERATOR, "bias" if "parameter" in (a.op, b.op) else "", named, named
     aspect = "norm" if cause == NORM else "width" if channels(a) != channels(b) else ""
     return cause, aspect, (a.op, b.op), (a.op, b.op)
 

@@ -18,7 +18,7 @@ from math import floor, log
 
 from zoolens.graph.cost import cost
 from zoolens.graph.diff.alignment import Alignment, LayerPair
-from zoolens.graph.diff.causes import INPUT_SIZE, ORDER
+from zoolens.graph.diff.causes import INPUT_SIZE, ORDER, TABLE
 from zoolens.graph.diff.extent_origins import Logs, combined, kernel_factors, origins
 from zoolens.graph.diff.findings import Difference
 from zoolens.graph.model import Graph, Node
@@ -40,10 +40,10 @@ def with_shares(differences: Sequence[Difference], alignment: Alignment, a: Grap
 
 
 def _give_rest(books: Books, differences: Sequence[Difference]) -> None:
-    """Books what nobody explains on the input size, else on the order of blocks: each of them changes what equal layers
-    are given."""
+    """Books what nobody explains on the input size, else on the order of blocks, else on a table of further tokens:
+    each of them changes what equal layers are given."""
     causes = [difference.cause for difference in differences]
-    heir = next((causes.index(cause) for cause in (INPUT_SIZE, ORDER) if cause in causes), None)
+    heir = next((causes.index(cause) for cause in (INPUT_SIZE, ORDER, TABLE) if cause in causes), None)
     if heir is not None:
         for sums in (books.macs, books.parameters):
             _add(sums, {heir: sums.pop(UNBOOKED, 0.0)})

@@ -128,14 +128,14 @@ def _depth(difference: Difference, alignment: Alignment, names: Names) -> str:
 def _table(difference: Difference, alignment: Alignment, names: Names) -> str:
     nodes = [_node(finding) for finding in difference.findings]
     table = next(node for node in nodes if node.op == "parameter")
-    join = next(node.op for node in nodes if joins_values(node))
+    join = next((node.op for node in nodes if joins_values(node)), "")
     rows = prod(table.shape[:-1])
     if join == "add" and rows > 1:
         what = "position embedding"
     elif join == "concat" and rows == 1:
         what = "class token"
     else:
-        what = f"learned table, joined by {join},"
+        what = "learned numbers"
     block = alignment.rows[difference.findings[0].row].a or alignment.rows[difference.findings[0].row].b
     place = f"{_stage_words(block.stage)}: " if block else ""
     return f"{place}{what} ({window(table.shape)}) only in {_owner(difference, names)}"

@@ -66,6 +66,9 @@ def is_constant(name: str, value_a: Any, value_b: Any) -> bool:
     return name in _NUMBERS_WITH_DEFAULT or (name in _NUMBERS and both)
 
 
+_TABLES: Final = {"parameter": "learned numbers", "constant": "fixed numbers"}
+
+
 def kernel(node: Node) -> tuple[int, ...]:
     return tuple(node.get("kernel", ()))
 
@@ -107,7 +110,9 @@ def normed(node: Node) -> str:
 
 def operator(node: Node) -> str:
     """What a layer does, in the source's own words where we have none."""
-    return f"{node.get('source_op', '?')} (unknown to us)" if node.op == "unknown" else node.op.replace("_", " ")
+    if node.op == "unknown":
+        return f"{node.get('source_op', '?')} (unknown to us)"
+    return _TABLES.get(node.op, node.op.replace("_", " "))
 
 
 def equal(value_a: Any, value_b: Any) -> bool:

@@ -14,6 +14,7 @@ from zoolens.graph.vocabulary import ARITHMETIC
 WEIGHT: Final = {"conv": 3.0, "dense": 3.0, "attention": 3.0, "pool": 1.5}  # what holds an alignment together
 SMALL_WEIGHT: Final = 0.5
 LEAST: Final = 0.25  # below, two things are not put beside each other
+FIXED: Final = 0.5  # numbers that are learned on one side only, such as those of a position embedding
 OTHER_JOIN: Final = 0.4  # a sum of two values and their product, maximum, difference or concat
 RESIDUAL: Final = frozenset({"residual", "inverted residual", "attention"})
 _FAMILY: Final = RESIDUAL | {"chain"}
@@ -26,6 +27,8 @@ def weight(layer: BlockLayer) -> float:
 def node_similarity(a: Node, b: Node) -> float:
     if settings.is_pointwise(a) and settings.is_pointwise(b):
         return _learned(a, b)
+    if {a.op, b.op} == {"parameter", "constant"} and a.shape == b.shape:
+        return FIXED
     if layer_kind(a) != layer_kind(b):
         return OTHER_JOIN if joins_values(a) and joins_values(b) else 0.0
     if a.op in LEARNED:

@@ -59,7 +59,7 @@ def test_a_shortcut_that_is_gone_is_still_a_shortcut():
 # --- a small vision transformer
 
 
-def transformer(*, heads=3, position=True, token=True, **attention):
+def transformer(*, heads=3, position=True, token=True, learned=True, registers=0, **attention):
     import torch
     from torch import nn
 
@@ -70,13 +70,16 @@ def transformer(*, heads=3, position=True, token=True, **attention):
             super().__init__()
             self.patch = nn.Conv2d(3, 12, 8, 8)
             self.token = nn.Parameter(torch.zeros(1, 1, 12)) if token else None
-            self.position = nn.Parameter(torch.zeros(1, 16 + token, 12)) if position else None
+            table = torch.rand(1, 16 + token + registers, 12)
+            self.position = nn.Parameter(table) if learned else table
+            self.registers = nn.Parameter(torch.zeros(1, registers, 12)) if registers else None
             self.norm, self.joint, self.out = nn.LayerNorm(12), nn.Linear(12, 36), nn.Linear(12, 12)
             self.head = nn.Linear(12, 10)
 
         def forward(self, x):
             x = self.patch(x).flatten(2).transpose(1, 2)
             x = torch.cat([self.token, x], 1) if token else x
+            x = torch.cat([x, self.registers], 1) if registers else x
             x = x + self.position if position else x
             parts = self.joint(self.norm(x)).reshape(1, -1, 3, heads, 12 // heads).permute(2, 0, 3, 1, 4)
             attended = nn.functional.scaled_dot_product_attention(*parts.unbind(0), **attention)
@@ -102,6 +105,16 @@ def transformer(*, heads=3, position=True, token=True, **attention):
             "different networks: learned table",
         ),
         (
+            {"learned": False},
+            "fixed numbers in b instead of learned numbers in a",
+            "different networks: operator",
+        ),
+        (
+            {"registers": 4},
+            "the stem: learned numbers (1×4×12) only in b",
+            "different networks: learned table (100 % of the cost gap)",
+        ),
+        (
             {"token": False},
             "the stem: class token (1×1×12) only in a",
             "different networks: learned table (100 % of the cost gap), operator",
@@ -113,6 +126,7 @@ def test_what_a_transformer_lacks_or_has_otherwise_is_named(choices, text, verdi
     found = diff(transformer(), transformer(**choices))
     assert found.differences[0].text.endswith(text)
     assert found.verdict == verdict
+    assert sum(one.macs for one in found.differences) == found.macs_gap
 
 
 # --- amounts

@@ -127,6 +127,8 @@ def _by_op(block: Block, layer: BlockLayer) -> Reason:
         if layer.path == "shortcut":
             return causes.SHORTCUT, "conv"
         return causes.DEPTH, ("layer", node.op, settings.kernel(node), layer.path)
+    if node.op == "parameter":
+        return causes.TABLE, ("alone", node.shape)
     if node.op in ACTIVATIONS:
         return causes.ACTIVATION, node.op
     if node.op in NORMS:
