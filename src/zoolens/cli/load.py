@@ -80,7 +80,7 @@ class Assignment(click.ParamType["tuple[str, str]"]):
     type=click.IntRange(1),
     help="Closed loop instead: this many clients, each of which waits for its answer.",
 )
-@click.option("--scenario", help="An MLPerf scenario instead: SingleStream, Offline or Server.")
+@click.option("--scenario", help="An MLPerf scenario instead: SingleStream, MultiStream, Offline or Server.")
 @click.option(
     "--deadline", type=Duration(), help="Answers that come later count for nothing; it is sent to the server."
 )
