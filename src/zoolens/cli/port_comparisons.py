@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 import click
 
 from zoolens.cli.bars import Bars
-from zoolens.cli.port_options import DIFFERENT
 from zoolens.errors import ZoolensError
 from zoolens.present.terminal import echo_json
+from zoolens.verdicts import combined
 
 if TYPE_CHECKING:
     from zoolens.port.training.data.batch import TrainingBatch
+    from zoolens.port.training.data.opening import OpenData
     from zoolens.port.training.data.sources import BatchSource
     from zoolens.port.training.port_recipe import PortRecipe
     from zoolens.store.store import Store
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
 def in_lockstep(recipe: PortRecipe, steps: str, *, as_json: bool) -> int:
     """Print the lockstep of the first steps; the exit code."""
     from zoolens.port.sides import InputShape
-    from zoolens.port.training.data.opening import opened_data
+    from zoolens.port.training.data.opening import opened_pipelines
+    from zoolens.port.training.data.stream_comparison import stream_data
     from zoolens.port.training.lockstep import lockstep
     from zoolens.port.training.lockstep_words import lockstep_data, lockstep_lines
 
@@ -32,20 +34,43 @@ def in_lockstep(recipe: PortRecipe, steps: str, *, as_json: bool) -> int:
     shapes = [InputShape.parse(text) for text in recipe.input]
     with (
         Bars(lines=True) as bars,
-        opened_data(
-            recipe.choice(), shapes, epochs=recipe.epochs, seeds=1, timeout=recipe.timeout, progress=bars
-        ) as source,
+        opened_pipelines(
+            recipe.choice(),
+            recipe.choice_b(),
+            shapes,
+            epochs=recipe.epochs,
+            seeds=1,
+            train_on=recipe.train_on,
+            timeout=recipe.timeout,
+            progress=bars,
+        ) as data,
     ):
-        batches = list(islice(_batches(source, recipe.epochs), max(wanted)))
+        ours, theirs = (list(islice(_batches(one, recipe.epochs), max(wanted))) for one in (data.a, data.b))
         result = lockstep(
-            recipe.a, recipe.b, recipe.input, batches, steps=wanted, chosen=recipe.map, timeout=recipe.timeout,
-            device=recipe.device,
+            recipe.a, recipe.b, recipe.input, ours, steps=wanted, chosen=recipe.map, timeout=recipe.timeout,
+            device=recipe.device, batches_b=theirs if data.own else None,
         )  # fmt: skip
+    streams = data.compared
+    verdict = result.verdict if streams is None else combined([streams.verdict, result.verdict])
     if as_json:
-        echo_json(lockstep_data(result))
+        told = {} if streams is None else {"streams": stream_data(streams), "own_data": data.own}
+        echo_json({**lockstep_data(result), **told, **verdict.as_data()})
     else:
-        click.echo("\n".join(lockstep_lines(result)))
-    return result.verdict.outcome.exit_code
+        click.echo("\n".join([*_stream_lines(data), *lockstep_lines(result)]))
+    return verdict.outcome.exit_code
+
+
+def _stream_lines(data: OpenData) -> list[str]:
+    from zoolens.port.training.data.stream_comparison import stream_lines
+
+    if data.compared is None:
+        return []
+    on = (
+        "Each side takes the steps below on its own batches."
+        if data.own
+        else "Both take the steps below on A's batches."
+    )
+    return stream_lines(data.compared, on)
 
 
 def explained(recipe: PortRecipe, replicates: int, store: Store | None, *, as_json: bool) -> int:
@@ -56,6 +81,11 @@ def explained(recipe: PortRecipe, replicates: int, store: Store | None, *, as_js
     from zoolens.port.training.explanation_words import explanation_data, explanation_lines
     from zoolens.port.training.single_run import Length
 
+    if recipe.data_b is not None:
+        raise ZoolensError(
+            "--explain trains both sides on one stream.",
+            hint="Compare the two data pipelines with --lockstep first, and explain what is left without --data-b.",
+        )
     shapes = [InputShape.parse(text) for text in recipe.input]
     with (
         Bars(lines=True) as bars,
@@ -69,10 +99,10 @@ def explained(recipe: PortRecipe, replicates: int, store: Store | None, *, as_js
             progress=bars,
         )  # fmt: skip
     if as_json:
-        echo_json(explanation_data(result))
+        echo_json({**explanation_data(result), **result.verdict.as_data()})
     else:
         click.echo("\n".join(explanation_lines(result)))
-    return DIFFERENT if result.pair.beyond_noise else 0
+    return result.verdict.outcome.exit_code
 
 
 def _numbers(steps: str) -> tuple[int, ...]:

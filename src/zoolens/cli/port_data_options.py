@@ -9,6 +9,17 @@ import click
 DATA_OPTIONS = (
     click.option("--test-data", metavar="D", help="The held-out part, where --data is a function that has none."),
     click.option(
+        "--data-b", metavar="D", help="B's own data, where they are not those of --data; both are compared first."
+    ),
+    click.option("--test-data-b", metavar="D", help="The held-out part of B's own data."),
+    click.option(
+        "--train-on",
+        type=click.Choice(["a", "own"]),
+        default="a",
+        show_default=True,
+        help="With --data-b: train both on A's data, or each on its own.",
+    ),
+    click.option(
         "--data-order",
         type=click.Choice(["channels_first", "channels_last"]),
         help="Where your own images have their channels, if their shape does not show it.",

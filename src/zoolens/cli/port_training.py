@@ -11,7 +11,7 @@ from click.core import ParameterSource
 
 from zoolens.cli.options import json_option
 from zoolens.cli.port_data_options import DATA_OPTIONS
-from zoolens.cli.port_options import DIFFERENT, TROUBLE, pairs_of, trouble
+from zoolens.cli.port_options import pairs_of, trouble
 from zoolens.cli.stores import store_option
 from zoolens.errors import ZoolensError
 from zoolens.present.terminal import echo_json
@@ -152,8 +152,10 @@ def train_command(
     departure beyond rounding; its cause is proved by switching it on B. With --explain the difference over whole
     trainings is shared out among the settings that both sides can be given, and verified with fresh seeds.
 
-    Exits with 0 if no difference beyond seed noise (with --lockstep, beyond rounding) was found, 1 if there is one or
-    if one side alone did not stay finite, 2 if something cannot be trained or nothing can be told.
+    With --data-b each side has its own data: both streams are compared first, and how they differ is told.
+
+    Exits with 0 if they are the same (up to seed noise; with --lockstep, up to rounding), 1 if they differ or if one
+    side alone did not stay finite, 4 if that is not known, as with one seed, 2 if something cannot be trained.
     """
     from zoolens.cli.bars import Bars
     from zoolens.cli.port_comparisons import explained, in_lockstep
@@ -177,5 +179,4 @@ def train_command(
     else:
         for line in paired_lines(result):
             click.echo(line)
-    different = result.beyond_noise or result.one_lost
-    ctx.exit(DIFFERENT if different else TROUBLE if result.noise is None else 0)
+    ctx.exit(result.verdict.outcome.exit_code)

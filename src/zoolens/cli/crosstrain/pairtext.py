@@ -35,12 +35,12 @@ def print_pairs(pairs: Sequence[SidePair], noises: Sequence[SeedNoise], trials: 
 
 
 def not_finite_line(trials: Sequence[Trial]) -> str:
-    """Says that accuracies of lost trainings are among those that are compared; empty where there are none."""
+    """Says which trainings were lost; empty where none was."""
     lost = Counter(side.framework for trial in trials for side in trial.sides if side.status == "non-finite")
     each = ", ".join(f"{count} of {len(trials)} of {name}" for name, count in lost.items())
     return (
-        f"Note: The loss did not stay finite in some trainings ({each}); what their networks answer then is counted, "
-        "and that two of them answer alike says nothing."
+        f"Note: The loss did not stay finite in some trainings ({each}); their seeds do not count in the noise, and "
+        "what their networks answer on these images says nothing."
         if lost
         else ""
     )
@@ -58,9 +58,12 @@ def pair_line(pair: SidePair) -> str:
 
 def noises_of(trials: Sequence[Trial], pairs: Sequence[SidePair]) -> list[SeedNoise]:
     """The seed noise of each pair, from a trial and its replicates; without replicates there is none."""
-    from zoolens.crosstrain.study.noise import noise_of
+    from zoolens.crosstrain.study.noise import counts, noise_of
 
-    return [noise_of(trials, pair.a, pair.b) for pair in pairs] if len(trials) > 1 else []
+    if len(trials) < 2:
+        return []
+    known = [pair for pair in pairs if any(counts(one.side(pair.a)) and counts(one.side(pair.b)) for one in trials)]
+    return [noise_of(trials, pair.a, pair.b) for pair in known]
 
 
 def pairs_data(pairs: Sequence[SidePair], noises: Sequence[SeedNoise]) -> dict[str, Any]:

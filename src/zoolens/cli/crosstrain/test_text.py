@@ -74,7 +74,7 @@ def test_a_pair_is_told_with_as_much_as_is_known():
 
 
 def test_trainings_that_did_not_stay_finite_are_said_beside_the_difference():
-    assert "(2 of 2 of jax); what their networks answer then is counted" in not_finite_line([TRIAL, TRIAL])
+    assert "(2 of 2 of jax); their seeds do not count in the noise" in not_finite_line([TRIAL, TRIAL])
     assert not_finite_line([replace(TRIAL, sides=(TORCH,))]) == ""
 
 

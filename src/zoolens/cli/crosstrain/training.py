@@ -16,6 +16,7 @@ from zoolens.cli.options import json_option, wide_option
 from zoolens.cli.stores import store_option
 from zoolens.errors import ZoolensError
 from zoolens.present.terminal import echo_json
+from zoolens.verdicts import NotKnown, Outcome
 
 if TYPE_CHECKING:
     from zoolens.cli.bars import Bars
@@ -86,13 +87,22 @@ def train(recipe: Path, store: str | None, as_json: bool, **chosen: Any) -> None
 
 
 def _complain(trials: Sequence[Trial]) -> None:
-    """Raise an error about sides that failed. A loss that is not finite is a result, and so is too little memory."""
+    """Raise an error about sides that failed, and about losses that did not stay finite: where one side's did, the
+    sides differ; where none did, nothing is known. Too little memory is a result."""
     sides = ((trial, side) for trial in trials for side in trial.sides)
     failed = [f"{side.framework} of trial {trial.id}" for trial, side in sides if side.status == "failed"]
     if failed:
         raise ZoolensError(
             f"Not trained: {', '.join(failed)}.", hint="What was finished is kept: the same command tries these again."
         )
+    for trial in trials:
+        lost = [side.framework for side in trial.sides if side.status == "non-finite"]
+        if lost and len(lost) < len(trial.sides):
+            error = ZoolensError(f"The loss of {', '.join(lost)} alone did not stay finite (trial {trial.id}).")
+            error.exit_code = Outcome.DIFFERENT.exit_code
+            raise error
+    if all(side.status == "non-finite" for trial in trials for side in trial.sides):
+        raise NotKnown("No loss stayed finite, so that nothing is known of the sides.", hint="Lower the learning rate.")
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,16 @@ from zoolens.statistics.student import Estimate
 _SIGNIFICANT: Final = 1 - CONFIDENCE
 
 
+def counts(side: TrainedSide) -> bool:
+    """Whether a side's accuracy is that of a trained network."""
+    return side.accuracy is not None and side.status != "non-finite"
+
+
 def noise_of(trials: Iterable[Trial], a: str, b: str) -> SeedNoise:
-    """Computes seed noise from one trial and its replicates. A seed counts if both of its sides have an accuracy."""
+    """Computes seed noise from one trial and its replicates. A seed counts if both of its sides have an accuracy and
+    stayed finite: what a lost network answers says nothing of the seeds."""
     pairs = [(trial.side(a), trial.side(b)) for trial in trials]
-    both = [(ours, theirs) for ours, theirs in pairs if ours.accuracy is not None and theirs.accuracy is not None]
+    both = [(ours, theirs) for ours, theirs in pairs if counts(ours) and counts(theirs)]
     if not both:
         raise ZoolensError(f"No trial has an accuracy of both {a} and {b}.", hint="See the notes of the trials.")
     return noise_of_sides(a, [ours for ours, _ in both], b, [theirs for _, theirs in both])

@@ -10,7 +10,7 @@ from statistics import median
 from typing import Final
 
 from zoolens.crosstrain.study.analysis.collapsed import Flag, Labels, flag
-from zoolens.crosstrain.study.noise import noise_of, verdict
+from zoolens.crosstrain.study.noise import counts, noise_of, verdict
 from zoolens.crosstrain.study.published import PaperComparison, released_by
 from zoolens.crosstrain.study.report import write_report
 from zoolens.crosstrain.study.store_training import replicates
@@ -75,7 +75,7 @@ def _noise_sections(store: Store, study: Study) -> list[Section]:
         (trials[0].id, noise_of(trials, a.framework, b.framework))
         for trials in seeds
         for a, b in trials[0].pairs
-        if a.accuracy is not None and b.accuracy is not None
+        if any(counts(one.side(a.framework)) and counts(one.side(b.framework)) for one in trials)
     ]
     if not noises:
         return []

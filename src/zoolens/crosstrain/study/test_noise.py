@@ -32,6 +32,8 @@ def trial(number, a, b):
 def test_noise_of_trials_skips_seeds_without_both():
     found = noise_of([trial(0, 0.5, 0.7), trial(1, None, 0.7), trial(2, 0.6, 0.7)], "torch", "jax")
     assert found.accuracies_a == (0.5, 0.6)
+    lost = Trial("3", {}, (TrainedSide("torch", "non-finite", accuracy=0.1), TrainedSide("jax", accuracy=0.7)))
+    assert noise_of([trial(0, 0.5, 0.7), lost], "torch", "jax").accuracies_a == (0.5,)
     with pytest.raises(ZoolensError, match="both torch and jax"):
         noise_of([trial(1, None, 0.7)], "torch", "jax")
 

@@ -79,6 +79,7 @@ class PairedSteps:
     batches: Sequence[TrainingBatch]
     steps: Sequence[int]
     start: Mapping[str, Array]
+    batches_b: Sequence[TrainingBatch] | None = None  # where B has batches of its own
     floors: Floors = field(default_factory=dict)
     margin: float = 1.0  # by which floors are wider in a comparison
 
@@ -116,7 +117,8 @@ class PairedSteps:
         side.begin(seed, fresh=False)
         side.assign(weights)
         captures = {}
-        for number, batch in enumerate(self.batches[: max(steps)], 1):
+        batches = self.batches if side is self.a or self.batches_b is None else self.batches_b
+        for number, batch in enumerate(batches[: max(steps)], 1):
             kept = number in steps
             if generator is None:
                 captured = side.captured_step(batch, keep=kept)

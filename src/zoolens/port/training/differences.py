@@ -76,6 +76,11 @@ class SettingDifference:
         return {"name": self.name, "a": self.a, "b": self.b}
 
 
+def is_hidden(name: str) -> bool:
+    """Whether a name says more of another setting, and is none of its own."""
+    return name.startswith(_HIDDEN)
+
+
 def in_order(names: Mapping[str, Any]) -> list[str]:
     """Names of settings in the order in which they are switched: an optimizer before what it is given."""
     return sorted(names, key=lambda name: (name != RULE, name != RATE, name))

@@ -25,6 +25,7 @@ from zoolens.port.training.data.sources import BatchSource
 from zoolens.port.training.differences import SettingDifference
 from zoolens.port.training.explanation_bench import LostArm, PortArm, PortExplanationBench
 from zoolens.port.training.paddings import PADDING
+from zoolens.port.training.seed_verdict import noise_gaps
 from zoolens.port.training.sides import open_trainable_side
 from zoolens.port.training.single_run import Length
 from zoolens.port.weights import ask_for_missing
@@ -32,6 +33,8 @@ from zoolens.progress import Progress, Silent
 from zoolens.statistics.seeds import SeedNoise
 from zoolens.statistics.student import Values
 from zoolens.store.store import Store
+from zoolens.verdicts import Coverage, Tally, Verdict
+from zoolens.verdicts import judged as judged_by
 
 REPLICATES: Final = 4
 _FEWEST: Final = 2  # seeds that can tell a cause from noise
@@ -60,6 +63,13 @@ class PortExplanation:
     verification: Verification | None = None
     lost: tuple[LostArm, ...] = ()
     left_out: tuple[int, ...] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        tally = Tally("seeds", self.pair.seeds, len(self.seeds))
+        return judged_by(
+            Coverage((tally,), tuple(noise_gaps(self.pair, "points"))), different=bool(self.pair.beyond_noise)
+        )
 
 
 def explain(

@@ -90,19 +90,27 @@ def lockstep(
     chosen: Mapping[str, str] | None = None,
     timeout: float = TIMEOUT,
     device: Device = "cpu",
+    batches_b: Sequence[TrainingBatch] | None = None,
 ) -> Lockstep:
     """Train both sides for a few steps on these batches, from A's weights, and compare all that they compute.
+    `batches_b`: those of B, where it has its own.
 
     A side is named as in `check`, or is a function that returns live objects, or these objects themselves.
     """
     open_ = partial(open_trainable_side, device=device)
     with opened(a, b, inputs, chosen=chosen, timeout=timeout, open_=open_) as pair:
-        return lockstep_of(pair, batches, steps=steps)
+        return lockstep_of(pair, batches, steps=steps, batches_b=batches_b)
 
 
-def lockstep_of(pair: OpenPair, batches: Sequence[TrainingBatch], *, steps: Sequence[int] = STEPS) -> Lockstep:
+def lockstep_of(
+    pair: OpenPair,
+    batches: Sequence[TrainingBatch],
+    *,
+    steps: Sequence[int] = STEPS,
+    batches_b: Sequence[TrainingBatch] | None = None,
+) -> Lockstep:
     """The same for a pair that is open for training; A's weights are those that it has now."""
-    wanted = _checked(steps, batches, pair.map)
+    wanted = _checked(steps, min(batches, batches_b or batches, key=len), pair.map)
     a, b = as_trainable(pair.a), as_trainable(pair.b)
     start, before = a.tensors(), b.tensors()
     known = compared_settings(pair, _epochs(batches[: wanted[-1]]))
@@ -110,7 +118,7 @@ def lockstep_of(pair: OpenPair, batches: Sequence[TrainingBatch], *, steps: Sequ
     for side, rates in quiet:
         _turn_off(side, rates)
     try:
-        course = PairedSteps(a, b, pair.map, batches, wanted, start)
+        course = PairedSteps(a, b, pair.map, batches, wanted, start, batches_b)
         return _followed(course, pair.diff, known, {side.text: rates for side, rates in quiet})
     finally:
         for side, rates in quiet:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from threading import Event, Lock
@@ -18,19 +18,22 @@ from zoolens.port.sides import TIMEOUT, Device, InputShape
 from zoolens.port.training.answer_kinds import as_taken_by
 from zoolens.port.training.at_once import both_at_once
 from zoolens.port.training.compared_settings import epoch_lengths, setting_differences, settings_of_both
-from zoolens.port.training.data.opening import BATCH, DataChoice, opened_data
+from zoolens.port.training.data.opening import BATCH, DataChoice, OpenData, opened_pipelines
 from zoolens.port.training.data.sources import BatchSource
 from zoolens.port.training.data.stream import ChannelOrder
+from zoolens.port.training.data.stream_comparison import StreamComparison
 from zoolens.port.training.data.stream_writer import LIMIT
 from zoolens.port.training.differences import SettingDifference
 from zoolens.port.training.paired_notes import notes_of
 from zoolens.port.training.seed_pairs import SeedPair, is_one_training
+from zoolens.port.training.seed_verdict import training_coverage
 from zoolens.port.training.sides import TrainableSide, as_trainable, open_trainable_side
 from zoolens.port.training.single_run import Length, SingleRun, held_out_targets, train_once
 from zoolens.port.weights import ask_for_missing
 from zoolens.progress import Progress, Silent
 from zoolens.statistics.seeds import SeedNoise, seed_noise
 from zoolens.store.store import Store
+from zoolens.verdicts import Coverage, Verdict, combined, judged
 
 if TYPE_CHECKING:
     from zoolens.port.training.kept_seeds import KeptSeeds
@@ -61,6 +64,15 @@ class PairedTraining:
     settings: tuple[Mapping[str, Any], Mapping[str, Any]]
     differences: tuple[SettingDifference, ...]
     notes: tuple[str, ...]
+    coverage: Coverage = field(default_factory=Coverage)
+    streams: StreamComparison | None = None  # of two data pipelines
+    own_data: bool = False  # each side was trained on its own
+
+    @property
+    def verdict(self) -> Verdict:
+        """Different also where the data are, whichever both were trained on."""
+        of_training = judged(self.coverage, different=bool(self.beyond_noise) or self.one_lost)
+        return of_training if self.streams is None else combined([self.streams.verdict, of_training])
 
     @property
     def beyond_noise(self) -> bool | None:
@@ -97,8 +109,11 @@ def train(
     device: Device = "cpu",
     store: Store | None = None,
     progress: Progress | None = None,
+    data_b: str | Any = None,
+    train_on: str = "a",
 ) -> PairedTraining:
     """Train both networks on the same batches in the same order, from the same weights, once for each seed.
+    `data_b`: B's own data, as `data`, or as a `DataChoice`; `train_on`: "a" or "own", what both are trained on then.
 
     `a`, `b`: "file.py:function" or "module:function", or in Python a function that returns the objects, or the objects
     themselves. `data`: a dataset as recipes name it, or data of one's own, as `DataChoice` has them with the arguments
@@ -110,23 +125,39 @@ def train(
     shapes = [InputShape.parse(text) for text in inputs]
     open_ = partial(open_trainable_side, device=device)
     with (
-        opened_data(
-            choice, shapes, epochs=epochs, seeds=max(numbers) + 1, timeout=timeout, progress=progress
-        ) as source,
+        opened_pipelines(
+            choice,
+            _choice_b(choice, data_b),
+            shapes,
+            epochs=epochs,
+            seeds=max(numbers) + 1,
+            train_on=train_on,
+            timeout=timeout,
+            progress=progress,
+        ) as data_of,
         opened(a, b, inputs, chosen=chosen, timeout=timeout, open_=open_) as pair,
     ):
         if not own_init:
             ask_for_missing(pair.map, instead="or let each side draw its own weights with --own-init")
-        _check_classes(pair, source)
-        training = _Training(pair, source, length, not own_init, progress or Silent())
+        source = data_of.a
+        for one in dict.fromkeys((data_of.a, data_of.b)):
+            _check_classes(pair, one)
+        training = _Training(pair, data_of, length, not own_init, progress or Silent())
         how = {"own_init": own_init, "map": dict(chosen or {}), "device": device}
+        how |= {"data_b": data_of.b.fingerprint} if data_of.own else {}
         kept = None
         if store is not None:
             from zoolens.port.training.kept_seeds import KeptSeeds  # only a store needs pyarrow
 
             kept = KeptSeeds.of(store, pair, source, length, how)
         pairs = training.run(numbers, kept)
-        return _result(pair, training, pairs, source)
+        return _result(pair, training, pairs, data_of)
+
+
+def _choice_b(choice: DataChoice, data_b: Any) -> DataChoice | None:
+    if data_b is None or isinstance(data_b, DataChoice):
+        return data_b
+    return replace(choice, data=data_b, test_data=None, record=None)
 
 
 def _checked(epochs: int, most_steps: int | None) -> Length:
@@ -157,8 +188,9 @@ def _check_classes(pair: OpenPair, source: BatchSource) -> None:
 class _Training:
     """The pair with what it is trained on. Both sides of a seed are trained at once where each has its own process."""
 
-    def __init__(self, pair: OpenPair, source: BatchSource, length: Length, shared: bool, progress: Progress) -> None:
-        self.pair, self.source, self.length, self.shared = pair, source, length, shared
+    def __init__(self, pair: OpenPair, data: OpenData, length: Length, shared: bool, progress: Progress) -> None:
+        self.pair, self.source, self.length, self.shared = pair, data.a, length, shared
+        self.sources = data.a, data.b
         self.sides = as_trainable(pair.a), as_trainable(pair.b)
         self.not_kept: str | None = None  # why a seed could not be written to the store
         self.equal_starts: dict[str, bool] = {}  # whether a side's first weights are the same for every seed
@@ -185,7 +217,8 @@ class _Training:
         start = kept.digest_of(weights, b.tensors()) if kept is not None else ""
         pair = kept.read(seed, start) if kept is not None else None
         if pair is None:
-            self._progress.begin(title, "training", 2 * self.length.steps(self.source, seed), "steps")
+            steps = sum(self.length.steps(source, seed) for source in self.sources)
+            self._progress.begin(title, "training", steps, "steps")
             pair = self._compared(seed, self._both(seed))
             if kept is not None:
                 self._keep(kept, pair, start)
@@ -206,11 +239,17 @@ class _Training:
             self.equal_starts[letter] = same and self.equal_starts.get(letter, True)
 
     def _both(self, seed: int) -> tuple[SingleRun, SingleRun]:
-        a, b = both_at_once(self.sides, [partial(self._one, side, seed) for side in self.sides])
+        sides = zip(self.sides, self.sources, strict=True)
+        a, b = both_at_once(self.sides, [partial(self._one, side, source, seed) for side, source in sides])
         return a, b
 
-    def _one(self, side: TrainableSide, seed: int, stop: Event) -> SingleRun:
-        return train_once(side, self.source, seed, self.length, fresh=False, report=self._advance, stop=stop)
+    def _one(self, side: TrainableSide, source: BatchSource, seed: int, stop: Event) -> SingleRun:
+        return train_once(side, source, seed, self.length, fresh=False, report=self._advance, stop=stop)
+
+    def _same_held_out(self) -> bool:
+        """Whether the held-out samples of both have the same targets, so that answers to them can be compared."""
+        a, b = self.sources
+        return a is b or np.array_equal(held_out_targets(a), held_out_targets(b))
 
     def _advance(self, steps: int) -> None:
         with self._lock:
@@ -219,7 +258,7 @@ class _Training:
     def _compared(self, seed: int, runs: tuple[SingleRun, SingleRun]) -> SeedPair:
         pair = SeedPair(seed, runs)
         ours, theirs = (run.answers for run in runs)
-        if ours is None or theirs is None or ours.size != theirs.size:
+        if ours is None or theirs is None or ours.size != theirs.size or not self._same_held_out():
             return pair
         theirs = theirs.reshape(ours.shape)  # a single answer may have an axis of its own
         if all(run.correct is not None for run in runs):
@@ -231,8 +270,8 @@ class _Training:
         return replace(pair, held_out_losses=(judge.loss_of(ours, targets), judge.loss_of(taken, targets)))
 
 
-def _result(pair: OpenPair, training: _Training, pairs: Sequence[SeedPair], source: BatchSource) -> PairedTraining:
-    names = pair.a.text, pair.b.text
+def _result(pair: OpenPair, training: _Training, pairs: Sequence[SeedPair], data: OpenData) -> PairedTraining:
+    names, source = (pair.a.text, pair.b.text), data.a
     measure = _measure(pairs)
     both = [seed_pair for seed_pair in pairs if seed_pair.finite]
     repeated = is_one_training(both)
@@ -277,6 +316,9 @@ def _result(pair: OpenPair, training: _Training, pairs: Sequence[SeedPair], sour
                 equal_starts=[letter for letter, same in training.equal_starts.items() if same],
             )
         ),
+        training_coverage(pairs if not repeated else pairs[:1], noise, measure),
+        data.compared,
+        data.own,
     )
 
 

@@ -10,10 +10,12 @@ from typing import Any
 from zoolens.crosstrain.study.noise import lines as noise_lines
 from zoolens.crosstrain.study.noise import verdict
 from zoolens.graph.diff.phrases import plural
+from zoolens.port.training.data.stream_comparison import stream_data, stream_lines
+from zoolens.port.training.differences import is_hidden
 from zoolens.port.training.paired import PairedTraining
 from zoolens.port.training.penalties import PENALTIES, REGULARISATION
 from zoolens.port.training.seed_pairs import SeedPair
-from zoolens.port.training.setting_words import difference_words, setting_words
+from zoolens.port.training.setting_words import difference_words, setting_words, unread_words
 from zoolens.port.training.single_run import SingleRun
 from zoolens.port.training.tensor_constants import ROWS
 from zoolens.statistics.seeds import SeedNoise
@@ -26,7 +28,11 @@ def paired_lines(training: PairedTraining) -> list[str]:
         f"{letter}  {name}  ({', '.join(f'{package} {version}' for package, version in versions.items())})"
         for letter, name, versions in zip("AB", training.names, training.versions, strict=True)
     ]
-    lines += ["", _what(training), ""]
+    lines.append("")
+    if training.streams is not None:
+        on = "Each side was trained on its own data." if training.own_data else "Both were trained on A's data."
+        lines += stream_lines(training.streams, on)
+    lines += [_what(training), ""]
     lines += _table(training)
     lines += ["*: trained before, and found in the store."] if any(pair.kept for pair in training.seeds) else []
     lines += ["", *_verdict(training), "", *_different(training)]
@@ -37,10 +43,10 @@ def _what(training: PairedTraining) -> str:
     weights = "A's weights of each seed in both" if training.shared_weights else "each with the weights that it draws"
     epochs = plural(training.length.epochs, "epoch")
     sizes = "" if training.batch is None else f" of up to {training.batch:,} samples"
-    return (
-        f"Trained on {training.samples[0]:,} samples of {training.data} in the same order, {weights}: {epochs}, "
-        f"{training.steps:,} steps{sizes}, {plural(len(training.seeds), 'seed')}."
-    )
+    trained = f"Trained on {training.samples[0]:,} samples of {training.data} in the same order"
+    if training.own_data:
+        trained = f"A was trained on {training.samples[0]:,} samples of {training.data}, B on its own data"
+    return f"{trained}, {weights}: {epochs}, {training.steps:,} steps{sizes}, {plural(len(training.seeds), 'seed')}."
 
 
 def _table(training: PairedTraining) -> list[str]:
@@ -68,11 +74,22 @@ def _accuracy(run: SingleRun) -> str:
 
 
 def _verdict(training: PairedTraining) -> list[str]:
-    if training.noise is None:
-        return ["No seed has a result of both sides, so that nothing can be said about their difference."]
-    if training.measure == "accuracy":
-        return noise_lines(training.noise)
-    return _loss_lines(training.noise, training.measure)
+    lines = ["No seed has a result of both sides, so that nothing can be said about their difference."]
+    if training.noise is not None and training.measure == "accuracy":
+        lines = noise_lines(training.noise)
+    elif training.noise is not None:
+        lines = _loss_lines(training.noise, training.measure)
+    different = bool(training.beyond_noise) or training.one_lost
+    if different:
+        return lines
+    seeds = training.coverage.tallies[0].text
+    if training.coverage.whole:
+        return [
+            *lines,
+            f"They come out alike ({seeds}): no difference is left that is larger than two seeds of one side.",
+        ]
+    what = "; ".join(gap.what for gap in training.coverage.gaps)
+    return [*lines, f"Not known whether they come out alike ({seeds}): {what}.", *training.coverage.remedies]
 
 
 def _loss_lines(noise: SeedNoise, measure: str) -> list[str]:
@@ -95,20 +112,24 @@ def _signed(estimate: Estimate) -> str:
 def _different(training: PairedTraining) -> list[str]:
     lines = [] if training.same_structure else [f"Structure: {training.headline} See zoolens port check."]
     known = [difference for difference in training.differences if None not in (difference.a, difference.b)]
-    unknown = [
-        setting_words(difference.name).rstrip(",")
-        for difference in training.differences
-        if None in (difference.a, difference.b)
-    ]
-    lines += [f"Not compared, since one side does not tell: {', '.join(unknown)}."] if unknown else []
+    unknown = [difference.name for difference in training.differences if None in (difference.a, difference.b)]
     neither = _told_by_neither(training)
+    if unknown:
+        lines.append(f"Not compared, since one side does not tell: {', '.join(unread_words(unknown))}.")
     lines += [f"Not compared, since neither side tells: {', '.join(neither)}."] if neither else []
-    if not known:
-        return [
-            *lines,
-            "No other setting differs." if unknown or neither else "No setting of the live objects differs.",
-        ]
-    return [*lines, "Settings that differ:", *(f"  {difference_words(difference)}" for difference in known)]
+    if known:
+        return [*lines, "Settings that differ:", *(f"  {difference_words(difference)}" for difference in known)]
+    read = len(_read_by_both(training))
+    if unknown or neither:
+        return [*lines, f"Not known whether another setting differs: {read} could be read on both sides, and do not."]
+    return [*lines, f"No setting of the live objects differs, of {read} that could be read on both sides."]
+
+
+def _read_by_both(training: PairedTraining) -> list[str]:
+    """Names of settings that both sides have or lack for certain."""
+    ours, theirs = training.settings
+    names = dict.fromkeys((*ours, *theirs))
+    return [name for name in names if not is_hidden(name) and None not in (ours.get(name, ""), theirs.get(name, ""))]
 
 
 def _told_by_neither(training: PairedTraining) -> list[str]:
@@ -140,6 +161,9 @@ def paired_data(training: PairedTraining) -> dict[str, Any]:
         "settings": {"a": dict(training.settings[0]), "b": dict(training.settings[1])},
         "differences": [difference.as_data() for difference in training.differences],
         "notes": list(training.notes),
+        "streams": None if training.streams is None else stream_data(training.streams),
+        "own_data": training.own_data,
+        **training.verdict.as_data(),
     }
     finite: dict[str, Any] = _finite(data)
     return finite

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -26,6 +27,9 @@ class PortRecipe(BaseModel):
     input: tuple[str, ...] = Field(min_length=1, max_length=16, description="one shape, or a list of them")
     data: str = Field(default="demo", max_length=4096)
     test_data: str | None = Field(default=None, max_length=4096)
+    data_b: str | None = Field(default=None, max_length=4096, description="B's own data; those of `data` are A's then")
+    test_data_b: str | None = Field(default=None, max_length=4096)
+    train_on: Literal["a", "own"] = Field(default="a", description="with data_b: both on A's data, or each on its own")
     data_order: Literal["channels_first", "channels_last"] | None = None
     epoch_steps: int | None = Field(default=None, ge=1)
     record: Path | None = Field(default=None, description="folder of the recording of your own data")
@@ -55,6 +59,7 @@ class PortRecipe(BaseModel):
             "limits": (self.train_limit, self.test_limit), "chosen": self.map, "timeout": self.timeout,
             "test_data": self.test_data, "order": self.data_order, "epoch_steps": self.epoch_steps,
             "record": self.record, "record_limit": int(self.record_limit * (1 << 30)), "device": self.device,
+            "data_b": self.choice_b(), "train_on": self.train_on,
         }  # fmt: skip
 
     def choice(self) -> DataChoice:
@@ -65,11 +70,18 @@ class PortRecipe(BaseModel):
             self.record, int(self.record_limit * (1 << 30)),
         )  # fmt: skip
 
+    def choice_b(self) -> DataChoice | None:
+        """B's own data; None: it has those of A."""
+        if self.data_b is None:
+            return None
+        folder = None if self.record is None else self.record.with_name(f"{self.record.name}-b")
+        return replace(self.choice(), data=self.data_b, test_data=self.test_data_b, record=folder)
+
 
 def load_port_recipe(path: Path) -> PortRecipe:
     """The recipe in a file; the files of its functions are those beside it."""
     recipe = load_fields(path, PortRecipe)
-    functions = {name: getattr(recipe, name) for name in ("a", "b", "data", "test_data")}
+    functions = {name: getattr(recipe, name) for name in ("a", "b", "data", "test_data", "data_b", "test_data_b")}
     folder = path.absolute().parent
     return recipe.model_copy(update={name: _beside(folder, text) for name, text in functions.items() if text})
 

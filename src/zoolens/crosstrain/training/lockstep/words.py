@@ -30,6 +30,9 @@ def lines(lockstep: Lockstep) -> list[str]:
     text += [f"{side.label} ended early: {side.message}" for side in lockstep.sides if side.status != "finished"]
     if lockstep.first is None:
         text.append("Nothing exceeds the noise floor." if lockstep.compared else "No step could be compared.")
+        verdict = lockstep.verdict
+        open_ = "" if verdict.known else "Not known whether the sides train alike. "
+        text.append(f"{open_}{verdict.coverage.text}")
     else:
         text += [f"First beyond the noise floor: {first_in_words(lockstep, lockstep.first)}.", _cause(lockstep.first)]
     if len(lockstep.causes) > 1:
@@ -73,6 +76,7 @@ def as_data(lockstep: Lockstep) -> dict[str, Any]:
         "first": None if lockstep.first is None else _first(lockstep, lockstep.first),
         "causes": [_first(lockstep, cause) for cause in lockstep.causes],
         "rows": [_row(row) for row in lockstep.rows],
+        **lockstep.verdict.as_data(),
     }
 
 

@@ -12,6 +12,7 @@ from zoolens.errors import DatasetError
 from zoolens.port.sides import TIMEOUT, InputShape
 from zoolens.port.training.data.sources import ArraySource, BatchSource
 from zoolens.port.training.data.stream import ChannelOrder
+from zoolens.port.training.data.stream_comparison import EPOCHS, StreamComparison, compare_streams
 from zoolens.port.training.data.stream_writer import LIMIT
 from zoolens.port.training.recording import is_function, record
 from zoolens.progress import Progress
@@ -87,3 +88,44 @@ def _dataset(choice: DataChoice, inputs: Sequence[InputShape]) -> BatchSource:
         raise DatasetError(f"A dataset has samples for one input, and the networks have {len(inputs)}.")
     data = choice.data if choice.test_data is None else f"{choice.data}|{choice.test_data}"
     return ArraySource.of_dataset(data, inputs[0], choice.batch, choice.augmentation, choice.limits)
+
+
+@dataclass(frozen=True)
+class OpenData:
+    """What both sides are trained on. `compared`: their own pipelines beside each other, where they have two."""
+
+    a: BatchSource
+    b: BatchSource
+    compared: StreamComparison | None = None
+
+    @property
+    def own(self) -> bool:
+        """Whether each side is trained on batches of its own."""
+        return self.a is not self.b
+
+
+@contextmanager
+def opened_pipelines(
+    choice: DataChoice,
+    choice_b: DataChoice | None,
+    inputs: Sequence[InputShape],
+    *,
+    epochs: int,
+    seeds: int,
+    train_on: str = "a",
+    timeout: float = TIMEOUT,
+    progress: Progress | None = None,
+) -> Iterator[OpenData]:
+    """A's data, and B's where they are others: both are compared, and then trained on as `train_on` says, "a" or
+    "own"."""
+    if choice_b is None:
+        with opened_data(choice, inputs, epochs=epochs, seeds=seeds, timeout=timeout, progress=progress) as source:
+            yield OpenData(source, source)
+        return
+    most = max(epochs, EPOCHS)
+    with (
+        opened_data(choice, inputs, epochs=most, seeds=seeds, timeout=timeout, progress=progress) as ours,
+        opened_data(choice_b, inputs, epochs=most, seeds=seeds, timeout=timeout, progress=progress) as theirs,
+    ):
+        compared = compare_streams(ours, theirs)
+        yield OpenData(ours, theirs if train_on == "own" else ours, compared)

@@ -143,6 +143,14 @@ class RecordedStream(BatchSource):
             return self._shuffled(blocks[0], epoch, seed)
         return (self._batch(block) for block in blocks)
 
+    def as_given(self) -> Iterator[TrainingBatch]:
+        """The samples of arrays before they are shuffled and augmented, in batches."""
+        block = self.about.blocks[self.about.passes[0][0]]
+        *inputs, targets = self._arrays(block)
+        for start in range(0, block.samples, self.about.batch_size):
+            rows = slice(start, start + self.about.batch_size)
+            yield self._made([array[rows] for array in inputs], targets[rows])
+
     def held_out(self) -> Iterator[TrainingBatch]:
         """The held-out part in order; nothing where there is none."""
         return (self._batch(block) for block in self.about.test)
