@@ -13,7 +13,7 @@ import numpy as np
 
 from zoolens.datasets.loader import Batch as Inputs
 from zoolens.datasets.loader import batches
-from zoolens.errors import ModelError
+from zoolens.errors import ModelError, StoreError
 from zoolens.measure.classorder import AS_NAMED
 from zoolens.measure.input_checks import COPIES, QUANTISED_DATA, refuse_not_finite, said_of_copies, taken_for_real
 from zoolens.measure.predictions import KIND, AnswerBatch, PredictionBuffer, numbers
@@ -60,12 +60,20 @@ def predict_all(context: Context) -> list[Observation]:
             context.store.set_resolved(context.run.id, {fact: True})
     if said := _said_of_quantised(context):
         context.store.set_resolved(context.run.id, {QUANTISED_DATA: said})
-    digests = numbers(context.store.table(context.run.id, KIND)["digest"])
-    if said := said_of_copies(context.dataset, digests):
+    if said := _said_of_copies(context):
         context.store.set_resolved(context.run.id, {COPIES: said})
     if context.job.manifest.takes_text:
         context.store.set_resolved(context.run.id, {TEXTS: asdict(_text_facts(context))})
     return []  # the answers are facts in bulk; figures come from the metrics
+
+
+def _said_of_copies(context: Context) -> str | None:
+    parts = context.store.iter_tables(context.run.id, KIND)  # one at a time: answers that are vectors are large
+    try:
+        digests = [np.array(numbers(part["digest"])) for part in parts]
+    except StoreError:
+        return None  # whoever needs the answers says that a part is damaged
+    return said_of_copies(context.dataset, np.concatenate(digests)) if digests else None
 
 
 def _said_of_quantised(context: Context) -> str | None:
