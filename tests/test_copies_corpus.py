@@ -32,7 +32,7 @@ NETWORKS = tuple(
         ("torchvision", "densenet121", 64), ("torchvision", "convnext_tiny", 64), ("torchvision", "swin_t", 64),
         ("torchvision", "googlenet", 64), ("timm", "vit_tiny_patch16_224", 64), ("timm", "nf_resnet26", 64),
         ("timm", "mixer_s16_224", 64), ("timm", "edgenext_xx_small", 64), ("timm", "ghostnet_100", 64),
-        ("timm", "convnextv2_atto", 64), ("timm", "poolformer_s12", 64), ("timm", "levit_128s", 64),
+        ("timm", "convnextv2_atto", 64), ("timm", "poolformer_s12", 64), ("timm", "levit_128s", 128),
         ("timm", "lcnet_050", 64), ("timm", "seresnet50", 64), ("timm", "repvgg_a0", 64),
         ("timm", "xcit_nano_12_p16_224", 64), ("timm", "gmlp_ti16_224", 64), ("timm", "resnetv2_50", 64),
         ("timm", "mobilevit_xxs", 128), ("keras", "MobileNet", 64), ("keras", "MobileNetV2", 64),

@@ -221,9 +221,15 @@ def _by_norms(a: Graph, b: Graph, names: tuple[str, str], costs: tuple[Cost, Cos
 
 
 def _storing_side(graphs: tuple[Graph, Graph], kept: tuple[Graph, Graph]) -> int | None:
-    """The side that computes fewer values from weights alone; None where both compute as many."""
-    a, b = (len(graph) - len(stored) for graph, stored in zip(graphs, kept, strict=True))
+    """The side that computes fewer values from weights alone, or keeps fewer as constants; None where both do as
+    many."""
+    a, b = (len(graph) - len(stored) + _constants(graph) for graph, stored in zip(graphs, kept, strict=True))
     return None if a == b else int(a > b)
+
+
+def _constants(graph: Graph) -> int:
+    """Tensors that an importer could tell from learned ones: they were computed from no weights."""
+    return sum(node.op == "constant" and bool(node.parameters) for node in graph)
 
 
 def _is_nearer(candidate: Diff, other: Diff) -> bool:

@@ -41,9 +41,14 @@ def _may_be_negative(state: Translation, name: str) -> bool:
     for _ in range(_FAR_ENOUGH):
         node = state.node(name)
         if node.op not in _TRANSPARENT:
-            return node.op in _LINEAR and not _adds_scores(state, node)
+            return node.op in _LINEAR and not _adds_number(node) and not _adds_scores(state, node)
         name = node.inputs[0]
     return False
+
+
+def _adds_number(node: Node) -> bool:
+    """Whether it adds one number to a value, as the epsilon of a norm: no ReLU follows it."""
+    return node.op in ("add", "sub") and len(node.inputs) == 1
 
 
 def _adds_scores(state: Translation, node: Node) -> bool:

@@ -147,6 +147,7 @@ _AFTER: Final = {
     "batch_norm": _after_batch_norm,
     "group_norm": _after_batch_norm,
     "layer_norm": _after_layer_norm,
+    "rms_norm": _after_layer_norm,
     "conv": _after_layer,
     "dense": _after_layer,
 }

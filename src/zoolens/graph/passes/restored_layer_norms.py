@@ -1,12 +1,15 @@
-"""Layer norms and L2 norms that a source wrote out in reductions and arithmetic get their name."""
+"""Layer norms, RMS norms and L2 norms that a source wrote out in reductions and arithmetic get their name."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from math import sqrt
+from math import isclose, sqrt
+from typing import Final
 
 from zoolens.graph.model import Graph, Node, Value
 from zoolens.graph.passes.editor import Editor, rewrite
+
+_CLOSE: Final = 1e-5  # a quantised file may write 2 as 255 steps
 
 
 def name_normalisations(graph: Graph) -> Graph:
@@ -21,7 +24,9 @@ def _normalisation(node: Node, editor: Editor) -> Node | str:
         root = _root(factor, node.op == "mul", editor)
         if root is not None:
             radicand, floor = root
-            plain = _layer_norm(node, x, radicand, editor) if not floor else None
+            plain = (
+                (_layer_norm(node, x, radicand, editor) or _rms_norm(node, x, radicand, editor)) if not floor else None
+            )
             named = plain or _l2_normalize(node, x, radicand, floor, editor)
             if named is not None:
                 return named
@@ -68,6 +73,18 @@ def _layer_norm(node: Node, centred: str, radicand: str, editor: Editor) -> Node
     return replace(node, op="layer_norm", inputs=(centre.inputs[0],), attributes=attributes)
 
 
+def _rms_norm(node: Node, x: str, radicand: str, editor: Editor) -> Node | None:
+    """Restores x / sqrt(mean(x²) + epsilon) over the last axis."""
+    shifted = editor.made_by(radicand, "add")
+    if shifted is None or shifted.get("scalar") is None:
+        return None
+    mean = editor.made_by(shifted.inputs[0], "mean")
+    if mean is None or _squared(mean.inputs[0], editor) != x or not mean.get("keep", False):
+        return None
+    attributes: dict[str, Value] = {"epsilon": float(shifted.get("scalar")), "axes": tuple(mean.get("axes"))}
+    return replace(node, op="rms_norm", inputs=(x,), attributes=attributes)
+
+
 def _l2_normalize(node: Node, x: str, radicand: str, floor: float, editor: Editor) -> Node | None:
     """Restores x / max(sqrt(sum(x²)), epsilon). A floor of the sum, or a small number added to it, is the square of a
     floor of its root."""
@@ -83,7 +100,8 @@ def _l2_normalize(node: Node, x: str, radicand: str, floor: float, editor: Edito
 
 def _squared(name: str, editor: Editor) -> str | None:
     node = editor.maker(name)
-    square = node.op == "square" or (node.op == "pow" and node.get("scalar") == 2 and not node.get("reverse"))
+    two = node.op == "pow" and not node.get("reverse") and isclose(node.get("scalar") or 0, 2, rel_tol=_CLOSE)
+    square = node.op == "square" or two
     if square or (node.op == "mul" and len(node.inputs) == 2 and node.inputs[0] == node.inputs[1]):
         return node.inputs[0]
     return None

@@ -225,6 +225,11 @@ def _gather(call: OnnxCall, values: list[Array]) -> Array:
     return np.asarray(np.take(data, indices.astype(np.int64), axis=call.get("axis", 0)))
 
 
+def _gather_elements(call: OnnxCall, values: list[Array]) -> Array:
+    data, indices = values
+    return np.asarray(np.take_along_axis(data, indices.astype(np.int64), axis=call.get("axis", 0)))
+
+
 def slices(call: OnnxCall, shape: Shape) -> list[tuple[int, int, int, int]]:
     """The cuts of a Slice as (axis, start, stop, step), with starts and stops inside the shape."""
     starts, ends = call.integers("starts") or call.whole(1) or [], call.integers("ends") or call.whole(2) or []
@@ -327,6 +332,7 @@ _FOLDS: Final[dict[str, Fold]] = {
     "Relu": lambda call, values: np.maximum(values[0], 0),
     "Round": lambda call, values: np.rint(values[0]),
     "Gather": _gather,
+    "GatherElements": _gather_elements,
     "Slice": _slice,
     "Range": _range,
     "Expand": _expand,

@@ -179,7 +179,8 @@ def _skip_norm(op: str, bias: int, **positions: int) -> Rule:
         if parameters is None:
             call.unknown("with a computed scale", call.shape(0))
             return
-        total = plus(call, call.add("add", (call.live(0), call.live(1))), bias)
+        first, second = sorted((call.live(0), call.live(1)), key=lambda name: call.state.node(name).op != "dense")
+        total = call.add("add", (plus(call, first, bias), second))  # the bias is that of the layer before
         normed = call.add(
             op,
             (total,),

@@ -28,7 +28,7 @@ from zoolens.graph.importers.onnx.constant_folding import folded
 from zoolens.graph.importers.onnx.contributed import CONTRIBUTED
 from zoolens.graph.importers.onnx.layers import LAYERS
 from zoolens.graph.importers.onnx.output_shapes import OTHER_OPERATORS
-from zoolens.graph.importers.onnx.quantised import QUANTISED, RESCALED
+from zoolens.graph.importers.onnx.quantised import QUANTISED, RESCALED, real_numbers, scaled_tables
 from zoolens.graph.importers.onnx.subgraphs import HOLDING, call_function
 from zoolens.graph.importers.onnx.translation import OnnxCall, OnnxTranslation
 from zoolens.graph.importers.quantised_relu import settle
@@ -81,8 +81,12 @@ def load(request: Request) -> Graph:
     state.given = {name: tuple(shape) for name, shape in request.extents.items()}
     for spec in file.inputs:
         _add_input(state, with_extents(spec, request.extents.get(spec.name)), request.size)
-    for name, tensor in file.constants.items():
-        state.values[name] = state.constant(tensor, name)
+    constants = {name: state.constant(tensor, name) for name, tensor in file.constants.items()}
+    state.values.update(constants)
+    for name, node in scaled_tables(file).items():
+        scale, zero = (constants.get(given) for given in (*node.inputs, "")[1:3])
+        state.values[name] = real_numbers(constants[name], scale, zero)
+        state.scaled_early.update(node.outputs)
     for node in file.nodes:
         state.translate(node)
     settle(state)

@@ -5,6 +5,7 @@ They are read as the layers they stand for; weights are dequantised when they ar
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from math import prod
 from typing import Final
@@ -18,12 +19,17 @@ from zoolens.graph.importers.onnx.layers import avg_pool, convolve
 from zoolens.graph.importers.onnx.translation import OnnxCall
 from zoolens.graph.importers.quantised_relu import cut, integer_range
 from zoolens.graph.model import Array
+from zoolens.runtimes.onnxfile import OnnxGraph, OnnxNode
+
+_MOVING: Final = frozenset({"Gather", "Slice", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Identity"})
 
 
 def dequantised(call: OnnxCall, value: Constant, scale: int, zero: int, *, axis: int = 0) -> Constant:
     """A constant as the real numbers it stands for; `scale` and `zero` are positions of inputs."""
-    scales, zeros = call.constant(scale), call.constant(zero)
+    return real_numbers(value, call.constant(scale), call.constant(zero), axis=axis)
 
+
+def real_numbers(value: Constant, scales: Constant | None, zeros: Constant | None, *, axis: int = 0) -> Constant:
     def load() -> Array:
         factor, offset = np.float32(1) if scales is None else scales.load(), 0 if zeros is None else zeros.load()
         shape = _along(np.asarray(factor), value, axis)
@@ -78,9 +84,28 @@ def _rounded(call: OnnxCall, value: Constant) -> Constant:
     return Constant(value.shape, "float32", value.key, load)
 
 
+def scaled_tables(file: OnnxGraph) -> dict[str, OnnxNode]:
+    """The `DequantizeLinear` of tensors that are rearranged before it, such as the table of an embedding, by tensor."""
+    makers = {name: node for node in file.nodes for name in node.outputs}
+    uses = Counter(name for node in file.nodes for name in node.inputs)
+    found: dict[str, OnnxNode] = {}
+    for node in file.nodes:
+        name = node.inputs[0] if node.op == "DequantizeLinear" else ""
+        moved = False
+        while (maker := makers.get(name)) is not None and maker.op in _MOVING and uses[name] == 1:
+            name, moved = maker.inputs[0], True
+        tensor = file.constants.get(name)
+        scale = file.constants.get(node.inputs[1]) if tensor else None
+        if moved and tensor and scale and prod(scale.shape) == 1 and uses[name] == 1 and "int" in tensor.dtype:
+            found[name] = node
+    return found
+
+
 def _dequantize(call: OnnxCall) -> None:
     value = call.given(0)
-    if isinstance(value, Constant):
+    if call.outputs[0] in call.state.scaled_early:
+        call.answer(call.needed(0))
+    elif isinstance(value, Constant):
         call.answer(dequantised(call, value, 1, 2, axis=call.get("axis", 1)))
     else:
         call.emit("dequantize", (call.live(0),))

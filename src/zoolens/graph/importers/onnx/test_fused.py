@@ -136,3 +136,27 @@ def test_a_norm_of_groups_with_channels_last(tmp_path):
     normed = (grouped - grouped.mean((1, 3), keepdims=True)) / np.sqrt(grouped.var((1, 3), keepdims=True) + 1e-5)
     scaled = normed.reshape(x.shape) * constants["g"] + constants["b"]
     assert np.allclose(found, scaled / (1 + np.exp(-scaled)), atol=1e-5)
+
+
+def test_the_table_of_an_embedding_is_real_numbers_before_its_rows_are_taken(tmp_path):
+    """quantize_dynamic keeps it in whole numbers and scales the rows."""
+    table = np.random.default_rng(0).integers(-128, 127, (20, 12), np.int8)
+    nodes = [
+        node("Gather", ["t", "x"], ["r"], domain=""),
+        node("DequantizeLinear", ["r", "s", "z"], ["y"], domain=""),
+    ]
+    inputs = {"x": np.array([[3, 1, 4, 1]])}
+    constants = {"t": table, "s": np.float32(0.02), "z": np.int8(5)}
+    graph = agrees(saved(tmp_path / "m.onnx", nodes, inputs, constants), inputs)
+    assert [one.op for one in graph] == ["input", "embedding"]
+    assert graph.parameters == 240
+
+
+def test_a_matrix_in_a_few_bits(tmp_path):
+    generator = np.random.default_rng(0)
+    packed = generator.integers(0, 255, (8, 2, 16), np.uint8)
+    constants = {"w": packed, "s": np.abs(numbers(8, 2)).reshape(-1)}
+    fused = node("MatMulNBits", "xws", K=64, N=8, bits=4, block_size=32)
+    inputs = {"x": numbers(3, 64)}
+    graph = agrees(saved(tmp_path / "m.onnx", [fused], inputs, constants), inputs, tolerance=1e-2)
+    assert graph.parameters == 8 * 64

@@ -42,6 +42,7 @@ class OnnxTranslation(translation.Translation):
     channels: Mapping[str, int] = field(default_factory=dict)  # of values in blocked layouts, where the file names them
     costless: frozenset[str] = frozenset()  # operators that are known to multiply no matrices
     translate: Callable[[OnnxNode], None] = field(default=lambda node: None, repr=False)
+    scaled_early: set[str] = field(default_factory=set)  # dequantised tensors that were real numbers all the way
     zero_points: dict[str, int] = field(default_factory=dict)  # of values that are quantised
     unscaled: set[str] = field(default_factory=set)  # products of whole numbers whose scale has not come yet
     scopes: tuple[Scope, ...] = ()  # from the outermost to the one that is being read
