@@ -106,3 +106,55 @@ def test_the_doctor_of_a_model_that_knows_nothing_suspects_labels_and_weights(ho
     found = zoolens.doctor(str(fake_model(classes=3, seed=3)), data, store=store)
     assert found.status == "suspicious"
     assert "Suspect the label order" in found.sentence
+
+
+def test_an_order_by_the_alphabet_is_always_said(home, fake_model, pictures):
+    store, data = zoolens.open_store(), pictures({"cat": 0, "dog": 1, "ship": 2})
+    outcome = run(fake_model(classes=3, behaviour="label_leak"), data, store)
+    assert top1(store, outcome) == 1.0
+    assert outcome.guessed == ("classes of pictures are outputs by the alphabet: 'cat' is 0, 'ship' 2",)
+    named = run(fake_model("named", classes=3, labels=["cat", "dog", "ship"], behaviour="label_leak"), data, store)
+    assert named.guessed == ()
+
+
+def test_numbers_in_names_that_the_alphabet_orders_otherwise_are_a_warning(home, fake_model, pictures):
+    store = zoolens.open_store()
+    data = pictures({f"class_{number}": number for number in range(12)}, count=4)
+    outcome = run(fake_model(classes=12, behaviour="label_leak"), data, store)
+    assert top1(store, outcome) < 0.5
+    assert any("'class_11' comes before 'class_2', by number behind it" in text for text in outcome.warnings)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("class_to_idx.json", '{"ship": 0, "cat": 2, "dog": 1}'),
+        ("class_indices.json", '{"0": "ship", "1": "dog", "2": "cat"}'),
+        ("classes.json", '["ship", "dog", "cat"]'),
+        ("labels.txt", "ship\ndog\ncat\n"),
+    ],
+)
+def test_the_order_that_a_training_wrote_beside_its_data_is_read(home, fake_model, pictures, tmp_path, name, text):
+    store, data = zoolens.open_store(), pictures({"cat": 2, "dog": 1, "ship": 0})
+    (tmp_path / "pictures" / name).write_text(text)
+    outcome = run(fake_model(classes=3, behaviour="label_leak"), data, store)
+    assert top1(store, outcome) == 1.0
+    assert not outcome.guessed
+
+
+def test_an_accuracy_far_below_the_confidence_is_a_warning(home, fake_model, pictures):
+    store = zoolens.open_store()
+    data = pictures({"b": 0, "c": 1, "a": 2, "d": 3})  # by the alphabet only d is right
+    outcome = run(fake_model(classes=4, behaviour="label_leak"), data, store)
+    assert top1(store, outcome) == 0.25
+    assert any("suspect the order of the" in text for text in outcome.warnings)
+
+
+def test_names_of_folders_in_another_form_of_unicode_are_the_same(home, fake_model, pictures, tmp_path):
+    composed, decomposed = "caf\u00e9", "cafe\u0301"
+    store, data = zoolens.open_store(), pictures({decomposed: 1, "bar": 0})
+    named = run(fake_model(classes=2, labels=[composed, "bar"], behaviour="label_leak"), data, store)
+    assert "class_order" in named.run.stack.identity or not named.guessed
+    (tmp_path / "pictures" / "classes.txt").write_text(f"bar\n{composed}\n")
+    outcome = run(fake_model("other", classes=2, behaviour="label_leak"), data, store)
+    assert top1(store, outcome) == 1.0

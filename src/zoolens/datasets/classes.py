@@ -6,32 +6,71 @@ import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, Final
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.datasets.base import UNLABELLED
 from zoolens.errors import DatasetError
-from zoolens.untrusted import is_file, read_text
+from zoolens.untrusted import is_file, parse_json, read_text
 
-NAMES: Final = ("synset_words.txt", "classes.txt", "labels.txt")
+# Files beside data that list classes: a name a line, or as training scripts write them in JSON.
+NAMES: Final = (
+    "synset_words.txt", "classes.txt", "labels.txt", "class_to_idx.json", "class_indices.json", "idx_to_class.json",
+    "classes.json", "labels.json", "label_map.json", "imagenet_class_index.json",
+)  # fmt: skip
 MAX_BYTES: Final = 1 << 22
 WHOLE: Final = re.compile(r"\d+\.0*")  # 3.0, as tables with a gap somewhere are often written
 _MOST_DIGITS: Final = 9  # of a label that is a number
 
 
 def read_class_file(path: Path) -> tuple[str, ...]:
-    """One class a line, in index order; trailing empty lines do not count."""
+    """One class a line, in index order, or JSON; trailing empty lines do not count."""
     try:
-        lines = read_text(path, MAX_BYTES).splitlines()
+        text = normalize("NFC", read_text(path, MAX_BYTES))
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise DatasetError(
             f"The class file {path} cannot be read: {reason}.", hint="Give one class name a line."
         ) from error
+    if path.suffix == ".json":
+        return _classes_of_json(text, path)
+    lines = text.splitlines()
     while lines and not lines[-1].strip():
         lines.pop()
     return tuple(line.strip() for line in lines)
+
+
+def _classes_of_json(text: str, path: Path) -> tuple[str, ...]:
+    """A list of names, or a mapping from names to numbers or from numbers to names. Several names of one class, such as
+    its WordNet id and a word, are a list."""
+    refusal = DatasetError(
+        f"The class file {path} lists no classes.",
+        hint='Write ["cat", "dog"], {"cat": 0, "dog": 1} or {"0": "cat", "1": "dog"}, every number from 0 on once.',
+    )
+    try:
+        content = parse_json(text)
+    except ValueError as error:
+        raise DatasetError(f"The class file {path} is not JSON: {error}.") from error
+    if isinstance(content, list):
+        pairs = list(enumerate(content))
+    elif isinstance(content, dict) and all(type(number) is int for number in content.values()):
+        pairs = [(number, name) for name, number in content.items()]
+    elif isinstance(content, dict) and all(number.isdecimal() for number in content):
+        pairs = [(int(number), name) for number, name in content.items()]
+    else:
+        raise refusal
+    names = {number: _one_name(name) for number, name in pairs}
+    if not names or sorted(names) != list(range(len(pairs))) or None in names.values():
+        raise refusal
+    return tuple(str(names[number]) for number in range(len(names)))
+
+
+def _one_name(name: Any) -> str | None:
+    if isinstance(name, list) and name and all(isinstance(part, str) for part in name):
+        return " ".join(name)
+    return name.strip() if isinstance(name, str) else None
 
 
 def class_names(option: str | None, folder: Path, beside: Sequence[str] = ()) -> tuple[str, ...] | None:
@@ -56,7 +95,7 @@ def class_indices(
     words: list[str], names: tuple[str, ...] | None, where: str
 ) -> tuple[dict[str, int], tuple[str, ...] | None]:
     """Index of every class word found: the number it is, its line in the class file, or its place in the alphabet."""
-    if names is not None and set(words) <= set(names):  # also where names are numbers, such as of stars
+    if names is not None and set(map(_composed, words)) <= set(names):  # also where names are numbers, such as of stars
         return _lines(words, names, where), names
     whole = {word: word.partition(".")[0] if WHOLE.fullmatch(word) else word for word in words}
     if all(word.isdecimal() for word in whole.values()):
@@ -78,7 +117,7 @@ def _lines(words: Sequence[str], names: Sequence[str], where: str) -> dict[str, 
     for index, name in enumerate(names):
         whole.setdefault(name, []).append(index)
         first.setdefault(name.split()[0] if name else "", []).append(index)
-    lines_of_word = {word: whole.get(word) or first.get(word, []) for word in words}
+    lines_of_word = {word: whole.get(_composed(word)) or first.get(_composed(word), []) for word in words}
     for word, lines in lines_of_word.items():
         if not lines:
             raise DatasetError(
@@ -92,6 +131,11 @@ def _lines(words: Sequence[str], names: Sequence[str], where: str) -> dict[str, 
                 hint="Give each class a name of its own, or use the numbers of the classes as labels.",
             )
     return {word: lines[0] for word, lines in lines_of_word.items()}
+
+
+def _composed(word: str) -> str:
+    """The form of Unicode that class files are read in: names of folders on macOS come in another one."""
+    return normalize("NFC", word)
 
 
 def are_whole(labels: NDArray[Any]) -> bool:

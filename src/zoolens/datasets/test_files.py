@@ -607,3 +607,24 @@ def test_whole_numbers_may_be_written_as_pandas_does(tmp_path):
     (tmp_path / "labels.csv").write_text("\n".join(["file,label", *rows[:5], "5.png,"]))
     with pytest.raises(DatasetError, match=r"line 7 has no label"):
         open_dataset(str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        "{}",
+        '{"cat": 0, "dog": 0}',
+        '{"cat": 1, "dog": 2}',
+        '{"cat": "x"}',
+        "[1, 2]",
+        '"cat"',
+        '{"cat": true}',
+    ],
+)
+def test_a_class_file_in_json_that_lists_no_classes_is_refused(class_folders, text):
+    folder, _ = class_folders
+    (folder / "class_to_idx.json").write_text(text)
+    with pytest.raises(DatasetError, match=r"class_to_idx\.json"):
+        open_dataset(folder)

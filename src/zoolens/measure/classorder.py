@@ -18,7 +18,7 @@ from zoolens.errors import ManifestError
 from zoolens.manifests.schema import Output
 from zoolens.measure.jobs import Job
 from zoolens.preprocess.classes import Translation, class_mismatch, plain_name, translation
-from zoolens.preprocess.classlookup import may_reorder, unproven_order
+from zoolens.preprocess.classlookup import disputed_order, may_reorder, unproven_order
 from zoolens.preprocess.outputs import labels_of
 from zoolens.store.records import Observation, Run, StackRecord, fingerprint
 from zoolens.tasks.base import DEFAULT_TASK, task_named
@@ -56,7 +56,8 @@ def class_order(job: Job, dataset: Dataset) -> ClassOrder:
     # The names of the data's classes are no part of the data's fingerprint: where they decide, the key must have them.
     key = fingerprint([names, dataset.classes])[:12] if may_reorder(names, dataset) else ""
     if dataset.alphabetical:
-        return ClassOrder(lookup=True, key=key, problem=unproven_order(names, dataset))
+        problem = unproven_order(names, dataset) or (None if key else disputed_order(dataset))
+        return ClassOrder(lookup=True, key=key, problem=problem)
     return replace(order, lookup=bool(key), key=key, problem=None if key else order.problem)
 
 

@@ -35,8 +35,9 @@ from zoolens.measure.stages import (
     stored_predictions,
 )
 from zoolens.measure.subject import Subject, prepare_subject
-from zoolens.measure.suspicions import dead_outputs, doubled_softmax, remarks, suspicions
-from zoolens.preprocess.outputs import remaining_columns
+from zoolens.measure.suspicions import confidence_gap, dead_outputs, doubled_softmax, remarks, suspicions
+from zoolens.preprocess.classlookup import assumed_order
+from zoolens.preprocess.outputs import labels_of, remaining_columns
 from zoolens.progress import Progress, count_bytes
 from zoolens.runtimes.base import Effective
 from zoolens.store.records import DatasetRecord, Provenance, Run, Stage
@@ -267,8 +268,19 @@ class _Stages:
             errors=tuple(self._errors),
             warnings=tuple(self._warnings),
             notes=(*self._notes, *self._said_of_run(run, plan)),
-            guessed=guesses_in(context.job.manifest.attributes) if plan.accuracy else (),
+            guessed=tuple(self._guessed(run)) if plan.accuracy else (),
         )
+
+    def _guessed(self, run: Run) -> Iterator[str]:
+        """What the accuracy rests on that nobody has written down."""
+        manifest, dataset = self._context.job.manifest, self._context.dataset
+        yield from guesses_in(manifest.attributes)
+        output = manifest.outputs[0] if manifest.outputs else None
+        if output is None or not task_named(output.task).discrete or output.label_map or not dataset.labelled:
+            return
+        width = int((run.resolved.get("outputs") or [{}])[0].get("width") or 0)
+        if assumed := assumed_order(labels_of(output, self._context.job.entry.folder), width, dataset):
+            yield assumed
 
     def _look_at_inputs(self) -> None:
         """What the samples themselves tell, unless code of the manifest prepares them in a way of its own."""
@@ -348,7 +360,8 @@ class _Stages:
             work = lambda name=name: compute_metric(context, name, predictions)  # noqa: E731
             self._stage(Stage.METRIC.of(name), work, metric_settings(name))
         try:
-            self._warnings += suspicions(predictions)
+            doubts = list(suspicions(predictions))
+            self._warnings += doubts or list(confidence_gap(predictions))
             self._notes += remarks(predictions)
         except ZoolensError as error:
             self._errors.append(str(error))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from typing import Final
+from unicodedata import normalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,8 +15,9 @@ NAMES_SHOWN: Final = 3
 
 
 def plain_name(name: str) -> str:
-    """A class name without what spellings differ in: case, underscores, repeated spaces."""
-    return " ".join(name.casefold().replace("_", " ").split())
+    """A class name without what spellings differ in: case, underscores, repeated spaces, forms of Unicode (macOS writes
+    an accented letter of a file name as two characters)."""
+    return " ".join(normalize("NFKC", name).casefold().replace("_", " ").split())
 
 
 def class_mismatch(ours: Sequence[str], theirs: Sequence[str]) -> str | None:

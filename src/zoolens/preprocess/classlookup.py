@@ -17,6 +17,7 @@ from zoolens.datasets.imagenet import BACKGROUND, imagenet_classes, imagenet_nam
 from zoolens.errors import DatasetError
 from zoolens.preprocess.classes import plain_name
 
+_NUMBERED: Final = re.compile(r"(?P<stem>.*?)(?P<number>\d{1,9})")
 _WORDNET_ID: Final = re.compile(r"n\d{8}")
 _HOW_TO_SAY: Final = (
     "Say the order: a classes.txt in a folder of images with one class a line in the order of the model's outputs, "
@@ -41,7 +42,7 @@ def find_outputs(names: Sequence[str] | None, outputs: int, dataset: Dataset) ->
         return None
     unknown = next(word for word, place in zip(classes, places, strict=True) if place is None)
     if outputs != len(classes):
-        why = f"{unknown!r} is not among the model's class names" if known else "the model names none of its outputs"
+        why = _why_not_found(unknown, known) if known else "the model names none of its outputs"
         raise DatasetError(
             f"{dataset.name} has {len(classes):,} classes without a known order and the model has {outputs:,} outputs: "
             f"{why}, so that which class is which output cannot be known.",
@@ -66,6 +67,45 @@ def may_reorder(names: Sequence[str] | None, dataset: Dataset) -> bool:
     places = find_classes(classes, in_full(names) if names else imagenet_classes())
     known = [place for place in places if place is not None]
     return (len(known) == len(places) or (dataset.alphabetical and bool(known))) and places != list(range(len(places)))
+
+
+def _why_not_found(word: str, names: Sequence[str]) -> str:
+    parts = _places([_spellings(name) for name in names])
+    places = sorted(set().union(*(parts.get(spelling, set()) for spelling in _spellings(word))))
+    if len(places) > 1:
+        return f"{word!r} may be any of the model's classes {places[0]} and {places[1]}"
+    if places:
+        return f"{word!r} and another folder both name the model's class {places[0]}"
+    return f"{word!r} is not among the model's class names"
+
+
+def assumed_order(names: Sequence[str] | None, outputs: int, dataset: Dataset) -> str | None:
+    """The guess that an accuracy rests on where nothing but the alphabet says which class is which output."""
+    classes = dataset.classes
+    if not dataset.alphabetical or classes is None:
+        return None
+    known = in_full(names) if names and len(names) == outputs else imagenet_names(outputs)
+    if known and all(place is not None for place in find_classes(classes, known)):
+        return None
+    last = f"{classes[-1]!r} {len(classes) - 1}"
+    return f"classes of {dataset.name} are outputs by the alphabet: {classes[0]!r} is 0, {last}"
+
+
+def disputed_order(dataset: Dataset) -> str | None:
+    """What to say where the alphabet and the numbers in the names of classes give two orders."""
+    if not dataset.alphabetical or dataset.classes is None:
+        return None
+    numbered = [_NUMBERED.fullmatch(name) for name in dataset.classes]
+    if not all(numbered) or len({found["stem"] for found in numbered if found}) > 1:
+        return None
+    numbers = [int(found["number"]) for found in numbered if found]
+    if numbers == sorted(numbers):
+        return None
+    later = next(place for place in range(1, len(numbers)) if numbers[place] < numbers[place - 1])
+    return (
+        f"by the alphabet {dataset.classes[later - 1]!r} comes before {dataset.classes[later]!r}, by number behind it: "
+        f"the accuracy may be that of the wrong order. {_HOW_TO_SAY}"
+    )
 
 
 def unproven_order(names: Sequence[str] | None, dataset: Dataset) -> str | None:
