@@ -14,7 +14,7 @@ from typing import Final
 
 from zoolens.present.figures import figure
 from zoolens.tracing.families import only_moves
-from zoolens.tracing.layers import ObservedCalls, Timing, TracedLayer
+from zoolens.tracing.layers import MedianCall, ObservedCalls, Timing, TracedLayer
 from zoolens.tracing.spans import Level
 from zoolens.tracing.stored import SUMS_UP, Overhead, Trace
 from zoolens.verdicts import Coverage, Gap, Tally
@@ -38,60 +38,61 @@ def _names_nodes(layer: TracedLayer) -> bool:
 def coverage_sentences(trace: Trace) -> Iterator[str]:
     """What the layers sum to, where the rest of the call is, and what the profiler adds."""
     observed = trace.layer
-    if trace.covered is None or observed is None or observed.total is None:
+    if observed is None or observed.total is None or observed.median is None:
         return
+    call = observed.median
     yield (
-        f"The layers sum to {_words(observed.total)}, {100 * trace.covered:.1f} % of the profiled call, which takes "
-        f"{_words(observed.calls)}."
+        f"The layers sum to {figure(call.layers, 's')}, {100 * call.share:.1f} % of the profiled call, which takes "
+        f"{figure(call.seconds, 's')} (the call of median time)."
     )
-    yield from _together(trace, observed, observed.total)
-    yield from _in_no_layer(trace, observed)
+    yield from _together(trace, observed, call)
+    yield from _in_no_layer(trace, observed, call)
     if trace.profiler is not None:
         yield from _profiler(trace.profiler, len(observed.layers))
     yield from _uneven(observed, observed.total)
 
 
-def _together(trace: Trace, observed: ObservedCalls, total: Timing) -> Iterator[str]:
+def _together(trace: Trace, observed: ObservedCalls, call: MedianCall) -> Iterator[str]:
     """What is known of layers that sum to more than the time in which they ran."""
-    if observed.overlap and observed.busy is not None:
-        at_once = total.median / observed.busy.median if observed.busy.median else 0.0
+    if observed.overlap and call.busy:
+        at_once = call.layers / call.busy
         yield (
-            f"Layers ran at the same time: at least one of them in {_words(observed.busy)} of the call, and on average "
-            f"{at_once:.1f} at once. A share of a layer is one of their sum, not of the call."
+            f"Layers ran at the same time: at least one of them in {figure(call.busy, 's')} of the call, and on "
+            f"average {at_once:.1f} at once. A share of a layer is one of their sum, not of the call."
         )
         if trace.cores is not None and at_once > trace.cores and trace.device == "cpu":
-            idle = total.median - trace.cores * observed.busy.median
+            idle = call.layers - trace.cores * call.busy
             yield (
                 f"This machine has {trace.cores} cores, so that {figure(idle, 's')} of the sum at least is waiting, "
                 "for a core or for another layer, and no computing. In which layers is not known."
             )
     elif observed.overlap:
         yield "Layers ran at the same time, so that their sum is more than the time in which they ran."
-    elif (observed.share or 0) > 1 + SUMS_UP:
+    elif call.share > 1 + SUMS_UP:
         yield (
             "That is more than the call: layers ran at the same time, or the time of one is also in that of another. "
             f"{trace.runtime} does not tell which."
         )
 
 
-def _in_no_layer(trace: Trace, observed: ObservedCalls) -> Iterator[str]:
-    if observed.rest is None:
+def _in_no_layer(trace: Trace, observed: ObservedCalls, call: MedianCall) -> Iterator[str]:
+    if call.rest is None:
         yield f"How much of the call is in no layer is not known: {trace.runtime} does not tell when layers ran."
         return
-    if observed.rest.median <= SUMS_UP * observed.calls.median:
+    if call.rest <= SUMS_UP * call.seconds:
         return
-    parts = ", ".join(f"{figure(gap.median, 's')} {name}" for name, gap in observed.gaps.items())
-    yield f"{_words(observed.rest)} of the profiled call is in no layer{f': {parts}' if parts else ''}."
-    if observed.run is None:
+    parts = ", ".join(f"{figure(seconds, 's')} {name}" for name, seconds in call.gaps.items())
+    yield f"{figure(call.rest, 's')} of it is in no layer{f': {parts}' if parts else ''}."
+    if call.run is None:
         work = "its scheduling, copies of inputs and outputs, Python or the profiler's own work"
-        yield f"Which part of it is {work} is not known: {trace.runtime} does not tell."
+        yield f"Which part of that is {work} is not known: {trace.runtime} does not tell."
         return
-    outside = min(max(observed.calls.median - observed.run.median, 0.0), observed.rest.median)
+    outside = min(max(call.seconds - call.run, 0.0), call.rest)
     waiting = ", waiting for a core" if observed.calls.disturbed else ""
     yield (
-        f"By {trace.runtime}'s own clock {figure(outside, 's')} of it is before and after its run: handing over inputs "
-        f"and outputs between Python and the framework. The other {figure(observed.rest.median - outside, 's')} is "
-        f"inside its run: scheduling between layers{waiting} and the profiler's own work, which it does not tell apart."
+        f"By {trace.runtime}'s own clock {figure(outside, 's')} of that is before and after its run: handing over "
+        f"inputs and outputs between Python and the framework. The other {figure(call.rest - outside, 's')} is inside "
+        f"its run: scheduling between layers{waiting} and the profiler's own work, which it does not tell apart."
     )
 
 

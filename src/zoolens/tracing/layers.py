@@ -70,6 +70,24 @@ class TracedLayer:
 
 
 @dataclass(frozen=True)
+class MedianCall:
+    """The call whose time is nearest to the median, in seconds, so that its parts add up: what its layers sum to, how
+    much of it is in no layer and where, the time in which at least one layer ran, and the framework's own run by its
+    own clock. None: not known."""
+
+    seconds: float
+    layers: float
+    rest: float | None
+    gaps: Mapping[str, float]
+    busy: float | None
+    run: float | None
+
+    @property
+    def share(self) -> float:
+        return self.layers / self.seconds if self.seconds else 0.0
+
+
+@dataclass(frozen=True)
 class ObservedCalls:
     """What was observed at one level: the calls, the layers below them, and which repetitions were clean."""
 
@@ -79,10 +97,9 @@ class ObservedCalls:
     gaps: Mapping[str, Timing]  # time of the call in no layer: before the first, between, after the last
     overlap: bool  # layers ran at the same time, so that their sum is more than the time they took
     clean: NDArray[np.bool_] = field(repr=False)
-    share: float | None = None  # the sum of the layers in the time of their own call, in the median call
     rest: Timing | None = None  # time of the call in no layer; None where it is not known
-    busy: Timing | None = None  # time of the call in which at least one layer ran; None where that is not known
     run: Timing | None = None  # the framework's own run in the call, by its own clock; None where it does not tell
+    median: MedianCall | None = None  # None where there are no layers
 
 
 def timing(samples: Samples, clean: NDArray[np.bool_]) -> Timing:
@@ -123,28 +140,49 @@ def observed_calls_of(table: pa.Table, observed: Level) -> ObservedCalls | None:
     summed = np.nansum([layer.samples for layer in outer], axis=0) if outer else None
     outermost = [row for row in inside if row["parent"] in calls and row["level"] == (outer[0].level if outer else "")]
     placed = _placed(outermost, calls, repeats, clean)
+    runs = _runs(models, calls, repeats, clean)
+    times = timing(whole, clean)
+    rest = None if summed is None else _rest(whole, summed, placed, clean)
     return ObservedCalls(
-        timing(whole, clean),
+        times,
         tuple(tree.layers),
         None if summed is None else timing(summed, clean),
-        placed.gaps,
+        {name: timing(samples, clean) for name, samples in placed.gaps.items()},
         placed.overlap,
         clean,
-        None if summed is None else timing(summed / whole, clean).median,
-        _rest(whole, summed, placed, clean),
-        None if placed.busy is None else timing(placed.busy, clean),
-        _runs(models, calls, repeats, clean),
+        None if rest is None else timing(rest, clean),
+        None if runs is None else timing(runs, clean),
+        None if summed is None else _median_call(whole, summed, rest, placed, runs, times, clean),
     )
 
 
-def _rest(whole: Samples, summed: Samples | None, placed: _Placed, clean: NDArray[np.bool_]) -> Timing | None:
+def _median_call(
+    whole: Samples,
+    summed: Samples,
+    rest: Samples | None,
+    placed: _Placed,
+    runs: Samples | None,
+    times: Timing,
+    clean: NDArray[np.bool_],
+) -> MedianCall:
+    apart = np.abs(whole - times.median)
+    place = int(np.argmin(apart if times.disturbed else np.where(clean, apart, np.inf)))
+
+    def of(samples: Samples | None) -> float | None:
+        return None if samples is None or np.isnan(samples[place]) else float(samples[place])
+
+    gaps = {name: float(samples[place]) for name, samples in placed.gaps.items()}
+    return MedianCall(float(whole[place]), float(summed[place]), of(rest), gaps, of(placed.busy), of(runs))
+
+
+def _rest(whole: Samples, summed: Samples, placed: _Placed, clean: NDArray[np.bool_]) -> Samples | None:
     """The time of each call in no layer. Where it is not known when layers ran, it is the call less their sum, unless
     that is more than the call: then layers ran at the same time, and how long none ran is not known."""
     if placed.busy is not None:
-        return timing(np.maximum(whole - placed.busy, 0.0), clean)
-    if summed is None or placed.overlap or (left := timing(whole - summed, clean)).median < 0:
+        return np.maximum(whole - placed.busy, 0.0)
+    if placed.overlap or timing(whole - summed, clean).median < 0:
         return None
-    return left
+    return np.maximum(whole - summed, 0.0)
 
 
 def _runs(
@@ -152,12 +190,12 @@ def _runs(
     calls: Mapping[int, Mapping[str, Any]],
     repeats: Mapping[int, int],
     clean: NDArray[np.bool_],
-) -> Timing | None:
+) -> Samples | None:
     samples = np.full(len(clean), np.nan)
     for row in rows:
         if row["kind"] == RUN and row["parent"] in calls:
             samples[repeats[row["repeat"]]] = row["duration"] / 1e9
-    return None if np.isnan(samples).all() else timing(samples, clean)
+    return None if np.isnan(samples).all() else samples
 
 
 class _Tree:
@@ -220,7 +258,7 @@ class _Placed:
     """What the starts of layers tell. `busy`: seconds of each call in which a layer ran; None where starts are unknown,
     or layers lie outside of their call, since these were timed by another clock or go on after it."""
 
-    gaps: Mapping[str, Timing] = field(default_factory=dict)
+    gaps: Mapping[str, Samples] = field(default_factory=dict)
     overlap: bool = False
     busy: Samples | None = None
 
@@ -255,8 +293,7 @@ def _placed(
     if outside > len(calls) / 2:
         return _Placed(overlap=overlap)
     names = ("before the first layer", "between layers", "after the last layer")
-    figures = {name: timing(row / 1e9, clean) for name, row in zip(names, gaps, strict=True)}
-    return _Placed(gaps=figures, overlap=overlap, busy=busy)
+    return _Placed({name: row / 1e9 for name, row in zip(names, gaps, strict=True)}, overlap, busy)
 
 
 def _merged(spans: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:

@@ -141,8 +141,8 @@ class Trace:
 
     @property
     def covered(self) -> float | None:
-        """The sum of the layers as a share of the call that they were timed in."""
-        return None if self.layer is None else self.layer.share
+        """The sum of the layers as a share of the call that they were timed in, in the median call."""
+        return None if self.layer is None or self.layer.median is None else self.layer.median.share
 
     @property
     def profiler(self) -> Overhead | None:

@@ -41,7 +41,7 @@ def layers(*milliseconds, starts=True):
 
 
 def test_layers_that_sum_to_the_call_need_no_explanation():
-    said = "The layers sum to 9.90 ms, 99.0 % of the profiled call, which takes 10 ms."
+    said = "The layers sum to 9.90 ms, 99.0 % of the profiled call, which takes 10 ms (the call of median time)."
     assert words(layers(4, 5.9), call=10, alone=10) == said
     assert words(layers(4, 5.9, starts=False), call=10, alone=10) == said
 
@@ -49,7 +49,7 @@ def test_layers_that_sum_to_the_call_need_no_explanation():
 @pytest.mark.parametrize("alone", [5, 9, 10, 54])
 def test_time_in_no_layer_is_that_of_the_call_in_which_the_layers_were_timed(alone):
     text = words(layers(4, 2), call=10, alone=alone)
-    assert "60.0 % of the profiled call, which takes 10 ms. 4 ms of the profiled call is in no layer" in text
+    assert "60.0 % of the profiled call, which takes 10 ms (the call of median time). 4 ms of it is in no layer" in text
     assert "in no layer: 1 ms before the first layer, 0 µs between layers, 3 ms after the last layer." in text
     assert "copies of inputs and outputs, Python or the profiler's own work is not known: a does not tell." in text
 
@@ -66,14 +66,14 @@ def test_slower_calls_without_a_profiler_are_a_remark_and_no_time_in_no_layer():
 @pytest.mark.parametrize("starts", [True, False])
 def test_the_frameworks_own_clock_divides_the_time_in_no_layer(starts):
     text = words(layers(4, 2, starts=starts), call=10, alone=10, run=9)
-    assert "4 ms of the profiled call is in no layer" in text
-    assert "By a's own clock 1 ms of it is before and after its run" in text
+    assert "4 ms of it is in no layer" in text
+    assert "By a's own clock 1 ms of that is before and after its run" in text
     assert "The other 3 ms is inside its run" in text
 
 
 def test_what_is_in_no_layer_is_not_placed_where_starts_are_not_told():
     text = words(layers(4, 2, starts=False), call=10, alone=9)
-    assert "4 ms of the profiled call is in no layer. Which part of it is its scheduling" in text
+    assert "4 ms of it is in no layer. Which part of that is its scheduling" in text
 
 
 def test_what_the_profiler_adds_is_computed_from_calls_with_and_without_it():
@@ -97,7 +97,7 @@ def test_layers_that_ran_at_the_same_time_are_told_by_number(cores, waiting):
     text = words(together, call=7, alone=7, cores=cores)
     assert "342.9 % of the profiled call" in text
     assert "at least one of them in 6 ms of the call, and on average 4.0 at once" in text
-    assert "1 ms of the profiled call is in no layer: 0 µs before the first layer" in text
+    assert "1 ms of it is in no layer: 0 µs before the first layer" in text
     assert ("This machine has 2 cores, so that 12 ms of the sum at least is waiting" in text) == waiting
 
 
@@ -122,6 +122,19 @@ def test_layers_that_are_slow_in_turns_are_said():
 
     text = words(in_turns, call=9, alone=9)
     assert "The medians of the layers sum to 3 ms, and the median of their sums is 9 ms" in text
+
+
+def test_the_parts_of_the_call_that_is_told_add_up():
+    """Medians of parts over many calls would not: here every other call takes three times as long, in no layer."""
+    profiles = [
+        Profile(0, (30 if repeat % 2 else 10) * MS, (OperatorTime("a", "Conv", (4 + repeat % 2) * MS, MS),))
+        for repeat in range(21)
+    ]
+    columns = SpanColumns(new_context(), Level.LAYER)
+    add_profiles(columns, profiles, [True] * len(profiles))
+    call = observed_calls_of(columns.table(), Level.LAYER).median
+    assert call.seconds == pytest.approx(call.layers + call.rest)
+    assert call.rest == pytest.approx(sum(call.gaps.values()))
 
 
 def test_a_trace_without_layers_says_nothing():
