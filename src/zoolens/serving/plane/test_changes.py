@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import signal
@@ -33,7 +34,14 @@ def paths(fake_model):
 
 
 def workers():
-    return {child.pid for child in psutil.Process().children() if child.name() != "sh"}
+    """The processes of workers that run. One may end between the list and the question for its name, and one that has
+    ended stays in the list until its parent has asked how."""
+    found = set()
+    for child in psutil.Process().children():
+        with contextlib.suppress(psutil.Error):
+            if child.name() != "sh" and child.status() != psutil.STATUS_ZOMBIE:
+                found.add(child.pid)
+    return found
 
 
 async def left(before, most):
