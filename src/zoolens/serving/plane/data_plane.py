@@ -7,7 +7,6 @@ async with open_plane(["demo:lenet-torch"]) as plane:
 from __future__ import annotations
 
 import asyncio
-import difflib
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -32,7 +31,7 @@ from zoolens.serving.plane.endpoint import Endpoint
 from zoolens.serving.plane.model import ModelKey
 from zoolens.serving.plane.pool import Slot, WarmPool
 from zoolens.serving.plane.queue import Done
-from zoolens.serving.plane.repository import Served, add_versions, find_served
+from zoolens.serving.plane.repository import Served, add_versions, find_all_served, unknown_model
 from zoolens.serving.plane.service_spec import Feedback, ServiceSpec
 from zoolens.serving.plane.settings import EndpointSettings, ModelSpec
 from zoolens.serving.plane.traces import Traces
@@ -62,7 +61,7 @@ class Plane:
         self._endpoints: dict[str, dict[str, Endpoint]] = {}
         self._feedback: dict[str, Feedback] = {}
         self._services: set[str] = set()
-        self._failed_services: dict[str, str] = {}  # why each could not be started
+        self._left_out: dict[str, str] = {}  # models and services that were not made, and why not
         self._traces = Traces()
         self._locks: dict[str, asyncio.Lock] = {}
         self._load_errors: dict[tuple[str, str], str] = {}  # by name and version
@@ -86,20 +85,22 @@ class Plane:
         """
         loop = asyncio.get_running_loop()
         settings = settings or EndpointSettings()
-        chosen: dict[str, list[Served]] = {}
-        for model in models:
-            served = await loop.run_in_executor(self.pool.executor, find_served, model, settings)
-            chosen.setdefault(served.name, []).append(served)
+        executor = self.pool.executor
+        chosen, unread = await loop.run_in_executor(executor, find_all_served, list(models), settings, strict)
         for name, models_of_name in chosen.items():
             if name in self._services:
                 raise ZoolensError(f"There are two models or services named {name}.", hint="Rename one of them.")
             self._repository[name] = add_versions(self._repository.get(name, {}), models_of_name)
         if load:
             outcomes = await asyncio.gather(*(self.load(name, {}) for name in chosen), return_exceptions=not strict)
-            self._leave_out(dict(zip(chosen, outcomes, strict=True)))
+            self._go_on_without(dict(zip(chosen, outcomes, strict=True)))
+        for name, error in unread.items():
+            if not self._endpoints:
+                raise error
+            self.leave_out(name, str(error))
         return list(chosen)
 
-    def _leave_out(self, outcomes: Mapping[str, BaseException | None]) -> None:
+    def _go_on_without(self, outcomes: Mapping[str, BaseException | None]) -> None:
         """Go on without the models that could not be loaded, unless these are all. The server counts as ready without
         them, or nobody would ask it for the others."""
         failed = {name: error for name, error in outcomes.items() if error is not None}
@@ -110,10 +111,10 @@ class Plane:
             if name not in self._endpoints:
                 self._wanted.discard(name)
 
-    def leave_service_out(self, name: str, reason: str) -> None:
-        """List a service that cannot be served as unavailable, with the reason."""
-        self._failed_services[name] = reason
-        log.warning("service %s is left out: %s", name, reason)
+    def leave_out(self, name: str, reason: str) -> None:
+        """List a service that cannot be served, or a model that cannot be read, as unavailable, with the reason."""
+        self._left_out[name] = reason
+        log.warning("%s is left out: %s", name, reason)
 
     async def add_service(self, service: ServiceSpec) -> Endpoint:
         """Serve a service. Its reference is opened before this returns; the other rungs when its policy asks."""
@@ -150,19 +151,17 @@ class Plane:
             raise ServingError(
                 Refusal.NOT_FOUND, f"Model '{model}' has no version {version}; it has {', '.join(versions)}."
             )
-        if model in self._failed_services:
-            reason = self._failed_services[model]
-            raise ServingError(Refusal.UNAVAILABLE, f"The service '{model}' could not be started: {reason}")
+        raise self._not_served(model)
+
+    def _not_served(self, model: str) -> ServingError:
+        """Why there is no endpoint of this name."""
+        if model in self._left_out:
+            return ServingError(Refusal.UNAVAILABLE, f"'{model}' could not be started: {self._left_out[model]}")
         if model in self._repository:
             reasons = [why for (name, _), why in self._load_errors.items() if name == model]
             why = f": {reasons[0]}" if reasons else "."
-            raise ServingError(Refusal.NOT_FOUND, f"Model '{model}' is not loaded{why}", hint="Load it first.")
-        close = difflib.get_close_matches(model, self._endpoints, n=1)
-        raise ServingError(
-            Refusal.NOT_FOUND,
-            f"There is no model '{model[:200]}' here.",
-            hint=f"Did you mean '{close[0]}'?" if close else None,
-        )
+            return ServingError(Refusal.NOT_FOUND, f"Model '{model}' is not loaded{why}", hint="Load it first.")
+        return unknown_model(model, self._endpoints)
 
     @property
     def endpoints(self) -> list[Endpoint]:
@@ -211,7 +210,7 @@ class Plane:
                 if version not in self._endpoints.get(name, {}):
                     reason = self._load_errors.get((name, version), "It is not loaded.")
                     entries.append(RepositoryEntry(name, version, "UNAVAILABLE", reason))
-        entries += [RepositoryEntry(name, "1", "UNAVAILABLE", why) for name, why in self._failed_services.items()]
+        entries += [RepositoryEntry(name, "1", "UNAVAILABLE", why) for name, why in self._left_out.items()]
         return [entry for entry in entries if not only_ready or entry.state == "READY"]
 
     async def load(self, model: str, parameters: Mapping[str, Any]) -> None:

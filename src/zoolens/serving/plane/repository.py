@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from zoolens.catalog.lookup import find, version_order
-from zoolens.errors import ZoolensError
+from zoolens.catalog.names import bare
+from zoolens.errors import UnknownName, ZoolensError
+from zoolens.protocol.errors import Refusal, ServingError
 from zoolens.serving.plane.settings import EndpointSettings, ModelSpec
 from zoolens.zoos.base import Entry
 
@@ -24,6 +27,34 @@ class Served:
     spec: ModelSpec
     entry: Entry
     settings: EndpointSettings
+
+
+def find_all_served(
+    models: Sequence[str | ModelSpec], settings: EndpointSettings, strict: bool
+) -> tuple[dict[str, list[Served]], dict[str, ZoolensError]]:
+    """The models by the name that they are served by. Without `strict` also why some of them cannot be read; a name
+    that nobody knows is an error in any case."""
+    chosen: dict[str, list[Served]] = {}
+    unread: dict[str, ZoolensError] = {}
+    for model in models:
+        try:
+            served = find_served(model, settings)
+        except UnknownName:
+            raise
+        except ZoolensError as error:
+            if strict:
+                raise
+            unread[_asked_name(model)] = error
+        else:
+            chosen.setdefault(served.name, []).append(served)
+    return chosen, unread
+
+
+def _asked_name(model: str | ModelSpec) -> str:
+    """The name that a model would be served by, as far as can be said before it is found."""
+    text = model.model if isinstance(model, ModelSpec) else model
+    named = _NAMED.fullmatch(text)
+    return named["name"] if named else bare(text).replace("/", "-").lstrip("-")
 
 
 def find_served(model: str | ModelSpec, settings: EndpointSettings) -> Served:
@@ -60,3 +91,9 @@ def add_versions(known: Mapping[str, Served], added: Sequence[Served]) -> dict[s
         number = str(len(numbered) + 1)
         numbered[number] = replace(served, version=number)
     return numbered
+
+
+def unknown_model(model: str, known: Iterable[str]) -> ServingError:
+    close = difflib.get_close_matches(model, list(known), n=1)
+    hint = f"Did you mean '{close[0]}'?" if close else None
+    return ServingError(Refusal.NOT_FOUND, f"There is no model '{model[:200]}' here.", hint=hint)

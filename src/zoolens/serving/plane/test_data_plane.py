@@ -166,14 +166,19 @@ def broken_model(fake_model, tmp_path):
 
 
 def test_a_model_that_cannot_be_opened_does_not_end_the_start_of_the_others(fake_model, broken_model, tmp_path):
-    """One that is broken, one whose file is missing, and another version of one that is served."""
+    """One that is broken, one whose file is missing, another version of one that is served, and a file that cannot even
+    be read."""
     missing = fake_model("missing")
     (tmp_path / "missing-1.0.0.json").unlink()
     other = fake_model("tiny", "2.0.0")
     (tmp_path / "tiny-2.0.0.json").write_text("[]")
 
+    unread = tmp_path / "unread.yaml"
+    unread.write_text("zoolens: 1\nname: [")
+
     async def served():
-        async with open_plane([broken_model, fake_model(), missing, other], strict=False) as plane:
+        models = [broken_model, fake_model(), missing, other, f"unread={unread}"]
+        async with open_plane(models, strict=False) as plane:
             answer = await plane.infer(request(rows()))
             with pytest.raises(ServingError, match=r"Model 'broken' is not loaded: .+\. Load it first"):
                 plane.endpoint("broken")
@@ -183,7 +188,7 @@ def test_a_model_that_cannot_be_opened_does_not_end_the_start_of_the_others(fake
     assert (model, ready) == ("tiny", True)
     assert {key: state for key, (state, _) in states.items()} == {
         ("tiny", "1"): "READY", ("tiny", "2"): "UNAVAILABLE",
-        ("broken", "1"): "UNAVAILABLE", ("missing", "1"): "UNAVAILABLE",
+        ("broken", "1"): "UNAVAILABLE", ("missing", "1"): "UNAVAILABLE", ("unread", "1"): "UNAVAILABLE",
     }  # fmt: skip
     assert "does not exist" in states["missing", "1"][1]
 
@@ -201,7 +206,7 @@ def test_where_no_model_can_be_opened_nothing_is_served(broken_model):
 def test_a_service_that_cannot_be_started_says_why(fake_model):
     async def served():
         async with open_plane([fake_model()]) as plane:
-            plane.leave_service_out("fashion", "Its reference is gone.")
+            plane.leave_out("fashion", "Its reference is gone.")
             with pytest.raises(ServingError, match="'fashion' could not be started: Its reference is gone") as refused:
                 plane.endpoint("fashion")
             return refused.value.refusal, plane.repository()[-1]

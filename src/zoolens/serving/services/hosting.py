@@ -113,7 +113,7 @@ async def host_services(
         if failed and (strict or not (ladders or plane.endpoints)):
             raise next(iter(failed.values()))
         for name, error in failed.items():
-            plane.leave_service_out(name, str(error))
+            plane.leave_out(name, str(error))
             del defined[name], builders[name]
         for name, built in ladders.items():
             announce(name, built)
