@@ -17,16 +17,20 @@ from zoolens.divergence.adding_up import adding_up
 from zoolens.divergence.alignment import Aligned, NodePair, aligned
 from zoolens.divergence.answer_causes import ASSUMED_FLOOR, causes_from_answers, random_causes
 from zoolens.divergence.answers import AnswerPairs, comparable, compare_answers, compared_kind
-from zoolens.divergence.causes import Cause, Kind, label_of, number
+from zoolens.divergence.causes import Cause, Kind, label_of
+from zoolens.divergence.compression import compression_causes
 from zoolens.divergence.coverage import layers_understood
 from zoolens.divergence.examined import Exact, ExaminedInput
 from zoolens.divergence.file_causes import causes_of_files, not_finite_in_files
+from zoolens.divergence.file_tensors import FileTensors, compared_tensors, tensors_of
 from zoolens.divergence.holes import holes_of
 from zoolens.divergence.inspection import InspectedLayer, inspect, worst_layer
+from zoolens.divergence.named_tensors import tensors_of_one_name
 from zoolens.divergence.points import alike
+from zoolens.divergence.remarks import said_of, said_of_answers
 from zoolens.divergence.result import Divergence, LayerFacts, SideSummary, is_beyond
 from zoolens.divergence.runtime_causes import causes_of_runtime
-from zoolens.divergence.side_graphs import with_borrowed_graph, with_graph, with_points
+from zoolens.divergence.side_graphs import same_files, with_borrowed_graph, with_graph, with_points
 from zoolens.divergence.side_names import job_named, parse_side
 from zoolens.divergence.sides import Side, open_side
 from zoolens.errors import ModelError, ZoolensError
@@ -159,13 +163,34 @@ def _diverge(a: Side, b: Side, dataset: Dataset, count: int, memory: int, progre
         return replace(_by_answers(a, b, dataset, answers, chosen, memory), causes=random)
     a, b = _with_graphs(a, b, answers, chosen[0], memory)
     result = _explained(a, b, dataset, answers, chosen, memory, progress)
+    result = _with_tensors(result, _file_tensors(a, b))
     for other in sorted(answers.others, key=lambda output: -output.relative_error)[:_OTHER_OUTPUTS]:
         if is_beyond(result.relative_error, result.floor) or not other.relative_error:
             break
         watched = replace(a, focus=other.a), replace(b, focus=other.b)
         again = _explained(*watched, dataset, answers, [other.worst], memory, progress)
-        result = replace(again, output=other) if is_beyond(other.relative_error, again.floor) else result
+        if is_beyond(other.relative_error, again.floor):
+            result = replace(again, output=other, tensors=result.tensors)
     return result
+
+
+def _file_tensors(a: Side, b: Side) -> FileTensors | None:
+    """The constants of two files beside each other; None where it is one file, or where one cannot be read."""
+    if same_files(a.job, b.job):
+        return None
+    ours, theirs = tensors_of(a), tensors_of(b)
+    return None if ours is None or theirs is None else compared_tensors(ours, theirs)
+
+
+def _with_tensors(result: Divergence, tensors: FileTensors | None) -> Divergence:
+    """The result with the constants of both files; where nothing else explains the difference, they are suspected."""
+    result = replace(result, tensors=tensors)
+    unexplained = result.causes and all(cause.kind is Kind.UNEXPLAINED for cause in result.causes)
+    if tensors is None or not tensors.changed or not unexplained or result.measured_floor:
+        return result
+    words = next(iter(tensors.sentences)).rstrip(".")
+    why = "what they do to the answers was not computed"
+    return replace(result, causes=(Cause(Kind.WEIGHTS, words, withdrawn=(why,)),))
 
 
 def _explained(
@@ -186,18 +211,20 @@ def _explained(
         return _by_answers(a, b, dataset, answers, chosen, memory)
     worst = examined[0]  # the input whose answers are farthest apart
     layers = _worst_layers(examined, graphs, a.raw)
+    floor = exact[worst.index].floor_between(a, b)
+    guessed = (a.borrowed or b.borrowed) and not is_beyond(answers.relative_error, floor)
     whole = not a.borrowed and not b.borrowed and exact[worst.index].scores is None
     parts = exact[worst.index].parts(a, b, worst) if whole else None
     result = Divergence(
-        _facts(a), _facts(b), dataset.name, answers, exact[worst.index].floor_between(a, b), True, layers,
-        _first(layers), parts, (), tuple(example.index for example in examined), (*a.notes, *b.notes), memory,
-        layers_understood(a, b),
+        _facts(a), _facts(b), dataset.name, answers, floor, True, layers,
+        None if guessed else _first(layers), parts, (), tuple(example.index for example in examined),
+        (*a.notes, *b.notes), memory, layers_understood(a, b),
     )  # fmt: skip
     differs = result.differs or (a.focus is not None and is_beyond(_apart(a, b, worst), result.floor))
     causes, remarks = _causes(a, b, graphs, examined, exact, differs)
     causes = adding_up(causes, _apart(a, b, worst), result.floor)
-    notes = (*_said_of(examined), *remarks, *not_finite_in_files((a, b), examined, exact))
-    notes = (*notes, *_said_of_answers(answers, result.floor))
+    notes = (*said_of(examined), *remarks, *not_finite_in_files((a, b), examined, exact))
+    notes = (*notes, *said_of_answers(answers, result.floor))
     return replace(result, causes=causes, notes=(*result.notes, *notes))
 
 
@@ -250,9 +277,10 @@ def _causes(
     borrowed = a.borrowed or b.borrowed
     if borrowed and differs:
         tried = causes_from_answers(a, b, examined, exact[worst.index].floor_between(a, b))
-        proved = tuple(cause for cause in tried if cause.proved)
-        if proved:
-            return proved, []
+        compressed = compression_causes((a, b), examined, exact)
+        proved = tuple(cause for cause in (*compressed, *tried) if cause.proved)
+        if proved or compressed:
+            return proved or tuple(compressed), []
     files = [] if borrowed else causes_of_files(a, b, graphs, examined, exact)
     of_runtimes = [
         cause for place, side in enumerate((a, b)) for cause in causes_of_runtime(side, place, examined, exact)
@@ -272,9 +300,13 @@ def _by_answers(
     a: Side, b: Side, dataset: Dataset, answers: AnswerPairs, chosen: Sequence[int], memory: int
 ) -> Divergence:
     """The comparison of answers alone, where layers cannot be compared."""
-    notes = ("Only answers are compared, not layers.", *a.notes, *b.notes, *_said_of_answers(answers, ASSUMED_FLOOR))
+    layers = tensors_of_one_name(a, b, chosen[0], memory, ASSUMED_FLOOR)
+    compared = f"{len(layers)} tensors that both show under one name are compared, and not layers."
+    notes = (compared if layers else "Only answers are compared, not layers.", *a.notes, *b.notes)
+    notes = (*notes, *said_of_answers(answers, ASSUMED_FLOOR))
     result = Divergence(
-        _facts(a), _facts(b), dataset.name, answers, ASSUMED_FLOOR, False, (), None, None, (), tuple(chosen), notes,
+        _facts(a), _facts(b), dataset.name, answers, ASSUMED_FLOOR, False, layers, _first(layers), None, (),
+        tuple(chosen), notes,
         memory, Coverage((), _not_compared(a, b)),
     )  # fmt: skip
     examined = [_examine(a, b, chosen[0])]
@@ -333,45 +365,6 @@ def _fitting(a: Side, b: Side, examined: Sequence[ExaminedInput]) -> list[Examin
         except ModelError:  # of another shape
             continue
     return fitting
-
-
-def _said_of(examined: Sequence[ExaminedInput]) -> list[str]:
-    remarks = []
-    if not any(example.inspection for example in examined):
-        remarks.append("No tensor inside the models can be read: only answers and files are compared.")
-    for label in ("A", "B"):
-        moved = max(
-            (example.inspection.observed.get(label, 0.0) for example in examined if example.inspection), default=0.0
-        )
-        if moved:
-            remarks.append(
-                f"Observing {label} changes how it computes: its answers move by up to {number(moved)} while tensors "
-                "are read, so that what is said of its layers holds for the observed copy."
-            )
-    skipped = sorted({name for example in examined if example.inspection for name in example.inspection.skipped})
-    if skipped:
-        remarks.append(
-            f"{len(skipped)} tensors are larger than the memory budget and were not compared: "
-            f"{', '.join(skipped[:3])}{', …' if len(skipped) > 3 else ''}; --memory raises it."
-        )
-    return remarks
-
-
-def _said_of_answers(answers: AnswerPairs, floor: float) -> list[str]:
-    remarks: list[str] = []
-    part = answers.small_part
-    if part is not None and not is_beyond(answers.relative_error, floor) and part.shows_beside(floor):
-        remarks.append(part.remark)
-    for sides, words in (("A", "A answers"), ("B", "B answers"), ("AB", "Both sides answer")):
-        count = sum(row.not_finite == sides for row in answers.rows)
-        if count:
-            remarks.append(f"{words} {count:,} of {len(answers.rows):,} inputs with numbers that are not finite.")
-    if answers.unmatched:
-        remarks.append(
-            f"Of {len(answers.unmatched)} further outputs it is not known which belong to each other, so that they are "
-            f"not compared: {', '.join(answers.unmatched[:5])}{', …' if len(answers.unmatched) > 5 else ''}."
-        )
-    return remarks
 
 
 def _worst_layers(examined: Sequence[ExaminedInput], graphs: Aligned, raw: Graph | None) -> tuple[LayerFacts, ...]:

@@ -10,6 +10,7 @@ from typing import Final
 from zoolens.comparisons.origins import DataOrigin
 from zoolens.divergence.answers import AnswerPairs, OtherOutput
 from zoolens.divergence.causes import Cause, Kind, Parts
+from zoolens.divergence.file_tensors import FileTensors
 from zoolens.divergence.inspection import InspectedLayer
 from zoolens.verdicts import Coverage, Gap, Outcome, Tally, Verdict, judged
 
@@ -59,6 +60,7 @@ class Divergence:
     notes: tuple[str, ...]
     memory: int
     understood: Coverage = field(default_factory=Coverage)
+    tensors: FileTensors | None = None  # of two different files whose constants can be read
     output: OtherOutput | None = None
     origin: DataOrigin | None = None
     fingerprint: str = ""

@@ -28,7 +28,7 @@ _FITTING: Final = 0.5  # of the layers with weights that must have a tensor of t
 def with_graph(side: Side, feeds: Feeds, other: Side | None = None) -> Side:
     """The side with its graph, if that can be read; the very same where the other side has the same files. Extents that
     the file leaves open are those of `feeds`, which the manifest and the sample have fixed."""
-    if other is not None and other.graph is not None and _same_files(side.job, other.job):
+    if other is not None and other.graph is not None and same_files(side.job, other.job):
         return replace(side, raw=other.raw, graph=other.graph, holes=other.holes)
 
     def read(extents: Extents) -> Graph:
@@ -43,7 +43,7 @@ def with_graph(side: Side, feeds: Feeds, other: Side | None = None) -> Side:
     return replace(opened, graph=graph)
 
 
-def _same_files(a: Job, b: Job) -> bool:
+def same_files(a: Job, b: Job) -> bool:
     if a.asset.format != b.asset.format or a.paths.keys() != b.paths.keys():
         return False
     return all(path == b.paths[role] or digest(path) == digest(b.paths[role]) for role, path in a.paths.items())

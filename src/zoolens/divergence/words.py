@@ -92,6 +92,7 @@ def _no_difference(divergence: Divergence) -> str:
 def lines(divergence: Divergence) -> list[str]:
     """What was compared and found, sentence by sentence; the table is apart."""
     found = [*_on_answers(divergence), *_on_layers(divergence), *_on_causes(divergence), *divergence.notes]
+    found += divergence.tensors.sentences if divergence.tensors is not None else ()
     return [*found, *_on_coverage(divergence)]
 
 
@@ -270,6 +271,7 @@ def as_data(divergence: Divergence) -> dict[str, Any]:
         "parts": None
         if divergence.parts is None
         else {name: _json(getattr(divergence.parts, name)) for name in ("a", "files", "b", "floor")},
+        "tensors": None if divergence.tensors is None else divergence.tensors.as_data(),
         "causes": [_cause(cause) for cause in divergence.causes],
         "examined": list(divergence.examined),
         "memory": divergence.memory,

@@ -55,7 +55,14 @@ def executed_layers(compiled: Any) -> Iterator[ExecutedLayer]:
             shapes = [port.get_partial_shape() for port in op.outputs()]
             static = tuple(tuple(shape.to_shape()) for shape in shapes if shape.is_static)
             originals = tuple(filter(None, names.split(",")))
-            yield ExecutedLayer(op.get_friendly_name(), kind, precision, kernel, originals, static)
+            yield ExecutedLayer(op.get_friendly_name(), kind, computed_in(kernel, precision), kernel, originals, static)
+
+
+def computed_in(kernel: str, told: str) -> str:
+    """The precision that a layer is computed in: the primitive's name ends with it. What OpenVINO 2026.4 tells beside
+    it is that of the weights: "f16" for a float32 convolution of a file whose constants were compressed."""
+    ending = kernel.rpartition("_")[2]
+    return ending if ending in ("f32", "f16", "bf16") and told in ("f32", "f16", "bf16") else told
 
 
 class Counters:
