@@ -1,19 +1,20 @@
 """The guard: a name claims an architecture, and only exactly that goes by it."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
 
-from zoolens.audit.identification import identify
+from zoolens.audit.identification import Identification, identify
 from zoolens.audit.name_claims import name_claim
 from zoolens.audit.name_judgement import judge_name
 from zoolens.audit.papers import paper
 from zoolens.audit.papers.compile import compile_paper
 from zoolens.graph.known_networks import shipped
 from zoolens.graph.model import Graph, Node
-from zoolens.graph.nearest_networks import similarity
-from zoolens.verdicts import Outcome
+from zoolens.graph.nearest_networks import nearest, similarity
+from zoolens.verdicts import Coverage, Outcome, Tally
 
 RESNET = compile_paper(paper("resnet18"))
 SAME, DIFFERENT, NOT_KNOWN = Outcome.SAME, Outcome.DIFFERENT, Outcome.NOT_KNOWN
@@ -218,3 +219,18 @@ def test_a_name_that_claims_nothing_is_not_judged():
     found = identify(RESNET, "model.onnx", names=["model.onnx"])
     assert found.verdict is None
     assert found.as_data()["outcome"] is None
+
+
+@pytest.mark.slow
+def test_no_known_network_is_accused_under_the_name_that_its_zoo_gives_it():
+    whole = Coverage((Tally("layers", 1, 1),))
+    outcomes: Counter[Outcome] = Counter()
+    for known in shipped():
+        name = f"{known.name}.onnx"
+        scored = [(similarity(known.signature, other.signature), other) for other in shipped()]
+        matches = tuple(nearest(known.signature, shipped(), 3))
+        found = Identification(name, known.signature, matches, known.architecture, known.name, whole)
+        judgement = judge_name(found, name_claim([name]), scored)
+        assert judgement.verdict.outcome is not DIFFERENT, judgement.sentence
+        outcomes[judgement.verdict.outcome] += 1
+    assert outcomes[SAME] > 0.95 * outcomes.total()
