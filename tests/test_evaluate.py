@@ -544,3 +544,21 @@ def test_an_accuracy_that_rests_on_guesses_is_marked_and_can_be_refused(request,
     assert done.returncode == 0, done.stderr
     assert "✓ file:bare" in done.stderr
     assert "(guessed)" not in command("runs", "--wide").stdout
+
+
+def test_names_that_tables_print_are_names_for_compare(home, fake_model, data, tmp_path):
+    store = zoolens.open_store()
+    for name, seed in (("one", 1), ("two", 2)):
+        evaluate([str(fake_model(name, seed=seed))], data, store=store, **QUICK)
+    report = zoolens.compare("file:one", "file:two@1.0.0", store=store)
+    assert [run.ref for run in (report.a, report.b)] == ["file:one@1.0.0", "file:two@1.0.0"]
+    fake_model("one", seed=3)
+    with pytest.raises(zoolens.ZoolensError, match="as it is now, was not evaluated"):
+        zoolens.compare("file:one", "file:two", store=store)
+    with pytest.raises(zoolens.ZoolensError, match="no run or model named 'file:three'"):
+        zoolens.compare("file:three", "file:two", store=store)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    evaluate([str(fake_model("two", folder=elsewhere, seed=4))], data, store=store, **QUICK)
+    with pytest.raises(zoolens.ZoolensError, match="'file:two' could be any of"):
+        zoolens.compare("file:two", "file:one", store=store)

@@ -16,9 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from zoolens import plugins
+from zoolens.catalog.current import current_entry
 from zoolens.catalog.lookup import find
-from zoolens.catalog.names import ambiguous, bare, is_pattern, is_run, nearest
-from zoolens.catalog.stored import contents_of
+from zoolens.catalog.names import FILE_ZOO, ambiguous, bare, is_pattern, is_run, nearest
+from zoolens.catalog.stored import contents_of, stored_entry
 from zoolens.comparisons.contents import file_of, folder_of, without_replaced
 from zoolens.comparisons.signatures import probe_runs
 from zoolens.errors import UnknownName, ZoolensError
@@ -248,10 +249,7 @@ def runs_named(store: Store, name: str, runtime: str | None = None) -> list[Run]
                     hint="A run's id says which runtime: name the models, or leave the runtime out.",
                 )
             return [run]
-    try:
-        entry = find(name)
-    except UnknownName as error:
-        raise UnknownName("run or model", name, hint=error.hint) from error
+    entry = _entry_named(store, name)
     contents = contents_of(entry) | _contents_elsewhere(entry, runtime)
     runs = store.runs(model=entry.ref, runtime=parse_runtime(runtime).name if runtime else None)
     known = [run for run in runs if run.key.model in contents and in_runtime(run, runtime)]
@@ -261,6 +259,22 @@ def runs_named(store: Store, name: str, runtime: str | None = None) -> list[Run]
             f"{name}, as it is now, was not evaluated{where}.", hint=f"Run: zoolens eval {name} --data …"
         )
     return known
+
+
+def _entry_named(store: Store, name: str) -> Entry:
+    """The model of this name as it is now. Tables call a model that was named by its path file:NAME, which no zoo
+    lists: the store knows where it lies."""
+    measured = store.runs(model=name) if name.startswith(f"{FILE_ZOO}:") else []
+    if not measured:
+        try:
+            return find(name)
+        except UnknownName as error:
+            raise UnknownName("run or model", name, hint=error.hint) from error
+    places = {_place(run): run for run in reversed(measured)}
+    if len(places) > 1:
+        paths = [f"{folder}/{file}".rstrip("/") for folder, file in places]
+        raise ambiguous(name, paths, hint="Name it by its path.")
+    return current_entry(measured[0]) or stored_entry(measured[0])
 
 
 def _contents_elsewhere(entry: Entry, runtime: str | None) -> set[str]:

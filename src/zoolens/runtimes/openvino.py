@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
@@ -62,6 +63,9 @@ class OpenVino(Runtime):
     cannot: ClassVar[Mapping[str, str]] = {"compile_mode": "a model is always compiled for the processor"}
 
     def load_library(self) -> Any:
+        # Its converters send telemetry, and print a traceback where a sandbox does not let them. Without the module
+        # they use a stub of their own.
+        sys.modules.setdefault("openvino_telemetry", None)  # type: ignore[arg-type]
         import openvino
 
         return openvino
