@@ -2,8 +2,10 @@
 
     python -m scripts.measure_port_mistakes          # prints the table; takes minutes
     python -m scripts.measure_port_mistakes --write  # puts it into docs/port.md
+    python -m scripts.measure_port_mistakes --sequences [--write]  # only recurrent layers and attention
 
-The pairs are those of the slow tests `test_mistakes.py`, `test_training_mistakes.py` and `test_jax_mistakes.py`.
+The pairs are those of the slow tests `test_mistakes.py`, `test_training_mistakes.py`, `test_jax_mistakes.py` and, of
+recurrent layers and attention, `test_sequence_mistakes.py`.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from zoolens.port import test_mistakes as of_networks
+from zoolens.port import test_sequence_mistakes as of_sequences
 from zoolens.port.check import check
 from zoolens.port.training import test_jax_mistakes as of_jax
 from zoolens.port.training import test_training_mistakes as of_training
@@ -26,9 +29,13 @@ PAGE = Path(__file__).parent.parent / "docs" / "port.md"
 TRAININGS = {**of_training.MISTAKES, **{f"{name}, in JAX": pair for name, pair in of_jax.MISTAKES.items()}}
 FAITHFUL_TRAININGS = {**of_training.FAITHFUL, **{f"{name}, in JAX": pair for name, pair in of_jax.FAITHFUL.items()}}
 BEGIN, END = "<!-- measured: mistakes -->", "<!-- end -->"
+SEQUENCES = "<!-- measured: sequences -->"
 
 
 def main() -> None:
+    if "--sequences" in sys.argv[1:]:
+        _tell(_sequence_lines(), SEQUENCES)
+        return
     rows = [*_network_rows(), *_training_rows()]
     named = sum(said != "" for _, _, said in rows)
     accused = [name for name, quiet in (*_faithful_networks(), *_faithful_trainings()) if not quiet]
@@ -41,12 +48,41 @@ def main() -> None:
         "| --- | --- | --- |",
         *(f"| {name} | {how} | {said or 'nothing'} |" for name, how, said in rows),
     ]
+    _tell(lines, BEGIN)
+
+
+def _tell(lines: list[str], begin: str) -> None:
     text = "\n".join(lines)
     print(text)
     if "--write" in sys.argv[1:]:
         page = PAGE.read_text()
-        start, end = page.index(BEGIN) + len(BEGIN), page.index(END, page.index(BEGIN))
+        start, end = page.index(begin) + len(begin), page.index(END, page.index(begin))
         PAGE.write_text(f"{page[:start]}\n{text}\n{page[end:]}")
+
+
+def _sequence_lines() -> list[str]:
+    """Faithful ports first, each with its verdict, then mistakes with what is said of them."""
+    faithful = [(name, check(a(), b(), inputs)) for name, (inputs, a, b) in of_sequences.FAITHFUL.items()]
+    accused = [name for name, found in faithful if not found.same]
+    rows = list(_sequence_rows())
+    named = sum(said != "" for _, _, said in rows)
+    figures = [f"{name} ({found.agreement.error:.0e})" for name, found in faithful]
+    return [
+        f"Of {len(faithful)} faithful ports {len(accused)} are accused{': ' + ', '.join(accused) if accused else ''}. "
+        f"{named} of {len(rows)} mistakes are named. The faithful ones, each with how far the outputs are apart: "
+        f"{', '.join(figures)}.",
+        "",
+        "| mistake | verdict | what is said |",
+        "| --- | --- | --- |",
+        *(f"| {name} | {outcome} | {said or 'nothing'} |" for name, outcome, said in rows),
+    ]
+
+
+def _sequence_rows() -> Iterator[tuple[str, str, str]]:
+    for name, (inputs, a, b, words) in of_sequences.MISTAKES.items():
+        found = check(a(), b(), inputs)
+        said = next((line.strip() for line in check_lines(found) if words in line), "")
+        yield name, found.verdict.outcome.value, _cell(said)
 
 
 def _network_rows() -> Iterator[tuple[str, str, str]]:

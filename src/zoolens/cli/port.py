@@ -61,7 +61,8 @@ def check_command(
     Both are built and read, nothing is trained: what differs, in words; which tensor of A is which tensor of B; whether
     the outputs agree on the same input with the same weights, and if not, which layer parts first.
 
-    Exits with 0 if they compute the same, 1 if they differ, 2 if one cannot be built or read.
+    Exits with 0 if they compute the same, 1 if they differ, 2 if one cannot be built or read, 4 if it is not known
+    whether they are the same.
     """
     from zoolens.port.check import check
     from zoolens.port.words import check_data, check_lines
@@ -73,7 +74,8 @@ def check_command(
     else:
         for line in check_lines(result, everything=everything):
             click.echo(line)
-    ctx.exit(0 if result.same and not (strict and result.training) else DIFFERENT)
+    code = result.verdict.outcome.exit_code
+    ctx.exit(DIFFERENT if code == 0 and strict and result.training else code)
 
 
 @command.command("weights")
@@ -115,7 +117,8 @@ def weights_command(
     The other way round, name the sides the other way round. What B has and A lacks is asked for unless it can be
     neutral (a bias of 0). Nothing is written where the answers differ, unless you say --unproved.
 
-    Exits with 0 if both answer alike, 1 if they do not, 2 if something cannot be built, read or written.
+    Exits with 0 if both answer alike, 1 if they do not, 2 if something cannot be built, read or written, 4 if it is not
+    known whether they answer alike.
     """
     from zoolens.port.weights import move_weights
     from zoolens.port.words import moved_data, moved_lines
@@ -136,7 +139,7 @@ def weights_command(
     else:
         for line in moved_lines(moved, everything=everything):
             click.echo(line)
-    ctx.exit(0 if moved.agreement.agree else DIFFERENT)
+    ctx.exit(moved.verdict.outcome.exit_code)
 
 
 command.add_command(scaffold_command)

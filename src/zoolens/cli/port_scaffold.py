@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from zoolens.cli.options import OUT_FILE, json_option
-from zoolens.cli.port_options import DIFFERENT, input_option, timeout_option, trouble
+from zoolens.cli.port_options import input_option, timeout_option, trouble
 from zoolens.present.terminal import echo_json
 
 
@@ -44,7 +44,8 @@ def scaffold_command(
     checked as by port check, with A's weights moved to it. Layers that cannot be written are functions of the draft
     that say TODO and raise NotImplementedError.
 
-    Exits with 0 if the draft computes the same as A, 1 if it differs or is not complete, 2 if A cannot be read.
+    Exits with 0 if the draft computes the same as A, 1 if it differs, 2 if A cannot be read, 4 if it is not complete or
+    not known to compute the same.
     """
     from zoolens.port.scaffold.scaffolding import scaffold
     from zoolens.port.scaffold.words import scaffold_data, scaffold_lines
@@ -56,4 +57,4 @@ def scaffold_command(
     else:
         for line in scaffold_lines(made, everything=everything):
             click.echo(line)
-    ctx.exit(0 if made.proved else DIFFERENT)
+    ctx.exit(made.verdict.outcome.exit_code)

@@ -182,6 +182,10 @@ def _recurrent(node: Node, inputs: list[Shape]) -> int:
     return steps * sum(tensor.size for tensor in node.parameters if tensor.role in _MULTIPLIED)
 
 
+def _recurrent_layer(node: Node, inputs: list[Shape]) -> int:
+    return prod(node.shape[:-1]) * sum(tensor.size for tensor in node.parameters if tensor.role.endswith("kernel"))
+
+
 _MACS: Final[dict[str, Callable[[Node, list[Shape]], int]]] = {
     "conv": _convolution,
     "dense": _convolution,
@@ -190,6 +194,7 @@ _MACS: Final[dict[str, Callable[[Node, list[Shape]], int]]] = {
     "attention": _attention,
     "recurrent": _recurrent,
     "unknown": _told,
+    "recurrent_layer": _recurrent_layer,
 }
 
 

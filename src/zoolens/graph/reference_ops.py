@@ -15,6 +15,7 @@ from zoolens.graph.file_operators import arguments, is_file_operator, settings
 from zoolens.graph.model import Array
 from zoolens.graph.reference_layers import NodeCall
 from zoolens.graph.reference_recurrent import RECURRENT, recurrent, sigmoid
+from zoolens.graph.reference_recurrent_layer import recurrent_layer
 from zoolens.runtimes.onnxreference import operator_outputs
 
 
@@ -115,7 +116,9 @@ def _attention(call: NodeCall) -> Array:
     q, k, v, *mask = call.inputs
     scores = q @ k.swapaxes(-1, -2) * call.get("scale", 1 / math.sqrt(q.shape[-1]))
     if mask:
-        scores = np.where(mask[0], scores, -np.inf) if mask[0].dtype == bool else scores + mask[0]
+        # Finite, as Keras and JAX have it: a row that is hidden as a whole is no NaN.
+        hidden = np.finfo(scores.dtype).min / 2
+        scores = np.where(mask[0], scores, hidden) if mask[0].dtype == bool else scores + mask[0]
     if call.get("causal"):
         scores = np.where(np.tri(*scores.shape[-2:]) > 0, scores, -np.inf)
     powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
@@ -215,6 +218,7 @@ OPERATIONS: Final[dict[str, Callable[[NodeCall], Array]]] = {
     "group_norm": layers.group_norm, "instance_norm": layers.group_norm, "affine": layers.affine, "lrn": layers.lrn,
     "embedding": lambda call: call.parameters["table"][call.x.astype(int)],
     "recurrent": _of_file(_refused("recurrent layers of this source have no reference")),
+    "recurrent_layer": recurrent_layer,
     "max_pool": layers.max_pool, "avg_pool": layers.avg_pool,
     "adaptive_avg_pool": layers.adaptively(np.mean), "adaptive_max_pool": layers.adaptively(np.max),
     "global_avg_pool": layers.globally(np.mean), "global_max_pool": layers.globally(np.max),

@@ -24,7 +24,7 @@ from zoolens.graph.vocabulary import ACTIVATIONS, ARITHMETIC, COMMUTATIVE, NORMS
 
 VERSION: Final = 1  # of this description; raised when known signatures must be made anew
 
-LEARNED: Final = frozenset({"conv", "conv_transpose", "dense", "recurrent", "embedding"})
+LEARNED: Final = frozenset({"conv", "conv_transpose", "dense", "recurrent", "recurrent_layer", "embedding"})
 _VIEWS: Final = frozenset({"flatten", "reshape", "transpose", "expand", "identity", "dropout", "cast", "output_of"})
 _SCORES: Final = frozenset({"softmax", "log_softmax", "sigmoid"})
 _UNORDERED: Final = COMMUTATIVE | {"concat"}

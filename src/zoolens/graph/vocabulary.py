@@ -41,7 +41,20 @@ OPS: Final[dict[str, dict[str, str]]] = {
         "reverse": "True: one direction, from the end", "activations": "where they are not the kind's own",
         "clip": "limit of what goes into an activation", "reset_first": "gru: the state is reset before its product",
         "coupled": "lstm: input and forget gates are one",
+        "packing": "'torch': gates and layers in torch's order; absent: in that of the source",
+        "batch_first": "True: the batch is the first axis; absent: that of the steps",
+        "given": "what the inputs behind the sequence are, where it is known: state, cell",
     },  # inputs: the sequence; lengths and initial states where they are computed or learned
+    "recurrent_layer": {
+        "kind": "lstm, gru, rnn", "hidden": "width of the state",
+        "reverse": "True: from the end; each state stays at the place of its input",
+        "activation": "of the candidate and of an lstm's cell; default tanh",
+        "recurrent_activation": "of the gates; default sigmoid",
+        "reset_first": "gru: the state is reset before its product",
+        "given": "what the inputs behind the sequence are: mask, state, cell",
+        "zero_masked": "the output of a masked step is 0; default: that of the step before",
+        "gives": "'cell': the cells of an lstm; default: the states",
+    },  # one layer in one direction, on (N, steps, width); `recurrent_gates` names the parameters of its gates
     # normalisation without parameters
     "lrn": {"size": "", "alpha": "as in the paper: divided by size inside", "beta": "", "bias": ""},
     # pools
@@ -76,6 +89,7 @@ OPS: Final[dict[str, dict[str, str]]] = {
     "matmul": {"transpose_a": "", "transpose_b": ""},
     "attention": {
         "heads": "", "scale": "of q·kᵀ; absent: one over the root of the width", "causal": "default False",
+        "masked": "True where a mask was left out of the inputs, so that the rest can be compared",
     },  # inputs q, k, v as (N, heads, tokens, width); a fourth, a bias by position or a mask, is added to q·kᵀ
     # arrangement
     "concat": {"axis": ""},

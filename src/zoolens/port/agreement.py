@@ -21,6 +21,7 @@ from zoolens.port.frameworks.base import Array
 from zoolens.port.layer_values import EXACT, Border, LayerValues, Parting, layer_values
 from zoolens.port.output_forms import form_differences
 from zoolens.port.sides import InputShape, PortSide
+from zoolens.verdicts import Gap
 
 RUNS: Final = 4  # with disturbed weights, of which the farthest counts
 SAMPLES: Final = 2  # inputs
@@ -41,7 +42,8 @@ class PortAgreement:
     where they could not; `borders`: unknown layers, by what they are given and what they answer. `random`: the sides
     that answer the same input with other numbers each time; `drawing`: those that draw random numbers, of which nothing
     was seen in their answers. `batch`: the answers to all inputs at once; None where they were not asked for. `forms`:
-    what outputs have other axes in B than in A, which their numbers do not show.
+    what outputs have other axes in B than in A, which their numbers do not show. `branches`: decisions of a network's
+    code that fell the same way for every input.
     """
 
     error: float
@@ -58,6 +60,7 @@ class PortAgreement:
     inputs: int = 0
     batch: BatchAnswers | None = None
     forms: tuple[str, ...] = ()
+    branches: tuple[Gap, ...] = ()
 
     @property
     def agree(self) -> bool | None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -14,15 +15,18 @@ from zoolens.crosstrain.training.diff import defaults, structure
 from zoolens.crosstrain.training.diff.findings import Finding, Item, compared, named
 from zoolens.errors import DatasetError
 from zoolens.graph.diff.report import Diff
-from zoolens.graph.diff.report import diff as graph_diff
 from zoolens.graph.model import Graph
 from zoolens.graph.proof import alike, varied
 from zoolens.port.agreement import SAMPLES, PortAgreement, agreement, random_inputs
+from zoolens.port.branches import Branches, branches
 from zoolens.port.data_inputs import data_inputs
 from zoolens.port.frameworks.base import Array
+from zoolens.port.judgement import check_verdict
 from zoolens.port.origins import Origin
 from zoolens.port.parameter_map import MappedSide, ParameterMap, parameter_map
+from zoolens.port.side_inputs import compared as compared_graphs
 from zoolens.port.sides import TIMEOUT, InputShape, PortSide, SideName, open_side
+from zoolens.verdicts import Outcome, Verdict
 
 DATA_SAMPLES: Final = 16  # of a dataset, one after the other
 
@@ -37,11 +41,19 @@ class OpenPair:
     diff: Diff
     map: ParameterMap
 
+    branches: Branches = field(default_factory=Branches)
+
     def fed(self, data: str | None = None) -> list[list[Array]]:
-        """Inputs for both: samples of a dataset where one is named, or random ones."""
+        """Inputs for both: samples of a dataset where one is named, or random ones, and such as take other branches."""
         if data is not None:
             return data_inputs(data, self.inputs[0], DATA_SAMPLES)
-        return [random_inputs(self.inputs, (self.diff.a, self.diff.b), seed) for seed in range(SAMPLES)]
+        return [*_random(self.inputs, (self.diff.a, self.diff.b)), *self.branches.inputs]
+
+    def followed(self, data: str | None) -> Branches:
+        """The branches that the inputs of `fed` take."""
+        if data is None or not self.branches.chosen:
+            return self.branches
+        return branches((self.a, self.b), self.fed(data), search=False)
 
 
 @dataclass(frozen=True)
@@ -58,18 +70,15 @@ class Check:
     agreement: PortAgreement
     notes: tuple[str, ...] = ()
 
-    @property
-    def same(self) -> bool:
-        """Whether the networks have one structure and give equal answers with equal weights."""
-        alike = self.agreement.agree is True and not self.agreement.forms
-        return self._has_one_structure and self.map.lossless and alike
+    @cached_property
+    def verdict(self) -> Verdict:
+        """Whether they are the same network, and how much of both it rests on."""
+        return check_verdict(self.diff, self.map, self.agreement)
 
     @property
-    def _has_one_structure(self) -> bool:
-        """Layers that are not understood were run: given equal numbers, each must have answered alike."""
-        borders = self.agreement.borders
-        unknown_alike = bool(borders) and all(border.agree is True for border in borders)
-        return self.diff.same or (unknown_alike and not self.diff.differences and not self.diff.unproved)
+    def same(self) -> bool:
+        """Whether all of both networks was understood, and they compute the same with the same weights."""
+        return self.verdict.outcome is Outcome.SAME
 
 
 def check(
@@ -98,6 +107,8 @@ def check_pair(pair: OpenPair, data: str | None = None) -> Check:
     pair.a.assign(weights)
     pair.b.assign(pair.map.moved(weights, pair.b.tensors()))
     answers = agreement(pair.a, pair.b, pair.diff, pair.fed(data), weights)
+    followed = pair.followed(data)
+    answers = replace(answers, branches=followed.missed)
     return Check(
         (pair.a.text, pair.b.text),
         (pair.a.framework, pair.b.framework),
@@ -106,8 +117,12 @@ def check_pair(pair: OpenPair, data: str | None = None) -> Check:
         tuple(item for item in _training(pair) if isinstance(item, Item)),
         pair.map,
         answers,
-        (*pair.a.notes, *pair.b.notes),
+        (*pair.a.notes, *pair.b.notes, *followed.chosen),
     )
+
+
+def _random(inputs: Sequence[InputShape], graphs: Sequence[Graph]) -> list[list[Array]]:
+    return [random_inputs(inputs, graphs, seed) for seed in range(SAMPLES)]
 
 
 def _check_data(data: str | None, inputs: Sequence[str]) -> None:
@@ -145,13 +160,19 @@ def opened(
         if problems:
             raise problems[0]
         read = list(threads.map(_read, sides))
-        diff = graph_diff(read[0][0], read[1][0], names=_short_names([side.text for side in sides]))
-        fed = random_inputs(shapes, (read[0][0], read[1][0]), 0)
+        names = _short_names([side.text for side in sides])
+        diff = compared_graphs(read[0][0], read[1][0], names)
+        graphs = (read[0][0], read[1][0])
+        fed = _random(shapes, graphs)
+        decided = any(graph.facts.get("decisions") for graph in graphs)
+        taken = branches(sides, fed) if decided else Branches()
+        fed = [*fed, *taken.inputs] if decided else fed[:1]
         unused = [_unused(side, known, names, fed) for side, (_, known, names) in zip(sides, read, strict=True)]
         described = [
             MappedSide(known, names, tuple(idle)) for (_, known, names), idle in zip(read, unused, strict=True)
         ]
-        yield OpenPair(sides[0], sides[1], shapes, diff, parameter_map(diff, described[0], described[1], chosen))
+        map_ = parameter_map(diff, described[0], described[1], chosen)
+        yield OpenPair(sides[0], sides[1], shapes, diff, map_, taken)
 
 
 def _read(side: PortSide) -> tuple[Graph, dict[str, Origin], dict[str, tuple[int, ...]]]:
@@ -159,24 +180,30 @@ def _read(side: PortSide) -> tuple[Graph, dict[str, Origin], dict[str, tuple[int
     return graph, origins, {name: array.shape for name, array in side.tensors().items()}
 
 
-def _unused(side: PortSide, origins: Mapping[str, Origin], names: Iterable[str], fed: Sequence[Array]) -> list[str]:
+def _unused(
+    side: PortSide, origins: Mapping[str, Origin], names: Iterable[str], fed: Sequence[Sequence[Array]]
+) -> list[str]:
     """Tensors that change no output when they change. Only those without a place in the graph are tried."""
     placed = {origin.tensor for origin in origins.values()}
     left = [name for name in names if name not in placed]
     if not left:
         return []
-    before, expected = side.tensors(), side.run(fed)
+    before, expected = side.tensors(), [side.run(inputs) for inputs in fed]
     generator = np.random.default_rng(1)
     unused = []
     for name in left:
         try:
             side.assign({name: before[name] + generator.uniform(0.5, 1.5, before[name].shape)})
-            answers = side.run(fed)
+            answers = [side.run(inputs) for inputs in fed]
         finally:
             side.assign({name: before[name]})
-        if all(np.array_equal(x, y, equal_nan=True) for x, y in zip(answers, expected, strict=True)):
+        if all(_equal(x, y) for x, y in zip(answers, expected, strict=True)):
             unused.append(name)
     return unused
+
+
+def _equal(first: Sequence[Array], second: Sequence[Array]) -> bool:
+    return all(np.array_equal(x, y, equal_nan=True) for x, y in zip(first, second, strict=True))
 
 
 def _short_names(names: Sequence[str]) -> tuple[str, str]:
@@ -193,13 +220,19 @@ def _shaken(pair: OpenPair) -> dict[str, Array]:
     generator = np.random.default_rng(0)
     roles = {move.a.tensor: move.role for move in pair.map.moves}
     roles |= {fold.bias.tensor: "bias" for fold in pair.map.folds}
+    roles |= {each.bias.tensor: "bias" for each in pair.map.sums}
     roles |= {tensor.tensor: tensor.role for tensor in pair.map.only_a}
     return {
         name: varied(values, roles.get(name, ""), generator).astype(values.dtype)
-        if alike(values) and name in roles
+        if (alike(values) or _by_gate(values)) and name in roles
         else values
         for name, values in pair.a.tensors().items()
     }
+
+
+def _by_gate(values: Array) -> bool:
+    """Whether a tensor has only zeros and ones, as the fresh biases of an LSTM do, whose forget gate begins with 1."""
+    return values.size > 2 and values.dtype.kind == "f" and bool(np.isin(values, (0.0, 1.0)).all())
 
 
 def _training(pair: OpenPair) -> Iterator[Finding]:

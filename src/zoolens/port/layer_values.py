@@ -17,7 +17,7 @@ from zoolens.errors import ModelError
 from zoolens.graph.diff.report import Diff
 from zoolens.graph.model import Graph, Node
 from zoolens.graph.reference import node_values
-from zoolens.graph.vocabulary import OPAQUE
+from zoolens.graph.vocabulary import OPAQUE, VIEWS
 from zoolens.numerics.deviation import Deviation, deviation
 from zoolens.numerics.rounding import FACTOR, ONE_ROUNDING, disturbed
 from zoolens.port.frameworks.base import Array
@@ -260,6 +260,8 @@ def _compared(
             yield Parting(border.a, border.b, border.op, border.answers), border.agree is not True
             continue
         exact = a.values[layer_a.name]
+        if layer_a.op in VIEWS and exact.size != behind[layer_b.name].size:
+            continue  # values that are arranged otherwise stand beside each other by their order only
         error = _apart(behind[layer_b.name], exact).error
         live = layer_a.name in inexact_a or layer_b.name in inexact_b
         yield (

@@ -21,10 +21,14 @@ from zoolens.graph.diff.alignment import LayerPair
 from zoolens.graph.diff.report import Diff
 from zoolens.graph.model import Graph, Node, Parameter
 from zoolens.port.frameworks.base import Array
-from zoolens.port.origins import Origin, order_of_axes
+from zoolens.port.gate_tensors import BiasSum, bias_sums, gate_of, gate_order, joined_origins
+from zoolens.port.origins import Origin
+from zoolens.port.turning import turning
 
 # What a tensor without a partner is set to, so that its layer computes as one that lacks it.
 NEUTRAL: Final = {"bias": 0.0, "shift": 0.0, "scale": 1.0, "mean": 0.0, "norm_shift": 0.0, "norm_scale": 1.0}
+
+COMPUTED_TOGETHER: Final = "it is computed together with others, so that it has no place of its own in the comparison"
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,7 @@ class ParameterMap:
     only_b: tuple[Unmatched, ...]
     unused: tuple[tuple[str, ...], tuple[str, ...]] = field(default=((), ()))
     folds: tuple[Fold, ...] = ()
+    sums: tuple[BiasSum, ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -118,6 +123,8 @@ class ParameterMap:
             move.apply(values[move.a.tensor], into[move.b.tensor])
         for fold in self.folds:
             fold.apply(values[fold.bias.tensor], into[fold.mean.tensor])
+        for each in self.sums:
+            each.apply(values[each.bias.tensor], into[each.into.tensor])
         return into
 
     def reversed(self) -> ParameterMap:
@@ -128,6 +135,10 @@ class ParameterMap:
         neutral = tuple(
             Unmatched(fold.bias.tensor, fold.bias.shape, fold.layers[0], "bias", "it has been folded into a norm", 0.0)
             for fold in self.folds
+        )
+        neutral += tuple(
+            Unmatched(each.bias.tensor, each.bias.shape, each.layers[0], "bias", "it is added to another bias", 0.0)
+            for each in self.sums
         )
         return ParameterMap(moves, self.only_b, self.only_a + neutral, self.unused[::-1])
 
@@ -145,14 +156,16 @@ def parameter_map(diff: Diff, a: MappedSide, b: MappedSide, chosen: Mapping[str,
             if (move.a.tensor, move.b.tensor) not in seen or move.a.axes is None:
                 seen.add((move.a.tensor, move.b.tensor))
                 moves.append(move)
-    moves = _without_conflicts(moves, missing[0])
+    moves = _whole_tensors(_without_conflicts(moves, missing[0]))
     moves += _by_name(sides, moves)
-    partly = _partly_covered(moves)
+    sums = bias_sums(diff.alignment.pairs, (a.origins, b.origins))
+    partly = _partly_covered(moves, sums, missing[1])
     alone = [_alone(side, moves, missing[number], partly[number], number) for number, side in enumerate(sides)]
     folds = _folds(diff.alignment.pairs, moves, {tensor.tensor for tensor in alone[0]}, sides)
-    folded = {fold.bias.tensor for fold in folds}
+    folded = {fold.bias.tensor for fold in folds} | {each.bias.tensor for each in sums}
+    folded -= {tensor.tensor for tensor in partly[0]}
     only_a = tuple(tensor for tensor in alone[0] if tensor.tensor not in folded)
-    return ParameterMap(tuple(moves), only_a, tuple(alone[1]), (a.unused, b.unused), folds)
+    return ParameterMap(tuple(moves), only_a, tuple(alone[1]), (a.unused, b.unused), folds, sums)
 
 
 def _by_name(sides: tuple[MappedSide, MappedSide], moves: Sequence[Move]) -> list[Move]:
@@ -239,9 +252,37 @@ def _moves(
                 other = nodes[1 - side]
                 why = _why(other, both[1 - side] is not None, origins[1 - side] is not None, "BA"[side])
                 absent = both[1 - side] is None and other is not None
-                neutral = (1.0 if role.endswith("variance") else NEUTRAL.get(role)) if absent else None
+                neutral = _neutral(role) if absent else None
                 missing[side].append(Unmatched(origin.tensor, origin.shape, _name(nodes[side]), role, why, neutral))
     return moves
+
+
+def _neutral(role: str) -> float | None:
+    """What a tensor is set to so that its layer computes as one that lacks it; None where there is no such number."""
+    if role.endswith("variance"):
+        return 1.0
+    return 0.0 if gate_of(role) and role.endswith("bias") else NEUTRAL.get(role)
+
+
+def _whole_tensors(moves: Sequence[Move]) -> list[Move]:
+    """The moves, those of several gates of one tensor to one other as one."""
+    groups: dict[tuple[str, ...], list[Move]] = {}
+    for move in moves:
+        gate = gate_of(move.role)
+        key = (move.a.tensor, move.b.tensor, move.role.removeprefix(gate)) if gate else (str(len(groups)),)
+        groups.setdefault(key, []).append(move)
+    return [_of_gates(members) if len(members) > 1 else members[0] for members in groups.values()]
+
+
+def _of_gates(members: Sequence[Move]) -> Move:
+    sides = [move.a for move in members], [move.b for move in members]
+    a, b = joined_origins(*sides)
+    gates = [gate_of(move.role) for move in members]
+    orders = [gate_order(gates, side) for side in sides]
+    how = turning(a, b)
+    if orders[0] != orders[1]:
+        how = f"its gates from the order {', '.join(orders[0])} to {', '.join(orders[1])}"
+    return Move(a, b, members[0].role.removeprefix(f"{gates[0]}_"), members[0].layers, how)
 
 
 def _by_place(node: Node | None) -> dict[tuple[str, int], Parameter]:
@@ -278,13 +319,14 @@ def _alone(
         if name in incomplete:
             alone.append(incomplete[name])
         elif name not in moved and name not in side.unused:
-            why = "it is computed together with others, so that it has no place of its own in the comparison"
-            alone.append(reasons.get(name) or Unmatched(name, shape, "", "value", why))
+            alone.append(reasons.get(name) or Unmatched(name, shape, "", "value", COMPUTED_TOGETHER))
     return alone
 
 
-def _partly_covered(moves: Sequence[Move]) -> tuple[list[Unmatched], list[Unmatched]]:
-    """Tensors of each side of which only some elements move."""
+def _partly_covered(
+    moves: Sequence[Move], sums: Sequence[BiasSum], missing: Sequence[Unmatched]
+) -> tuple[list[Unmatched], list[Unmatched]]:
+    """Tensors of each side of which only some elements move. `missing`: of B, of which the rest may be neutral."""
     partly: tuple[list[Unmatched], list[Unmatched]] = ([], [])
     for side in (0, 1):
         parts: dict[str, list[Move]] = {}
@@ -292,13 +334,17 @@ def _partly_covered(moves: Sequence[Move]) -> tuple[list[Unmatched], list[Unmatc
             parts.setdefault((move.a, move.b)[side].tensor, []).append(move)
         for name, members in parts.items():
             origins = [(move.a, move.b)[side] for move in members]
+            if side == 0:
+                origins += [each.bias for each in sums if each.bias.tensor == name]
             if any(origin.axes is not None for origin in origins):
                 continue
             covered = len(np.unique(np.concatenate([origin.places() for origin in origins])))
             if covered < prod(origins[0].shape):
                 why = f"only {covered:,} of its {prod(origins[0].shape):,} numbers have a partner"
                 first = members[0]
-                partly[side].append(Unmatched(name, origins[0].shape, first.layers[side], first.role, why))
+                rest = {tensor.neutral for tensor in missing if tensor.tensor == name} if side else {None}
+                neutral = rest.pop() if len(rest) == 1 else None
+                partly[side].append(Unmatched(name, origins[0].shape, first.layers[side], first.role, why, neutral))
     return partly
 
 
@@ -325,42 +371,6 @@ def _flattened(node: Node | None, graph: Graph, role: str) -> tuple[int, ...]:
     while before.op in ("dropout", "identity"):
         before = graph.by_name[before.inputs[0]]
     return graph.by_name[before.inputs[0]].shape[1:] if before.op == "flatten" else ()
-
-
-def turning(a: Origin, b: Origin, flattened: tuple[int, ...] = ()) -> str:
-    """How a tensor of A becomes one of B, in words: as it is, with its axes in another order, reshaped, reordered."""
-    if not (a.whole and b.whole):
-        return "a part of it" if b.whole else "into a part of it" if a.whole else "part into part"
-    places = np.empty(prod(b.shape), np.int64)  # for each place of B's tensor, flat, the place in A's
-    places[b.places()] = a.places()
-    axes = order_of_axes(a.shape, places, b.shape)
-    if axes is not None:
-        turned = tuple(a.shape[axis] for axis in axes)
-        order = "" if axes == tuple(range(len(axes))) else f"axes {_numbers(axes)}"
-        size = "" if turned == b.shape else f"as {_size(b.shape)}"
-        return ", ".join(part for part in (order, size) if part) or "as it is"
-    return _by_map(places, a.shape, b.shape, flattened) or "its numbers in another order"
-
-
-def _by_map(places: Array, shape: tuple[int, ...], wanted: tuple[int, ...], flattened: tuple[int, ...]) -> str:
-    """The kernel of a dense layer behind a flattened map: its inputs in another order of the map's axes."""
-    if len(flattened) != 3 or len(shape) != 2 or prod(flattened) not in shape:
-        return ""
-    extents = dict(zip("CHW", flattened, strict=True))
-    for given in ("CHW", "HWC"):
-        inputs = tuple(extents[letter] for letter in given)
-        for letters in ("O" + given, given + "O"):
-            split = (shape[0], *inputs) if letters[0] == "O" else (*inputs, shape[1])
-            axes = order_of_axes(split, places) if prod(split) == places.size else None
-            if axes is not None:
-                order = "".join(letters[axis] for axis in axes)
-                turned = "transposed, " if order.startswith("O") != letters.startswith("O") else ""
-                return f"{turned}its inputs from the order {given} to {order.replace('O', '')}"
-    return ""
-
-
-def _numbers(axes: Sequence[int]) -> str:
-    return f"({', '.join(map(str, axes))})"
 
 
 def _size(shape: Sequence[int]) -> str:

@@ -150,6 +150,10 @@ class PortSide(ABC):
         """Whether a run draws random numbers, as far as the states of generators show it."""
 
     @abstractmethod
+    def decisions(self, inputs: Sequence[Array]) -> list[tuple[str, bool]]:
+        """Where the network's code decides by numbers what it computes for these inputs, and how, in order."""
+
+    @abstractmethod
     def opaque_answers(self, inputs: Sequence[Array]) -> dict[str, Array]:
         """What the layers answer that nobody here computes, by the names of their nodes in the canonical graph."""
 
@@ -204,6 +208,9 @@ class LiveSide(PortSide):
 
     def draws(self, inputs: Sequence[Array]) -> bool:
         return self._network.draws(inputs)
+
+    def decisions(self, inputs: Sequence[Array]) -> list[tuple[str, bool]]:
+        return self._network.decisions(inputs)
 
     def opaque_answers(self, inputs: Sequence[Array]) -> dict[str, Array]:
         return opaque_answers(self._network, inputs)
@@ -283,6 +290,10 @@ class WorkerSide(PortSide):
 
     def draws(self, inputs: Sequence[Array]) -> bool:
         return bool(self._ask({"do": "draws"}, "running it", _fed(inputs))["draws"])
+
+    def decisions(self, inputs: Sequence[Array]) -> list[tuple[str, bool]]:
+        found = self._ask({"do": "decisions"}, "running it", _fed(inputs))["decisions"]
+        return [(str(place), bool(taken)) for place, taken in found]
 
     def opaque_answers(self, inputs: Sequence[Array]) -> dict[str, Array]:
         return self._tensors(self._ask({"do": "opaque"}, "running its unknown layers", _fed(inputs)))

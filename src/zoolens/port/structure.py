@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from zoolens.graph.model import Graph
+from zoolens.graph.passes.attention_masks import unify_attention_masks
 from zoolens.graph.passes.canonical import canonical
+from zoolens.graph.passes.common_subexpressions import share_values
+from zoolens.graph.passes.order import settle_order
 from zoolens.graph.passes.packed_layers import split_packed_layers
+from zoolens.graph.passes.recurrent_layers import split_recurrent_layers
 
 
 def comparable(graph: Graph) -> Graph:
     """The canonical graph of a raw one, in which a layer that packs several is as many layers."""
-    return split_packed_layers(canonical(graph))
+    read = canonical(split_recurrent_layers(graph))
+    return split_packed_layers(settle_order(share_values(unify_attention_masks(read))))

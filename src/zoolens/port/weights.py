@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -13,8 +14,10 @@ from zoolens.graph.diff.report import Diff
 from zoolens.port.agreement import PortAgreement, agreement
 from zoolens.port.check import OpenPair, opened
 from zoolens.port.frameworks.base import joined
+from zoolens.port.judgement import moved_verdict
 from zoolens.port.parameter_map import ParameterMap
 from zoolens.port.sides import TIMEOUT, PortSide
+from zoolens.verdicts import Outcome, Verdict
 
 PLAIN: Final = ".safetensors"
 OWN: Final = {"torch": (".pt", ".pth"), "keras": (".keras", ".h5"), "jax": (".msgpack",)}  # a framework's own formats
@@ -32,6 +35,11 @@ class Moved:
     agreement: PortAgreement
     written: Path | None
     notes: tuple[str, ...] = ()
+
+    @cached_property
+    def verdict(self) -> Verdict:
+        """Whether B answers as A does with all that A has learned."""
+        return moved_verdict(self.map, self.agreement)
 
 
 def move_weights(
@@ -71,7 +79,8 @@ def move_in_pair(pair: OpenPair, out: Path, *, checkpoint: Path | None = None, u
     moved = pair.map.moved(weights, pair.b.tensors())
     pair.b.assign(moved)
     answers = agreement(pair.a, pair.b, pair.diff, pair.fed(), weights)
-    proved = answers.agree is True
+    answers = replace(answers, branches=pair.branches.missed)
+    proved = moved_verdict(pair.map, answers).outcome is Outcome.SAME
     if proved or unproved:
         _write(pair, out)
     return Moved(
@@ -80,7 +89,7 @@ def move_in_pair(pair: OpenPair, out: Path, *, checkpoint: Path | None = None, u
         pair.map,
         answers,
         out if proved or unproved else None,
-        (*pair.a.notes, *pair.b.notes),
+        (*pair.a.notes, *pair.b.notes, *pair.branches.chosen),
     )
 
 

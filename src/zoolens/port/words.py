@@ -14,8 +14,10 @@ from zoolens.port.check import Check
 from zoolens.port.layer_values import Border, Parting
 from zoolens.port.parameter_map import ParameterMap, Unmatched
 from zoolens.port.weights import Moved
+from zoolens.verdicts import Outcome
 
 _SHOWN: Final = 8
+SAME_WEIGHTS: Final = "the same weights"
 
 
 def check_lines(check: Check, *, everything: bool = False) -> list[str]:
@@ -24,18 +26,36 @@ def check_lines(check: Check, *, everything: bool = False) -> list[str]:
         f"{letter}  {name}  {_versions(check, side)}"
         for side, (letter, name) in enumerate(zip("AB", check.names, strict=True))
     ]
-    lines += [*check.notes, "", check.diff.headline]
+    lines += [*check.notes, "", *_headlines(check)]
     if any(border.agree is False for border in check.agreement.borders):
         lines.append("An unknown layer answers otherwise in B than in A: see below.")
     lines += [f"{number:3}. {difference.text}" for number, difference in enumerate(check.diff.differences, 1)]
+    if check.diff.unproved:
+        lines.append("Not proved, for it stands beside layers that are not understood:")
+        lines += [f"  {difference.text}" for difference in check.diff.unproved]
     lines += [f"  not proved: {difference.text}" for difference in check.diff.unproved]
     lines += ["", *_training_lines(check)]
     lines += ["", *map_lines(check.map, everything=everything)]
-    lines += ["", *agreement_lines(check.agreement)]
+    lines += ["", *agreement_lines(check.agreement, check.map)]
     own = sum(tensor.neutral is None for tensor in check.map.only_b)
     if own and check.agreement.agree is False:
         lines.append(f"B has its own numbers in {plural(own, 'tensor')} without a partner, which may be why.")
     return lines
+
+
+def _headlines(check: Check) -> list[str]:
+    """The verdict, and what it rests on where that is not all."""
+    verdict = check.verdict
+    if verdict.outcome is Outcome.NOT_KNOWN:
+        understood = [f"By what was understood: {check.diff.verdict}."] if check.diff.decision.known else []
+        coverage = verdict.coverage
+        return ["Not known whether these are the same network.", coverage.text, *coverage.remedies, *understood]
+    if verdict.outcome is Outcome.DIFFERENT and not check.diff.differences:
+        structure = check.diff.verdict if check.diff.decision.known else "it is not known whether they differ"
+        return [f"Different networks by what they answer; by structure {structure}."]
+    if verdict.outcome is Outcome.DIFFERENT:
+        return [check.diff.headline]
+    return [check.diff.headline, verdict.coverage.text]
 
 
 def _versions(check: Check, side: int) -> str:
@@ -76,11 +96,17 @@ def map_lines(map_: ParameterMap, *, everything: bool = False) -> list[str]:
             if len(shown) < len(map_.folds)
             else []
         )
+    if map_.sums:
+        lines.append(f"Second biases of A, where B has one bias for both ({len(map_.sums)}):")
+        lines += [f"  {each.bias.tensor} is added to {each.into.tensor}" for each in map_.sums]
     for letter, tensors in (("A", map_.only_a), ("B", map_.only_b)):
         lines += _alone_lines(letter, tensors, everything=everything)
     for letter, names in zip("AB", map_.unused, strict=True):
         if names:
-            lines.append(f"{plural(len(names), 'tensor')} of {letter} that no output depends on: {_few(names)}.")
+            lines.append(
+                f"{plural(len(names), 'tensor')} of {letter} that no output depends on, as far as was tried: "
+                f"{_few(names)}."
+            )
     return lines
 
 
@@ -115,9 +141,10 @@ def _few(names: tuple[str, ...]) -> str:
     return f"{shown} and {len(names) - _SHOWN} more" if len(names) > _SHOWN else shown
 
 
-def agreement_lines(agreement: PortAgreement) -> list[str]:
-    """Whether the outputs agree, by how much, and where the networks part."""
-    lines = [_outputs(agreement), *agreement.forms, *_batch(agreement.batch)]
+def agreement_lines(agreement: PortAgreement, map_: ParameterMap) -> list[str]:
+    """Whether the outputs agree, by how much, and where the networks part. `map_`: how the weights were moved."""
+    weights = "the weights that these inputs need" if agreement.branches else _weights(map_)
+    lines = [_outputs(agreement, weights), *agreement.forms, *_batch(agreement.batch)]
     if agreement.first is not None:
         lines.append(f"They part first at {_parting(agreement.first)}.")
         if agreement.beyond is not None and agreement.beyond != agreement.first:
@@ -177,25 +204,35 @@ def _parting(parting: Parting) -> str:
     return f"{parting.a} of A and {parting.b} of B ({parting.op.replace('_', ' ')}), {apart}"
 
 
-def _outputs(agreement: PortAgreement) -> str:
+def _weights(map_: ParameterMap) -> str:
+    """What sentences call the weights: the same ones only if every tensor of A was moved, and B has no others."""
+    if map_.lossless:
+        return SAME_WEIGHTS
+    left = [len(tensors) for tensors in (map_.only_a, [each for each in map_.only_b if each.neutral is None])]
+    parts = [f"{count} of {letter}" for count, letter in zip(left, "AB", strict=True) if count]
+    return f"what weights could be moved (not {' and '.join(parts)})"
+
+
+def _outputs(agreement: PortAgreement, weights: str) -> str:
+    given = f"{weights} and input" if weights == SAME_WEIGHTS else f"{weights} and the same input"
     if agreement.random:
         sides = " and ".join(agreement.random)
         return f"Given the same input again, {sides} answers with other numbers, so that answers cannot be compared."
     if agreement.why == "shape":
-        return "With the same weights and input, the outputs have other shapes."
+        return f"With {given}, the outputs have other shapes."
     if agreement.why == "not finite":
-        return "With the same weights and input, an output is not finite, so that nothing can be told from the outputs."
+        return f"With {given}, an output is not finite, so that nothing can be told from the outputs."
     if agreement.why.startswith("not finite in"):
-        return f"With the same weights and input, the outputs differ: they are {agreement.why}."
+        return f"With {given}, the outputs differ: they are {agreement.why}."
     figures = f"{agreement.error:.1e} apart; rounding alone moves them by up to {agreement.floor:.1e}"
     if agreement.alike_alone and agreement.batch is not None and agreement.batch.differ:
         return (
-            f"With the same weights, {plural(agreement.inputs, 'input')} given one by one are answered alike "
+            f"With {weights}, {plural(agreement.inputs, 'input')} given one by one are answered alike "
             f"({figures}), but in one batch the outputs differ{_batch_figures(agreement.batch)}."
         )
     words = {True: "the outputs agree", False: "the outputs differ", None: "nothing can be told from the outputs"}
     tried = f"on {plural(agreement.inputs, 'input')}, "
-    return f"With the same weights and input, {words[agreement.agree]} ({tried}{figures})."
+    return f"With {given}, {words[agreement.agree]} ({tried}{figures})."
 
 
 def _batch_figures(batch: BatchAnswers) -> str:
@@ -205,17 +242,30 @@ def _batch_figures(batch: BatchAnswers) -> str:
 
 def moved_lines(moved: Moved, *, everything: bool = False) -> list[str]:
     """How the weights moved, whether the answers prove it, and what was written."""
-    lines = [*map_lines(moved.map, everything=everything), "", *agreement_lines(moved.agreement), *moved.notes]
+    lines = [
+        *map_lines(moved.map, everything=everything),
+        "",
+        *agreement_lines(moved.agreement, moved.map),
+        *moved.notes,
+    ]
+    if not moved.verdict.known:
+        lines += ["Not known whether they answer alike.", moved.verdict.coverage.text, *moved.verdict.coverage.remedies]
     if not moved.agreement.agree and moved.diff.differences:
         lines += [moved.diff.headline, *(f"  {difference.text}" for difference in moved.diff.differences)]
     if moved.written is None:
         return [
             *lines,
             "",
-            "Nothing was written, for the two networks do not answer alike; --unproved writes all the same.",
+            f"Nothing was written, for {_why_not(moved)}; --unproved writes all the same.",
         ]
-    proved = "" if moved.agreement.agree else ", unproved"
+    proved = "" if moved.verdict.outcome is Outcome.SAME else ", unproved"
     return [*lines, "", f"The weights of {moved.names[1]} are in {moved.written}{proved}."]
+
+
+def _why_not(moved: Moved) -> str:
+    if moved.verdict.known:
+        return "the two networks do not answer alike"
+    return "it is not known whether the two networks answer alike"
 
 
 def moved_data(moved: Moved) -> dict[str, Any]:
@@ -227,6 +277,7 @@ def moved_data(moved: Moved) -> dict[str, Any]:
         "agreement": agreement_data(moved.agreement),
         "written": str(moved.written) if moved.written else None,
         "notes": list(moved.notes),
+        **moved.verdict.as_data(),
     }
 
 
@@ -235,6 +286,7 @@ def check_data(check: Check) -> dict[str, Any]:
         "a": {"name": check.names[0], "framework": check.frameworks[0], "versions": dict(check.versions[0])},
         "b": {"name": check.names[1], "framework": check.frameworks[1], "versions": dict(check.versions[1])},
         "same": check.same,
+        **check.verdict.as_data(),
         "notes": list(check.notes),
         "diff": check.diff.as_data(),
         "training": [asdict(item) for item in check.training],
@@ -252,6 +304,7 @@ def map_data(map_: ParameterMap) -> dict[str, Any]:
             for move in map_.moves
         ],
         "folds": [{"a": fold.bias.tensor, "b": fold.mean.tensor} for fold in map_.folds],
+        "sums": [{"a": each.bias.tensor, "b": each.into.tensor} for each in map_.sums],
         "only_a": [asdict(tensor) for tensor in map_.only_a],
         "only_b": [asdict(tensor) for tensor in map_.only_b],
         "unused_a": list(map_.unused[0]),

@@ -57,6 +57,7 @@ class _Side:
             "assign": self._assign,
             "run": self._run,
             "opaque": self._opaque,
+            "decisions": self._decisions,
             "axes": self._output_axes,
             "draws": self._draws,
             "values": self._values,
@@ -163,6 +164,10 @@ class _Side:
     def _draws(self, request: Message) -> Any:
         with user_errors(self._code):
             return {"draws": self.network.draws(list(self._sent(request).values()))}
+
+    def _decisions(self, request: Message) -> Any:
+        with user_errors(self._code):
+            return {"decisions": self.network.decisions(list(self._sent(request).values()))}
 
     def _opaque(self, request: Message) -> Any:
         with user_errors(self._code):

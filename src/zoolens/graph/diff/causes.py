@@ -16,6 +16,7 @@ from zoolens.graph.diff import settings
 from zoolens.graph.diff.alignment import LayerPair
 from zoolens.graph.diff.similarity import channels
 from zoolens.graph.model import Graph, Node
+from zoolens.graph.recurrent_gates import added_to
 from zoolens.graph.vocabulary import ACTIVATIONS, NORMS, POOLS
 
 INPUT_SIZE: Final = "input size"
@@ -135,6 +136,8 @@ def _differences(
         yield _substitution(a, b)
     if a.op in LEARNED and b.op in LEARNED:
         yield from _learned(layer_a, a, b, context)
+    if a.op == b.op == "recurrent_layer":
+        yield from _gates(layer_a, a, b)
     if a.op in settings.WINDOWED and b.op in settings.WINDOWED:
         yield from _windows(pair, layer_a, a, b, context)
     if a.op in NORMS and a.op == b.op:
@@ -183,6 +186,24 @@ def _learned(layer: BlockLayer, a: Node, b: Node, context: PairContext) -> Itera
         yield NORM, "norm", values_, values_
     elif settings.normed(a):
         yield from _norms(a, b, "norm_")
+
+
+def _gates(layer: BlockLayer, a: Node, b: Node) -> Iterator[Raw]:
+    """The width of the states, and the gates that have a bias; two biases that add up are one."""
+    if a.get("hidden") != b.get("hidden"):
+        ratio = round(b.get("hidden") / a.get("hidden"), 4)
+        yield WIDTH, "width", (a.get("hidden"), b.get("hidden")), (layer.path, layer.kind, layer.index, ratio)
+    biased = [_biases(node) for node in (a, b)]
+    alike = all(a.get(setting) == b.get(setting) for setting in ("kind", "reset_first"))
+    if alike and biased[0] != biased[1]:
+        has = (bool(biased[0] - biased[1]), bool(biased[1] - biased[0]))
+        yield BIAS, "bias", has, (layer.kind, has)
+
+
+def _biases(node: Node) -> set[str]:
+    roles = [tensor.role for tensor in node.parameters if tensor.role.endswith("bias")]
+    first = bool(node.get("reset_first"))
+    return {added_to(role, str(node.get("kind")), reset_first=first) or role for role in roles}
 
 
 def _follows_width(a: Node, b: Node, context: PairContext) -> bool:

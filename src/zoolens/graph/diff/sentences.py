@@ -28,6 +28,8 @@ PAIR: Final = 2
 SHOWN_SHARING: Final = 3
 _UNSAID: Final = {("gelu", "approximate"): "exact", ("attention", "scale"): "1/√width"}  # what an absent one means
 
+_GIVEN: Final = {"mask": "a mask", "state": "a first state", "cell": "a first cell"}  # beside the sequence
+
 
 def sentence(difference: Difference, alignment: Alignment, names: Names) -> str:
     if difference.cause == INTERPLAY:
@@ -258,12 +260,14 @@ def _wiring(difference: Difference, alignment: Alignment, names: Names) -> str:
 def _bias(difference: Difference, alignment: Alignment, names: Names) -> str:
     side = 0 if difference.findings[0].values[0] else 1
     layers = [(finding.pair.a, finding.pair.b)[side] for finding in difference.findings]
-    total = sum(bias.size for layer in layers if layer and (bias := layer.node.parameter("bias")))
+    biases = [tensor for layer in layers if layer for tensor in layer.node.parameters if tensor.role.endswith("bias")]
+    total = sum(bias.size for bias in biases)
     first = difference.findings[0].pair.a
     after = all(layer is not None and settings.normed(layer.node) for layer in layers)
     void = "; a norm follows each, so they add nothing" if after else ""
     count = plural(len(layers), "layer")
-    return f"{total:,} extra {first.kind if first else 'layer'} biases in {names[side]} ({count}{void})"
+    kind = first.kind.replace("_", " ") if first else "layer"
+    return f"{total:,} extra {kind} biases in {names[side]} ({count}{void})"
 
 
 def _norm(difference: Difference, alignment: Alignment, names: Names) -> str:
@@ -323,6 +327,8 @@ def _constant(difference: Difference, alignment: Alignment, names: Names) -> str
 def _setting(op: str, name: str, value: Any) -> str:
     if value is None:
         return _UNSAID.get((op, name), "none")
+    if (op, name) == ("recurrent layer", "given"):
+        return " and ".join(_GIVEN[each] for each in value) or "nothing"
     return number(value) if isinstance(value, float) else str(value)
 
 

@@ -22,7 +22,7 @@ CHOICES: Final[dict[str, dict[str, Any]]] = {
     "l2_normalize": {"epsilon": 1e-12},
     "group_norm": {"groups": None},
     "channel_shuffle": {"groups": None},
-    "attention": {"heads": None, "scale": None, "causal": False},
+    "attention": {"heads": None, "scale": None, "causal": False, "masked": False},
     "max_pool": {"pad_value": None},
     "add": {"scalar": None},
     "sub": {"scalar": None, "reverse": False},
@@ -36,6 +36,10 @@ CHOICES: Final[dict[str, dict[str, Any]]] = {
     "recurrent": {
         "kind": None, "hidden": None, "layers": 1, "bidirectional": False, "reverse": False, "activations": None,
         "clip": None, "reset_first": False, "coupled": False,
+    },
+    "recurrent_layer": {
+        "kind": None, "reverse": False, "activation": "tanh", "recurrent_activation": "sigmoid", "reset_first": False,
+        "given": (), "zero_masked": False, "gives": "state",
     },
 }  # fmt: skip
 # Attributes that say where in a value an op works. On values of other shapes they may only follow from a difference

@@ -50,6 +50,6 @@ def _owners(graph: Graph) -> dict[str, Node]:
 
 
 def _learned(node: Node) -> list[Parameter]:
-    if node.op in _LEAVES:
+    if node.op in _LEAVES or node.get("gives") == "cell":  # the cells of a layer, beside its states
         return []
     return [tensor for tensor in node.parameters if tensor.key and tensor.role not in STATISTICS]

@@ -188,5 +188,5 @@ def test_indices_are_looked_up(checked):
 
 
 def test_only_three_operators_cannot_be_written():
-    assert set(OPS) - set(RULES) == {"input", "recurrent", "output_of", "unknown"}
+    assert set(OPS) - set(RULES) == {"input", "recurrent", "recurrent_layer", "output_of", "unknown"}
     assert set(RULES) <= set(OPS)

@@ -14,7 +14,7 @@ from zoolens.graph.model import Graph, Node
 from zoolens.graph.passes.editor import Editor
 from zoolens.graph.vocabulary import COMMUTATIVE
 
-_COUNTED: Final = frozenset({"matmul", "attention", "recurrent", "unknown"})
+_COUNTED: Final = frozenset({"matmul", "attention", "recurrent", "recurrent_layer", "unknown"})
 
 
 def share_values(graph: Graph) -> Graph:

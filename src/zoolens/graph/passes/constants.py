@@ -71,6 +71,8 @@ def _folded(node: Node, makers: list[Node], editor: Editor) -> Node:
     if not learned and values is not None and values.size <= _SMALL:
         return replace(leaf.with_attributes(value=nested_tuples(values.tolist())), parameters=())
     key = f"{node.name}:folded"
+    if node.op == "transpose" and len(node.shape) == 2 and learned and makers[0].parameters:
+        key = transposed_key(makers[0].parameters[0].key)  # one tensor, whichever way round layers take it
     if values is not None:
         editor.weights[key] = values
     return replace(leaf, parameters=(Parameter("value", node.shape, key),))
@@ -100,3 +102,9 @@ def single_number(node: Node) -> float | None:
 def parameter_of(node: Node) -> Parameter | None:
     """The tensor behind a `parameter` node, or a `constant` whose values are weights."""
     return node.parameter("value") if node.op in FIXED else None
+
+
+def transposed_key(key: str) -> str:
+    """The key of a matrix that is transposed; transposed twice, it is the same one."""
+    suffix = ":transposed"
+    return key.removesuffix(suffix) if key.endswith(suffix) else f"{key}{suffix}"

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from zoolens.graph.model import Array, Graph, Node, Parameter, Shape
-from zoolens.graph.passes.constants import parameter_of
+from zoolens.graph.passes.constants import parameter_of, transposed_key
 from zoolens.graph.passes.editor import Editor, rewrite
 
 
@@ -40,7 +40,7 @@ def _matmul(node: Node, editor: Editor) -> Node | str:
         return node
     if not node.get("transpose_b"):
         shape = matrix.shape
-        key = editor.derived(f"{matrix.key}:transposed", lambda values: values.reshape(shape).T, matrix.key)
+        key = editor.derived(transposed_key(matrix.key), lambda values: values.reshape(shape).T, matrix.key)
         matrix = Parameter("kernel", shape[::-1], key)
     kernel = replace(matrix, role="kernel")
     return replace(node, op="dense", inputs=node.inputs[:1], attributes={}, parameters=(kernel,))

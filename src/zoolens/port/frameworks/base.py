@@ -55,6 +55,10 @@ class LiveNetwork(ABC):
         self.run(inputs)
         return self.generator_states() != before
 
+    def decisions(self, inputs: Sequence[Array]) -> list[tuple[str, bool]]:
+        """Where the network's code decides by numbers what it computes for these inputs, and how, in order."""
+        return []
+
     def generator_states(self) -> bytes:
         """The states of all generators that the network is known to draw from."""
         return generator_states()

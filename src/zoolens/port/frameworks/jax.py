@@ -41,18 +41,19 @@ class JaxNetwork(LiveNetwork):
         self._paths = [path for path, _ in paths]
         self.names = _names(self._paths, self.leaves, "f")
         self._takes_both = False
+        self._run_with: Callable[..., Any] | None = None
         self._last, self._orders = self._order(shapes, channels_first)
         self._shapes = [tuple(shape[axis] for axis in order) for shape, order in zip(shapes, self._orders, strict=True)]
 
     def _order(self, shapes: Sequence[tuple[int, ...]], first: bool) -> tuple[bool, list[tuple[int, ...]]]:
         """Whether the function takes its images with the channels last, and the order of axes of each input: where
         both orders fit, the one that its library has."""
-        fitting, problems = [], []
-        for last in (not first, first):
-            orders = [
-                (1, 2, 0) if last and len(shape) == 3 and kind == "float" else tuple(range(len(shape)))
-                for shape, kind in zip(shapes, self._kinds, strict=True)
-            ]
+        fitting: list[tuple[bool, list[tuple[int, ...]]]] = []
+        problems = []
+        for last, lines in ((not first, False), (not first, True), (first, False), (first, True)):
+            orders = [_order(shape, kind, last, lines) for shape, kind in zip(shapes, self._kinds, strict=True)]
+            if any(orders == known for _, known in fitting):
+                continue
             turned = [tuple(shape[axis] for axis in order) for shape, order in zip(shapes, orders, strict=True)]
             try:
                 self._program([leaf for _, leaf in self._arrays()], *self._examples(turned), shape_only=True)
@@ -64,16 +65,21 @@ class JaxNetwork(LiveNetwork):
                 fitting.append((last, orders))
         if not fitting:
             raise problems[0]
-        self._takes_both = len(fitting) == 2 and fitting[0][1] != fitting[1][1]
+        self._takes_both = len(fitting) > 1
         return fitting[0]
 
     def notes(self) -> list[str]:
         if not self._takes_both:
             return []
-        places = ("last", "first") if self._last else ("first", "last")
+        if any(len(order) == 3 for order in self._orders):
+            places = ("last", "first") if self._last else ("first", "last")
+            return [
+                f"{self._name} takes images with their channels {places[0]} and with their channels {places[1]}; it "
+                f"was given them {places[0]}. If that is wrong, let it refuse such a shape."
+            ]
         return [
-            f"{self._name} takes images with their channels {places[0]} and with their channels {places[1]}; it was "
-            f"given them {places[0]}. If that is wrong, let it refuse such a shape."
+            f"{self._name} takes its inputs with their axes in both orders; it was given them as --input has them. If "
+            "that is wrong, let it refuse such a shape."
         ]
 
     def _arrays(self) -> list[tuple[str, Any]]:
@@ -124,8 +130,9 @@ class JaxNetwork(LiveNetwork):
         from zoolens.graph.importers.jax.library import graph_of_jax_function
 
         named = [(name, np.asarray(leaf)) for name, leaf in self._arrays()]
+        maps = [order == (1, 0) for order in self._orders]
         return graph_of_jax_function(
-            self._applied, named, inputs, self._name, channels_last=self._last, answers=answers
+            self._applied, named, inputs, self._name, channels_last=self._last, maps=maps, answers=answers
         )
 
     def turned(self, inputs: Sequence[Array]) -> list[Array]:
@@ -138,8 +145,25 @@ class JaxNetwork(LiveNetwork):
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         import jax
 
-        answer = self._applied([leaf for _, leaf in self._arrays()], *self.turned(inputs))
+        answer = self._function()([leaf for _, leaf in self._arrays()], *self.turned(inputs))
         return [plain(leaf) for leaf in jax.tree_util.tree_leaves(answer)]
+
+    def _function(self) -> Callable[..., Any]:
+        """What runs: a function with a loop is compiled, for JAX compiles its loops anew in every call otherwise.
+
+        Whatever it draws from generators of Python or numpy would then be drawn once only: such a function is not.
+        """
+        if self._run_with is None:
+            import jax
+
+            given = [leaf for _, leaf in self._arrays()], *self._examples(self._shapes)
+            loops = any(f"{name}[" in str(jax.make_jaxpr(self._applied)(*given)) for name in ("scan", "while"))
+            before = self.generator_states()
+            if loops:
+                self._applied(*given)
+            steady = self.generator_states() == before
+            self._run_with = jax.jit(self._applied) if loops and steady else self._applied
+        return self._run_with
 
     def facts(self) -> SideFacts:
         import jax
@@ -188,6 +212,14 @@ class JaxNetwork(LiveNetwork):
         """The places of arrays of whole numbers and truth values, by name: they belong to a checkpoint, and no weights
         are moved into them."""
         return _names(self._paths, self.leaves, "iub", taken=self.names)
+
+
+def _order(shape: Sequence[int], kind: str, last: bool, lines: bool) -> tuple[int, ...]:
+    """The order of axes of an input that is given with its channels first: images have them last where `last` says
+    so, and inputs of two axes where `lines` does."""
+    axes = tuple(range(len(shape)))
+    turned = kind == "float" and ((last and len(shape) == 3) or (lines and len(shape) == 2))
+    return (*axes[1:], 0) if turned else axes
 
 
 def _names(

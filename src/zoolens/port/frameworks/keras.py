@@ -26,10 +26,12 @@ class KerasNetwork(LiveNetwork):
 
         self._keras, self._name = keras, name
         self._last = keras.config.image_data_format() == "channels_last"
-        self.orders = [_order(shape, kind, self._last) for shape, kind in zip(shapes, kinds, strict=True)]
-        given = [tuple(shape[axis] for axis in order) for shape, order in zip(shapes, self.orders, strict=True)]
         self.given = model
-        self._model = _walkable(keras, model, given, kinds)
+        self._kinds = kinds
+        self.orders = _orders(model, shapes, kinds, self._last)
+        self._given = [tuple(shape[axis] for axis in order) for shape, order in zip(shapes, self.orders, strict=True)]
+        self._both = _takes_both(model, shapes, kinds) if self._last else []
+        self._model = _walkable(keras, model, self._given, kinds)
 
     def named(self) -> dict[str, Any]:
         """The live variables by name, without the states of random generators."""
@@ -62,14 +64,33 @@ class KerasNetwork(LiveNetwork):
     def graph(self) -> Graph:
         from zoolens.graph.importers.keras.library import graph_of_keras_model
 
-        return graph_of_keras_model(self._model, name=self._name, weights=True)
+        self._recall()
+        return graph_of_keras_model(self._model, name=self._name, weights=True, maps=self._maps())
+
+    def _recall(self) -> None:
+        """A subclassed model is called once more: what its `call` computes from variables alone, such as a transposed
+        embedding, is computed at once, and would stay as it was."""
+        if not _has_calls(self._keras, self.given):
+            self._model = _walkable(self._keras, self.given, self._given, self._kinds)
+
+    def _maps(self) -> list[bool]:
+        """Of each input, whether its axes were turned although it is no image."""
+        return [len(order) == 2 and order != (0, 1) for order in self.orders]
+
+    def notes(self) -> list[str]:
+        return [
+            f"{self._name} takes inputs of {'×'.join(map(str, shape))} with its axes in both orders; it was given them "
+            f"{'turned, with the channels last' if turned else 'as --input has them'}."
+            for shape, turned in self._both
+        ]
 
     def opaque_answers(self, inputs: Sequence[Array]) -> tuple[Graph, dict[str, Array]]:
         from zoolens.graph.importers.keras.library import graph_and_answers
 
+        self._recall()
         turned = self.turned(inputs)
         fed = [self._keras.ops.convert_to_tensor(array) for array in (turned if len(inputs) > 1 else [turned])]
-        return graph_and_answers(self._model, fed)
+        return graph_and_answers(self._model, fed, self._maps())
 
     def output_size(self) -> int:
         """The last extent of the first output."""
@@ -91,7 +112,8 @@ class KerasNetwork(LiveNetwork):
         return given if len(given) > 1 else given[0]
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
-        answer = self._model(self.turned(inputs), training=False)
+        model = self._model if _has_calls(self._keras, self.given) else self.given
+        answer = model(self.turned(inputs), training=False)
         convert = self._keras.ops.convert_to_numpy
         return [plain(convert(tensor)) for tensor in self._keras.tree.flatten(answer)]
 
@@ -154,10 +176,69 @@ class KerasNetwork(LiveNetwork):
             self.given.save_weights(path)
 
 
-def _order(shape: tuple[int, ...], kind: str, last: bool) -> tuple[int, ...]:
-    """The axes of an input, given with its channels first, in the order in which Keras takes them."""
-    axes = tuple(range(len(shape)))
-    return (*axes[1:], 0) if last and kind == "float" and len(shape) == 3 else axes
+def _orders(model: Any, shapes: Sequence[tuple[int, ...]], kinds: Sequence[str], last: bool) -> list[tuple[int, ...]]:
+    """The axes of each input, given with its channels first, in the order in which Keras takes them. Two axes may be
+    channels and places, or steps and numbers, which are in one order everywhere: the model's own shape decides."""
+    taken = _taken(model)
+    known = taken if len(taken) == len(shapes) else [None] * len(shapes)
+    orders = []
+    for shape, kind, own in zip(shapes, kinds, known, strict=True):
+        axes = tuple(range(len(shape)))
+        turned = last and kind == "float" and (len(shape) == 3 or (len(shape) == 2 and _must_turn(model, shape, own)))
+        orders.append((*axes[1:], 0) if turned else axes)
+    return orders
+
+
+def _must_turn(model: Any, shape: tuple[int, ...], own: Sequence[int | None] | None) -> bool:
+    """Whether an input of two axes fits only when it is turned, or fits both ways and a layer of windows takes it."""
+    if own is None or len(own) != 2:
+        return own is None and _meets_window(model)  # Keras builds its layers when it is called
+    if not _fits(own, shape):
+        return _fits(own, shape[::-1])
+    return _fits(own, shape[::-1]) and _meets_window(model)
+
+
+def _fits(own: Sequence[int | None], shape: Sequence[int]) -> bool:
+    return len(own) == len(shape) and all(have in (None, want) for have, want in zip(own, shape, strict=True))
+
+
+def _meets_window(model: Any) -> bool:
+    """Whether the first layer that has a form of its data slides a window over it, with the channels last."""
+    return getattr(_first_window(model), "data_format", "") == "channels_last"
+
+
+def _first_window(model: Any) -> Any:
+    layers = model._flatten_layers(include_self=False)
+    return next((layer for layer in layers if getattr(layer, "data_format", None)), None)
+
+
+def _takes_both(
+    model: Any, shapes: Sequence[tuple[int, ...]], kinds: Sequence[str]
+) -> list[tuple[tuple[int, ...], bool]]:
+    """The inputs of two axes that fit in both orders, each with whether it is turned."""
+    taken = _taken(model)
+    if len(taken) != len(shapes):
+        return []
+    return [
+        (shape, _must_turn(model, shape, own))
+        for shape, kind, own in zip(shapes, kinds, taken, strict=True)
+        if kind == "float" and len(shape) == 2 and _fits(own, shape) and _fits(own, shape[::-1])
+    ]
+
+
+def _taken(model: Any) -> list[tuple[int | None, ...]]:
+    """The shapes that a model takes, without the batch, in its own order; empty where it does not say."""
+    function = getattr(model, "_functional", None) if hasattr(model, "_functional") else model
+    if function is not None and hasattr(function, "_nodes_by_depth"):
+        return [tuple(tensor.shape[1:]) for tensor in function.inputs]
+    window = _first_window(model)
+    kernel = getattr(window, "kernel", None) if window is not None and window.built else None
+    return [(None, int(kernel.shape[1]))] if kernel is not None and len(kernel.shape) == 3 else []
+
+
+def _has_calls(keras: Any, model: Any) -> bool:
+    """Whether a model is made of calls of layers; others are subclassed ones."""
+    return hasattr(model, "_nodes_by_depth") or isinstance(model, keras.Sequential)
 
 
 def _walkable(keras: Any, model: Any, shapes: Sequence[tuple[int, ...]], kinds: Sequence[str]) -> Any:
@@ -165,17 +246,20 @@ def _walkable(keras: Any, model: Any, shapes: Sequence[tuple[int, ...]], kinds: 
 
     A subclassed model records its calls when its `call` is given symbolic tensors; the layers are the same objects.
     """
+    from zoolens.graph.importers.keras.custom_layers import steady_names
+
     inputs = [
         keras.Input(shape, batch_size=None, dtype="int32" if kind == "int" else None)
         for shape, kind in zip(shapes, kinds, strict=True)
     ]
     fed = inputs if len(inputs) > 1 else inputs[0]
     try:
-        if hasattr(model, "_nodes_by_depth") or isinstance(model, keras.Sequential):
+        if _has_calls(keras, model):
             _check_inputs(model, shapes)
             return model if _sized(model, shapes) else keras.Model(fed, model(fed))
         model(fed)  # builds its layers
-        return keras.Model(fed, model.call(fed))
+        with steady_names():
+            return keras.Model(fed, model.call(fed))
     except ModelError:
         raise
     except Exception as error:
@@ -189,14 +273,10 @@ def _sized(model: Any, shapes: Sequence[tuple[int, ...]]) -> bool:
 
 
 def _check_inputs(model: Any, shapes: Sequence[tuple[int, ...]]) -> None:
-    function = getattr(model, "_functional", model) if hasattr(model, "_functional") else model
-    if function is None:
+    taken = _taken(model)
+    if not taken:
         return
-    taken = [tuple(tensor.shape[1:]) for tensor in function.inputs]
-    fits = len(taken) == len(shapes) and all(
-        len(have) == len(want) and all(a in (None, b) for a, b in zip(have, want, strict=True))
-        for have, want in zip(taken, shapes, strict=True)
-    )
+    fits = len(taken) == len(shapes) and all(_fits(have, want) for have, want in zip(taken, shapes, strict=True))
     if not fits:
         wanted = " and ".join("×".join("any" if extent is None else str(extent) for extent in shape) for shape in taken)
         given = " and ".join("×".join(map(str, shape)) for shape in shapes)

@@ -64,6 +64,10 @@ class TorchNetwork(LiveNetwork):
         answers: dict[str, Array] = {}
         return self._traced(inputs, answers), answers
 
+    def decisions(self, inputs: Sequence[Array]) -> list[tuple[str, bool]]:
+        found = self._traced(inputs, None).facts.get("decisions", ())
+        return [(str(place), bool(taken)) for place, taken in found]
+
     def _traced(self, inputs: Sequence[Array], answers: dict[str, Array] | None) -> Graph:
         import torch
 

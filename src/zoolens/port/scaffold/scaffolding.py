@@ -15,6 +15,7 @@ from zoolens.port.scaffold.names import layer_name
 from zoolens.port.scaffold.writer import SourceFacts
 from zoolens.port.sides import TIMEOUT, InputShape, PortSide, SideName, open_side
 from zoolens.port.weights import Moved, check_format, move_in_pair
+from zoolens.verdicts import Outcome, Verdict, combined
 
 FUNCTION: Final = "net"  # of the draft
 
@@ -30,9 +31,14 @@ class Scaffold:
     moved: Moved | None = None
 
     @property
+    def verdict(self) -> Verdict:
+        """Whether the draft is the same network, and answers alike with the source's weights. A draft that could not
+        be checked is not known to be."""
+        return combined(each.verdict for each in (self.check, self.moved) if each is not None)
+
+    @property
     def proved(self) -> bool:
-        """Whether the draft is the same network, and answers alike with the source's weights."""
-        return self.check is not None and self.check.same and (self.moved is None or self.moved.written is not None)
+        return self.check is not None and self.verdict.outcome is Outcome.SAME
 
 
 def scaffold(

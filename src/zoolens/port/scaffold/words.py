@@ -45,6 +45,7 @@ def scaffold_data(made: Scaffold) -> dict[str, Any]:
         "todos": [asdict(todo) for todo in made.draft.todos],
         "notes": list(made.draft.notes),
         "proved": made.proved,
+        **made.verdict.as_data(),
         "check": check_data(made.check) if made.check is not None else None,
         "weights": moved_data(made.moved) if made.moved is not None else None,
     }

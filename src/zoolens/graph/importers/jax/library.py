@@ -11,6 +11,7 @@ import numpy as np
 from zoolens.errors import ModelError, first_line
 from zoolens.graph.importers.jax.primitives import PRIMITIVES
 from zoolens.graph.importers.jax.programs import inner_program, visited_answers
+from zoolens.graph.importers.jax.scans import recurrent_scan
 from zoolens.graph.importers.jax.walk import JaxCall, JaxWalk, Leaf, Operand
 from zoolens.graph.model import Array, Graph
 from zoolens.graph.vocabulary import OPAQUE
@@ -25,11 +26,13 @@ def graph_of_jax_function(
     name: str,
     *,
     channels_last: bool = True,
+    maps: Sequence[bool] = (),
     answers: dict[str, Array] | None = None,
 ) -> Graph:
     """The raw graph of `function(values, *inputs)`, where `values` are those of the named parameters, in order.
 
-    Inputs are for a batch of 1; their numbers do not matter. `answers` is filled with what the operations answer to
+    Inputs are for a batch of 1; their numbers do not matter. `maps`: of each input, whether its last axis has the
+    channels of a map, though it is no image. `answers` is filled with what the operations answer to
     these inputs that nobody here computes, by the names of their nodes.
     """
     import jax
@@ -44,7 +47,10 @@ def graph_of_jax_function(
         ) from error
     walk = JaxWalk(name, weights=True)
     leaves: list[Operand] = [Leaf(np.asarray(array), key, learned=True) for key, array in parameters]
-    inputs: list[Operand] = [_input(walk, array, place, channels_last) for place, array in enumerate(example_inputs)]
+    inputs: list[Operand] = [
+        _input(walk, array, place, channels_last, is_map=place < len(maps) and maps[place])
+        for place, array in enumerate(example_inputs)
+    ]
     outputs = _walked(walk, program.jaxpr, [walk.constant(value) for value in program.consts], [*leaves, *inputs])
     if answers is not None:
         opaque = {node.name for node in walk.builder.nodes if node.op in OPAQUE}
@@ -57,8 +63,8 @@ def graph_of_jax_function(
     return walk.builder.finish([walk.node(output) for output in outputs], facts)
 
 
-def _input(walk: JaxWalk, array: Any, place: int, channels_last: bool) -> str:
-    axes = ("NHWC" if channels_last else "NCHW") if array.ndim == 4 else ""
+def _input(walk: JaxWalk, array: Any, place: int, channels_last: bool, *, is_map: bool) -> str:
+    axes = ("NHWC" if channels_last else "NCHW") if array.ndim == 4 else "NWC" if is_map else ""
     return walk.builder.add("input", (), array.shape, name=f"input{place}", source=f"input{place}", axes=axes)
 
 
@@ -99,6 +105,10 @@ def _computed(walk: JaxWalk, equation: Any, operands: list[Operand]) -> list[Ope
         return [handler(call)]
     if call.primitive == "split":
         return _split(call)
+    if call.primitive == "scan":
+        layer = recurrent_scan(call, _walked)
+        if layer is not None:
+            return layer
     first = call.unknown()
     rest = enumerate(shapes[1:], start=1)
     return [first, *(call.add("output_of", first, shape=shape, index=index) for index, shape in rest)]

@@ -204,7 +204,29 @@ def _reshape(call: JaxCall) -> Operand:
 
 def _transpose(call: JaxCall) -> Operand:
     perm = tuple(int(axis) for axis in call.settings["permutation"])
-    return _arranged(call, lambda values: values.transpose(perm)) or call.add("transpose", call.value(), perm=perm)
+    leaf = _arranged(call, lambda values: values.transpose(perm))
+    if leaf is not None:
+        return leaf
+    before = call.walk.maker(call.value())
+    if before.op == "transpose" and tuple(before.get("perm")[axis] for axis in perm) == tuple(range(len(perm))):
+        return before.inputs[0]
+    return call.add("transpose", call.value(), perm=perm)
+
+
+def _reversed(call: JaxCall) -> Operand:
+    value = call.value()
+    for axis in call.settings["dimensions"]:
+        value = call.add("gather", value, axis=int(axis), indices=tuple(reversed(range(call.shape[axis]))))
+    return value
+
+
+def _logical(op: str) -> Handler:
+    """Truth values; other whole numbers are combined bit by bit, which the vocabulary has no word for."""
+    return lambda call: call.add(op, call.value(0), call.value(1)) if call.kinds == "bb" else call.unknown()
+
+
+def _not(call: JaxCall) -> Operand:
+    return call.add("compare", call.value(), kind="==", scalar=0.0) if call.kinds == "b" else call.unknown()
 
 
 def _broadcast(call: JaxCall) -> Operand:
@@ -392,5 +414,6 @@ PRIMITIVES: Final[dict[str, Handler]] = {
     "reshape": _reshape, "squeeze": _reshape, "expand_dims": _reshape, "transpose": _transpose,
     "broadcast_in_dim": _broadcast, "concatenate": _concatenate, "slice": _slice, "pad": _pad, "tile": _tile,
     "conv_general_dilated": _conv, "dot_general": dot, "gather": gather,
+    "rev": _reversed, "and": _logical("minimum"), "or": _logical("maximum"), "not": _not,
     "reduce_window_max": _max_pool, "reduce_window_sum": _sum_pool,
 }  # fmt: skip

@@ -111,7 +111,7 @@ class JaxWalk:
 
     def constant(self, values: Any) -> Leaf:
         self._constants += 1
-        return Leaf(np.asarray(values), f"constant{self._constants}", learned=False)
+        return Leaf(_array(values), f"constant{self._constants}", learned=False)
 
     def node(self, operand: Operand) -> str:
         """The node of a value; that of a leaf is made when it is first needed."""
@@ -135,3 +135,11 @@ class JaxWalk:
         values = leaf.values if leaf.values.dtype.kind in "iub" else leaf.values.astype(np.float32)
         value = self.builder.parameter("value", shape, leaf.key, values)
         return self.builder.add(op, (), shape, name=leaf.key, source=leaf.key, parameters=(value,))
+
+
+def _array(values: Any) -> Array:
+    """The numbers of a constant. A key of random numbers has none; what is drawn with it is unknown."""
+    try:
+        return np.asarray(values)
+    except TypeError:
+        return np.zeros(values.shape, np.uint8)

@@ -10,6 +10,7 @@ import numpy as np
 from zoolens.graph.importers.keras.walk import KerasCall, KerasWalk, positive
 from zoolens.graph.model import Array
 from zoolens.graph.passes.activations import named_function
+from zoolens.graph.reference_recurrent_layer import CELL_ACTIVATIONS
 
 ActivationStep = tuple[str, dict[str, Any]]  # an op of the vocabulary and its attributes
 
@@ -50,6 +51,16 @@ def _measured(walk: KerasWalk, call: KerasCall, value: str, function: Any) -> st
         recognised = None
     op, options = recognised or ("unknown", {"source_op": f"function {function.__name__}"})
     return walk.add(op, call, inputs=[value], shape=walk.shape(value), **options)
+
+
+def cell_activation(function: Any) -> str | None:
+    """The operator that a function within a recurrent cell is, "identity" for none; None where nobody here computes
+    it there."""
+    if function is None:
+        return "identity"
+    name = plain_name(getattr(function, "__name__", ""))
+    op = {"linear": "identity", "relu": "relu", "elu": "elu"}.get(name, _PLAIN.get(name, ""))
+    return op if op in CELL_ACTIVATIONS and not _is_users(function) else None
 
 
 def plain_name(name: str) -> str:
@@ -93,6 +104,7 @@ def _gelu(owner: Any, _: int) -> list[ActivationStep]:
 def _softmax(op: str) -> Callable[[Any, int], list[ActivationStep]]:
     def steps(owner: Any, rank: int) -> list[ActivationStep]:
         axis = getattr(owner, "axis", -1)
+        axis = axis[0] if isinstance(axis, list | tuple) and len(axis) == 1 else axis
         if not isinstance(axis, int):
             return [("unknown", {"source_op": "Softmax over several axes"})]
         return [(op, {"axis": positive(axis, rank)})]

@@ -6,12 +6,14 @@ uses functions of a backend, stays unknown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Final
 
 from zoolens.graph.importers.keras.walk import KerasCall, KerasWalk
 
+_COUNTS: Final = "object_name_uids"
 Walked = Callable[[KerasWalk, Any, list[str], str], list[str]]
 
 
@@ -22,7 +24,7 @@ def inside_layer(
     import keras
 
     layer = node.operation
-    if not isinstance(layer, keras.Layer) or type(layer).__module__.partition(".")[0] == "keras":
+    if not isinstance(layer, keras.Layer):
         return None
     variables = {name: value for name, value in vars(layer).items() if isinstance(value, keras.Variable)}
     learned = {
@@ -34,19 +36,63 @@ def inside_layer(
         if id(item) not in values:
             return item
         name = values[id(item)]
-        return inputs.setdefault(name, keras.Input(batch_shape=walk.shape(name), dtype=item.dtype))
+        if name not in inputs:
+            inputs[name] = keras.Input(batch_shape=walk.shape(name), dtype=item.dtype)
+            mask = getattr(item, "_keras_mask", None)
+            if mask is not None and id(mask) in values:
+                inputs[name]._keras_mask = symbolic(mask)
+        return inputs[name]
 
     args, kwargs = node.arguments.convert(symbolic)
     try:
-        with _replaced(layer, learned):
-            outputs = layer.call(*args, **{**kwargs, **({"training": False} if "training" in kwargs else {})})
+        with steady_names(), _replaced(layer, {**learned, **_without_dropout(layer)}):
+            outputs = layer.call(*args, **_masked(layer, args, {**kwargs, **_evaluating(kwargs)}))
         function = keras.Function([*inputs.values(), *learned.values()], outputs)
     except Exception:  # the user's code may raise anything where it is given symbolic tensors
         return None
-    if tuple((1, *tensor.shape[1:]) for tensor in function.outputs) != call.shapes:
+    if not all(_fits(tensor.shape, shape) for tensor, shape in zip(function.outputs, call.shapes, strict=True)):
         return None
     leaves = [walk.learned_value(variable, f"{call.source}/{name}") for name, variable in variables.items()]
     return walked(walk, function, [*inputs, *leaves], f"{call.source}/")
+
+
+def _evaluating(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    return {"training": False} if "training" in kwargs else {}
+
+
+def _without_dropout(layer: Any) -> dict[str, Any]:
+    """Attention that drops weights is computed in another way, of which Keras does not know the shapes. In evaluation
+    it drops none."""
+    is_attention = type(layer).__module__.startswith("keras.") and isinstance(vars(layer).get("_dropout"), float)
+    return {"_dropout": 0.0} if is_attention else {}
+
+
+def _masked(layer: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The arguments with the masks of its tensors, which Keras adds when it calls a layer."""
+    names = list(layer._call_signature.parameters)
+    tensors = {**dict(zip(names, args, strict=False)), **kwargs}
+    wanted = {f"{name}_mask": getattr(value, "_keras_mask", None) for name, value in tensors.items()}
+    return {**{name: mask for name, mask in wanted.items() if mask is not None and name in names}, **kwargs}
+
+
+def _fits(recorded: Sequence[int | None], wanted: Sequence[int]) -> bool:
+    """Whether a shape is the wanted one, as far as it is known."""
+    return len(recorded) == len(wanted) and all(
+        have in (None, want) for have, want in zip(recorded[1:], wanted[1:], strict=True)
+    )
+
+
+@contextmanager
+def steady_names() -> Iterator[None]:
+    """Keras counts the operations of each kind to name them; what is called again here has its first names again."""
+    from keras.src.backend.common import global_state
+
+    counted = global_state.get_global_attribute(_COUNTS)
+    global_state.set_global_attribute(_COUNTS, defaultdict(int))
+    try:
+        yield
+    finally:
+        global_state.set_global_attribute(_COUNTS, counted)
 
 
 @contextmanager

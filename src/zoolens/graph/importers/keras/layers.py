@@ -6,17 +6,21 @@ A layer that is not in it becomes an `unknown` node that still carries its learn
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Final
 
 import numpy as np
 
 from zoolens.graph.builder import Arrange
 from zoolens.graph.importers.keras.activations import activate
+from zoolens.graph.importers.keras.attention import einsum_dense
 from zoolens.graph.importers.keras.norms import batch_norm, group_norm, layer_norm, normalization, rms_norm, unit_norm
-from zoolens.graph.importers.keras.walk import KerasCall, KerasWalk, axes_name, positive, scalar_of, spatial
+from zoolens.graph.importers.keras.walk import KerasCall, KerasWalk, Ref, axes_name, positive, scalar_of, spatial
 from zoolens.graph.importers.padding_modes import explicit_pads
 from zoolens.graph.model import Array, Parameter, Shape
 from zoolens.graph.sliding_windows import fitted_transposed_pads
+
+_HIDDEN: Final = -1e9  # what a mask adds to the numbers that it hides, as Keras does
 
 Handler = Callable[[KerasWalk, KerasCall], str]
 
@@ -257,6 +261,63 @@ def _plain(op: str) -> Handler:
     return lambda walk, call: walk.add(op, call)
 
 
+def _softmax(walk: KerasWalk, call: KerasCall) -> str:
+    """With a mask, what it hides is far below all other numbers."""
+    mask = call.argument(1, "mask")
+    value = call.values[0]
+    if isinstance(mask, Ref):
+        shape = walk.shape(mask.name)
+        hidden = [mask.name, walk.number(call, 0.0), walk.number(call, _HIDDEN)]
+        added = walk.add("where", call, inputs=hidden, shape=shape)
+        value = walk.add("add", call, inputs=[value, added])
+    return activate(walk, call, value, call.target)
+
+
+def _time_distributed(walk: KerasWalk, call: KerasCall) -> str:
+    """A layer on the last axis computes the same at every step by itself."""
+    inner = call.target.layer
+    name = type(inner).__name__
+    by_step = name in ("Dense", "Dropout", "Activation", "ReLU", "Embedding", "Identity") or (
+        name == "LayerNormalization" and inner.axis in (-1, [-1])
+    )
+    if not by_step or not type(inner).__module__.startswith("keras.") or call.mask is not None:
+        return walk.unknown(call)
+    return LAYERS[name](walk, replace(call, target=inner, source=f"{call.source}/{inner.name}"))
+
+
+def _repeat_vector(walk: KerasWalk, call: KerasCall) -> str:
+    count, width = walk.shape(call.value)
+    value = walk.add("reshape", call, shape=(count, 1, width))
+    return walk.add("expand", call, inputs=[value])
+
+
+def _masked_mean(walk: KerasWalk, call: KerasCall) -> str:
+    """The mean over the steps that a mask leaves; over all where there is none."""
+    mask = call.kwargs.get("mask")
+    name = mask.name if isinstance(mask, Ref) else call.mask
+    if name is None:
+        return _global_pool("mean")(walk, call)
+    if not _last(call.target):
+        return walk.unknown(call)
+    count, steps, width = walk.shape(call.value)
+    column = walk.add("reshape", call, inputs=[name], shape=(count, steps, 1))
+    kept = walk.add("mul", call, inputs=[call.value, column], shape=(count, steps, width))
+    keep = bool(call.target.keepdims)
+    total = walk.add("sum", call, inputs=[kept], axes=(1,), keep=keep or None)
+    number = walk.add("sum", call, inputs=[column], shape=(count, 1, 1) if keep else (count, 1), axes=(1,), keep=keep)
+    return walk.add("div", call, inputs=[total, number])
+
+
+def _masking(walk: KerasWalk, call: KerasCall) -> str:
+    """Steps of which all numbers are the mask's value become zeros."""
+    number = float(call.target.mask_value)
+    if number == 0:
+        return walk.add("identity", call)
+    others = walk.add("compare", call, kind="!=", scalar=number)
+    kept = walk.add("max", call, inputs=[others], shape=(*call.shape[:-1], 1), axes=(len(call.shape) - 1,), keep=True)
+    return walk.add("mul", call, inputs=[call.value, kept])
+
+
 def _activation(walk: KerasWalk, call: KerasCall) -> str:
     return activate(walk, call, call.value, getattr(call.target, "activation", call.target))
 
@@ -283,14 +344,19 @@ LAYERS: Final[dict[str, Handler]] = {
     "LayerScale": _layer_scale,
     **_by_rank("MaxPooling{}D", _pool("max_pool")),
     **_by_rank("AveragePooling{}D", _pool("avg_pool")),
-    **_by_rank("GlobalAveragePooling{}D", _global_pool("mean")),
+    **_by_rank("GlobalAveragePooling{}D", _global_pool("mean"), ranks="23"),
+    "GlobalAveragePooling1D": _masked_mean,
     **_by_rank("GlobalMaxPooling{}D", _global_pool("max")),
     **_by_rank("AdaptiveAveragePooling{}D", _adaptive_pool("adaptive_avg_pool")),
     **_by_rank("AdaptiveMaxPooling{}D", _adaptive_pool("adaptive_max_pool")),
     **_by_rank("ZeroPadding{}D", _zero_padding),
     **_by_rank("Cropping{}D", _cropping),
     **_by_rank("UpSampling{}D", _upsampling),
-    **dict.fromkeys(("Activation", "ReLU", "LeakyReLU", "ELU", "Softmax"), _activation),
+    **dict.fromkeys(("Activation", "ReLU", "LeakyReLU", "ELU"), _activation),
+    "Softmax": _softmax,
+    "EinsumDense": einsum_dense,
+    "TimeDistributed": _time_distributed,
+    "RepeatVector": _repeat_vector,
     "PReLU": _prelu,
     "Add": _merge("add"),
     "Subtract": _merge("sub"),
@@ -302,7 +368,8 @@ LAYERS: Final[dict[str, Handler]] = {
     "CustomScaleLayer": _custom_scale,
     **dict.fromkeys(("Dropout", "SpatialDropout1D", "SpatialDropout2D", "SpatialDropout3D", "AlphaDropout"), _dropout),
     **dict.fromkeys(("GaussianDropout", "GaussianNoise", "StochasticDepth"), _dropout),
-    **dict.fromkeys(("Identity", "ActivityRegularization", "Masking"), _plain("identity")),
+    **dict.fromkeys(("Identity", "ActivityRegularization"), _plain("identity")),
+    "Masking": _masking,
     **dict.fromkeys(("Reshape", "Flatten"), _plain("reshape")),
     "Permute": _permute,
 }

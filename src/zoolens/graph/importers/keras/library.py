@@ -19,7 +19,9 @@ from zoolens.graph.builder import GraphBuilder
 from zoolens.graph.importers.base import Importer, Request
 from zoolens.graph.importers.keras.custom_layers import inside_layer
 from zoolens.graph.importers.keras.layers import LAYERS, Handler
+from zoolens.graph.importers.keras.operations import SEVERAL as _SEVERAL
 from zoolens.graph.importers.keras.operations import operation
+from zoolens.graph.importers.keras.recurrent import bidirectional, recurrent
 from zoolens.graph.importers.keras.walk import KerasCall, KerasWalk, Ref, axes_name
 from zoolens.graph.importers.seeded_values import seeded_values
 from zoolens.graph.model import Array, Graph, Shape
@@ -97,20 +99,26 @@ def randomise(model: Any) -> None:
 
 
 def graph_of_keras_model(
-    model: Any, *, name: str | None = None, weights: bool = False, size: tuple[int, int] | None = None
+    model: Any,
+    *,
+    name: str | None = None,
+    weights: bool = False,
+    size: tuple[int, int] | None = None,
+    maps: Sequence[bool] = (),
 ) -> Graph:
-    """The raw graph of a live functional (or built sequential) model; `size` fills in an image size it leaves open."""
-    return _graph(_keras(), model, name, weights=weights, size=size)
+    """The raw graph of a live functional (or built sequential) model; `size` fills in an image size it leaves open.
+    `maps`: of each input, whether its last axis has the channels of a map, though it is no image."""
+    return _graph(_keras(), model, name, weights=weights, size=size, maps=maps)
 
 
-def graph_and_answers(model: Any, fed: Sequence[Any]) -> tuple[Graph, dict[str, Array]]:
+def graph_and_answers(model: Any, fed: Sequence[Any], maps: Sequence[bool] = ()) -> tuple[Graph, dict[str, Array]]:
     """The raw graph, and what the layers answer to these inputs that nobody here computes, by the names of their nodes.
 
     `fed` are live tensors of batch 1. A layer is left out whose answer is not that of a whole call.
     """
     keras = _keras()
     live: dict[str, Any] = {}
-    graph = _graph(keras, model, None, live=live, fed=fed)
+    graph = _graph(keras, model, None, live=live, fed=fed, maps=maps)
     opaque = [node.name for node in graph if node.op in OPAQUE and node.name in live]
     return graph, {name: np.array(keras.ops.convert_to_numpy(live[name])) for name in opaque}
 
@@ -124,10 +132,15 @@ def _graph(
     size: tuple[int, int] | None = None,
     live: dict[str, Any] | None = None,
     fed: Sequence[Any] = (),
+    maps: Sequence[bool] = (),
 ) -> Graph:
     function = _functional(model)
-    walk = KerasWalk(GraphBuilder(name or model.name, keep_weights=weights), _channels_last(keras), live=live)
-    inputs = [_input(walk, tensor, size) for tensor in function.inputs]
+    walk = KerasWalk(
+        GraphBuilder(name or model.name, keep_weights=weights), _channels_last(keras), live=live,
+        variables=model.variables if weights else (),
+    )  # fmt: skip
+    known = [*maps, *(False for _ in function.inputs[len(maps) :])]
+    inputs = [_input(walk, tensor, size, is_map) for tensor, is_map in zip(function.inputs, known, strict=True)]
     if live is not None:
         live.update(zip(inputs, fed, strict=True))
     outputs = _walked(walk, function, inputs, "")
@@ -154,7 +167,7 @@ def _facts(keras: Any, model: Any, shape: Shape) -> Mapping[str, Any]:
     }  # fmt: skip
 
 
-def _input(walk: KerasWalk, tensor: Any, size: tuple[int, int] | None) -> str:
+def _input(walk: KerasWalk, tensor: Any, size: tuple[int, int] | None, is_map: bool) -> str:
     shape = [1, *tensor.shape[1:]]
     rank = len(shape)
     if None in shape and size is not None and rank == 4:
@@ -162,7 +175,7 @@ def _input(walk: KerasWalk, tensor: Any, size: tuple[int, int] | None) -> str:
         shape[first : first + 2] = [free or wanted for free, wanted in zip(shape[first:], size, strict=False)]
     if None in shape:
         raise ModelError(f"The Keras model {walk.builder.name} leaves its input size open.", hint="Give a size.")
-    axes = axes_name(rank, walk.channels_last) if rank == 4 else ""
+    axes = axes_name(rank, walk.channels_last) if rank == 4 or is_map else ""
     return walk.builder.add("input", (), shape, source=tensor.name, axes=axes)
 
 
@@ -181,19 +194,67 @@ def _called(walk: KerasWalk, node: Any, values: dict[int, str], prefix: str) -> 
     target = node.operation
     source = f"{prefix}{target.name}"
     both = (node.arguments.args, node.arguments.kwargs)
-    args, kwargs = (_referring(part, {**values, **walk.learned_values(part, source)}) for part in both)
+    mask = _mask(walk, node, values, prefix)
+    args, kwargs = (_referring(part, _known(walk, part, values, source)) for part in both)
     if hasattr(target, "_functional") or hasattr(target, "_nodes_by_depth"):
         given = KerasCall(target, args, kwargs, (), source).values
         return _walked(walk, _functional(target), list(given), f"{source}/")
-    call = KerasCall(target, args, kwargs, _shapes(walk, node, values), source)
-    handler = _handler(target)
-    if handler is not None and len(call.shapes) == 1:
-        made = [handler(walk, call)]
-    else:
-        made = inside_layer(walk, node, call, values, _walked) or _unknown_outputs(walk, call)
+    call = KerasCall(target, args, kwargs, _shapes(walk, node, values), source, mask)
+    made = _made(walk, node, call, values)
     if walk.live is not None:
         walk.live.update(zip(made, _answers(walk.live, node, values), strict=True))
     return made
+
+
+def _made(walk: KerasWalk, node: Any, call: KerasCall, values: dict[int, str]) -> list[str]:
+    """The values of all outputs of a call: by its handler, by looking into it, or as an unknown layer's."""
+    several = _SEVERAL.get(type(call.target).__name__) if _is_operation(type(call.target)) else None
+    if several is not None:
+        return several(walk, call)
+    whole = recurrent(walk, call) or bidirectional(walk, call)
+    if whole is not None:
+        return whole
+    handler = _handler(call.target)
+    if handler is not None and len(call.shapes) == 1:
+        return [handler(walk, call)]
+    return inside_layer(walk, node, call, values, _walked) or _unknown_outputs(walk, call)
+
+
+def _known(walk: KerasWalk, part: Any, values: Mapping[int, str], source: str) -> dict[int, str]:
+    """What stands for each tensor among the arguments, by its identity: values, variables, and arrays that were
+    computed already when the call was made."""
+    import keras
+
+    known = {**values, **walk.learned_values(part, source)}
+    for item in keras.tree.flatten(part):
+        is_array = isinstance(item, np.ndarray) or keras.ops.is_tensor(item)
+        if is_array and id(item) not in known and len(item.shape):
+            array = np.asarray(keras.ops.convert_to_numpy(item))
+            known[id(item)] = walk.given_array(array, source)
+    return known
+
+
+def _mask(walk: KerasWalk, node: Any, values: dict[int, str], prefix: str) -> str | None:
+    """The mask that Keras keeps beside the first tensor of a call. Its own calls may be none of the model's."""
+    tensors = [tensor for tensor in node.input_tensors if getattr(tensor, "_keras_mask", None) is not None]
+    for tensor in tensors:
+        _reached(walk, tensor._keras_mask, values, prefix)
+    return values.get(id(tensors[0]._keras_mask)) if tensors and tensors[0] is node.input_tensors[0] else None
+
+
+def _reached(walk: KerasWalk, tensor: Any, values: dict[int, str], prefix: str) -> None:
+    """Walk the calls that make a tensor, unless they were walked already."""
+    history = getattr(tensor, "_keras_history", None)
+    if id(tensor) in values or history is None:
+        return
+    node = history.operation._inbound_nodes[history.node_index]
+    if node.is_input:
+        return
+    for given in node.input_tensors:
+        _reached(walk, given, values, prefix)
+    if all(id(given) in values for given in node.input_tensors):
+        made = _called(walk, node, values, prefix)
+        values.update((id(output), name) for output, name in zip(node.outputs, made, strict=True))
 
 
 def _answers(live: Mapping[str, Any], node: Any, values: Mapping[int, str]) -> list[Any]:
@@ -216,13 +277,16 @@ def _handler(target: Any) -> Handler | None:
     something else."""
     for kind in type(target).__mro__:
         if kind.__module__.split(".")[0] == "keras":
-            is_operation = ".ops." in kind.__module__ or ".activations.activations" in kind.__module__
-            handler = operation(kind.__name__) if is_operation else LAYERS.get(kind.__name__)
+            handler = operation(kind.__name__) if _is_operation(kind) else LAYERS.get(kind.__name__)
             if handler is not None:
                 return handler
         if "call" in vars(kind):
             return None
     return None
+
+
+def _is_operation(kind: type) -> bool:
+    return ".ops." in kind.__module__ or ".activations.activations" in kind.__module__
 
 
 def _referring(tree: Any, values: Mapping[int, str]) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from zoolens.graph.builder import Arrange, GraphBuilder
-from zoolens.graph.model import Array, Parameter, Shape
+from zoolens.graph.model import Array, Node, Parameter, Shape
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,7 @@ class KerasCall:
     kwargs: dict[str, Any]
     shapes: tuple[Shape, ...]
     source: str
+    mask: str | None = None  # of the first tensor among the arguments, where Keras keeps one beside it
 
     @property
     def values(self) -> tuple[str, ...]:
@@ -65,6 +66,8 @@ class KerasWalk:
     keys: dict[int, str] = field(default_factory=dict)
     paths: set[str] = field(default_factory=set)
     leaves: dict[int, str] = field(default_factory=dict)
+    variables: Sequence[Any] = ()  # of the whole model
+    _made: dict[str, Node] = field(default_factory=dict)
     live: dict[str, Any] | None = None
 
     def shape(self, value: str) -> Shape:
@@ -80,10 +83,12 @@ class KerasWalk:
         tensors = [self.parameter("value", variable) for variable in getattr(call.target, "weights", ())]
         return self.add("unknown", call, parameters=tensors, source_op=name or type(call.target).__name__)
 
-    def parameter(self, role: str, variable: Any, arrange: Arrange | None = None) -> Parameter:
-        """A Keras variable as a parameter; `arrange` turns its values into the shared layout."""
+    def parameter(self, role: str, variable: Any, arrange: Arrange | None = None, part: str = "") -> Parameter:
+        """A Keras variable as a parameter; `arrange` turns its values into the shared layout. `part` names the part of
+        it that `arrange` takes, where it takes only one."""
         shape = tuple(int(extent) for extent in variable.shape)
-        return self.builder.arranged_parameter(role, shape, self._key(variable), lambda: self.values(variable), arrange)
+        key = f"{self._key(variable)}{part}"
+        return self.builder.arranged_parameter(role, shape, key, lambda: self.values(variable), arrange)
 
     def learned_values(self, tree: Any, source: str) -> dict[int, str]:
         """Variables among the arguments of a call as values of their own, by the identity of the variable."""
@@ -107,6 +112,35 @@ class KerasWalk:
         import keras
 
         return np.asarray(keras.ops.convert_to_numpy(variable.value), dtype=np.float32)
+
+    def node(self, name: str) -> Node:
+        """The node that makes a value."""
+        for node in self.builder.nodes[len(self._made) :]:
+            self._made[node.name] = node
+        return self._made[name]
+
+    def number(self, call: KerasCall, number: float) -> str:
+        """A number as a value of its own."""
+        return self.builder.add("constant", (), (), source=call.source, name=f"{call.source}.number", value=number)
+
+    def given_array(self, array: Array, source: str) -> str:
+        """An array that a call is given: a variable as it is or transposed, which Keras has computed already, or a
+        constant."""
+        for turned in (False, True) if array.ndim == 2 else (False,):
+            wanted = array.T if turned else array
+            variable = next((each for each in self.variables if self._is(each, wanted)), None)
+            if variable is not None:
+                value = self.learned_value(variable, source)
+                shape = array.shape
+                return self.builder.add("transpose", (value,), shape, source=source, perm=(1, 0)) if turned else value
+        plain = array if array.dtype.kind in "iub" else array.astype(np.float32)
+        tensor = self.builder.parameter("value", plain.shape, f"{source}/constant", plain)
+        name = f"{source}.constant"
+        return self.builder.add("constant", (), plain.shape, source=source, name=name, parameters=[tensor])
+
+    def _is(self, variable: Any, wanted: Array) -> bool:
+        fits = tuple(variable.shape) == wanted.shape and wanted.dtype.kind == "f" and wanted.size > 1
+        return fits and bool(np.array_equal(self.values(variable), wanted))
 
     def optional(self, roles: dict[str, Any]) -> list[Parameter]:
         """Parameters of the variables that are there."""

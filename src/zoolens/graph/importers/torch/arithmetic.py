@@ -114,6 +114,32 @@ def where(call: TorchCall) -> str:
     return call.add("where", call.value("condition"), _name(call, call["self"]), _name(call, call["other"]))
 
 
+def logical(op: str) -> Lowering:
+    """Truth values; other whole numbers are combined bit by bit, which the vocabulary has no word for."""
+
+    def lower(call: TorchCall) -> str:
+        left, right = _pair(call)
+        if not all(str(getattr(each, "dtype", "")) == "torch.bool" for each in (left, right)):
+            return call.unknown()
+        return call.add(op, call.trace.value(left), call.trace.value(right))
+
+    return lower
+
+
+def negation(call: TorchCall) -> str:
+    if str(call["self"].dtype) != "torch.bool":
+        return call.unknown()
+    return call.add("compare", call.value("self"), kind="==", scalar=0)
+
+
+def gated_linear_unit(call: TorchCall) -> str:
+    """Lowers glu: the first half of an axis times the sigmoid of the second."""
+    axis = call["dim"] % call["self"].dim()
+    x, half = call.value("self"), call.shape[axis]
+    parts = [call.add("slice", x, axis=axis, start=start, stop=start + half) for start in (0, half)]
+    return call.add("mul", parts[0], call.add("sigmoid", parts[1]))
+
+
 def masked_fill(call: TorchCall) -> str:
     return call.add("where", call.value("mask"), _name(call, call["value"]), call.value("self"))
 
@@ -255,6 +281,10 @@ ARITHMETIC: Final[dict[str, Lowering]] = {
     "le": compare("<="),
     "gt": compare(">"),
     "ge": compare(">="),
+    **dict.fromkeys(("logical_and", "bitwise_and", "__and__"), logical("minimum")),
+    **dict.fromkeys(("logical_or", "bitwise_or", "__or__"), logical("maximum")),
+    **dict.fromkeys(("logical_not", "bitwise_not"), negation),
+    "glu": gated_linear_unit,
     "where": where,
     "masked_fill": masked_fill,
     "mean": reduction("mean"),

@@ -155,6 +155,16 @@ def _gather(call: TorchCall, axis: int, index: Any) -> str:
     return call.add("gather", call.value("self"), call.trace.value(index), axis=axis)
 
 
+def flip(call: TorchCall) -> str:
+    """Lowers a reversal of axes: the places of each in the opposite order."""
+    x = call["self"]
+    value = call.trace.value(x)
+    for axis in call["dims"]:
+        places = tuple(reversed(range(x.shape[axis])))
+        value = call.add("gather", value, shape=tuple(x.shape), axis=axis % x.dim(), indices=places)
+    return value
+
+
 # joins
 
 
@@ -290,6 +300,7 @@ ARRANGEMENT: Final[dict[str, Lowering]] = {
     "unbind": unbind,
     "index": gather,
     "index_select": index_select,
+    "flip": flip,
     **dict.fromkeys(("cat", "concat", "concatenate"), concat),
     "stack": stack,
     **dict.fromkeys(("pad", "constant_pad_nd"), pad),

@@ -192,8 +192,8 @@ def attention(call: TorchCall) -> str:
     return call.add("attention", *inputs, heads=heads, scale=scale, causal=True if call["is_causal"] else None)
 
 
-def recurrent(kind: str) -> Lowering:
-    """Lowers lstm and gru, whose `params` are the kernels and biases of all layers and directions."""
+def recurrent(kind: str, activation: str | None = None) -> Lowering:
+    """Lowers lstm, gru and rnn, whose `params` are the kernels and biases of all layers and directions."""
 
     def lower(call: TorchCall) -> str:
         if "input" not in call.arguments or "params" not in call.arguments:
@@ -201,24 +201,33 @@ def recurrent(kind: str) -> Lowering:
         names = _recurrent_roles(len(call["params"]), call["num_layers"], call["bidirectional"], call["has_biases"])
         parameters = [call.trace.parameter(role, tensor) for role, tensor in zip(names, call["params"], strict=True)]
         first = call.result[0]
-        states = [
-            call.trace.value(tensor)
-            for tensor in tensors_in([call["hx"]])
-            if call.trace.depends_on_input(tensor) or call.trace.is_static(tensor)
-        ]  # the others are zeros
+        states = zip(("state", "cell"), tensors_in([call["hx"]]), strict=False)
+        given = {role: call.trace.value(tensor) for role, tensor in states if not _is_zero(call, tensor)}
         return call.add(
             "recurrent",
             call.value("input"),
-            *states,
+            *given.values(),
             shape=tuple(first.shape),
             kind=kind,
             hidden=int(call["params"][1].shape[-1]),
             layers=call["num_layers"],
             bidirectional=call["bidirectional"] or None,
+            given=tuple(given) or None,
+            packing="torch",
+            batch_first=call["batch_first"] or None,
+            activations=(activation,) * (1 + call["bidirectional"]) if activation else None,
             parameters=parameters,
         )
 
     return lower
+
+
+def _is_zero(call: TorchCall, tensor: Any) -> bool:
+    """Whether an initial state is one of zeros, which no input, weight or buffer changes."""
+    trace = call.trace
+    if trace.depends_on_input(tensor) or trace.is_static(tensor) or id(tensor) in trace.buffers:
+        return False
+    return bool(tensor.is_meta or not tensor.any())
 
 
 def _recurrent_roles(count: int, layers: int, bidirectional: bool, biases: bool) -> Iterator[str]:
@@ -251,4 +260,6 @@ LAYERS: Final[dict[str, Lowering]] = {
     "scaled_dot_product_attention": attention,
     "lstm": recurrent("lstm"),
     "gru": recurrent("gru"),
+    "rnn_tanh": recurrent("rnn"),
+    "rnn_relu": recurrent("rnn", "Relu"),
 }

@@ -86,6 +86,8 @@ def _traced(
     known = {"name": name, "parameters_total": total, **(facts or {})}
     if departures is not None and departures.in_network:
         known["leaves_torch"] = True  # numbers that depend on an input, in the network's own forward
+    if departures is not None and departures.decisions:
+        known["decisions"] = [list(decision) for decision in departures.decisions]
     graph = trace.builder.finish(outputs, known)
     unused = _unused(module, graph)
     return replace(graph, facts={**graph.facts, "unused": unused}) if unused else graph

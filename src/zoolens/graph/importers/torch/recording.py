@@ -61,6 +61,8 @@ def recording(
                     return result
             bound = _bound(arguments, args, kwargs)
             written = [bound[name] for name, _, changes in arguments if changes and bound[name] is not None]
+            if written:
+                trace.before_write(bound, written)
             result = function(*args, **kwargs)
             trace.record(op, bound, written, result, lower or TorchCall.unknown)
             return result

@@ -200,6 +200,13 @@ class TensorTrace:
             name = names[index] if index < len(names) else self._further_output(names[0], index, tensor)
             self.named(tensor, name, roots)
 
+    def before_write(self, arguments: Mapping[str, Any], written: Sequence[Any]) -> None:
+        """Show constants that values are about to be written into with the numbers that they have before."""
+        if self._roots(list(tensors_in(arguments.values()))) is not None:
+            for tensor in written:
+                if not self.depends_on_input(tensor) and not self.is_static(tensor):
+                    self.value(tensor)
+
     def opaque_module(self, module: Any, given: Sequence[Any], answers: Sequence[Any]) -> None:
         """The answers of a module are from now on those of one unknown layer with the module's own tensors."""
         fed = [self.value(tensor) for tensor in given if self.depends_on_input(tensor)]
