@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -13,6 +13,8 @@ from zoolens.divergence.evaluation import Grid, exact_value, exact_values, grids
 from zoolens.graph.model import Array, Graph, Node, Parameter
 from zoolens.numerics.deviation import deviation_of_finite, root_mean_square
 from zoolens.numerics.rounding import rounded
+
+_SAYS_NOTHING: Final = ("implied",)  # of a ReLU that a grid implies: it computes what any other does
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ def _difference(graphs: Aligned, pair: NodePair, values: Mapping[str, Array], ex
 
 
 def _attributes(a: Node, b: Node) -> dict[str, tuple[Any, Any]]:
-    names = dict.fromkeys((*a.attributes, *b.attributes))
+    names = [name for name in dict.fromkeys((*a.attributes, *b.attributes)) if name not in _SAYS_NOTHING]
     return {name: (a.get(name), b.get(name)) for name in names if not _equal(a.get(name), b.get(name))}
 
 

@@ -116,7 +116,7 @@ def tensors_of(side: Side) -> dict[str, Array] | None:
 
 def compared_tensors(a: Mapping[str, Array], b: Mapping[str, Array]) -> FileTensors:
     """Both files' constants beside each other. Single numbers are compared only where both have their name."""
-    pairs = [(name, name) for name in a if name in b]
+    pairs = [(name, name) for name in a if name in b and _one_kind(a[name], b[name])]
     left = {name: values for name, values in a.items() if name not in b and np.size(values) > 1}
     right = {name: values for name, values in b.items() if name not in a and np.size(values) > 1}
     pairs += _by_content(left, right)
@@ -174,12 +174,17 @@ def _digest(values: Array, precision: str) -> bytes:
     return blake2b(np.ascontiguousarray(plain).tobytes(), digest_size=16).digest()
 
 
+def _one_kind(one: Array, other: Array) -> bool:
+    """Whether both are real numbers or both whole ones: the integers of a quantised file stand for others."""
+    return (one.dtype.kind == "f") == (other.dtype.kind == "f")
+
+
 def _by_shape(left: dict[str, Array], right: dict[str, Array]) -> list[tuple[str, str]]:
     """Pairs of the only tensors of a shape; they are taken out of both."""
     pairs = []
     for name, values in list(left.items()):
-        alike = [other for other, theirs in right.items() if theirs.shape == values.shape]
-        own = [other for other, ours in left.items() if ours.shape == values.shape]
+        alike = [other for other, theirs in right.items() if _one_kind(theirs, values) and theirs.shape == values.shape]
+        own = [other for other, ours in left.items() if _one_kind(ours, values) and ours.shape == values.shape]
         if len(alike) == len(own) == 1:
             pairs.append((name, alike[0]))
             del left[name], right[alike[0]]
