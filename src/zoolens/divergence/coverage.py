@@ -18,7 +18,8 @@ def layers_understood(a: Side, b: Side) -> Coverage:
     gaps: list[Gap] = []
     for side in (a, b):
         if side.graph is None or side.borrowed:
-            gaps.append(Gap(f"the graph of {side.label} ({side.job.asset.format})", remedy=_EXPORT))
+            remedy = _FIXED if side.job.asset.format == "onnx" else _EXPORT
+            gaps.append(Gap(f"the graph of {side.label} ({side.job.asset.format})", remedy=remedy))
             continue
         layers = [node for node in side.graph.nodes if node.op not in _TRIVIAL]
         dark = holes_of(side.graph)
@@ -29,5 +30,6 @@ def layers_understood(a: Side, b: Side) -> Coverage:
 
 
 _EXPORT: Final = "Export the model to ONNX, whose graph can be read."
+_FIXED: Final = "Export the model without the operators that the notes name, and with fixed extents."
 _OPERATOR: Final = "Export the model without this operator."
 _INSTALL: Final = "Install zoolens[onnx], which has a reference of all ONNX operators."

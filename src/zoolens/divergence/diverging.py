@@ -306,7 +306,7 @@ def _by_answers(
     notes = (*notes, *said_of_answers(answers, ASSUMED_FLOOR))
     result = Divergence(
         _facts(a), _facts(b), dataset.name, answers, ASSUMED_FLOOR, False, layers, _first(layers), None, (),
-        tuple(chosen), notes,
+        tuple(chosen[:1]), notes,
         memory, Coverage((), _not_compared(a, b)),
     )  # fmt: skip
     examined = [_examine(a, b, chosen[0])]
