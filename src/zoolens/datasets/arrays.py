@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.datasets.base import Dataset, Rows, Sample
+from zoolens.datasets.classes import are_whole
 from zoolens.errors import DatasetError
 from zoolens.untrusted import open_regular
 
@@ -33,6 +34,11 @@ class ArrayDataset(Dataset):
                 hint="Do the two come from the same split?",
             )
         check_samples(name, len(labels))
+        if labels.dtype.kind not in "biu" and not (labels.dtype.kind == "f" and are_whole(labels)):
+            raise DatasetError(
+                f"The labels of dataset {name} are {labels.dtype} and not the whole numbers of classes.",
+                hint="Round them yourself where they are classes; leave quantities out.",
+            )
         self.name = name
         self.classes = classes
         self._values = values

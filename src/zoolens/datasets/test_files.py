@@ -21,7 +21,7 @@ from PIL import Image
 
 from zoolens.datasets import imagefolder
 from zoolens.datasets import images as images_module
-from zoolens.datasets.arrays import file_bytes
+from zoolens.datasets.arrays import ArrayDataset, file_bytes
 from zoolens.datasets.cifar10 import RECORD
 from zoolens.datasets.opening import detect, open_dataset
 from zoolens.errors import DatasetError
@@ -628,3 +628,10 @@ def test_a_class_file_in_json_that_lists_no_classes_is_refused(class_folders, te
     (folder / "class_to_idx.json").write_text(text)
     with pytest.raises(DatasetError, match=r"class_to_idx\.json"):
         open_dataset(folder)
+
+
+@pytest.mark.parametrize("labels", [[0.5, 1.0], [1.0, float("nan")], ["cat", "dog"]])
+def test_labels_of_arrays_that_are_no_whole_numbers_are_refused_and_not_cut(labels):
+    with pytest.raises(DatasetError, match="not the whole numbers of classes"):
+        ArrayDataset(np.zeros((2, 3)), np.array(labels), name="own")
+    assert ArrayDataset(np.zeros((2, 3)), np.array([0.0, 1.0]), name="own").labels().tolist() == [0, 1]

@@ -243,14 +243,14 @@ class Store(Database):
         return self.read(lambda connection: queries.load_stages(connection, [run_id]).get(run_id, {}))
 
     def observations(self, run_id: str, *, metric: str | None = None, scope: str | None = None) -> list[Observation]:
-        """What is known about a run, in the order in which it was stored."""
+        """What is known about a run, in the order in which it was stored. `run_id`: as `run` takes it."""
         by_run = self.read(
             lambda connection: queries.load_observations(
                 connection, [run_id], metrics=None if metric is None else [metric], scope=scope
             )
         )
-        if not by_run:
-            self.read(lambda connection: require_run(connection, run_id))
+        if not by_run and (full_id := self.run(run_id).id) != run_id:
+            return self.observations(full_id, metric=metric, scope=scope)
         return by_run.get(run_id, [])
 
     def observations_by_stage(self, run_id: str) -> dict[str, list[Observation]]:

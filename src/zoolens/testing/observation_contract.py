@@ -27,7 +27,7 @@ class ObservationContract:
             Observation("energy", None, provenance=Provenance.UNAVAILABLE, details={"reason": "no counter"}),
         ]
         store.finish_stage(run.id, "accuracy", iter(given), details={"seconds": 3})
-        assert store.observations(run.id) == given
+        assert store.observations(run.id) == store.observations(run.id[:8]) == given
         assert store.observations(run.id, metric="recall") == given[1:3]
         assert store.observations(run.id, metric="recall", scope="class=2") == [given[2]]
         assert store.observations_by_run(metrics=["top1"]) == {run.id: [given[0]]}
