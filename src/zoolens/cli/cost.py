@@ -147,7 +147,7 @@ def _peak(total: Cost) -> str:
 def _uncounted(name: str, times: int, total: Cost) -> str:
     plural = "operator" if times == 1 else "operators"
     inside = ", nor are the parameters inside" if name.split(" ")[0] in HOLDING_GRAPHS else ""
-    beside = "" if name in total.uncounted else ", but their MACs are known"
+    beside = "" if name in total.uncounted else ", except for the MACs"
     return f"uncounted   {times} {plural} of kind {name} {'is' if times == 1 else 'are'} not counted{inside}{beside}"
 
 

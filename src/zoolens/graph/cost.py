@@ -141,7 +141,11 @@ def remedy(operator: str) -> str:
         return f"Export the network without {name}: trace it, so that its loops are unrolled and one branch is kept."
     if "shape" in operator:
         return "Export the network with fixed shapes of its inputs."
-    return f"Export the network without {name}, or with it written out in operators of ONNX."
+    if ":" in name:
+        return f"Export the network without {name}, or with it written out in operators of ONNX."
+    return (
+        f"Export the network without {name}: leave out what comes before or after it, such as the sorting of answers."
+    )
 
 
 def macs(node: Node, inputs: list[Shape]) -> int:

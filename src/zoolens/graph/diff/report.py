@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -265,22 +266,27 @@ def _without_norms(a: Graph, b: Graph, names: tuple[str, str]) -> str:
 
 
 def _folded_side(a: Graph, b: Graph) -> tuple[int, frozenset[str]]:
-    """Which side lacks the norms of some kind of layer altogether, and of which kinds; or, where both have those, the
-    scales behind layers."""
-    for kinds_of in (_with_batch_norm, _with_scale):
-        kinds = tuple(kinds_of(graph) for graph in (a, b))
-        for side in (1, 0):
-            lacking = kinds[1 - side] - kinds[side]
-            if lacking and not kinds[side] - kinds[1 - side]:
-                return side, frozenset(lacking)
+    """Which side lacks the norms of some kind of layer altogether, and of which kinds; or, where both have those, which
+    has fewer scales behind layers."""
+    kinds = tuple(_with_batch_norm(graph) for graph in (a, b))
+    scales = tuple(_scales(graph) for graph in (a, b))
+    for side in (1, 0):
+        lacking = kinds[1 - side] - kinds[side]
+        if lacking and not kinds[side] - kinds[1 - side]:
+            return side, frozenset(lacking)
+    for side in (1, 0):
+        fewer = scales[1 - side] - scales[side]
+        if fewer and not scales[side] - scales[1 - side]:
+            return side, frozenset(fewer)
     return 0, frozenset()
 
 
-def _with_scale(graph: Graph) -> set[str]:
-    """The kinds of layers with a scale behind them; "mul" where it is one number."""
-    kinds = {node.op for node in graph if settings.normed(node) == "affine"}
+def _scales(graph: Graph) -> Counter[str]:
+    """How many layers of each kind have a scale behind them; "mul" where it is one number."""
+    kinds = Counter(node.op for node in graph if settings.normed(node) == "affine")
     muls = (node for node in graph if node.op == "mul" and graph.sole_consumer(node.inputs[0]) is node)
-    return kinds | {"mul" for node in muls if scales_layer(node, graph.by_name[node.inputs[0]])}
+    kinds["mul"] = sum(scales_layer(node, graph.by_name[node.inputs[0]]) for node in muls)
+    return kinds
 
 
 def _with_batch_norm(graph: Graph) -> set[str]:
