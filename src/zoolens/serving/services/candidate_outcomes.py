@@ -53,10 +53,21 @@ def outside_the_bound(answer: Answer) -> Iterator[Excluded]:
     """The measured models that the query does not find: too little equivalent, beyond another bound, or not compared
     with the reference at all. What EXEC or WHERE leaves out is no candidate."""
     for match in near_misses(answer.plan, _MOST):
+        if not match.rejections:
+            continue  # its file has changed
         within = answer.plan.within
         refused = within is not None and any(why.predicate == predicate_words(within) for why in match.rejections)
         yield excluded(match.row, _rejected(match), Outcome.DIFFERENT if refused else Outcome.SAME)
     yield from _not_compared(answer)
+    yield from _replaced(answer)
+
+
+def _replaced(answer: Answer) -> Iterator[Excluded]:
+    """Models that would fit by what was measured of another file."""
+    for number in answer.plan.changed:
+        row = answer.plan.view.index.rows[number]
+        remedy = f"Evaluate it: zoolens eval {row.ref.partition('@')[0]} --data DATA."
+        yield excluded(row, "Its file is not the one that was measured.", Outcome.NOT_KNOWN, remedy)
 
 
 def _not_compared(answer: Answer) -> Iterator[Excluded]:

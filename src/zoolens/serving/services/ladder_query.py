@@ -39,15 +39,15 @@ from zoolens.store.store import Store
 from zoolens.verdicts import Outcome
 
 _EXAMINED: Final = 40  # models that are opened at most to look for rungs
-_FOUND: Final = 1000  # models that the query may find
+_FOUND: Final = 200  # models that the query lists: the files of each are read once
 
 
 @dataclass
 class LadderBuilder:
     """Asks for the ladder of a service again and again. Only the first ladder has models timed: later ones are built
     while requests are answered, which would disturb both. `removed`: (model, runtime) that broke its promise meanwhile.
-    `stopped`: nobody waits for the ladder any more. `problem`: why it could not be built the last time, or which models
-    that the definition names cannot answer."""
+    `stopped`: nobody waits for the ladder any more. `problem`: why it could not be built the last time. `may_time`:
+    whether models are timed of which the store has no times."""
 
     name: str
     service: Service
@@ -100,7 +100,7 @@ class LadderBuilder:
             confidence=answer.confidence,
             query=answer.query,
             excluded=tuple(left_out),
-            notes=(*answer.notes, *notes, *self._notes(kept)),
+            notes=(*answer.notes, *notes, *self._notes(answer, kept)),
             lacking=lacking,
             extra=tuple(servable.rung for servable in extra),
             extra_candidates=tuple(servable.candidate for servable in extra),
@@ -205,7 +205,8 @@ class LadderBuilder:
         if cost is None:
             return servable, ""
         if cost.cheaper is False:
-            reason = f"It is no cheaper than {cost.other.model}, which is more equivalent: {cost.words}."
+            how = "more" if cost.other.equivalence > equivalence else "as"
+            reason = f"It is no cheaper than {cost.other.model}, which is {how} equivalent: {cost.words}."
             return excluded(row, reason)
         name, other = servable.rung.model, cost.other.model
         return servable, f"Whether {name} is cheaper than {other} is not known: {cost.words}."
@@ -243,7 +244,10 @@ class LadderBuilder:
         check_arms(self.name, arms)
         return arms, lacking
 
-    def _notes(self, kept: Sequence[ServableRung]) -> Iterator[str]:
+    def _notes(self, answer: Answer, kept: Sequence[ServableRung]) -> Iterator[str]:
+        if answer.exact and answer.fitting > len(answer.matches):
+            more = answer.fitting - len(answer.matches)
+            yield f"{more:,} more models are equivalent within the bound, but less than those that are listed."
         if len(kept) == 1:
             yield "No model is known that can answer for the reference: the service cannot switch."
         busy = [rung.model for rung, candidate, _ in kept if self._maker.was_disturbed(candidate)]

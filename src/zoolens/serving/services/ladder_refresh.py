@@ -6,7 +6,8 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from concurrent.futures import Executor
-from typing import Protocol
+from itertools import count
+from typing import Final, Protocol
 
 from zoolens.errors import ZoolensError, first_line
 from zoolens.serving.services.candidates import file_states
@@ -17,6 +18,8 @@ from zoolens.serving.services.service_ladder import ServiceLadder
 from zoolens.store.records import RunKind
 from zoolens.store.state import Newest
 from zoolens.store.store import Store
+
+_LOOKS: Final = 6  # after so many a model of a split that could not be opened is tried again, which takes a second
 
 log = logging.getLogger("zoolens.serving")
 
@@ -58,7 +61,7 @@ async def refresh_ladders(
     """Build the ladders again when models were measured or replaced. What fails is said, and the old ladder stays."""
     loop = asyncio.get_running_loop()
     files = {name: _files(service.built) for name, service in hosted.items()}
-    while True:
+    for look in count(1):
         await asyncio.sleep(every)
         try:
             news = await loop.run_in_executor(thread, watch.changed)
@@ -67,7 +70,8 @@ async def refresh_ladders(
             continue
         for name, builder in builders.items():
             now = _files(hosted[name].built)
-            if not news and now == files[name] and not builder.problem:
+            lacking = look % _LOOKS == 0 and hosted[name].built.lacking
+            if not news and now == files[name] and not builder.problem and not lacking:
                 continue
             files[name] = now
             if await rebuild_ladder(builder, hosted[name], thread, "Models were measured or replaced."):

@@ -79,6 +79,12 @@ class NamedModels:
     def _servable(self, name: str, role: str, row: Row) -> ServableRung:
         answer = self.ask(str(row.attributes.get("name")))
         matches = [match for match in answer.matches if match.ref == row.ref and match.equivalence is not None]
+        rows = answer.plan.view.index.rows
+        if any(rows[number].ref == row.ref for number in answer.plan.changed):
+            raise CannotServe(
+                f"The {role} {name} of the service {self.maker.name} cannot answer for it: "
+                "Its files or its manifest are not those that were measured."
+            )
         if not (answer.exact and matches):
             raise ServiceError(
                 f"How equivalent the {role} {name} of the service {self.maker.name} is to its reference is not known: "

@@ -263,7 +263,8 @@ def test_a_model_whose_file_was_replaced_is_no_rung_any_more(tmp_path, quick):
         shutil.copy(tmp_path / location.replace("mlp-wide", "mlp-small"), tmp_path / location)
         after = builder.build()
         assert len(after.ladder.rungs) == 1
-        assert after.excluded[0].reason == "Its files or its manifest are not those that were measured."
+        (replaced,) = after.excluded
+        assert (replaced.outcome.value, replaced.reason) == ("not known", "Its file is not the one that was measured.")
         lacking = LadderBuilder("fashion", split, store, latency=quick).build()
         assert (lacking.arms, list(lacking.lacking)) == ({}, [str(path)])
         assert "are not those that were measured" in lacking.lacking[str(path)]
