@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Final
 
 from zoolens.graph.model import Graph, Node
 from zoolens.graph.vocabulary import COMMUTATIVE
 
 Signature = tuple[Any, ...]
+_ORIGIN: Final = "implied"  # says how a ReLU was found, not what it computes
 
 
 def signature(node: Node) -> Signature:
     """Op, attributes, parameter shapes and output shape. Numbers are compared at six digits, as float32 blurs them."""
-    attributes = tuple(sorted((key, _plain(value)) for key, value in node.attributes.items()))
+    computing = ((key, value) for key, value in node.attributes.items() if key != _ORIGIN)
+    attributes = tuple(sorted((key, _plain(value)) for key, value in computing))
     return node.op, attributes, tuple(sorted((tensor.role, tensor.shape) for tensor in node.parameters)), node.shape
 
 

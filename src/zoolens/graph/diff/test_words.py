@@ -59,7 +59,7 @@ def test_a_shortcut_that_is_gone_is_still_a_shortcut():
 # --- a small vision transformer
 
 
-def transformer(*, heads=3, position=True, token=True, learned=True, registers=0, **attention):
+def transformer(*, heads=3, position=True, token=True, registers=0, **attention):
     import torch
     from torch import nn
 
@@ -71,7 +71,7 @@ def transformer(*, heads=3, position=True, token=True, learned=True, registers=0
             self.patch = nn.Conv2d(3, 12, 8, 8)
             self.token = nn.Parameter(torch.zeros(1, 1, 12)) if token else None
             table = torch.rand(1, 16 + token + registers, 12)
-            self.position = nn.Parameter(table) if learned else table
+            self.position = nn.Parameter(table)
             self.registers = nn.Parameter(torch.zeros(1, registers, 12)) if registers else None
             self.norm, self.joint, self.out = nn.LayerNorm(12), nn.Linear(12, 36), nn.Linear(12, 12)
             self.head = nn.Linear(12, 10)
@@ -103,11 +103,6 @@ def transformer(*, heads=3, position=True, token=True, learned=True, registers=0
             {"position": False},
             "the stem: position embedding (1×17×12) only in a",
             "different networks: learned table",
-        ),
-        (
-            {"learned": False},
-            "fixed numbers in b instead of learned numbers in a",
-            "different networks: operator",
         ),
         (
             {"registers": 4},
