@@ -119,11 +119,12 @@ def _paired(a: Graph, b: Graph, partner: Mapping[str, Node]) -> Aligned:
 
 
 def paired_inputs(a: Graph, b: Graph) -> list[tuple[Node, Node]]:
-    """The inputs of both graphs: by their names in the files where these are the same, else by their places."""
+    """The inputs of both graphs: those of one name in the files, then the others by their places."""
     named = {node.source or node.name: node for node in b.inputs}
-    if {node.source or node.name for node in a.inputs} == named.keys():
-        return [(node, named[node.source or node.name]) for node in a.inputs]
-    return list(zip(a.inputs, b.inputs, strict=False))
+    pairs = [(node, named[node.source or node.name]) for node in a.inputs if (node.source or node.name) in named]
+    taken = {node.name for pair in pairs for node in pair[1:]}
+    ours = [node for node in a.inputs if (node.source or node.name) not in named]
+    return [*pairs, *zip(ours, [node for node in b.inputs if node.name not in taken], strict=False)]
 
 
 def _forms(a: Graph, b: Graph) -> Iterator[tuple[Graph, Graph]]:

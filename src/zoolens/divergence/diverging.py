@@ -212,7 +212,9 @@ def _explained(
     worst = examined[0]  # the input whose answers are farthest apart
     layers = _worst_layers(examined, graphs, a.raw)
     floor = exact[worst.index].floor_between(a, b)
-    guessed = (a.borrowed or b.borrowed) and not is_beyond(answers.relative_error, floor)
+    # Where graphs differ, or one is not known, which layers stand beside each other is a guess: answers outweigh it.
+    alike = graphs.same_structure and not a.borrowed and not b.borrowed
+    guessed = not alike and not is_beyond(answers.relative_error, floor)
     whole = not a.borrowed and not b.borrowed and exact[worst.index].scores is None
     parts = exact[worst.index].parts(a, b, worst) if whole else None
     result = Divergence(

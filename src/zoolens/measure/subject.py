@@ -146,7 +146,7 @@ def prepare_subject(job: Job, session: Session, dataset: Dataset) -> Subject:
     source = session.inputs[0]
     if manifest.takes_text:
         return _text_subject(job, session, dataset)
-    several = len(session.inputs) != 1 or len(manifest.inputs) != 1
+    several = len(session.inputs) != 1 or len(manifest.inputs) != 1 or _fields(dataset) is not None
     if several and not _gives_all(dataset, job, session):  # can be timed, not judged: see `check_answers`
         return Subject(job, session, source, (), lambda sample: sample.value, None)
     prepare, prepare_many = (_prepare_several(job, session), None) if several else _prepare(job, session, source)
@@ -162,12 +162,18 @@ def _text_subject(job: Job, session: Session, dataset: Dataset) -> Subject:
 
 
 def _gives_all(dataset: Dataset, job: Job, session: Session) -> bool:
-    """Whether every sample has a field for each input of a model that takes several."""
+    """Whether every sample has a field for each input of a model; it may have more, which other models take."""
     inputs = job.manifest.inputs
-    if len(inputs) != len(session.inputs) or not len(dataset) or (job.manifest.code and job.manifest.code.preprocess):
+    if len(inputs) != len(session.inputs) or (job.manifest.code and job.manifest.code.preprocess):
         return False
-    fields = dataset.read(0).value.dtype.names
-    return fields is not None and set(fields) == {spec.name for spec in session.inputs}
+    fields = _fields(dataset)
+    return fields is not None and {spec.name for spec in session.inputs} <= set(fields)
+
+
+def _fields(dataset: Dataset) -> tuple[str, ...] | None:
+    """The names of a sample's parts; None where it is a single array, or where there is no sample."""
+    value = dataset.read(0).value if len(dataset) else None
+    return value.dtype.names if isinstance(value, np.ndarray | np.void) else None
 
 
 def _prepare_several(job: Job, session: Session) -> Callable[[Sample], Array]:
