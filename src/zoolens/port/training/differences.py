@@ -17,6 +17,7 @@ from zoolens.port.training.base import Setting
 RULE: Final = "optimizer.rule"
 RATE: Final = "optimizer.learning_rate"
 RATES: Final = "schedule.rates"
+DROPOUT: Final = "dropout.rate"
 MOMENTUM_RATE: Final = "optimizer.momentum_rate"
 # Constants that mean something only together with their rule.
 _OF_RULE: Final = tuple(
@@ -91,7 +92,7 @@ def differences(a: Mapping[str, Setting], b: Mapping[str, Setting]) -> tuple[Set
     hidden = [name for name in (*a, *b) if name.startswith(_HIDDEN)] + _said_by_rates(a, b)
     names = dict.fromkeys(name for name in (*a, *b) if name not in hidden)
     both = [SettingDifference(name, a.get(name, _absent(name, a)), b.get(name, _absent(name, b))) for name in names]
-    differing = [difference for difference in both if not _alike(difference) and not _renamed(difference)]
+    differing = [difference for difference in both if not alike(difference) and not _renamed(difference)]
     return tuple(_with_whole_rule(differing, a, b))
 
 
@@ -175,7 +176,13 @@ def same_setting(a: Setting, b: Setting) -> bool:
     return a == b
 
 
-def _alike(difference: SettingDifference) -> bool:
+def alike(difference: SettingDifference) -> bool:
+    """Whether both values are one, up to rounding. A layer that drops nothing is no dropout."""
+    if difference.name == DROPOUT and None not in (difference.a, difference.b):
+        a, b = (
+            tuple(filter(None, value)) if isinstance(value, tuple) else () for value in (difference.a, difference.b)
+        )
+        return same_setting(a, b)
     if difference.name == RATES and isinstance(difference.a, tuple) and isinstance(difference.b, tuple):
         return len(difference.a) == len(difference.b) == equal_rates(difference.a, difference.b)
     return same_setting(difference.a, difference.b)

@@ -27,8 +27,8 @@ from zoolens.port.training.causes import DepartureCause
 from zoolens.port.training.compared_settings import compared_settings
 from zoolens.port.training.data.batch import TrainingBatch
 from zoolens.port.training.departures import Departure, PairedSteps
-from zoolens.port.training.differences import SettingDifference
-from zoolens.port.training.lockstep_coverage import DROPOUT, JudgedRuns
+from zoolens.port.training.differences import DROPOUT, SettingDifference, alike
+from zoolens.port.training.lockstep_coverage import JudgedRuns
 from zoolens.port.training.sides import TrainableSide, as_trainable, open_trainable_side
 from zoolens.verdicts import Coverage, Outcome, Verdict, judged
 
@@ -171,7 +171,7 @@ def _followed(
     dropped: Mapping[str, tuple[float, ...]],
 ) -> Lockstep:
     _refuse_chance(course)
-    known = [_without_chance(setting) for setting in listed]
+    known = [setting for setting in map(_without_chance, listed) if not alike(setting)]
     reference = course.run_a()
     course.measure_floors(reference, "a", range(RUNS))
     switchable = [setting for setting in known if setting.name != DROPOUT]

@@ -13,11 +13,10 @@ from zoolens.port.frameworks.base import Array
 from zoolens.port.parameter_map import ParameterMap
 from zoolens.port.training.causes import CONVENTIONS
 from zoolens.port.training.departures import Captures, ComparedRun
-from zoolens.port.training.differences import SettingDifference
+from zoolens.port.training.differences import DROPOUT, SettingDifference
 from zoolens.port.training.setting_words import difference_words
 from zoolens.verdicts import Coverage, Gap, Tally
 
-DROPOUT: Final = "dropout.rate"
 # Where a regulariser in the loss trains the same weights as a decay in the optimizer, these differ in name alone.
 _SAME_UPDATE: Final = ("regularisation", "optimizer.weight_decay", "optimizer.decay_kind")
 _OF_ROUNDING: Final = 1e-5  # of the gradients of other tensors

@@ -160,6 +160,11 @@ def test_layers_of_a_function_are_not_known_instead_of_none():
     assert listed == {"norm.kept": None, "dropout.rate": None}
 
 
+def test_dropout_that_drops_nothing_is_none():
+    assert differences({"dropout.rate": (0.0,)}, {}) == ()
+    assert [one.name for one in differences({"dropout.rate": (0.0, 0.5)}, {"dropout.rate": (0.2,)})] == ["dropout.rate"]
+
+
 def test_dropout_of_one_side_was_turned_off_and_not_judged():
     found = run(torch_side(drop=0.5), torch_side(), steps=(1,))
     assert found.verdict.outcome is Outcome.NOT_KNOWN
