@@ -168,7 +168,17 @@ def write_network(folder: Path) -> Path:
 
 
 def table(traces: Sequence[Trace]) -> Iterator[str]:
-    heads = ("runtime", "model", "layers, sum", "share", "layers", "observing layers", "library", "system")
+    heads = (
+        "runtime",
+        "model",
+        "profiled call",
+        "layers, sum",
+        "share of it",
+        "layers",
+        "observing layers",
+        "library",
+        "system",
+    )
     rows = [heads] + [row(trace) for trace in traces]
     widths = [max(len(line[place]) for line in rows) for place in range(len(heads))]
     for line in rows:
@@ -183,6 +193,7 @@ def row(trace: Trace) -> tuple[str, ...]:
     return (
         trace.stack,
         words(trace.unlayered),
+        words(trace.layer.calls if trace.layer else None),
         words(trace.layer.total if trace.layer else None),
         "" if trace.covered is None else f"{100 * trace.covered:.1f} %",
         str(len(trace.layers)),
