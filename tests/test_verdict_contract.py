@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 onnx = pytest.importorskip("onnx")
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 DOCS = Path(__file__).parents[1] / "docs" / "verdicts.md"
 UNKNOWN_EXIT = 4
@@ -179,3 +179,21 @@ CASES = {
     "equiv": (test_equiv,),
     "diverge": (test_diverge,),
 }
+ELSEWHERE = {  # cases that need trainings, services or zoos: in the rooms themselves
+    "audit": "src/zoolens/audit/test_auditing.py",
+    "query": "tests/test_evaluate.py",
+    "port check": "src/zoolens/port/test_unusual_networks.py",
+    "port weights": "src/zoolens/port/test_sequences.py",
+    "port train": "src/zoolens/port/training/test_lockstep_verdicts.py",
+    "serve --check": "src/zoolens/serving/services/test_ladder_verdict.py",
+    "eval": "tests/test_evaluate.py",
+}
+
+
+def test_every_command_of_the_docs_has_its_case():
+    section = DOCS.read_text().split("## Each command on a real file")[1]
+    listed = re.findall(r"^\| `([a-z -]+)` \|", section, re.MULTILINE)
+    assert sorted(listed) == sorted([*CASES, *ELSEWHERE])
+    for name in ELSEWHERE.values():
+        text = (DOCS.parents[1] / name).read_text()
+        assert re.search(r"NOT_KNOWN|not known|guessed|coverage", text), name
