@@ -259,10 +259,9 @@ class Latency(Policy):
         return tuple(place for place in wanted if place not in situation.loaded)
 
     def _why_down(self, level: int, chosen: int, usable: list[int], situation: Situation) -> str:
-        used = self._planned(level, usable, situation).used
-        needs = f"would use {used:.0%} of the time left" if math.isfinite(used) else "would be late"
+        used = self._planned(level, usable, situation).used  # finite: where no time is left, no rung keeps the promise
         return (
-            f"With {situation.waiting} waiting, {self._name(level)} {needs}; "
+            f"With {situation.waiting} waiting, {self._name(level)} would use {used:.0%} of the time left; "
             f"{self._name(chosen)} keeps {self._promise}."
         )
 

@@ -126,3 +126,32 @@ def test_draining_takes_whole_batches_by_all_instances():
     assert times.drained(0, 17, 1, 8, 2) == pytest.approx(0.048)
     assert times.drained(0, 3, 4, 8, 1) == pytest.approx(0.016)  # a request of four inputs is one batch
     assert times.drained(0, 4, 4, 2, 1) == pytest.approx(0.016)
+
+
+def test_a_first_batch_that_is_slower_proves_little():
+    times = BatchTimes(LADDER)
+    times.observe(0, 1, 0.015)
+    assert times.slowness(0) == pytest.approx(1.15)
+
+
+def test_sizes_at_the_limit():
+    """A batch that takes exactly the time fits, and one that saves exactly a tenth is not worth the wait."""
+    times = profiled({1: 0.010, 2: 0.012, 4: 0.016, 8: 0.024})
+    assert times.best_size(0, 1, 8, within=0.016) == 4
+    assert profiled({1: 10.0, 2: 18.0}).best_size(0, 1, 2) == 1
+
+
+def test_a_profile_is_asked_once_for_each_size():
+    """Policies ask before each batch."""
+    asked = []
+
+    class Counted(LatencyProfile):
+        def of(self, batch):
+            asked.append(batch)
+            return super().of(batch)
+
+    times = BatchTimes(Ladder((Rung("m", "fake", 1.0, 1.0, Counted({1: 0.010, 8: 0.024})),)))
+    for _ in range(3):
+        times.best_size(0, 1, 4)
+        times.seconds(0, 2)
+    assert sorted(asked) == [1, 2, 4]

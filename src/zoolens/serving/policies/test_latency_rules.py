@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from zoolens.errors import ZoolensError
 from zoolens.serving.ladder import Ladder, LatencyProfile, Rung
 from zoolens.serving.policies.base import Choice, Situation
 from zoolens.serving.policies.latency import Latency
@@ -108,6 +109,52 @@ def test_a_rung_that_was_slower_than_its_profile_is_believed():
     assert choice(made).rung == 1
 
 
+def test_a_quickest_rung_that_is_hardly_quicker_is_too_slow_for_the_next_in_line():
+    """10 + 9 ms, where nine tenths of what the oldest has waited are gone; five instances share the others."""
+    near = simulated_ladder((0.010, 0.009), batching=1.0)
+    both = frozenset({0, 1})
+    line = {"waiting": 10, "inputs_waiting": 10, "instances": 5, "loaded": both, "allowed": both}
+    assert choice(policy(near, **STRICT), **line, oldest_wait=0.028).rung == 0  # 19 of 24.8
+    assert choice(policy(near, **STRICT), **line, oldest_wait=0.030).rung == 1  # 19 of 23, 18 of 23
+    coming = {"arrival_rate": 150.0, "oldest_wait": 0.027, "loaded": both, "allowed": both}
+    assert choice(policy(near, **STRICT), **coming).rung == 0  # who comes meanwhile has not waited yet
+
+
+GAIN = {1: 0.010, 2: 0.012, 4: 0.016, 8: 0.024, 16: 0.036, 32: 0.060}
+GAINING = Ladder(
+    (
+        Rung("gains", "fake", 1.0, 1.0, LatencyProfile(GAIN)),
+        Rung("cheap", "fake", 0.9, 0.9, LatencyProfile({1: 0.001, 32: 0.032})),
+    )
+)
+BOTH = {"loaded": frozenset({0, 1}), "allowed": frozenset({0, 1})}
+
+
+def test_a_batch_is_as_large_as_the_time_that_is_left_allows():
+    alone = Ladder(GAINING.rungs[:1])
+    only = {"loaded": frozenset({0}), "allowed": frozenset({0})}
+    eight = {**only, "waiting": 8, "batch": 8, "inputs_waiting": 8}
+    assert choice(policy(alone), **eight).batch == 8
+    assert choice(policy(alone), **eight, oldest_wait=0.029).batch == 4  # 0.8 × 21 ms
+    assert choice(policy(alone), **only).batch == 1
+    assert choice(policy(alone), **only, oldest_wait=0.060).batch == 1
+
+
+def test_those_behind_are_answered_in_batches_of_the_largest_size():
+    """Four more by one after the other take 40 ms, in pairs they would take 24."""
+    alone = Ladder(GAINING.rungs[:1])
+    line = {"loaded": frozenset({0}), "allowed": frozenset({0}), "waiting": 5, "inputs_waiting": 5}
+    assert choice(policy(alone), **line, max_batch=1).reason.startswith("No loaded model")
+    assert choice(policy(alone), **line, max_batch=2).reason == "gains keeps 50 ms."
+
+
+def test_how_busy_a_rung_becomes_is_counted_in_batches_that_keep_the_promise():
+    """Batches of 32 would take 60 ms; in those of 16 an input takes 2.25 ms."""
+    back = {**BOTH, "current": 1, "max_batch": 32}
+    assert choice(policy(GAINING), **back, arrival_rate=320.0).rung == 0
+    assert choice(policy(GAINING), **back, arrival_rate=350.0).rung == 1
+
+
 # --- coming back
 
 
@@ -153,12 +200,17 @@ def test_the_reason_of_coming_back_says_how_busy_it_will_be():
     assert told == "toys:model-0 would be 70% busy at 70 requests/s and keeps 50 ms."
 
 
-def test_the_rate_is_the_average_of_the_hold():
+@pytest.mark.parametrize("start", [0.0, 1000.0])
+def test_the_rate_is_the_average_of_the_hold(start):
     """A second of 200 and a second of 20 requests/s are 110 on average; when the first is forgotten, 20."""
     made = policy()
-    assert rungs(made, {"current": 1, "arrival_rate": 200.0}) == [1]
-    assert rungs(made, {"now": 1.0, "arrival_rate": 200.0}, {"now": 2.0, "arrival_rate": 20.0}) == [1, 1]
-    assert rungs(made, {"now": 2.9, "arrival_rate": 20.0}) == [0]  # (0.1 × 200 + 1.9 × 20) / 2
+    samples = ((0.0, 200.0), (1.0, 200.0), (2.0, 20.0), (2.9, 20.0))  # in the end (0.1 × 200 + 1.9 × 20) / 2
+    given = [{"current": 1, "now": start + at, "arrival_rate": rate} for at, rate in samples]
+    assert rungs(made, *given) == [1, 1, 1, 0]
+    exact = policy()
+    choice(exact, now=start, current=1, arrival_rate=200.0)
+    told = choice(exact, now=start + 2.0, arrival_rate=40.0)
+    assert told.reason == "toys:model-0 would be 40% busy at 40 requests/s and keeps 50 ms."
 
 
 def test_many_samples_of_the_rate_are_thinned_to_the_newest():
@@ -180,6 +232,25 @@ def test_a_single_request_tries_a_rung_that_never_answered():
     fresh.served(0, 1, 0.100)
     assert choice(fresh, **unknown, now=100.0).rung == 1
     assert choice(policy(slow), **unknown).rung == 1  # it was observed
+
+
+def test_a_better_rung_is_as_busy_as_requests_have_inputs():
+    """40 requests/s of four inputs keep 5 ms 80 % busy, 36 keep them 72 % busy."""
+    quick = simulated_ladder((0.005, 0.004, 0.001), batching=1.0)
+    four = {"inputs_waiting": 4, "batch": 4}
+    for rate, rung in ((40.0, 1), (36.0, 0)):
+        made = policy(quick)
+        for place in range(60):
+            choice(made, now=place * 1e-3, current=1, arrival_rate=400.0, **four)
+        assert choice(made, now=10.0, arrival_rate=rate, **four).rung == rung
+    assert choice(policy(quick), current=1, arrival_rate=100.0, **four).rung == 0  # one request of four proves little
+
+
+def test_a_fall_soon_after_a_rise_is_measured_by_the_hold():
+    made = policy(hold=2.0)
+    assert rungs(made, QUEUE, {"now": 0.51}, {**QUEUE, "now": 0.81}, {"now": 1.6}, {"now": 1.82}) == [1, 0, 1, 1, 0]
+    calm = policy(hold=2.0)
+    assert rungs(calm, QUEUE, {"now": 0.51}, {"now": 10.0}, {**QUEUE, "now": 10.1}, {"now": 10.7}) == [1, 0, 0, 1, 0]
 
 
 # --- late answers that the percentile allows
@@ -204,6 +275,14 @@ def test_late_answers_are_counted():
     assert reasons[1] == "No loaded model would answer all who wait within 50 ms; toys:model-1 comes nearest."
 
 
+def test_the_share_of_late_answers_is_averaged_over_500_requests():
+    """An eighth of the requests may be late knowingly: 1 − 0.998^k + 0.002 passes it after 66."""
+    slow = simulated_ladder((0.045, 0.004), batching=1.0)
+    made = policy(slow, percentile=50.0)
+    told = [choice(made, **BOTH, now=place * 1e-3).rung for place in range(70)]
+    assert told.index(1) == 66
+
+
 # --- who may answer
 
 
@@ -216,6 +295,27 @@ def test_a_hurried_client_is_answered_by_a_quicker_rung_alone():
     assert choice(made, time_left=0.001).rung == 2  # nobody: the quickest
     assert choice(made, time_left=0.0).rung == 0  # too late for any
     assert choice(made).rung == 0
+
+
+def test_what_is_left_of_the_promise_is_no_deadline_of_a_client():
+    kept = choice(policy(), oldest_wait=0.038, time_left=0.012)
+    assert (kept.rung, kept.reason) == (0, "toys:model-0 keeps 50 ms for all others.")
+    assert choice(policy(), time_left=0.020).reason == "toys:model-0 keeps 50 ms."
+    assert choice(policy(), waiting=3, inputs_waiting=3, time_left=0.006).rung == 1
+
+
+def test_a_pinned_request_that_no_allowed_rung_answers_in_time_gets_the_quickest_of_them():
+    made = policy()
+    assert choice(made, current=2, arrival_rate=300.0, waiting=2).rung == 2
+    late = choice(made, allowed=frozenset({0, 1}), oldest_wait=0.060)
+    assert (late.rung, late.batch) == (1, 1)
+
+
+def test_a_request_that_accepts_the_present_rung_gets_it():
+    made = policy()
+    choice(made)
+    assert choice(made, allowed=frozenset({0, 1})).reason == "toys:model-0 keeps 50 ms."
+    assert choice(policy(), loaded=frozenset({1, 2})).reason == "toys:model-1 keeps 50 ms."
 
 
 def test_a_pinned_request_changes_nothing_for_the_others():
@@ -259,12 +359,20 @@ def test_the_quickest_for_a_burst_is_that_of_the_largest_batch():
     )
     every = frozenset(range(4))
     assert choice(made, loaded=frozenset({0}), allowed=every).preload == (1, 3)
+    assert choice(made, loaded=frozenset({0}), allowed=every, max_batch=1).preload == (1,)
 
 
 def test_reasons():
     assert choice(policy()).reason == "toys:model-0 keeps 50 ms."
     assert Latency(LADDER, {"target": 1.5}).choose(CALM).reason == "toys:model-0 keeps 1.5 s."
+    assert Latency(LADDER, {"target": 1.0}).choose(CALM).reason == "toys:model-0 keeps 1 s."
     late = choice(policy(**STRICT), current=2, oldest_wait=0.060, loaded=frozenset({2}))
     assert late.reason == "No loaded model would answer all who wait within 50 ms; none is quicker."
     gone = choice(policy(**STRICT), oldest_wait=0.050)
     assert gone.reason == "No loaded model would answer all who wait within 50 ms; toys:model-2 comes nearest."
+
+
+def test_settings():
+    assert policy(hold=3.0).settings == {"target": 0.050, "hold": 3.0}
+    with pytest.raises(ZoolensError, match="The policy latency needs the setting 'target'"):
+        Latency(LADDER, {})

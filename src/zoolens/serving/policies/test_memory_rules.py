@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from zoolens.errors import ZoolensError
 from zoolens.serving.policies.base import Choice, Situation
 from zoolens.serving.policies.memory import Memory
 from zoolens.testing.serving_simulation import simulated_ladder
@@ -133,3 +134,9 @@ def test_where_nothing_fits_the_smallest_known_answers():
     assert Memory(unknown, {}).choose(replace(CALM, loaded=frozenset({0}))).preload == (1,)
     equal = simulated_ladder((0.010, 0.004, 0.001), memory=(300, 200, 200))
     assert choices(Memory(equal, {"limit": 50}), {}) == [1]
+
+
+def test_settings():
+    assert Memory(LADDER, {"limit": 50}).settings == {"limit": 50}
+    with pytest.raises(ZoolensError, match="The policy memory has no setting 'size'"):
+        Memory(LADDER, {"size": 1})

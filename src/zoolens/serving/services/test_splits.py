@@ -67,3 +67,10 @@ def test_the_share_is_the_hash_of_service_and_key():
     digest = hashlib.blake2b(b"images\0user-1", digest_size=4).digest()
     assert hashed_share("images", "user-1") == int.from_bytes(digest, "big") / 2**32
     assert hashed_share("other", "user-1") != hashed_share("images", "user-1")
+
+
+def test_every_arm_begins_where_the_one_before_ends():
+    weights = [{"model": f"zoo:{name}", "weight": weight} for name, weight in (("a", 0.2), ("b", 0.3), ("c", 0.4))]
+    three = service(splits=weights)
+    for low, high, rung in ((0.2, 0.5, 2), (0.5, 0.9, 3), (0.9, 1.0, None)):
+        assert {split_rung("images", three, ARMS, request(key)) for key in keys_between(low, high, 200)} == {rung}
