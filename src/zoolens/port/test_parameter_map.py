@@ -122,6 +122,22 @@ def test_tensors_that_no_graph_has_a_place_for_go_by_name_and_shape():
     assert found.only_b == (Unmatched("v", (3, 2), "", "value", why),)
 
 
+def test_several_tensors_of_one_role_belong_together_in_their_order():
+    roles = tuple(("value", (size,)) for size in (2, 3, 4))
+    nodes = [
+        Node(name, "opaque", ("x",), (1, 2), {}, tuple(Parameter(r, s, f"{name}{n}") for n, (r, s) in enumerate(roles)))
+        for name in ("a", "b")
+    ]
+    found = mapped(graph(nodes[0]), graph(nodes[1]), [("a", "b")])
+    assert [(move.a.tensor, move.b.tensor) for move in found.moves] == [("a0", "b0"), ("a1", "b1"), ("a2", "b2")]
+
+
+def test_the_map_back_has_all_sides_exchanged():
+    only_a, only_b = (Unmatched(name, (2,), name, "value", "") for name in ("p", "q"))
+    back = ParameterMap((), (only_a,), (only_b,), (("u",), ("v",))).reversed()
+    assert back == ParameterMap((), (only_b,), (only_a,), (("v",), ("u",)))
+
+
 def test_two_tensors_of_a_cannot_become_one_that_b_shares():
     a = graph(layer("a1", DENSE[:1]), layer("a2", DENSE[:1], inputs=("a1",)))
     shared = Parameter("kernel", (2, 3), "w")
@@ -268,6 +284,31 @@ def test_a_bias_is_folded_only_where_both_have_a_batch_norm_and_b_has_no_bias(no
     assert found.lossless is (tensors_b is BIASED)
 
 
+def test_pairs_that_fold_nothing_hinder_no_other():
+    """Before the pair that folds: a layer alone, one of another norm, one without a bias, one whose mean is fixed."""
+    rest = tuple((role, shape) for role, shape in NORMED if role != "norm_mean")
+    firsts = [layer("a0", DENSE), layer("a1", BIASED, norm="layer"), layer("a2", NORMED, norm="batch"),
+              layer("a3", BIASED, norm="batch"), layer("a4", BIASED, norm="batch")]  # fmt: skip
+    seconds = [layer("b1", NORMED, norm="layer"), layer("b2", NORMED, norm="batch"), layer("b3", rest, norm="batch"),
+               layer("b4", NORMED, norm="batch")]  # fmt: skip
+    pairs = [("a0", None), ("a1", "b1"), ("a2", "b2"), ("a3", "b3"), ("a4", "b4")]
+    found = mapped(graph(*firsts), graph(*seconds), pairs)
+    assert [fold.bias.tensor for fold in found.folds] == ["a4.bias"]
+
+
+def test_a_bias_that_two_layers_share_is_not_folded():
+    bias = Parameter("bias", (2,), "shared")
+    firsts = [
+        Node(f"a{n}", "dense", ("x",), (1, 2), {"norm": "batch"},
+             (bias, Parameter("kernel", (2, 3), f"k{n}"), Parameter("norm_mean", (2,), f"m{n}"))) for n in (1, 2, 3)
+    ]  # fmt: skip
+    tensors = (("kernel", (2, 3)), ("norm_mean", (2,)))
+    seconds = [layer(f"b{n}", tensors, norm="batch") for n in (1, 2, 3)]
+    found = mapped(graph(*firsts), graph(*seconds), [(f"a{n}", f"b{n}") for n in (1, 2, 3)])
+    assert found.folds == ()
+    assert [tensor.tensor for tensor in found.only_a] == ["shared"]
+
+
 def test_a_fold_into_a_mean_that_two_biases_share_is_none():
     a = graph(layer("a1", BIASED, norm="batch"), layer("a2", BIASED, norm="batch", inputs=("a1",)))
     mean = Parameter("norm_mean", (2,), "m")
@@ -322,9 +363,10 @@ def test_the_kernel_behind_a_flattened_map():
 def test_a_dense_layer_knows_the_map_that_it_reads():
     image = Node("image", "input", (), (1, 2, 3, 2))
     flat = Node("flat", "flatten", ("image",), (1, 12))
-    drop = Node("drop", "dropout", ("flat",), (1, 12))
+    same = Node("same", "identity", ("flat",), (1, 12))
+    drop = Node("drop", "dropout", ("same",), (1, 12))
     dense = layer("fc", (("kernel", (4, 12)),), inputs=("drop",))
-    made = Graph("g", (image, flat, drop, dense), ("fc",))
+    made = Graph("g", (image, flat, same, drop, dense), ("fc",))
     last = np.arange(48).reshape(4, 2, 3, 2).transpose(0, 2, 3, 1).reshape(-1)
     a = MappedSide({"fc.kernel": Origin("w", (4, 12), None, last)}, {"w": (4, 12)})
     found = mapped(made, made, [("fc", "fc")], (a, side(made)))

@@ -1,5 +1,6 @@
 """Each rule of the policy `time-of-day` by itself, one situation after the other. `make mutants` runs these."""
 
+import threading
 from dataclasses import replace
 from datetime import datetime
 from datetime import time as clock_time
@@ -115,7 +116,8 @@ def test_a_budget_lasts_at_the_present_rate(amount, rung):
 def test_what_was_spent_is_gone_until_the_next_period():
     policy = budget(0.65)
     assert policy.choose(at(12, 100.0)).rung == 0
-    policy.served(0, 1, 0.30)
+    policy.served(0, 1, 0.20)
+    policy.served(0, 1, 0.10)
     assert policy.choose(at(12, 101.0)).rung == 1  # 0.35 for 59 s
     assert policy.choose(at(12, 159.0)).rung == 1  # the rest would do, but for the hold
     assert [policy.choose(at(12, 160.0)).rung, policy.choose(at(12, 166.0)).rung] == [1, 0]
@@ -186,22 +188,42 @@ def test_reasons_of_a_battery(tmp_path):
     assert charged(tmp_path, "10", budget={"amount": 1e9, "unit": "s", "per": 60}).choose(at(12)).rung == 2
 
 
-def test_a_battery_is_read_again_until_it_is_closed(tmp_path):
+def test_what_a_battery_file_holds(tmp_path):
     file = tmp_path / "capacity"
     file.write_text("80")
     battery = Battery(str(file), 3600.0)
-    try:
-        assert battery.charge == 0.8
-        file.write_text("7")
-        assert battery.charge == 0.8  # nobody waits for a file
-        assert battery._read() == 0.07
-        file.write_text("150")
-        assert battery._read() == 1.0
-        file.unlink()
-        assert battery._read() is None
-    finally:
-        battery.close()
-    assert battery._ended.is_set()
+    battery.close()
+    assert battery.charge == 0.8
+    file.write_text("7")
+    assert battery.charge == 0.8  # nobody waits for a file
+    assert battery._read() == 0.07
+    file.write_text("150")
+    assert battery._read() == 1.0
+    file.unlink()
+    assert battery._read() is None
+
+
+def test_a_battery_is_read_again_by_a_thread_until_it_is_closed(tmp_path):
+    file = tmp_path / "capacity"
+    file.write_text("80")
+    before = {*threading.enumerate()}
+    policy = TimeOfDay(
+        LADDER, {"battery": [{"below": 0.5, "within": 0.9}], "battery_file": str(file), "battery_every": 0.001}
+    )
+    (thread,) = {*threading.enumerate()} - before
+    assert (thread.name, thread.daemon) == ("zoolens-battery", True)
+    file.write_text("7")
+    again = threading.Event()
+    for _ in range(10_000):
+        if policy.choose(at(12)).rung == 1:
+            break
+        assert thread.is_alive()
+        again.wait(0.001)
+    else:
+        pytest.fail("the charge was never read again")
+    policy.close()
+    thread.join()
+    TimeOfDay(LADDER, {"windows": [NIGHT]}).close()  # it has nothing to close
 
 
 def test_a_charging_battery_of_the_machine_asks_for_nothing(tmp_path, monkeypatch):
@@ -240,3 +262,9 @@ def test_work_is_saved_with_a_budget_or_a_battery(tmp_path):
 def test_settings_that_are_refused(settings, words):
     with pytest.raises(ZoolensError, match=words):
         TimeOfDay(LADDER, settings)
+
+
+def test_settings_are_kept_and_the_policy_is_named_in_their_refusal():
+    assert TimeOfDay(LADDER, {"windows": [NIGHT]}).settings == {"windows": [NIGHT]}
+    with pytest.raises(ZoolensError, match="The policy time-of-day has no setting 'window'"):
+        TimeOfDay(LADDER, {"window": []})
