@@ -70,23 +70,3 @@ def test_equal_differences_of_counts_have_an_interval_with_a_width():
 def test_sides_that_never_vary():
     found = seed_noise("a", [0.5, 0.5, 0.5], "b", [0.5, 0.5, 0.5])
     assert (found.level, found.excess.value, found.p_value, found.beyond_noise) == (0, 0, 1, False)
-
-
-def test_a_certain_difference_may_be_less_than_that_of_two_seeds_of_one_side():
-    """The sides of a seed share its weights: b is a point better in each, while seeds are five points apart."""
-    shared = [0.70, 0.75, 0.80, 0.72]
-    found = seed_noise("a", shared, "b", [0.710, 0.7601, 0.8099, 0.730])
-    assert found.difference.excludes_zero
-    assert found.excess.value > 0
-    assert found.within_seeds
-    assert not found.beyond_noise
-    far = seed_noise("a", shared, "b", [0.810, 0.8601, 0.9099, 0.830])
-    assert not far.within_seeds
-    assert far.beyond_noise
-
-
-@pytest.mark.parametrize(("gap", "within"), [(0.0563, True), (0.0565, False), (-0.0563, True), (-0.0565, False)])
-def test_two_seeds_of_the_same_side_are_apart_by_both_their_spreads(gap, within):
-    """Spreads of 5 points each: √(2/π) · √(5² + 5²) = 5.642 points."""
-    side = np.array([0.70, 0.75, 0.80])
-    assert seed_noise("a", side, "b", side + gap).within_seeds is within
