@@ -46,7 +46,7 @@ test-exports: $(VENV)/.ready
 fuzz: $(VENV)/.ready
 	$(BIN)/python -m tests.fuzz --seconds 60 --seed 1
 
-## mutants: statistics, cost, checksums and safety checks changed one detail at a time; do their tests notice?
+## mutants: statistics, cost, switching, verdicts, keys and safety checks changed one detail at a time; do their tests notice?
 mutants: $(VENV)/.ready
 	$(BIN)/python -m scripts.mutants $(MODULES)
 
