@@ -39,15 +39,16 @@ START = {A[0]: np.array([[1.0, -2.0, 0.5], [0.25, 1.5, -1.0]], np.float32), A[1]
 
 class Linear(TrainableSide):
     """A dense layer, half the mean square and plain SGD. `rates`: of weight and bias; nought: not learned. `scale`: of
-    the loss. `draws`: noise on the answers, by the seed. `fails`: what a step in float64 raises."""
+    the loss. `draws`: noise on the answers, by the seed. `coarse`: what float32 alone adds to them. `fails`: what a
+    step in float64 raises."""
 
-    def __init__(self, names, *, rates=(0.1, 0.1), scale=1.0, draws=0.0, precision="float32", switchable=True,
-                 fails=None):  # fmt: skip
+    def __init__(self, names, *, rates=(0.1, 0.1), scale=1.0, draws=0.0, coarse=0.0, precision="float32",
+                 switchable=True, fails=None):  # fmt: skip
         self.names, self._turned = names, names is B
         self._rates, self._scale, self._draws, self._fails = rates, scale, draws, fails
         self._switchable, self.precision = switchable, precision
         self.values = {names[0]: np.zeros((3, 2) if self._turned else (2, 3), np.float32), names[1]: np.zeros(2)}
-        self.began = []
+        self._coarse, self.began, self.kept = coarse, [], []
 
     def begin(self, seed, *, fresh=True):
         self.began.append((seed, fresh))
@@ -69,6 +70,7 @@ class Linear(TrainableSide):
         self.precision = value
 
     def captured_step(self, batch, *, keep=True):
+        self.kept.append(keep)
         if self._fails is not None and self.precision == "float64":
             raise self._fails
         x, kernel, bias = (
@@ -76,7 +78,7 @@ class Linear(TrainableSide):
             for array in (batch.inputs[0], self.values[self.names[0]], self.values[self.names[1]])
         )
         kernel = kernel.T if self._turned else kernel
-        answers = x @ kernel.T + bias
+        answers = x @ kernel.T + bias + (self._coarse if self.precision == "float32" else 0.0)
         answers = answers + (self._draws * self._generator.standard_normal(answers.shape)).astype(answers.dtype)
         error = answers - batch.targets.astype(answers.dtype)
         down = self._scale * error / len(x)
@@ -232,6 +234,21 @@ def test_the_run_in_float64_counts_with_the_first_disturbed_run():
     assert biased.floors
 
 
+def test_an_error_of_float32_that_no_disturbance_shows_is_in_the_floor():
+    pair = paired(Linear(A, coarse=0.1), Linear(B, coarse=0.1), steps=(1,))
+    answers = 1, ("output", "0")
+    pair.measure_floors(pair.run_a(), "a", range(1, 3))
+    assert pair.floors[answers] < 1e-4
+    pair.measure_floors(pair.run_a(), "a", range(0))
+    assert pair.floors[answers] > 1e-2
+    pair.floors.clear()
+    pair.measure_floors(pair.run_b(), "b", range(0))
+    assert pair.floors[answers] > 1e-2
+    pair.floors.clear()
+    pair.measure_floors(pair.run_a(), "a", range(1, 1))
+    assert pair.floors == {}
+
+
 def test_a_side_that_cannot_compute_in_float64_has_no_exact_run():
     assert paired(Linear(A, switchable=False)).run_exactly("a") is None
     assert paired(b=Linear(B, precision="float64")).run_exactly("b") is None
@@ -259,17 +276,26 @@ def test_a_disturbed_run_has_its_answers_in_the_order_of_the_samples():
             assert np.allclose(noisy[step][name], array, atol=1e-3), name
             assert not np.array_equal(noisy[step][name], array), name
     assert np.array_equal(pair.run_a(3)[1]["loss"], noisy[1]["loss"])
+    assert not np.array_equal(pair.run_b(3)[1]["loss"], pair.run_b()[1]["loss"])
+
+
+def test_only_the_steps_that_are_compared_are_kept():
+    side = Linear(A)
+    pair = paired(side, steps=(2,))
+    assert [[*pair.run_a()], [*pair.run_a(1)]] == [[2], [2]]
+    assert side.kept == [False, True, False, True]  # and none behind the last
 
 
 def test_b_may_have_batches_of_its_own():
     other = batches(seed=1)
     assert compared(paired(batches_b=other)).departure.position == (1, 0)
     assert compared(paired(batches_b=batches())).departure is None
+    assert np.array_equal(paired(batches_b=other).run_a()[1]["loss"], paired().run_a()[1]["loss"])
 
 
 @pytest.mark.parametrize(("a", "b"), [(0.0, 0.0), (0.5, 0.0), (0.0, 0.5)])
 def test_a_side_that_draws_is_found(a, b):
-    pair = paired(Linear(A, draws=a), Linear(B, draws=b))
+    pair = paired(Linear(A, draws=a), Linear(B, draws=b), steps=(2,))  # the first step tells, whichever are compared
     assert pair.draws_at_random("a") is bool(a)
     assert pair.draws_at_random("b") is bool(b)
 
