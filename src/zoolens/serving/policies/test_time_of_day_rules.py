@@ -222,7 +222,8 @@ def test_a_battery_is_read_again_by_a_thread_until_it_is_closed(tmp_path):
     else:
         pytest.fail("the charge was never read again")
     policy.close()
-    thread.join()
+    thread.join(20)
+    assert not thread.is_alive()
     TimeOfDay(LADDER, {"windows": [NIGHT]}).close()  # it has nothing to close
 
 
