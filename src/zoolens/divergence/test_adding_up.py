@@ -64,3 +64,11 @@ def test_what_was_not_proved_is_left_as_it_is():
     found = adding_up([UNPROVED, seen, failed, cause("A", 0.2)], 1.0, 1e-5)
     assert found[:4] == (UNPROVED, seen, failed, cause("A", 0.2))
     assert found[4].words.startswith("8.0e-01 of")  # what failed explains nothing
+
+
+def test_shares_are_those_of_the_difference():
+    """Of 0.01 a tenth is 0.001."""
+    half, tiny, rest = adding_up([cause("A", 0.005), cause("B", 0.0009, 0.00001)], 0.01, 1e-6)
+    assert half.proved
+    assert tiny.withdrawn == ("it removes 8.9e-04 of a difference of 1.0e-02",)
+    assert rest.words.startswith("4.1e-03 of the difference of 1.0e-02")

@@ -82,3 +82,9 @@ def test_one_seed_says_nothing_of_noise():
     assert found.within_seeds is False
     assert found.least_p == 1.0
     assert seed_noise("a", [0.7], "b", [0.7]).within_seeds is True
+
+
+def test_two_seeds_say_something_of_noise():
+    found = seed_noise("a", [0.70, 0.75], "b", [0.71, 0.78])
+    assert found.level == pytest.approx(HALF_NORMAL * math.sqrt(2) * 0.01)
+    assert found.least_p == 0.5

@@ -116,8 +116,8 @@ def test_a_budget_lasts_at_the_present_rate(amount, rung):
 def test_what_was_spent_is_gone_until_the_next_period():
     policy = budget(0.65)
     assert policy.choose(at(12, 100.0)).rung == 0
-    policy.served(0, 1, 0.20)
-    policy.served(0, 1, 0.10)
+    policy.served(0, 1, 0.29)
+    policy.served(0, 1, 0.01)
     assert policy.choose(at(12, 101.0)).rung == 1  # 0.35 for 59 s
     assert policy.choose(at(12, 159.0)).rung == 1  # the rest would do, but for the hold
     assert [policy.choose(at(12, 160.0)).rung, policy.choose(at(12, 166.0)).rung] == [1, 0]
