@@ -10,6 +10,7 @@ from zoolens.graph.blocks import BlockLayer
 from zoolens.graph.diff.alignment import Alignment, BlockRow, LayerPair
 from zoolens.graph.diff.report import diff
 from zoolens.graph.model import Graph, Node, Parameter
+from zoolens.port.gate_tensors import BiasSum
 from zoolens.port.origins import Origin
 from zoolens.port.parameter_map import Fold, MappedSide, Move, ParameterMap, Unmatched, parameter_map, turning
 
@@ -371,3 +372,52 @@ def test_a_dense_layer_knows_the_map_that_it_reads():
     a = MappedSide({"fc.kernel": Origin("w", (4, 12), None, last)}, {"w": (4, 12)})
     found = mapped(made, made, [("fc", "fc")], (a, side(made)))
     assert found.moves[0].how == "its inputs from the order CHW to HWC"
+
+
+# --- gates of recurrent layers
+
+
+def packed(first, second, shape=(2, 3)):
+    """A network whose one tensor packs the kernels of an input and a forget gate."""
+    made = graph(layer("r", (("input_kernel", (1, 3)), ("forget_kernel", (1, 3)), ("cell_bias", (1,)))))
+    origins = {
+        "r.input_kernel": Origin("w", shape, None, np.array(first)),
+        "r.forget_kernel": Origin("w", shape, None, np.array(second)),
+        "r.cell_bias": Origin("b", (1,), (0,)),
+    }
+    return made, MappedSide(origins, {"w": shape, "b": (1,)})
+
+
+def test_gates_of_one_tensor_move_as_one():
+    a, side_a = packed([0, 1, 2], [3, 4, 5])
+    same = mapped(a, a, [("r", "r")], (side_a, side_a))
+    assert [(move.a.tensor, move.role, move.layers, move.how) for move in same.moves] == [
+        ("w", "kernel", ("r", "r"), "as it is"),
+        ("b", "cell_bias", ("r", "r"), "as it is"),
+    ]
+    b, side_b = packed([3, 4, 5], [0, 1, 2])
+    turned = mapped(a, b, [("r", "r")], (side_a, side_b))
+    assert turned.moves[0].how == "its gates from the order input, forget to forget, input"
+    moved = turned.moved(
+        {"w": np.arange(6.0).reshape(2, 3), "b": np.ones(1)}, {"w": np.zeros((2, 3)), "b": np.zeros(1)}
+    )
+    assert moved["w"].tolist() == [[3, 4, 5], [0, 1, 2]]
+    assert turned.lossless
+
+
+def test_the_bias_of_a_gate_is_neutral_and_its_kernel_is_not():
+    a = graph(layer("r", (("input_kernel", (1, 3)),)))
+    b = graph(layer("r", (("input_kernel", (1, 3)), ("input_bias", (1,)), ("forget_kernel", (1, 3)))))
+    found = mapped(a, b, [("r", "r")])
+    assert {tensor.role: tensor.neutral for tensor in found.only_b} == {"input_bias": 0.0, "forget_kernel": None}
+
+
+def test_a_second_bias_is_added_and_neutral_on_the_way_back():
+    move = Move(Origin("b1", (2,), (0,)), Origin("b", (2,), (0,)), "bias", ("r", "s"), "as it is")
+    second = BiasSum(Origin("b2", (2,), (0,)), Origin("b", (2,), (0,)), ("r", "s"))
+    found = ParameterMap((move,), (), (), sums=(second,))
+    values = {"b1": np.array([1.0, 2.0]), "b2": np.array([10.0, 20.0])}
+    assert found.moved(values, {"b": np.zeros(2)})["b"].tolist() == [11.0, 22.0]
+    back = found.reversed()
+    assert back.only_b == (Unmatched("b2", (2,), "r", "bias", "it is added to another bias", 0.0),)
+    assert (back.only_a, back.sums, back.moves[0].layers) == ((), (), ("s", "r"))
