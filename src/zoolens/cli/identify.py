@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from zoolens.cli.diff import TROUBLE
 from zoolens.cli.options import Size, json_option, trust_option, wide_option
 from zoolens.cli.stores import store_option
 from zoolens.errors import ZoolensError
@@ -45,9 +48,10 @@ class NameContradicted(ZoolensError):
 def command(ctx: click.Context, /, model: str, store: str | None, as_json: bool, **chosen: Any) -> None:
     """Name the architecture of a model by its structure, and the members of zoos that are nearest to it.
 
-    A name claims an architecture: exits with 1 if the structure is not exactly that of a network of this name, and with
-    4 if that is not known (operators that are not understood, a name whose structure is not known here). Of a FOLDER,
-    every model file in it is looked at, one line each, and the exit code is the gravest: 1 counts more than 4.
+    A name claims an architecture: exits with 1 if the structure is not exactly that of a network of this name, with 2
+    if the file cannot be read, and with 4 if that is not known (operators that are not understood, a name whose
+    structure is not known here). Of a FOLDER, every model file in it is looked at, one line each, and the exit code is
+    the gravest: 1 counts more than 4.
     """
     from zoolens.manifests.formats import guess_format
 
@@ -67,7 +71,7 @@ def _identified(model: str, store: str | None, chosen: dict[str, Any]) -> Identi
     from zoolens.graph.structure import structure_of
     from zoolens.store.store import borrowed_store
 
-    with borrowed_store(store) as opened:
+    with _readable(), borrowed_store(store) as opened:
         structures = structure_of(model, store=opened, size=chosen["size"])
         if len(structures) != 1:
             raise ZoolensError(f"{model} names {len(structures)} models.", hint="Name a single model, or a folder.")
@@ -75,6 +79,16 @@ def _identified(model: str, store: str | None, chosen: dict[str, Any]) -> Identi
         further = list(stored(opened, besides=_own_refs(structures[0])))
     subject, names = _subject(structures[0], model), _names(structures[0], model)
     return identify(graph, subject, names=names, n=chosen["shown"], further=further, like=chosen["like"])
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """What cannot be read has an exit code of its own: 1 would accuse its name."""
+    try:
+        yield
+    except ZoolensError as error:
+        error.exit_code = TROUBLE
+        raise
 
 
 def _refuse(result: Identification) -> None:
@@ -132,7 +146,7 @@ def _folder(folder: Path, store: str | None, chosen: dict[str, Any], *, as_json:
     from zoolens.audit.folder_identification import as_data, exit_code, identified_files
     from zoolens.cli.bars import Bars
 
-    with Bars() as bars:
+    with _readable(), Bars() as bars:
         files = identified_files(folder, store=store, size=chosen["size"], like=chosen["like"], progress=bars)
     if as_json:
         echo_json(as_data(folder, files))

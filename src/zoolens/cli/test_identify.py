@@ -142,3 +142,11 @@ def test_a_folder_without_a_wrong_name_ends_with_4_or_0(identify, folder):
 def test_a_folder_without_models_is_an_error(identify, tmp_path):
     (tmp_path / "empty").mkdir()
     assert "There is no model file in" in str(identify(tmp_path / "empty").exception)
+
+
+@pytest.mark.parametrize("content", [None, b"\xff not a model"])
+def test_a_file_that_cannot_be_read_accuses_no_name(identify, tmp_path, content):
+    if content is not None:
+        (tmp_path / "resnet18.onnx").write_bytes(content)
+    result = identify(tmp_path / "resnet18.onnx")
+    assert result.exception.exit_code == 2
