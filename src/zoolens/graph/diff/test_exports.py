@@ -76,6 +76,22 @@ def test_a_value_of_weights_alone_may_be_stored():
     assert found.as_data()["stored_values"] == "export"
 
 
+def test_a_mask_on_one_side_is_no_arrangement_of_values():
+    def attending(*, masked: bool) -> Graph:
+        net = Sketch(size=8)
+        entry = net.conv(6, 3)
+        value = net.build.add("reshape", [entry], (1, 1, 64, 6))
+        numbers = [Parameter("value", (64, 64), "")]
+        mask = [net.build.add("constant", [], (64, 64), parameters=numbers)] if masked else []
+        seen = net.add("attention", *[value] * 3, *mask, shape=(1, 1, 64, 6), heads=1)
+        net.add("add", entry, net.build.add("reshape", [seen], (1, 6, 8, 8)))
+        net.head()
+        return net.finish()
+
+    found = diff(attending(masked=False), attending(masked=True), names=NAMES)
+    assert [one.cause for one in found.differences] == [causes.OPERATOR]
+
+
 def test_inputs_that_nothing_uses_are_no_difference():
     graph = resnet()
     idle = replace(graph, nodes=(Node("idle", "input", (), (1, 3)), *graph.nodes))

@@ -129,6 +129,8 @@ def _by_op(block: Block, layer: BlockLayer) -> Reason:
         return causes.DEPTH, ("layer", node.op, settings.kernel(node), layer.path)
     if node.op == "parameter":
         return causes.TABLE, ("alone", node.shape)
+    if node.op == "constant" and node.parameters and _is_computed_with(node, block):
+        return causes.OPERATOR, settings.operator(node)
     if node.op in ACTIVATIONS:
         return causes.ACTIVATION, node.op
     if node.op in NORMS:
@@ -136,6 +138,12 @@ def _by_op(block: Block, layer: BlockLayer) -> Reason:
     if node.op == "lrn":
         return causes.LRN, ()
     return (causes.WIRING, ()) if node.op in ARRANGEMENT else (causes.OPERATOR, settings.operator(node))
+
+
+def _is_computed_with(constant: Node, block: Block) -> bool:
+    """Whether a constant is a mask, a term or a factor; others only say where values go."""
+    users = [layer.node for layer in block.layers if constant.name in layer.node.inputs]
+    return any(user.op not in ARRANGEMENT for user in users)
 
 
 def _gate_members(block: Block, alone: set[str]) -> set[str]:

@@ -47,6 +47,9 @@ def folded(call: OnnxCall) -> bool:
         return True
     if op not in _FOLDS or not all(constant.is_small for constant in constants):
         return False
+    if op == "Expand" and broadcast([constants[0].shape, tuple(constants[-1].integers())]) == constants[0].shape:
+        call.answer(constants[0])
+        return True
     if op in _RESAMPLING and constants[0].is_learned:
         return False  # a learned table stays one, however often its entries are used
     return _at_once(call, constants)
@@ -260,6 +263,11 @@ def _range(call: OnnxCall, values: list[Array]) -> Array:
     return np.arange(start, stop, step, dtype=values[0].dtype)
 
 
+def _triangle(call: OnnxCall, values: list[Array]) -> Array:
+    diagonal = int(values[1].ravel()[0]) if len(values) > 1 else 0
+    return np.triu(values[0], diagonal) if call.get("upper", 1) else np.tril(values[0], diagonal)
+
+
 def _expand(call: OnnxCall, values: list[Array]) -> Array:
     shape = broadcast([values[0].shape, tuple(int(extent) for extent in values[1].ravel())])
     return _bounded(np.broadcast_to(values[0], shape))
@@ -329,6 +337,7 @@ _FOLDS: Final[dict[str, Fold]] = {
     "Concat": lambda call, values: np.concatenate(values, axis=call.get("axis", 0)),
     "Clip": _clip,
     "CumSum": _cumulated,
+    "Trilu": _triangle,
     "Relu": lambda call, values: np.maximum(values[0], 0),
     "Round": lambda call, values: np.rint(values[0]),
     "Gather": _gather,

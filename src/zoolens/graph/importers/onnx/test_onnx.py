@@ -411,6 +411,16 @@ CELL = {
 }
 
 
+def test_zeros_that_an_exporter_spreads_over_the_batch_are_no_state_to_begin_with(tmp_path):
+    constants = {**CELL, "zeros": np.zeros((1, 1, 5), np.float32), "shape": np.array([1, 1, 5])}
+    nodes = [
+        node("Expand", ["zeros", "shape"], ["h"]),
+        node("LSTM", ["x", "w", "r", "b", "", "h", "h"], ["y"], hidden_size=5),
+    ]
+    graph = load(made(tmp_path, nodes, [("x", FLOAT, [7, 1, 3])], ["y"], constants))
+    assert [one.op for one in graph] == ["input", "recurrent"]
+
+
 def test_the_encoder_whose_states_a_decoder_begins_with_is_counted(tmp_path):
     layers = [
         node("LSTM", ["x", "w", "r", "b"], ["", "h", "c"], hidden_size=5),
@@ -501,6 +511,20 @@ def test_a_tensor_made_twice_is_refused(tmp_path):
 def test_an_output_without_a_name_is_refused(tmp_path):
     with pytest.raises(ModelError, match="nothing makes the output ''"):
         load(made(tmp_path, [node("Relu", ["x"], ["y"])], [("x", FLOAT, [1, 3])], ["y", ""]))
+
+
+@pytest.mark.parametrize("side", [{}, {"upper": 0}])
+def test_a_mask_that_is_a_triangle_of_numbers_is_known(tmp_path, side):
+    constants = {"s": np.array([4, 4]), "k": np.array(1)}
+    low = onnx.helper.make_tensor("value", FLOAT, [1], [-9.0])
+    nodes = [
+        node("ConstantOfShape", ["s"], ["full"], value=low),
+        node("Trilu", ["full", "k"], ["mask"], **side),
+        node("Add", ["x", "mask"], ["z"]), node("Softmax", ["z"], ["y"]),
+    ]  # fmt: skip
+    feed = np.arange(16, dtype=np.float32).reshape(1, 4, 4)
+    graph = agrees_with_onnxruntime(made(tmp_path, nodes, [("x", FLOAT, [1, 4, 4])], ["y"], constants), feed)
+    assert not graph.unknown
 
 
 @pytest.mark.parametrize("shape", [[1 << 40], [1 << 20, 1 << 20], [-5], [1 << 62, 1 << 62]])
