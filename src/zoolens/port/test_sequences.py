@@ -53,6 +53,20 @@ def test_one_shape_of_the_input_fits_both_in_one_dimension():
     assert found.same, "\n".join(check_lines(found))
 
 
+def test_a_sequence_that_one_side_turns_by_itself_is_no_map():
+    class Turned(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.dense = nn.Linear(3, 3)
+
+        def forward(self, x):
+            return torch.relu(self.dense(x.transpose(1, 2))).mean(1)
+
+    b = keras.Sequential([keras.Input((5, 3)), kl.Dense(3, activation="relu"), kl.GlobalAveragePooling1D()])
+    found = check(Turned(), b, ["3x5"])
+    assert found.same, "\n".join(check_lines(found))
+
+
 class Branch(nn.Module):
     """Two layers, of which the sign of the input chooses one. `never`: no input chooses the second."""
 

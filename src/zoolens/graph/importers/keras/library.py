@@ -107,7 +107,8 @@ def graph_of_keras_model(
     maps: Sequence[bool] = (),
 ) -> Graph:
     """The raw graph of a live functional (or built sequential) model; `size` fills in an image size it leaves open.
-    `maps`: of each input, whether its last axis has the channels of a map, though it is no image."""
+    `maps`: of each input, whether its last axis has the channels of a map, though it is no image. Where no layer
+    slides a window over it, it is a sequence instead, whose axes are turned first."""
     return _graph(_keras(), model, name, weights=weights, size=size, maps=maps)
 
 
@@ -139,8 +140,13 @@ def _graph(
         GraphBuilder(name or model.name, keep_weights=weights), _channels_last(keras), live=live,
         variables=model.variables if weights else (),
     )  # fmt: skip
+    layers = model._flatten_layers(include_self=False)
+    windows = any(hasattr(layer, "kernel_size") or hasattr(layer, "pool_size") for layer in layers)
     known = [*maps, *(False for _ in function.inputs[len(maps) :])]
-    inputs = [_input(walk, tensor, size, is_map) for tensor, is_map in zip(function.inputs, known, strict=True)]
+    inputs = [
+        _input(walk, tensor, size, is_map, is_turned=is_map and not windows)
+        for tensor, is_map in zip(function.inputs, known, strict=True)
+    ]
     if live is not None:
         live.update(zip(inputs, fed, strict=True))
     outputs = _walked(walk, function, inputs, "")
@@ -167,7 +173,7 @@ def _facts(keras: Any, model: Any, shape: Shape) -> Mapping[str, Any]:
     }  # fmt: skip
 
 
-def _input(walk: KerasWalk, tensor: Any, size: tuple[int, int] | None, is_map: bool) -> str:
+def _input(walk: KerasWalk, tensor: Any, size: tuple[int, int] | None, is_map: bool, *, is_turned: bool) -> str:
     shape = [1, *tensor.shape[1:]]
     rank = len(shape)
     if None in shape and size is not None and rank == 4:
@@ -175,6 +181,9 @@ def _input(walk: KerasWalk, tensor: Any, size: tuple[int, int] | None, is_map: b
         shape[first : first + 2] = [free or wanted for free, wanted in zip(shape[first:], size, strict=False)]
     if None in shape:
         raise ModelError(f"The Keras model {walk.builder.name} leaves its input size open.", hint="Give a size.")
+    if is_turned:
+        given = walk.builder.add("input", (), (shape[0], *shape[:0:-1]), source=tensor.name)
+        return walk.builder.add("transpose", (given,), shape, source=tensor.name, perm=(0, *range(rank - 1, 0, -1)))
     axes = axes_name(rank, walk.channels_last) if rank == 4 or is_map else ""
     return walk.builder.add("input", (), shape, source=tensor.name, axes=axes)
 
