@@ -31,12 +31,14 @@ from pathlib import Path
 
 import psutil
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from zoolens.engine.sandbox import trusting
 
-settings.register_profile("fixed", derandomize=True)
-settings.register_profile("search", print_blob=True)
+# No example has a time limit: how long one takes says how busy the machine is.
+UNHURRIED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("fixed", derandomize=True, **UNHURRIED)
+settings.register_profile("search", print_blob=True, **UNHURRIED)
 settings.load_profile("fixed")
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

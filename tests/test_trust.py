@@ -83,7 +83,7 @@ class _Bomb:
         return open, (self._marker, "w")
 
 
-@pytest.mark.parametrize(("kind", "name"), [("torchscript", "m.pt"), ("keras-h5", "m.h5"), ("onnx", "m.onnx")])
+@pytest.mark.parametrize(("kind", "name"), [("torchscript", "m.pt"), ("onnx", "m.onnx")])
 def test_a_pickle_never_runs(zoolens, tmp_path, marker, data, kind, name):
     (tmp_path / name).write_bytes(pickle.dumps(_Bomb(marker)))
     manifest = tmp_path / "m.yaml"

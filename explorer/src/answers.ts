@@ -215,7 +215,7 @@ export interface DivergenceCause {
   proof: string;
 }
 
-/** What `zoolens diverge` found. `first`: the first layer that is farther apart than rounding explains; empty if there is none. `growth`: how far the two are apart, layer after layer; null where no layers could be compared. */
+/** What `zoolens diverge` found. `agrees`: they are known to agree. `first`: the first layer that is farther apart than rounding explains; empty if there is none. `growth`: how far the two are apart, layer after layer; null where no layers could be compared. */
 export interface DivergenceFacts {
   job: Job;
   a: DivergedSide;

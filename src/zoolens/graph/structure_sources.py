@@ -39,8 +39,10 @@ _PARAMETERS_A_SECOND: Final = 25e6  # very roughly: large networks are deep ones
 _MAKING: Final = (  # what decides a graph and the figures kept beside it, as patterns below zoolens/
     "graph/importers/**/*.py", "graph/passes/*.py", "graph/reference*.py",
     *(f"graph/{name}.py" for name in ("builder", "cost", "model", "equality", "serialisation", "shapes")),
-    *(f"graph/{name}.py" for name in ("vocabulary", "sliding_windows")),
-    *(f"runtimes/{name}.py" for name in ("arguments", "onnxfile", "onnxvalues", "protobuf", "tflitefile")),
+    *(f"graph/{name}.py" for name in ("vocabulary", "sliding_windows", "rounded_numbers", "recurrent_gates")),
+    "graph/file_operators.py",
+    *(f"runtimes/{name}.py" for name in ("arguments", "onnxfile", "onnxreference", "onnxvalues", "protobuf")),
+    "runtimes/tflitefile.py",
 )  # fmt: skip
 
 

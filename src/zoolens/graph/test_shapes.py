@@ -12,7 +12,18 @@ from zoolens.graph.model import Parameter
 from zoolens.graph.shapes import RULES, broadcast, filled, output_shape
 from zoolens.graph.vocabulary import OPS
 
-WITHOUT_RULE = {"input", "parameter", "constant", "recurrent", "reshape", "expand", "resize", "output_of", "unknown"}
+WITHOUT_RULE = {
+    "input",
+    "parameter",
+    "constant",
+    "recurrent",
+    "recurrent_layer",
+    "reshape",
+    "expand",
+    "resize",
+    "output_of",
+    "unknown",
+}
 
 
 def test_every_op_has_a_rule_or_none_is_possible():

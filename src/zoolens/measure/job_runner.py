@@ -274,9 +274,11 @@ class _Stages:
     def _guessed(self, run: Run) -> Iterator[str]:
         """What the accuracy rests on that nobody has written down."""
         manifest, dataset = self._context.job.manifest, self._context.dataset
-        yield from guesses_in(manifest.attributes)
         output = manifest.outputs[0] if manifest.outputs else None
-        if output is None or not task_named(output.task).discrete or output.label_map or not dataset.labelled:
+        if output is None or not task_named(output.task).judged or not dataset.labelled:
+            return  # there is no accuracy
+        yield from guesses_in(manifest.attributes)
+        if not task_named(output.task).discrete or output.label_map:
             return
         width = int((run.resolved.get("outputs") or [{}])[0].get("width") or 0)
         if assumed := assumed_order(labels_of(output, self._context.job.entry.folder), width, dataset):
