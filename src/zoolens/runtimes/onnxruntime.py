@@ -181,10 +181,12 @@ class OnnxSession(Session):
             reason = "its profiler times on a GPU how long the host takes to launch kernels"
             raise UnsupportedAbility("onnxruntime", "profile operators on a GPU", reason)
         self.predict(feeds)  # explains feeds that do not fit, before a session is made
-        fused = fused_nodes(self._graph, self._optimised)
         with tempfile.TemporaryDirectory(prefix="zoolens-profile-") as folder:
-            names = unique_names(self._graph)
-            twin = self._twin(names, enable_profiling=True, profile_file_prefix=f"{folder}/profile")
+            # The session's own optimised graph: what it adds (ReorderOutput_token_3) is numbered anew each time.
+            twin, optimised = self._optimising_twin(
+                folder, enable_profiling=True, profile_file_prefix=f"{folder}/profile"
+            )
+            fused = fused_nodes(self._graph, optimised)
             self._run(twin, self._output_names, feeds)  # the first run allocates
             calls = observed_calls(lambda: twin.run(self._output_names, feeds), repeats)
             epoch = twin.get_profiling_start_time_ns()
@@ -238,10 +240,15 @@ class OnnxSession(Session):
     def _optimised(self) -> OnnxGraph:
         """The graph that ONNX Runtime makes of the file; its nodes have the names of `unique_names`."""
         with tempfile.TemporaryDirectory(prefix="zoolens-optimised-") as folder:
-            path = Path(folder) / "optimised.onnx"
-            entries = {"session.optimized_model_external_initializers_file_name": "weights"}
-            self._twin(unique_names(self._graph), optimized_model_filepath=str(path), entries=entries)
-            return read_graph(path)
+            return self._optimising_twin(folder)[1]
+
+    def _optimising_twin(self, folder: str, **settings: Any) -> tuple[Any, OnnxGraph]:
+        """A session with the names of `unique_names`, and the graph that it runs."""
+        path = Path(folder) / "optimised.onnx"
+        entries = {"session.optimized_model_external_initializers_file_name": "weights"}
+        names = unique_names(self._graph)
+        twin = self._twin(names, optimized_model_filepath=str(path), entries=entries, **settings)
+        return twin, read_graph(path)
 
     def close(self) -> None:
         self._session = None
