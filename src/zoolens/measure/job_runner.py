@@ -308,6 +308,16 @@ class _Stages:
         elif plan.accuracy and not self._errors:
             yield from self._said_of_outputs(run)
             yield from said_of_classes(self._context.dataset)
+        judged = task_named(task)
+        if (
+            plan.accuracy
+            and not self._errors
+            and self._context.dataset.labelled
+            and judged.judged
+            and not judged.discrete
+        ):
+            names = ", ".join(plugins.names(plugins.METRICS))
+            yield f"metrics of classes ({names}) are not computed for the task {task}, whose own score is"
         if plan.accuracy and not self._errors:
             yield from said_of_texts(run)
             yield from filter(None, [run.resolved.get(QUANTISED_DATA), run.resolved.get(COPIES)])

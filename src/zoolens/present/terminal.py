@@ -77,8 +77,20 @@ def _table_width(console: Console, columns: Sequence[Column], rows: Sequence[Seq
 
 
 def fitting_columns(columns: Sequence[Column], rows: Sequence[Sequence[str]], width: int) -> list[int]:
-    """Which columns to show, so that every one shown is whole; the two most important stay in any case."""
+    """Which columns to show, so that every one shown is whole; the two most important stay in any case. Names so long
+    that no figure would be left are broken."""
     widths = [_needed(column, [row[i] for row in rows]) + GAP for i, column in enumerate(columns)]
+    shown = _within(columns, widths, width)
+    if any(column.right for column in columns) and not any(columns[i].right for i in shown):
+        broken = [
+            needed if column.right else min(needed, FOLDED + GAP)
+            for column, needed in zip(columns, widths, strict=True)
+        ]
+        return _within(columns, broken, width)
+    return shown
+
+
+def _within(columns: Sequence[Column], widths: Sequence[int], width: int) -> list[int]:
     shown = list(range(len(columns)))
     while sum(widths[i] for i in shown) - GAP > width and len(shown) > 2:
         shown.remove(min(shown, key=lambda i: (columns[i].keep, -i)))
@@ -141,7 +153,7 @@ def print_table(
             justify="right" if columns[i].right else "left",
             style="dim" if columns[i].kind == "key" else None,
             overflow="fold",
-            no_wrap=not columns[i].folds and any(columns[j].folds for j in shown),
+            no_wrap=columns[i].right or (not columns[i].folds and any(columns[j].folds for j in shown)),
         )
     for row in rows:
         table.add_row(*(_markup(row[i]) for i in shown))

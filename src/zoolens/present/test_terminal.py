@@ -91,3 +91,19 @@ def test_stored_objects_are_objects_and_dates_and_paths_are_text(capsys):
 def test_what_is_no_object_is_damage():
     with pytest.raises(ValueError, match="expected a JSON object"):
         echo_json(JsonText("[1]"))
+
+
+def test_long_names_are_broken_before_every_figure_is_dropped(capsys):
+    columns = [
+        Column("run", keep=8),
+        Column("model", keep=10),
+        Column("runtime", keep=9),
+        Column("top-1", "number", keep=7),
+    ]
+    rows = [["8844bff8", "folder:" + "a-very-long-name/" * 6 + "net", "onnxruntime 1.31.1", "61.7 % [59.5, 63.8]"]]
+    shown = fitting_columns(columns, rows, 80)
+    assert 3 in shown
+    print_table(columns, rows, width=80)
+    printed = capsys.readouterr().out
+    assert "61.7 % [59.5, 63.8]" in printed
+    assert "".join(printed.split()).count("a-very-long-name") >= 1
