@@ -79,6 +79,7 @@ def test_our_definitions_have_as_many_parameters_as_keras_applications(architect
     assert ours == inspect(f"keras:{architecture}").facts.parameters
 
 
+@pytest.mark.slow
 def test_resnet50_has_26560_extra_biases_in_keras(published):
     biases = item(published("resnet50"), "bias", "convolutions with a bias")
     assert (biases.a, biases.b, biases.layers) == ("none of 53", "53 of 53, 26,560 parameters", 53)

@@ -113,6 +113,7 @@ def test_tensorflow_trains_as_the_reference_does(recipe, workers):
     assert found.sides[1].versions["tensorflow"]
 
 
+@pytest.mark.slow
 def test_libraries_own_defaults_part_at_the_first_norm(recipe, workers):
     found = run(recipe(mode="library"), workers, b="tensorflow", steps=(1, 2))
     assert place(found) == (1, "activation", "conv1_norm")
