@@ -591,7 +591,7 @@ export interface NetworkBlock {
   layers: (NetworkLayer)[];
 }
 
-/** What `zoolens diff` says of two models, and their parts side by side. `compared`: both networks are known here. `total`: how many differences there are, of which no more than 200 are given. */
+/** What `zoolens diff` says of two models, and their parts side by side. `compared`: both networks are known here. `total`: how many differences there are, of which no more than 200 are given. `not_proved`: what stands beside operators that are not understood, which proves nothing. */
 export interface NetworkComparison {
   a: NetworkSide;
   b: NetworkSide;
@@ -600,6 +600,7 @@ export interface NetworkComparison {
   headline: string;
   total: number;
   differences: (NetworkDifference)[];
+  not_proved: (string)[];
   parts: (PartPair)[];
 }
 
@@ -971,7 +972,7 @@ export interface StageItem {
 }
 
 /** How a part of A and the part of B beside it compare. */
-export type State = "same" | "constants" | "differs" | "only a" | "only b";
+export type State = "same" | "constants" | "differs" | "only a" | "only b" | "not known";
 
 /** `varied`: hyperparameters that differ between trials. `axes`: what /study/plane can be drawn over. `charts`: distributions, side against side and the whole space, as far as there is something to draw. */
 export interface StudyDetail {

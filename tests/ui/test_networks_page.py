@@ -158,7 +158,7 @@ def test_a_finding_opens_both_networks_side_by_side(window, workshop, finding):
     for row in table.locator("tr.picked").all():
         expect(row.get_by_role("button", name=f"Difference {placed}", exact=True)).to_be_visible()
     page.wait_for_url(f"**mark={placed}*")
-    page.get_by_role("combobox", name="Show").select_option("only what differs")
+    page.get_by_role("combobox", name="Show").select_option("only what is not the same")
     expect(table.locator("tr.beside-same.part")).to_have_count(0)
     page.get_by_role("link", name="Findings of the audit").click()
     expect(page.get_by_text("LeNet: these are not one network")).to_be_visible()

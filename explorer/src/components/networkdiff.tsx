@@ -13,6 +13,7 @@ const STATES: Record<PartPair["state"], string> = {
   differs: "differs",
   "only a": "only in A",
   "only b": "only in B",
+  "not known": "not known",
 };
 
 export function NetworkDiff({ a, b }: { a: string; b: string }) {
@@ -77,6 +78,7 @@ function Compared({ answer }: { answer: NetworkComparison }) {
         <bdi>{answer.headline}</bdi>
       </p>
       {answer.differences.length > 0 && <Differences answer={answer} />}
+      {answer.not_proved.length > 0 && <NotProved texts={answer.not_proved} />}
       <Parts answer={answer} />
     </>
   );
@@ -108,6 +110,24 @@ function Differences({ answer }: { answer: NetworkComparison }) {
           </li>
         ))}
       </ol>
+    </>
+  );
+}
+
+function NotProved({ texts }: { texts: string[] }) {
+  return (
+    <>
+      <h2>Not proved, beside operators that are not understood</h2>
+      <ul class="differences">
+        {texts.map((text) => (
+          <li>
+            <span class="badge" aria-hidden="true">
+              ?
+            </span>
+            <bdi>{text}</bdi>
+          </li>
+        ))}
+      </ul>
     </>
   );
 }
@@ -160,7 +180,7 @@ function Parts({ answer }: { answer: NetworkComparison }) {
           Show{" "}
           <select value={shown} onChange={(event) => setShown(event.currentTarget.value)}>
             <option value="">everything</option>
-            <option value="differing">only what differs</option>
+            <option value="differing">only what is not the same</option>
           </select>
         </label>
         <Legend />
@@ -186,7 +206,7 @@ function Parts({ answer }: { answer: NetworkComparison }) {
             const named = part.stage === stage ? null : <StageRow name={part.stage} />;
             stage = part.stage;
             const has = picked > 0 && part.marks.includes(picked);
-            const open = has || ["differs", "only a", "only b"].includes(part.state) !== others.has(place);
+            const open = has || ["differs", "only a", "only b", "not known"].includes(part.state) !== others.has(place);
             return (
               <>
                 {named}

@@ -13,7 +13,6 @@ from zoolens.cli.options import OUT_FILE, Size, json_option, trust_option
 from zoolens.cli.stores import check_store, store_option
 from zoolens.errors import ModelError, ZoolensError
 from zoolens.present.terminal import echo_json, make_console, plain
-from zoolens.verdicts import at_least
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -117,16 +116,12 @@ def _print(result: Diff, refs: tuple[str, str], *, show_all: bool) -> None:
 
 
 def _totals(cost: Cost, held: HeldParameters | None) -> str:
-    from zoolens.graph.diff.phrases import amount
+    from zoolens.graph.diff.phrases import total, unsigned
 
-    macs = at_least(f"{amount(cost.macs).lstrip('+')} MACs", whole=cost.macs_whole)
-    parameters = at_least(f"{amount(cost.parameters).lstrip('+')} parameters", whole=cost.parameters_whole)
-    named = [
-        f"{what} not known" if text == "not known" else text
-        for what, text in (("MACs", macs), ("parameters", parameters))
-    ]
-    beside = f" ({amount(held.total).lstrip('+')} held: {held.reason})" if held is not None else ""
-    return f"{', '.join(named)}{beside}"
+    macs = total(unsigned(cost.macs), "MACs", whole=cost.macs_whole)
+    parameters = total(unsigned(cost.parameters), "parameters", whole=cost.parameters_whole)
+    beside = f" ({unsigned(held.total)} held: {held.reason})" if held is not None else ""
+    return f"{macs}, {parameters}{beside}"
 
 
 def _list(console: Console, differences: Sequence[Difference], result: Diff, *, show_all: bool) -> None:

@@ -13,6 +13,7 @@ from zoolens.engine.executors.base import Job
 from zoolens.graph.cost import cost
 from zoolens.graph.cost_chart import cost_chart, layer_costs
 from zoolens.graph.diff.phrases import amount
+from zoolens.graph.diff.picture_cards import PartCost
 from zoolens.graph.diff.report import Diff, diff
 from zoolens.graph.diff.side_by_side import PartBeside, side_by_side
 from zoolens.graph.model import Graph
@@ -221,6 +222,7 @@ def comparison_data(diff: Diff) -> Data:
             }
             for number, difference in enumerate(diff.differences[:MOST_DIFFERENCES], 1)
         ],
+        "not_proved": [difference.text for difference in diff.unproved[:MOST_DIFFERENCES]],
         "parts": [_beside(part) for part in side_by_side(diff)],
     }
 
@@ -242,8 +244,8 @@ def _beside(part: PartBeside) -> Data:
         "stage": part.stage,
         "a": part.title_a,
         "b": part.title_b,
-        "macs_a": _macs(part.macs_a),
-        "macs_b": _macs(part.macs_b),
+        "macs_a": _macs(part.cost_a),
+        "macs_b": _macs(part.cost_b),
         "state": part.state.value,
         "marks": list(part.marks),
         "first_only": part.first_only,
@@ -262,5 +264,5 @@ def _beside(part: PartBeside) -> Data:
     }
 
 
-def _macs(value: int) -> str:
-    return f"{count(value)} MACs" if value else ""
+def _macs(cost: PartCost) -> str:
+    return ", ".join(text for text in (cost.words(count(cost.macs)), cost.gap) if text)

@@ -10,8 +10,8 @@ from html import escape
 from textwrap import wrap
 from typing import Final
 
-from zoolens.graph.diff.phrases import amount
-from zoolens.graph.diff.picture_cards import Card, CardLine, cards
+from zoolens.graph.diff.phrases import total, unsigned
+from zoolens.graph.diff.picture_cards import Card, CardLine, PartCost, State, cards
 from zoolens.graph.diff.report import Diff
 from zoolens.present.text import shareable
 
@@ -31,11 +31,12 @@ text{font:12px system-ui,sans-serif;fill:#1f2933}
 .name{font-size:16px;font-weight:600}.stage{font-size:13px;font-weight:600;fill:#52606d}.title{font-weight:600}
 .layer{font-family:ui-monospace,monospace;font-size:11px}.dim{fill:#7b8794}
 .card{fill:#f5f7fa;stroke:#cbd2d9}.changed{fill:#fff8e6;stroke:#e0a800}
-.gone{fill:none;stroke:#cbd2d9;stroke-dasharray:4 4}
-.mark{fill:#fdd9a0}.minor{fill:#e3eefb}.only{fill:#fbd0d0}.bar-a{fill:#4078c0}.bar-b{fill:#c05a40}
-.badge{fill:#b35c00}.badge-minor{fill:#6b8fb8}.badge-text{fill:#fff;font-size:10px;text-anchor:middle}.paper{fill:#fff}
+.open{fill:#f1ecfb;stroke:#7a5cc0;stroke-dasharray:6 3}.gone{fill:none;stroke:#cbd2d9;stroke-dasharray:4 4}
+.mark{fill:#fdd9a0}.minor{fill:#e3eefb}.only{fill:#fbd0d0}.unsure{fill:#ddd1f5}.bar-a{fill:#4078c0}.bar-b{fill:#c05a40}
+.badge{fill:#b35c00}.badge-minor{fill:#6b8fb8}.badge-open{fill:#7a5cc0}.badge-text{fill:#fff;font-size:10px;text-anchor:middle}.paper{fill:#fff}
 @media (prefers-color-scheme:dark){text{fill:#e6e9ed}.stage,.dim{fill:#9aa4af}.badge-text{fill:#fff}.paper{fill:#14171b}
 .card{fill:#1d2127;stroke:#353c45}.changed{fill:#2e2817;stroke:#a87f0a}.gone{stroke:#353c45}
+.open{fill:#241d36;stroke:#9a80d8}.unsure{fill:#43346b}
 .mark{fill:#6b4a12}.minor{fill:#24405f}.only{fill:#6a2b2b}}
 """
 
@@ -48,7 +49,7 @@ def safe(text: object, longest: int = LONGEST) -> str:
 def svg(diff: Diff, *, legend: bool = True) -> str:
     """The whole picture; `legend` lists the numbered differences under it."""
     shown = cards(diff)
-    most = max((max(card.macs_a, card.macs_b) for card in shown), default=0) or 1
+    most = max((max(card.cost_a.macs, card.cost_b.macs) for card in shown), default=0) or 1
     body: list[str] = []
     y = 64
     stage = ""
@@ -78,8 +79,9 @@ def _header(diff: Diff) -> Iterator[str]:
     for side, cost in enumerate((diff.cost_a, diff.cost_b)):
         x = _left(side)
         yield _text(x, 28, diff.names[side], "name", 46)
-        figures = f"{amount(cost.macs).lstrip('+')} MACs, {amount(cost.parameters).lstrip('+')} parameters"
-        yield _text(x, 47, figures, "dim")
+        macs = total(unsigned(cost.macs), "MACs", whole=cost.macs_whole)
+        parameters = total(unsigned(cost.parameters), "parameters", whole=cost.parameters_whole)
+        yield _text(x, 47, f"{macs}, {parameters}", "dim")
 
 
 def _left(side: int) -> int:
@@ -87,54 +89,82 @@ def _left(side: int) -> int:
 
 
 def _height(card: Card) -> int:
-    return TITLE + LINE * len(_shown(card)) + BAR + 6
+    return _head(card) + LINE * len(_shown(card)) + BAR + 6
+
+
+def _head(card: Card) -> int:
+    """Height of what stands above the lines; a card that is not understood as a whole has a line that says so."""
+    return TITLE + LINE if card.open else TITLE
 
 
 def _shown(card: Card) -> tuple[CardLine, ...]:
-    """Lines of a card: all of one that differs, none of several that do not."""
-    return card.lines if card.major or card.count == 1 else ()
+    """Lines of a card: none of several that do not differ, all of others."""
+    return card.lines if card.major or card.open or card.count == 1 else ()
+
+
+_CARD_STYLES: Final = {
+    State.SAME: "card",
+    State.CONSTANTS: "card",
+    State.NOT_KNOWN: "open",
+    State.DIFFERS: "changed",
+    State.ONLY_A: "changed",
+    State.ONLY_B: "changed",
+}
+_LINE_STYLES: Final = {
+    State.CONSTANTS: "minor",
+    State.NOT_KNOWN: "unsure",
+    State.DIFFERS: "mark",
+    State.ONLY_A: "only",
+    State.ONLY_B: "only",
+}
+_BADGE_STYLES: Final = {State.CONSTANTS: "badge-minor", State.NOT_KNOWN: "badge-open"}
 
 
 def _card(card: Card, y: int, most: int) -> Iterator[str]:
     height = _height(card)
-    for side, (title, macs) in enumerate(((card.title_a, card.macs_a), (card.title_b, card.macs_b))):
+    for side, (title, cost) in enumerate(((card.title_a, card.cost_a), (card.title_b, card.cost_b))):
         x = _left(side)
         if not title:
             yield f'<rect class="gone" x="{x}" y="{y}" width="{COLUMN}" height="{height}" rx="5"/>'
             continue
-        style = "changed" if card.major else "card"
+        style = _CARD_STYLES[card.state]
         yield f'<rect class="{style}" x="{x}" y="{y}" width="{COLUMN}" height="{height}" rx="5"/>'
-        same = "" if card.marks or not (card.title_a and card.title_b) else " (the same layers)"
+        same = " (the same layers)" if card.state is State.SAME else ""
         yield _text(x + 10, y + 16, title + same, "title")
-        yield f'<text x="{x + COLUMN - 10}" y="{y + 16}" class="dim" text-anchor="end">{_figure(macs)}</text>'
-        bar = round((COLUMN - 20) * macs / most, 1)
+        if card.open:
+            yield _text(x + 10, y + 16 + LINE, _gap(card, cost), "dim")
+        figure = safe(cost.words(unsigned(cost.macs)))
+        yield f'<text x="{x + COLUMN - 10}" y="{y + 16}" class="dim" text-anchor="end">{figure}</text>'
+        bar = round((COLUMN - 20) * cost.macs / most, 1)
         low = y + height - BAR - 3
         yield f'<rect class="bar-{"ab"[side]}" x="{x + 10}" y="{low}" width="{bar}" height="{BAR}" rx="2"/>'
     for number, line in enumerate(_shown(card)):
-        yield from _line(line, y + TITLE + LINE * number)
+        yield from _line(line, y + _head(card) + LINE * number)
     if not _shown(card):
-        yield from _badges(card.marks, y + 12, major=card.major)
+        yield from _badges(card.marks, y + 12, card.state)
 
 
-def _figure(macs: int) -> str:
-    return f"{amount(macs).lstrip('+')} MACs" if macs else ""
+def _gap(card: Card, cost: PartCost) -> str:
+    known = "not known whether the same" if card.state is State.NOT_KNOWN else ""
+    return "; ".join(text for text in (cost.gap, known) if text)
 
 
 def _line(line: CardLine, y: int) -> Iterator[str]:
+    style = _LINE_STYLES.get(line.state)
     for side, (text, hint) in enumerate(((line.a, line.hint_a), (line.b, line.hint_b))):
         x = _left(side)
-        if text and line.marks:
-            style = "only" if not (line.a and line.b) else "mark" if line.major else "minor"
+        if text and style:
             yield f'<rect class="{style}" x="{x + 4}" y="{y - 1}" width="{COLUMN - 8}" height="{LINE - 2}" rx="3"/>'
         if text:
             yield f"<g><title>{safe(hint, 200)}</title>{_text(x + 10, y + 11, text, 'layer')}</g>"
-    yield from _badges(line.marks, y + 7, major=line.major)
+    yield from _badges(line.marks, y + 7, line.state)
 
 
-def _badges(marks: Sequence[int], y: int, *, major: bool) -> Iterator[str]:
-    style = "badge" if major else "badge-minor"
+def _badges(marks: Sequence[int], y: int, state: State) -> Iterator[str]:
+    """The numbers of differences; "?" where something is not known."""
+    style = _BADGE_STYLES.get(state, "badge")
     middle = MARGIN + COLUMN + GUTTER / 2
-    shown = list(marks[:4])
+    shown = [*map(str, marks[:4]), *(["?"] if state is State.NOT_KNOWN else [])]
     for position, mark in enumerate(shown):
         x = middle + 20 * (position - (len(shown) - 1) / 2)
         yield f'<circle class="{style}" cx="{x:g}" cy="{y}" r="8"/>'

@@ -1,25 +1,61 @@
 """What a picture of a diff shows, before anything is drawn: cards with lines, side by side.
 
 A card is a block, or the single layers of one stage between two blocks. Cards that look the same on both sides and
-carry the same marks are put together ("blocks 2–6 ×5"), so that a network of 200 layers stays readable.
+carry the same marks are put together ("blocks 2–6 ×5"), so that a network of 200 layers stays readable. A card with an
+operator that is not understood is neither the same nor different, and what it costs is a lower bound.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from typing import Final
 
 from zoolens.graph.blocks import Block, BlockLayer, resolution
 from zoolens.graph.diff import settings
 from zoolens.graph.diff.alignment import BlockRow, LayerPair
 from zoolens.graph.diff.causes import CONSTANTS
+from zoolens.graph.diff.phrases import plural, total
 from zoolens.graph.diff.place_names import ranges
 from zoolens.graph.diff.report import Diff
 from zoolens.graph.diff.similarity import channels
 from zoolens.graph.model import Node
 
 QUIET: Final = frozenset({"activation", "norm", "add", "concat", "mul", "slice", "reshape", "transpose"})
+
+
+class State(StrEnum):
+    """How a part of A and the part of B beside it compare."""
+
+    SAME = "same"
+    CONSTANTS = "constants"  # only constants that cost nothing differ: epsilon, padding side, biases …
+    DIFFERS = "differs"
+    ONLY_A = "only a"
+    ONLY_B = "only b"
+    NOT_KNOWN = "not known"  # an operator that is not understood, or what stands beside one
+
+
+@dataclass(frozen=True)
+class PartCost:
+    """Multiply-accumulates of a part; a lower bound unless `whole`. `unknown` counts operators that are not
+    understood, of which some are known to multiply nothing."""
+
+    macs: int = 0
+    unknown: int = 0
+    whole: bool = True
+
+    def __add__(self, other: PartCost) -> PartCost:
+        return PartCost(self.macs + other.macs, self.unknown + other.unknown, self.whole and other.whole)
+
+    def words(self, figure: str) -> str:
+        """The cost in words; `figure` is the number of multiply-accumulates as its page writes it."""
+        return total(figure, "MACs", whole=self.whole) if self.macs or not self.whole else ""
+
+    @property
+    def gap(self) -> str:
+        """What is not understood, in words."""
+        return f"{plural(self.unknown, 'operator')} not understood" if self.unknown else ""
 
 
 @dataclass(frozen=True)
@@ -32,6 +68,20 @@ class CardLine:
     major: bool = False
     hint_a: str = ""  # what the source calls it
     hint_b: str = ""
+    open: bool = False  # an operator that is not understood, or a difference that one beside it leaves unproved
+
+    @property
+    def state(self) -> State:
+        return _state(self.a, self.b, self.marks, major=self.major, open_=self.open)
+
+
+def _state(a: str, b: str, marks: Sequence[int], *, major: bool, open_: bool) -> State:
+    """What is proved comes before what is not known."""
+    if open_ and not major:
+        return State.NOT_KNOWN
+    if not a or not b:
+        return State.ONLY_A if a else State.ONLY_B
+    return State.DIFFERS if major else State.CONSTANTS if marks else State.SAME
 
 
 @dataclass(frozen=True)
@@ -40,13 +90,14 @@ class Card:
     title_a: str  # "" where the side has nothing
     title_b: str
     lines: tuple[CardLine, ...]
-    macs_a: int = 0
-    macs_b: int = 0
+    cost_a: PartCost = field(default_factory=PartCost)
+    cost_b: PartCost = field(default_factory=PartCost)
     indices: tuple[int, ...] = ()  # of the blocks in it, as A counts them
     indices_b: tuple[int, ...] = ()
     kind: str = ""  # of A's blocks; "" where they are layers
     kind_b: str = ""
     whole: tuple[int, ...] = ()  # marks of a block that the other side lacks; its lines are not shown
+    unproved: bool = False  # such a block, beside operators that are not understood, in which it may be hidden
     alike: bool = True  # of several blocks: the lines, which are those of the first, read the same in all of them
 
     @property
@@ -58,16 +109,25 @@ class Card:
         return bool(self.whole) or any(line.major for line in self.lines)
 
     @property
+    def open(self) -> bool:
+        """Whether something in it is not understood, or not proved."""
+        opaque = self.cost_a.unknown or self.cost_b.unknown
+        return self.unproved or bool(opaque) or any(line.open for line in self.lines)
+
+    @property
+    def state(self) -> State:
+        return _state(self.title_a, self.title_b, self.marks, major=self.major, open_=self.open)
+
+    @property
     def count(self) -> int:
         return max(len(self.indices), len(self.indices_b), 1)
 
 
 def cards(diff: Diff) -> list[Card]:
-    marks = _marks(diff)
-    macs = [{layer.name: layer.macs for layer in cost.layers} for cost in (diff.cost_a, diff.cost_b)]
+    context = _Context(diff)
     merged: list[Card] = []
     for rows in _runs(diff.alignment.rows):
-        card = _card(rows, marks, macs)
+        card = _card(rows, context)
         if merged and _mergeable(merged[-1], card):
             merged[-1] = _merged(merged[-1], card)
         else:
@@ -75,16 +135,33 @@ def cards(diff: Diff) -> list[Card]:
     return [_titled(card) for card in merged]
 
 
-Marks = Mapping[tuple[str | None, str | None], list[tuple[int, bool]]]
+Places = tuple[str | None, str | None]
 
 
-def _marks(diff: Diff) -> Marks:
-    marks: dict[tuple[str | None, str | None], list[tuple[int, bool]]] = {}
-    for number, difference in enumerate(diff.differences, 1):
-        major = difference.cause not in CONSTANTS or bool(difference.macs)
-        for finding in difference.findings:
-            marks.setdefault(finding.pair.names, []).append((number, major))
-    return marks
+class _Context:
+    """What is said of the layers of a diff: which differences each has, what it costs, what is not proved."""
+
+    def __init__(self, diff: Diff) -> None:
+        self.macs = [{layer.name: layer.macs for layer in cost.layers} for cost in (diff.cost_a, diff.cost_b)]
+        self.marks: dict[Places, list[tuple[int, bool]]] = {}  # number, and whether it is more than a constant
+        for number, difference in enumerate(diff.differences, 1):
+            major = difference.cause not in CONSTANTS or bool(difference.macs)
+            for finding in difference.findings:
+                self.marks.setdefault(finding.pair.names, []).append((number, major))
+        self.unproved = {finding.pair.names for difference in diff.unproved for finding in difference.findings}
+
+    def is_open(self, pair: LayerPair) -> bool:
+        opaque = any(layer is not None and layer.node.op == "unknown" for layer in (pair.a, pair.b))
+        return opaque or pair.names in self.unproved
+
+    def numbers(self, pair: LayerPair) -> set[int]:
+        return {number for number, _ in self.marks.get(pair.names, [])}
+
+    def cost(self, layers: Iterable[BlockLayer | None], side: int) -> PartCost:
+        nodes = [layer.node for layer in layers if layer is not None]
+        opaque = [node for node in nodes if node.op == "unknown"]
+        macs = sum(self.macs[side].get(node.name, 0) for node in nodes)
+        return PartCost(macs, len(opaque), all(node.get("macs") is not None for node in opaque))
 
 
 def _runs(rows: Sequence[BlockRow]) -> Iterator[list[BlockRow]]:
@@ -107,23 +184,25 @@ def _beside(above: BlockRow, below: BlockRow) -> bool:
     return (above.a or above.b).stage == (below.a or below.b).stage  # type: ignore[union-attr]
 
 
-def _card(rows: list[BlockRow], marks: Marks, macs: Sequence[Mapping[str, int]]) -> Card:
+def _card(rows: list[BlockRow], context: _Context) -> Card:
     pairs = [pair for row in rows for pair in row.pairs]
     block = rows[0].a or rows[0].b
     assert block is not None
     one_sided = not block.plain and (rows[0].a is None or rows[0].b is None)
+    marks = {number for pair in pairs for number in context.numbers(pair)}
     return Card(
         block.stage,
         _kind_title(row.a for row in rows),
         _kind_title(row.b for row in rows),
-        () if one_sided else tuple(_lines(pairs, marks)),
-        sum(macs[0].get(pair.a.node.name, 0) for pair in pairs if pair.a),
-        sum(macs[1].get(pair.b.node.name, 0) for pair in pairs if pair.b),
+        () if one_sided else tuple(_lines(pairs, context)),
+        context.cost((pair.a for pair in pairs), 0),
+        context.cost((pair.b for pair in pairs), 1),
         _indices(rows[0].a),
         _indices(rows[0].b),
         _block_kind(rows[0].a),
         _block_kind(rows[0].b),
-        tuple(sorted({number for pair in pairs for number, _ in marks.get(pair.names, [])})) if one_sided else (),
+        tuple(sorted(marks)) if one_sided else (),
+        one_sided and any(map(context.is_open, pairs)),
     )
 
 
@@ -140,17 +219,19 @@ def _kind_title(blocks: Iterable[Block | None]) -> str:
     return "" if not kinds else "layers" if kinds[0] == "layer" else kinds[0]
 
 
-def _lines(pairs: Sequence[LayerPair], marks: Marks) -> Iterator[CardLine]:
+def _lines(pairs: Sequence[LayerPair], context: _Context) -> Iterator[CardLine]:
     for pair in pairs:
-        own = marks.get(pair.names, [])
-        if own or pair.either.kind not in QUIET:
+        own = context.marks.get(pair.names, [])
+        open_ = context.is_open(pair)
+        if own or open_ or pair.either.kind not in QUIET:
             yield CardLine(
                 layer_text(pair.a),
                 layer_text(pair.b),
-                tuple(sorted({number for number, _ in own})),
+                tuple(sorted(context.numbers(pair))),
                 any(major for _, major in own),
                 pair.a.node.source or pair.a.node.name if pair.a else "",
                 pair.b.node.source or pair.b.node.name if pair.b else "",
+                open_,
             )
 
 
@@ -181,13 +262,15 @@ def _mergeable(above: Card, below: Card) -> bool:
     both = (above, below)
     if above.stage != below.stage or not all(card.indices or card.indices_b for card in both):
         return False
+    if above.state != below.state:
+        return False
     if (above.kind, above.kind_b) != (below.kind, below.kind_b):
         return False
     if bool(above.indices) != bool(below.indices) or bool(above.indices_b) != bool(below.indices_b):
         return False
     if bool(above.title_a) != bool(below.title_a) or bool(above.title_b) != bool(below.title_b):
         return False
-    patterns = [[(line.marks, bool(line.a), bool(line.b)) for line in card.lines] for card in both]
+    patterns = [[(line.marks, line.open, bool(line.a), bool(line.b)) for line in card.lines] for card in both]
     if above.whole or below.whole:
         return above.whole == below.whole
     quiet = not above.major and not below.major
@@ -197,8 +280,8 @@ def _mergeable(above: Card, below: Card) -> bool:
 def _merged(above: Card, below: Card) -> Card:
     return replace(
         above,
-        macs_a=above.macs_a + below.macs_a,
-        macs_b=above.macs_b + below.macs_b,
+        cost_a=above.cost_a + below.cost_a,
+        cost_b=above.cost_b + below.cost_b,
         indices=(*above.indices, *below.indices),
         indices_b=(*above.indices_b, *below.indices_b),
         alike=above.alike and _words(above) == _words(below),

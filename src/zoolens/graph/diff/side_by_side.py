@@ -6,25 +6,14 @@ The rows are the cards of the picture (`picture_cards`); a page can fold, search
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from enum import StrEnum
 from typing import Final
 
-from zoolens.graph.diff.picture_cards import Card, CardLine, cards
+from zoolens.graph.diff.picture_cards import Card, CardLine, PartCost, State, cards
 from zoolens.graph.diff.report import Diff
 
 MOST_LINES: Final = 3000  # of all parts together
-
-
-class State(StrEnum):
-    """How a part of A and the part of B beside it compare."""
-
-    SAME = "same"
-    CONSTANTS = "constants"  # only constants that cost nothing differ: epsilon, padding side, biases …
-    DIFFERS = "differs"
-    ONLY_A = "only a"
-    ONLY_B = "only b"
 
 
 @dataclass(frozen=True)
@@ -49,8 +38,8 @@ class PartBeside:
     stage: str
     title_a: str
     title_b: str
-    macs_a: int
-    macs_b: int
+    cost_a: PartCost
+    cost_b: PartCost
     state: State
     marks: tuple[int, ...]
     lines: tuple[LineBeside, ...]
@@ -68,9 +57,9 @@ def _part(card: Card) -> PartBeside:
         card.stage,
         card.title_a,
         card.title_b,
-        card.macs_a,
-        card.macs_b,
-        _state(bool(card.title_a), bool(card.title_b), card.marks, major=card.major),
+        card.cost_a,
+        card.cost_b,
+        card.state,
         card.marks,
         tuple(_line(line) for line in card.lines),
         not card.alike,
@@ -78,16 +67,7 @@ def _part(card: Card) -> PartBeside:
 
 
 def _line(line: CardLine) -> LineBeside:
-    state = _state(bool(line.a), bool(line.b), line.marks, major=line.major)
-    return LineBeside(line.a, line.b, state, line.marks, line.hint_a, line.hint_b)
-
-
-def _state(in_a: bool, in_b: bool, marks: Sequence[int], *, major: bool) -> State:
-    if not in_b:
-        return State.ONLY_A
-    if not in_a:
-        return State.ONLY_B
-    return State.DIFFERS if major else State.CONSTANTS if marks else State.SAME
+    return LineBeside(line.a, line.b, line.state, line.marks, line.hint_a, line.hint_b)
 
 
 def _shortened(parts: Iterable[PartBeside], most: int) -> Iterable[PartBeside]:

@@ -3,8 +3,9 @@ from dataclasses import replace
 import pytest
 
 from zoolens.graph.diff.conftest import Sketch, densenet, resnet, resnet_v2
+from zoolens.graph.diff.picture_cards import State
 from zoolens.graph.diff.report import diff
-from zoolens.graph.diff.side_by_side import State, side_by_side
+from zoolens.graph.diff.side_by_side import side_by_side
 
 
 @pytest.fixture(scope="module")

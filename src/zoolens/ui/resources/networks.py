@@ -7,7 +7,7 @@ from typing import Any, Final
 from pydantic import Field
 
 from zoolens.catalog.names import bare
-from zoolens.graph.diff.side_by_side import State
+from zoolens.graph.diff.picture_cards import State
 from zoolens.graph.diff.side_names import short_names
 from zoolens.graph.structure import Structure
 from zoolens.ui.context import Context
@@ -185,7 +185,8 @@ class PartPair(Answer):
 
 class NetworkComparison(Answer):
     """What `zoolens diff` says of two models, and their parts side by side. `compared`: both networks are known here.
-    `total`: how many differences there are, of which no more than 200 are given."""
+    `total`: how many differences there are, of which no more than 200 are given. `not_proved`: what stands beside
+    operators that are not understood, which proves nothing."""
 
     a: NetworkSide
     b: NetworkSide
@@ -194,6 +195,7 @@ class NetworkComparison(Answer):
     headline: Shown
     total: int
     differences: list[NetworkDifference]
+    not_proved: list[Shown]
     parts: list[PartPair]
 
 
@@ -203,7 +205,15 @@ def compare_networks(context: Context, query: NetworksQuery) -> NetworkCompariso
     if a is None or b is None or a.packed is None or b.packed is None:
         sides = [_unread(*side) for side in ((row_a, a, names[0]), (row_b, b, names[1]))]
         return NetworkComparison(
-            a=sides[0], b=sides[1], compared=False, same=False, headline="", total=0, differences=[], parts=[]
+            a=sides[0],
+            b=sides[1],
+            compared=False,
+            same=False,
+            headline="",
+            total=0,
+            differences=[],
+            not_proved=[],
+            parts=[],
         )
     data = dict(context.networks.comparison(a, b, names))
     figures, held = data.pop("figures"), data.pop("held")
