@@ -11,6 +11,7 @@ from zoolens.cli.stores import store_option
 from zoolens.comparisons.wording import agreement_words
 from zoolens.present.tables import Column
 from zoolens.present.terminal import echo_json, make_console, plain, print_table
+from zoolens.verdicts import enforce
 
 if TYPE_CHECKING:
     from zoolens.comparisons.compare import AnswerComparison, Report, VectorChange
@@ -49,7 +50,7 @@ def command(
     same runtime where there are such. Or runs: an id, a prefix of one, 'last' (what you evaluated last) or 'last~1'.
     """
     from zoolens.comparisons.compare import as_data, compare
-    from zoolens.comparisons.gate import enforce, parse_gate
+    from zoolens.comparisons.gate import parse_gate
 
     gates = [parse_gate(text) for text in conditions]
     report = compare(run_a, run_b, runtimes=runtimes, store=store)

@@ -13,6 +13,7 @@ from zoolens.cli.options import OUT_FILE, Size, json_option, trust_option
 from zoolens.cli.stores import check_store, store_option
 from zoolens.errors import ModelError, ZoolensError
 from zoolens.present.terminal import echo_json, make_console, plain
+from zoolens.verdicts import at_least
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -116,10 +117,10 @@ def _print(result: Diff, refs: tuple[str, str], *, show_all: bool) -> None:
 
 
 def _totals(cost: Cost, held: HeldParameters | None) -> str:
-    from zoolens.graph.diff.phrases import total, unsigned
+    from zoolens.graph.diff.phrases import unsigned
 
-    macs = total(unsigned(cost.macs), "MACs", whole=cost.macs_whole)
-    parameters = total(unsigned(cost.parameters), "parameters", whole=cost.parameters_whole)
+    macs = at_least(unsigned(cost.macs), "MACs", whole=cost.macs_whole)
+    parameters = at_least(unsigned(cost.parameters), "parameters", whole=cost.parameters_whole)
     beside = f" ({unsigned(held.total)} held: {held.reason})" if held is not None else ""
     return f"{macs}, {parameters}{beside}"
 

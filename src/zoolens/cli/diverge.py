@@ -9,8 +9,8 @@ import click
 
 from zoolens.cli.options import OUT_FILE, Bytes, json_option, trust_option, wide_option
 from zoolens.cli.stores import store_option
-from zoolens.errors import GateFailed
 from zoolens.present.terminal import echo_json, echo_prose, make_console, plain, print_table
+from zoolens.verdicts import enforce
 
 if TYPE_CHECKING:
     from zoolens.divergence.result import Divergence, SideSummary
@@ -91,10 +91,7 @@ def _diverge(a: str, b: str, chosen: dict[str, Any]) -> None:
         print_divergence(divergence, chosen["show_all"])
     if chosen["page"] is not None:
         _write_page(divergence, chosen["page"])
-    verdicts = [gate.verdict(divergence) for gate in gates]  # at the end: one that cannot be judged loses no report
-    broken = [text for holds, text in verdicts if holds]
-    if broken:
-        raise GateFailed("Gate failed: " + "; ".join(broken) + ".")
+    enforce(gates, divergence)  # at the end: one that cannot be judged loses no report
 
 
 def print_divergence(divergence: Divergence, show_all: bool = False) -> None:

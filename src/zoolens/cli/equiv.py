@@ -13,7 +13,7 @@ from zoolens.cli.stores import check_store, store_option
 from zoolens.present.figures import percent_down, stack_label
 from zoolens.present.tables import Column
 from zoolens.present.terminal import echo_json, make_console, plain, print_table
-from zoolens.verdicts import NotKnown
+from zoolens.verdicts import NotKnown, enforce
 
 if TYPE_CHECKING:
     from zoolens.comparisons.behaviour import Accuracy, Behaviour
@@ -78,7 +78,7 @@ def command(
 def _show_pair(models: tuple[str, ...], asked: dict[str, Any], conditions: tuple[str, ...], as_json: bool) -> None:
     from zoolens.cli.bars import Bars
     from zoolens.comparisons.equivalence import as_data, equiv
-    from zoolens.comparisons.gate import enforce, parse_equivalence_gate
+    from zoolens.comparisons.gate import parse_equivalence_gate
 
     gates = [parse_equivalence_gate(text) for text in conditions]
     with Bars() as bars:

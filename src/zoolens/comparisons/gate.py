@@ -23,15 +23,15 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 import numpy as np
 
 from zoolens.comparisons.outcomes import verdict_of_equivalence, verdict_of_report
-from zoolens.errors import GateFailed, UnknownName, ZoolensError
+from zoolens.errors import UnknownName, ZoolensError
 from zoolens.store.records import Observation, is_disturbed
 from zoolens.store.scopes import parse_scope
-from zoolens.verdicts import NotKnown, Verdict, refuse_unknown
+from zoolens.verdicts import UNKNOWN, NotKnown, UnknownGate
 
 if TYPE_CHECKING:
     from zoolens.comparisons.compare import FigurePair, Report
@@ -49,7 +49,7 @@ _PATTERN: Final = re.compile(
     r"(?P<op>>=|<=|>|<)\s*(?P<number>-?\d+(?:\.\d+)?)\s*%\s*"
 )
 _DISAGREEMENT: Final = "disagreement"
-UNKNOWN: Final = "unknown"
+_SUBJECT: Final = "the answers"
 _SHOWN: Final = 5  # names in one sentence
 
 Judged = TypeVar("Judged", "Report", "Equivalence")
@@ -79,41 +79,6 @@ class Gate(ABC, Generic[Judged]):
     @property
     def verb(self) -> str:
         return "is"
-
-
-@dataclass(frozen=True)
-class UnknownGate:
-    """The condition "unknown". It never holds: what is not known is refused with its own exit code."""
-
-    text: str = UNKNOWN
-
-    def verdict(self, report: Report | Equivalence) -> tuple[bool, str]:
-        known = _verdict_of(report)
-        refuse_unknown(known, "the answers")
-        return False, f"{self.text}: the answers are {known.outcome.value}"
-
-
-def _verdict_of(report: Report | Equivalence) -> Verdict:
-    from zoolens.comparisons.equivalence import Equivalence
-
-    return verdict_of_equivalence(report) if isinstance(report, Equivalence) else verdict_of_report(report)
-
-
-def enforce(gates: Sequence[ComparisonGate | EquivalenceGate | UnknownGate], report: Any) -> None:
-    """Raises `GateFailed` where a condition holds, and otherwise `NotKnown` where one cannot be judged."""
-    broken, unknown = [], []
-    for gate in gates:
-        try:
-            holds, fact = gate.verdict(report)
-        except NotKnown as error:
-            unknown.append(error)
-            continue
-        if holds:
-            broken.append(fact)
-    if broken:
-        raise GateFailed("Gate failed: " + "; ".join(broken) + ".")
-    if unknown:
-        raise unknown[0]
 
 
 # --- of a comparison
@@ -229,10 +194,10 @@ def _named(figure: FigurePair | Observation) -> str:
     return f"{figure.metric}[{figure.scope}]" if figure.scope else figure.metric
 
 
-def parse_gate(text: str) -> ComparisonGate | UnknownGate:
+def parse_gate(text: str) -> ComparisonGate | UnknownGate[Report]:
     """A condition of `compare`."""
     if text.strip() == UNKNOWN:
-        return UnknownGate()
+        return UnknownGate(verdict_of_report, _SUBJECT)
     match = _PATTERN.fullmatch(text)
     number = float(match["number"]) / 100 if match else 0.0
     if match is None or number < 0 or (match["way"] is None and match["metric"] != _DISAGREEMENT):
@@ -263,10 +228,10 @@ class EquivalenceGate(Gate["Equivalence"]):
         return "", value
 
 
-def parse_equivalence_gate(text: str) -> EquivalenceGate | UnknownGate:
+def parse_equivalence_gate(text: str) -> EquivalenceGate | UnknownGate[Equivalence]:
     """A condition of `equiv`."""
     if text.strip() == UNKNOWN:
-        return UnknownGate()
+        return UnknownGate(verdict_of_equivalence, _SUBJECT)
     match = _PATTERN.fullmatch(text)
     if match is None or match["scope"] is not None or match["way"] is not None:
         raise ZoolensError(

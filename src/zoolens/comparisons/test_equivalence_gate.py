@@ -82,9 +82,9 @@ def test_an_output_whose_agreement_is_not_a_number_is_the_worst(report, metric):
 def test_unknown_refuses_what_was_not_compared(report):
     [pair] = report.on
     gate = parse_equivalence_gate("unknown")
-    assert gate.verdict(report) == (False, "unknown: the answers are different")
+    assert gate.verdict(report) == (False, "unknown: the answers: different")
     alike = replace(pair, outputs=(replace(pair.outputs[0], agreeing=50),))
-    assert gate.verdict(replace(report, on=(alike,))) == (False, "unknown: the answers are same")
+    assert gate.verdict(replace(report, on=(alike,))) == (False, "unknown: the answers: same")
     left_out = replace(pair, outputs=(), fit=replace(pair.fit, reasons=("they name different classes",)))
     with pytest.raises(NotKnown, match=r"Understood: 1 of 1 outputs, 1 of 2 datasets, 50 of 100 inputs.*different cl"):
         gate.verdict(replace(report, on=(alike, left_out)))

@@ -4,10 +4,10 @@ from types import SimpleNamespace
 import pytest
 
 from zoolens.comparisons.compare import FigurePair
-from zoolens.comparisons.gate import ComparisonGate, enforce, parse_gate
+from zoolens.comparisons.gate import ComparisonGate, parse_gate
 from zoolens.errors import GateFailed, UnknownName, ZoolensError
 from zoolens.store.records import Observation
-from zoolens.verdicts import NotKnown
+from zoolens.verdicts import NotKnown, enforce
 
 
 def report_of(**known):
@@ -222,4 +222,4 @@ def test_unknown_is_refused_unless_a_difference_is_proved(report, outcome):
         with pytest.raises(NotKnown, match="Gate failed: unknown: the answers"):
             parse_gate(" unknown ").verdict(report)
     else:
-        assert parse_gate("unknown").verdict(report) == (False, f"unknown: the answers are {outcome}")
+        assert parse_gate("unknown").verdict(report) == (False, f"unknown: the answers: {outcome}")

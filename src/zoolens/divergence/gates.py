@@ -14,7 +14,7 @@ from typing import Final
 
 from zoolens.divergence.result import Divergence
 from zoolens.errors import ZoolensError
-from zoolens.verdicts import NotKnown, refuse_unknown
+from zoolens.verdicts import UNKNOWN, NotKnown, UnknownGate
 
 _OPERATORS: Final[Mapping[str, Callable[[float, float], bool]]] = {
     ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le,
@@ -29,18 +29,6 @@ _FIGURES: Final[Mapping[str, Callable[[Divergence], float]]] = {
     "layers_beyond": lambda divergence: _layers_beyond(divergence),
     "unproved": lambda divergence: float(sum(not cause.proved for cause in divergence.causes)),
 }
-
-
-UNKNOWN: Final = "unknown"
-
-
-@dataclass(frozen=True)
-class UnknownGate:
-    """Refuses a verdict that is not known."""
-
-    def verdict(self, divergence: Divergence) -> tuple[bool, str]:
-        refuse_unknown(divergence.verdict, "whether A and B agree")
-        return False, UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -58,9 +46,9 @@ class DivergenceGate:
         return _OPERATORS[self.op](value, self.limit), f"{self.text}: {self.figure} is {value:.3g}"
 
 
-def parse_divergence_gate(text: str) -> DivergenceGate | UnknownGate:
+def parse_divergence_gate(text: str) -> DivergenceGate | UnknownGate[Divergence]:
     if text.strip() == UNKNOWN:
-        return UnknownGate()
+        return UnknownGate(lambda divergence: divergence.verdict, "whether A and B agree")
     match = _PATTERN.fullmatch(text)
     if match is None:
         raise ZoolensError(

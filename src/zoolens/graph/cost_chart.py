@@ -47,8 +47,8 @@ class LayerCosts:
     parameters: int
     moved_bytes: int
     uncounted: dict[str, int]
-    macs_whole: bool = True
-    parameters_whole: bool = True
+    macs_whole: bool
+    parameters_whole: bool
 
     def as_data(self) -> dict[str, Any]:
         return asdict(self)
@@ -85,10 +85,9 @@ def cost_chart(costs: LayerCosts, name: str = "") -> Chart:
 
 
 def _subtitle(costs: LayerCosts) -> str:
-    macs = at_least(f"{count(costs.macs)} MACs", whole=costs.macs_whole)
-    macs = "MACs not known" if macs == "not known" else macs
-    parameters = at_least(f"{count(costs.parameters)} parameters", whole=costs.parameters_whole)
-    moved = at_least(f"{figure(costs.moved_bytes, 'B')} moved", whole=not costs.uncounted)
+    macs = at_least(count(costs.macs), "MACs", whole=costs.macs_whole)
+    parameters = at_least(count(costs.parameters), "parameters", whole=costs.parameters_whole)
+    moved = at_least(figure(costs.moved_bytes, "B"), "moved", whole=not costs.uncounted)
     words = f"{macs}, {parameters}, {moved}"
     if len(costs.bars) < costs.layers:
         words += f"; {costs.layers:,} layers, up to {costs.bars[0].last} in a bar"

@@ -17,12 +17,13 @@ from zoolens.catalog.names import is_run
 from zoolens.comparisons.compare import AnswerComparison, Report, compare
 from zoolens.comparisons.contents import changed_notes
 from zoolens.comparisons.equivalence import Equivalence, equiv
-from zoolens.comparisons.gate import ComparisonGate, UnknownGate, parse_equivalence_gate, parse_gate
+from zoolens.comparisons.gate import ComparisonGate, parse_equivalence_gate, parse_gate
 from zoolens.comparisons.wording import agreement_words, full_words
 from zoolens.measure.evaluate import evaluate
 from zoolens.measure.plan import Outcome
 from zoolens.present.figures import with_interval
 from zoolens.store.store import Store
+from zoolens.verdicts import UnknownGate
 
 # Timings of a CI machine are noise unless somebody asks for them.
 _DEFAULTS: Mapping[str, Any] = {"batches": (), "cold": False}
@@ -143,7 +144,7 @@ def _name(run: Any, asked: Model) -> str:
     return str(run.ref) if Path(asked).stem in str(run.ref) else f"{run.ref} ({asked})"
 
 
-def _evidence(condition: ComparisonGate | UnknownGate, report: Report) -> str:
+def _evidence(condition: ComparisonGate | UnknownGate[Report], report: Report) -> str:
     """The figures that a condition is about, with their intervals."""
     if isinstance(condition, UnknownGate):
         return ""

@@ -121,9 +121,11 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(named[:_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def at_least(text: str, *, whole: bool) -> str:
-    """A total as it is printed: with "≥" before it if parts of it were not counted. Nothing counted at all is
-    "not known", because "≥ 0" reads like zero."""
+def at_least(text: str, unit: str = "", *, whole: bool) -> str:
+    """A total as it is printed, with its unit behind it and with "≥" before it if parts of it were not counted. Nothing
+    counted at all is "not known", because "≥ 0" reads like zero."""
+    figure = f"{text} {unit}".rstrip()
     if whole:
-        return text
-    return "not known" if text.split(" ")[0] in ("0", "0.0") else f"≥ {text}"
+        return figure
+    counted = any(digit in "123456789" for digit in text.split(" ")[0])
+    return f"≥ {figure}" if counted else f"{unit} not known".lstrip()

@@ -1,18 +1,23 @@
 """A verdict is "same" only where everything was understood."""
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from zoolens.errors import GateFailed
 from zoolens.verdicts import (
     Coverage,
     Gap,
     NotKnown,
     Outcome,
     Tally,
+    UnknownGate,
     Verdict,
     at_least,
     combined,
+    enforce,
     judged,
     refuse_unknown,
 )
@@ -85,7 +90,32 @@ def test_words_and_data():
 def test_totals():
     assert at_least("1.2 M", whole=True) == "1.2 M"
     assert at_least("1.2 M", whole=False) == "≥ 1.2 M"
-    assert at_least("0", whole=False) == "not known"
+    assert at_least("1.2 M", "MACs", whole=False) == "≥ 1.2 M MACs"
+    assert at_least("0", "MACs", whole=True) == "0 MACs"
+    for nothing in ("0", "0.0", "0.00 %", "0 s", "–"):
+        assert at_least(nothing, whole=False) == "not known"
+        assert at_least(nothing, "MACs", whole=False) == "MACs not known"
+
+
+class _Figure(float):
+    """A condition on a number that may not be known."""
+
+    def verdict(self, judged):
+        if math.isnan(judged):
+            raise NotKnown("The figure is not known.")
+        return judged > self, f"{judged} > {float(self)}"
+
+
+def test_a_gate_that_fails_counts_more_than_one_that_cannot_be_judged():
+    unknown = UnknownGate(lambda _: judged(PARTIAL, different=False), "the structures")
+    enforce([_Figure(3)], 2)
+    with pytest.raises(GateFailed, match="5 > 3"):
+        enforce([unknown, _Figure(3), _Figure(9)], 5)
+    with pytest.raises(NotKnown, match="operator Swirl"):
+        enforce([_Figure(9), unknown], 5)
+    with pytest.raises(NotKnown, match="figure"):
+        enforce([_Figure(9)], math.nan)
+    enforce([UnknownGate(lambda _: judged(PARTIAL, different=True), "the structures")], 5)
 
 
 def test_exit_codes_are_all_different_and_the_gate_uses_that_of_not_known():

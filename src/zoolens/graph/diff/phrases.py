@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zoolens.verdicts import at_least
-
 
 def window(extents: Sequence[int]) -> str:
     return "×".join(map(str, extents)) if extents else "dense"
@@ -31,12 +29,6 @@ def amount(value: int) -> str:
 def unsigned(value: int) -> str:
     """A count, shortened: 4.09 G."""
     return amount(value).removeprefix("+")
-
-
-def total(figure: str, unit: str, *, whole: bool) -> str:
-    """A total as "4.09 G MACs", "≥ 4.09 G MACs" where parts of it were not counted, or "MACs not known"."""
-    counted = at_least(figure, whole=whole)
-    return f"{unit} {counted}" if counted == "not known" else f"{counted} {unit}"
 
 
 def pad_words(pads: Sequence[int]) -> str:

@@ -10,10 +10,11 @@ from html import escape
 from textwrap import wrap
 from typing import Final
 
-from zoolens.graph.diff.phrases import total, unsigned
+from zoolens.graph.diff.phrases import unsigned
 from zoolens.graph.diff.picture_cards import Card, CardLine, PartCost, State, cards
 from zoolens.graph.diff.report import Diff
 from zoolens.present.text import shareable
+from zoolens.verdicts import at_least
 
 COLUMN: Final = 430
 GUTTER: Final = 90
@@ -79,8 +80,8 @@ def _header(diff: Diff) -> Iterator[str]:
     for side, cost in enumerate((diff.cost_a, diff.cost_b)):
         x = _left(side)
         yield _text(x, 28, diff.names[side], "name", 46)
-        macs = total(unsigned(cost.macs), "MACs", whole=cost.macs_whole)
-        parameters = total(unsigned(cost.parameters), "parameters", whole=cost.parameters_whole)
+        macs = at_least(unsigned(cost.macs), "MACs", whole=cost.macs_whole)
+        parameters = at_least(unsigned(cost.parameters), "parameters", whole=cost.parameters_whole)
         yield _text(x, 47, f"{macs}, {parameters}", "dim")
 
 

@@ -16,11 +16,12 @@ from zoolens.graph.blocks import Block, BlockLayer, resolution
 from zoolens.graph.diff import settings
 from zoolens.graph.diff.alignment import BlockRow, LayerPair
 from zoolens.graph.diff.causes import CONSTANTS
-from zoolens.graph.diff.phrases import plural, total
+from zoolens.graph.diff.phrases import plural
 from zoolens.graph.diff.place_names import ranges
 from zoolens.graph.diff.report import Diff
 from zoolens.graph.diff.similarity import channels
 from zoolens.graph.model import Node
+from zoolens.verdicts import at_least
 
 QUIET: Final = frozenset({"activation", "norm", "add", "concat", "mul", "slice", "reshape", "transpose"})
 
@@ -50,7 +51,7 @@ class PartCost:
 
     def words(self, figure: str) -> str:
         """The cost in words; `figure` is the number of multiply-accumulates as its page writes it."""
-        return total(figure, "MACs", whole=self.whole) if self.macs or not self.whole else ""
+        return at_least(figure, "MACs", whole=self.whole) if self.macs or not self.whole else ""
 
     @property
     def gap(self) -> str:
