@@ -10,7 +10,6 @@ import click
 from zoolens.cli.options import Size, json_option, trust_option, wide_option
 from zoolens.cli.stores import store_option
 from zoolens.errors import ModelError
-from zoolens.graph.vocabulary import HOLDING_GRAPHS
 from zoolens.present.figures import count, figure
 from zoolens.present.tables import Column
 from zoolens.present.terminal import echo_json, echo_prose, make_console, plain, print_table
@@ -145,8 +144,10 @@ def _peak(total: Cost) -> str:
 
 
 def _uncounted(name: str, times: int, total: Cost) -> str:
+    from zoolens.graph.cost import holds_graph
+
     plural = "operator" if times == 1 else "operators"
-    inside = ", nor are the parameters inside" if name.split(" ")[0] in HOLDING_GRAPHS else ""
+    inside = ", nor are the parameters inside" if holds_graph(name) else ""
     beside = "" if name in total.uncounted else ", except for the MACs"
     return f"uncounted   {times} {plural} of kind {name} {'is' if times == 1 else 'are'} not counted{inside}{beside}"
 
@@ -273,7 +274,7 @@ def _as_data(structure: Structure, total: Cost, counts: Sequence[Count], *, laye
         "parameter_bytes": total.parameter_bytes,
         "activation_bytes": total.activation_bytes,
         "peak_bytes": total.peak_bytes,
-        "intensity": total.intensity,
+        "intensity": total.intensity if total.whole else None,
         "unknown": dict(total.unknown),
         "coverage": total.coverage.as_data(),
     }

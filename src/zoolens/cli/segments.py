@@ -13,6 +13,7 @@ from zoolens.cli.stores import check_store, store_option
 from zoolens.errors import ZoolensError
 from zoolens.present.tables import Column
 from zoolens.present.terminal import echo_json, make_console, plain, print_table
+from zoolens.verdicts import NotKnown
 
 if TYPE_CHECKING:
     from zoolens.graph.cost import Cost
@@ -102,7 +103,7 @@ def _list(a: str, b: str, chosen: dict[str, Any]) -> None:
         echo_json({"a": a, "b": b, **diff(*graphs, names=("A", "B")).decision.as_data(), "segments": rows})
         return
     if not rows:
-        raise ZoolensError(f"{a} and {b} have no segment of {chosen['least']} nodes in common.")
+        raise _no_segment(f"{a} and {b} have no segment of {chosen['least']} nodes in common", *graphs)
     _print_segments(rows if chosen["show_all"] else rows[:SHOWN], len(rows))
     _print_coverage(*graphs)
 
@@ -147,6 +148,17 @@ def _macs_share(macs: int, costs: Cost) -> float | None:
 def _unknown(common: Common, graph: Graph) -> int:
     """The operators of a segment that are not understood: of these nothing but the name was compared."""
     return 0 if common.kind == "same interface" else sum(node.op == "unknown" for node in common.a.of(graph))
+
+
+def _no_segment(sentence: str, a: Graph, b: Graph) -> ZoolensError:
+    """Without a common segment, unless operators that are not understood may be a part of one."""
+    from zoolens.graph.coverage import pair_coverage
+
+    coverage = pair_coverage(a, b)
+    if coverage.whole:
+        return ZoolensError(f"{sentence}.")
+    hint = " ".join(coverage.remedies) or None
+    return NotKnown(f"{sentence}, as far as they are understood. {coverage.text}", hint=hint)
 
 
 def _print_coverage(a: Graph, b: Graph) -> None:

@@ -131,7 +131,9 @@ def test_parameters_inside_of_loops_are_not_counted_and_that_is_said(monkeypatch
 
 
 def test_coverage_is_in_the_json_and_a_gate_refuses_what_is_not_known(monkeypatch):
-    covered = json.loads(with_unknown(monkeypatch, "--json").output)["coverage"]
+    data = json.loads(with_unknown(monkeypatch, "--json").output)
+    assert data["intensity"] is None  # a ratio of two lower bounds is no bound of anything
+    covered = data["coverage"]
     assert covered["understood"]["MACs"] == {"understood": 32, "total": None, "share": None}
     assert covered["not_understood"][0]["what"] == "operator com.acme:Swirl"
     refused = with_unknown(monkeypatch, "--fail-on", "unknown")

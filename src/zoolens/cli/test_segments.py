@@ -8,6 +8,7 @@ from click.testing import CliRunner
 from zoolens.cli import query, runs, show
 from zoolens.cli.segments import command
 from zoolens.errors import ZoolensError
+from zoolens.verdicts import NotKnown
 
 pytestmark = pytest.mark.usefixtures("trusted_models")
 
@@ -49,6 +50,18 @@ def test_operators_that_are_compared_by_name_only_are_said(tmp_path):
     assert data["outcome"] == "not known"
     assert [row["kind"] for row in data["segments"]] == ["same structure", "not known", "same structure"]
     assert [row["compared_by_name"] for row in data["segments"]] == [0, 1, 0]
+
+
+@pytest.mark.parametrize(("kind", "error"), [("vendor.Swirl", NotKnown), ("Sin", ZoolensError)])
+def test_without_a_common_segment_it_is_not_known_where_operators_are_not_understood(tmp_path, kind, error):
+    onnx = pytest.importorskip("onnx")
+    for name, operator in (("a", kind), ("b", "Tanh")):
+        text = f"""<ir_version: 8, opset_import: ["" : 17, "vendor" : 1]>
+            net (float[1,4] x) => (float[1,4] y) {{ y = {operator}(x) }}"""
+        onnx.save(onnx.parser.parse_model(text), str(tmp_path / f"{name}.onnx"))
+    result = CliRunner().invoke(command, [str(tmp_path / "a.onnx"), str(tmp_path / "b.onnx"), "--least", "1"])
+    assert type(result.exception) is error
+    assert "no segment of 1 nodes in common" in str(result.exception)
 
 
 @pytest.mark.slow

@@ -166,7 +166,9 @@ def _file_sentences(difference: ModelDifference) -> Iterator[str]:
         return
     if format_a == format_b:
         yield f"Weights of {format_a} files such as these are compared as a whole, not by tensor."
-    if structure is None or structure.same:
+    if structure is None:
+        yield "The structure, the weights or the constants in the files differ."
+    elif structure.same:
         yield "The weights or constants in the files differ."
     elif not structure.decision.known:
         yield "The weights, the constants or what is not understood differ."

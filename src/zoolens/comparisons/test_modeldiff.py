@@ -181,6 +181,8 @@ def test_sentences_are_made_of_findings_alone():
         "4 of 4 weight tensors have other values: a, b, c, ….",
         "The manifests differ: inputs[0].shape 1 → 2.",
     ]
+    unread = ModelDifference(("fake", "fake"), (), FilesState.CHANGED, None, "no.")
+    assert list(sentences(unread))[-1] == "The structure, the weights or the constants in the files differ."
     assert list(sentences(ModelDifference(("onnx", "tflite"), (), FilesState.ABSENT))) == [
         "The files that ran are not here any more, so that they cannot be compared."
     ]

@@ -111,7 +111,7 @@ def test_infinite_errors_fail():
 
 def test_an_unknown_verdict_can_be_refused():
     gate = parse_divergence_gate(" unknown ")
-    assert gate.verdict(divergence()) == (False, "unknown")
+    assert gate.verdict(divergence()) == (False, "unknown: whether A and B agree: same")
     unread = Coverage((), (Gap("the graph of B"),))
     with pytest.raises(NotKnown, match="whether A and B agree"):
         gate.verdict(divergence(answer(1e-7, 1e-7), understood=unread))

@@ -10,6 +10,8 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -38,21 +40,26 @@ def unwatch_scratch(folder: Path) -> None:
 
 
 def is_exceeded(folder: Path, most_bytes: int = MOST_BYTES, most_entries: int = MOST_ENTRIES) -> bool:
-    """Whether a folder holds more than the quota. Looks no further than needed to know, and follows no link."""
+    """Whether a folder holds more than the quota. Looks no further than needed to know, and follows no link. A folder
+    that does not let itself be read counts as too large: no framework makes one, and it may hold anything."""
     size = entries = 0
     folders = [str(folder)]
     while folders:
         try:
-            with os.scandir(folders.pop()) as found:
-                for entry in found:
-                    entries += 1
-                    size += entry.stat(follow_symlinks=False).st_blocks * 512
-                    if size > most_bytes or entries > most_entries:
-                        return True
-                    if entry.is_dir(follow_symlinks=False):
-                        folders.append(entry.path)
+            with os.scandir(folders.pop()) as listing:
+                found = list(islice(listing, most_entries - entries + 1))
+        except PermissionError:
+            return True
         except OSError:  # removed meanwhile
             continue
+        entries += len(found)
+        for entry in found:
+            with suppress(FileNotFoundError):  # removed meanwhile; the others count all the same
+                size += entry.stat(follow_symlinks=False).st_blocks * 512
+            if entry.is_dir(follow_symlinks=False):
+                folders.append(entry.path)
+        if size > most_bytes or entries > most_entries:
+            return True
     return False
 
 

@@ -1,5 +1,6 @@
 """A worker that fills its scratch folder is stopped."""
 
+import os
 import threading
 
 import pytest
@@ -16,6 +17,36 @@ def test_bytes_and_entries_are_counted_at_any_depth(tmp_path):
     assert is_exceeded(tmp_path, most_bytes=50_000, most_entries=4)
     assert is_exceeded(tmp_path, most_bytes=1 << 20, most_entries=3)
     assert not is_exceeded(tmp_path / "gone")
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root reads every folder")
+def test_a_folder_that_hides_its_content_is_too_large(tmp_path):
+    (tmp_path / "hidden").mkdir(mode=0)
+    try:
+        assert is_exceeded(tmp_path)
+    finally:
+        (tmp_path / "hidden").chmod(0o700)
+
+
+def test_files_that_come_and_go_do_not_hide_the_others(tmp_path):
+    """A worker could otherwise fill a folder while it removes and makes small files in it all the time."""
+    (tmp_path / "large").write_bytes(bytes(1_000_000))
+    stop = threading.Event()
+
+    def churn():
+        while not stop.is_set():
+            for number in range(50):
+                (tmp_path / f"{number:03}").touch()
+            for number in range(50):
+                (tmp_path / f"{number:03}").unlink()
+
+    thread = threading.Thread(target=churn)
+    thread.start()
+    try:
+        assert all(is_exceeded(tmp_path, most_bytes=500_000) for _ in range(200))
+    finally:
+        stop.set()
+        thread.join()
 
 
 def test_holes_in_a_file_take_no_room(tmp_path):

@@ -91,7 +91,7 @@ class Cost:
     @property
     def parameters_whole(self) -> bool:
         """Whether `parameters` is the total. Those of a graph inside an operator are not counted."""
-        return not any(name.split(" ")[0] in HOLDING_GRAPHS for name in self.unknown)
+        return not any(map(holds_graph, self.unknown))
 
     @property
     def coverage(self) -> Coverage:
@@ -134,10 +134,15 @@ def _named(node: Node) -> str:
     return str(node.get("source_op", "?"))
 
 
+def holds_graph(operator: str) -> bool:
+    """Whether an operator that is not understood has a graph of its own inside, with parameters that nobody counts."""
+    return operator.split(" ")[0] in HOLDING_GRAPHS
+
+
 def remedy(operator: str) -> str:
     """What makes an operator known that is not."""
     name = operator.split(" ")[0]
-    if name in HOLDING_GRAPHS:
+    if holds_graph(operator):
         return f"Export the network without {name}: trace it, so that its loops are unrolled and one branch is kept."
     if "shape" in operator:
         return "Export the network with fixed shapes of its inputs."

@@ -10,19 +10,15 @@ import numpy as np
 from zoolens.graph.model import Array
 from zoolens.graph.recurrent_gates import GATES
 from zoolens.graph.reference_layers import NodeCall
-
-
-def _sigmoid(x: Array) -> Array:
-    return np.asarray(0.5 * (1 + np.tanh(x / 2)))  # overflows nowhere
-
+from zoolens.graph.reference_recurrent import sigmoid
 
 CELL_ACTIVATIONS: Final[Mapping[str, Callable[[Array], Array]]] = {
     "tanh": np.tanh,
-    "sigmoid": _sigmoid,
+    "sigmoid": sigmoid,
     "relu": lambda x: np.maximum(x, 0),
     "identity": lambda x: x,
     "hard_sigmoid": lambda x: np.clip(x / 6 + 0.5, 0, 1),
-    "silu": lambda x: x * _sigmoid(x),
+    "silu": lambda x: x * sigmoid(x),
     "softplus": lambda x: np.logaddexp(0, x),
     "exp": np.exp,
     "elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))),

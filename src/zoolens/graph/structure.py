@@ -20,7 +20,7 @@ from zoolens.catalog.lookup import Model
 from zoolens.consent import NotGranted
 from zoolens.engine.environments import confirm_environment
 from zoolens.errors import ModelError, ZoolensError
-from zoolens.graph.cost import cost
+from zoolens.graph.cost import cost, holds_graph
 from zoolens.graph.export_pool import Exported, ExportJob, export_many
 from zoolens.graph.model import Graph
 from zoolens.graph.serialisation import unpack
@@ -262,4 +262,6 @@ def _figures(graph: Graph, seconds: float) -> Iterator[Observation]:
     yield Observation("unknown_operators", float(sum(total.unknown.values())), details=dict(total.unknown))
     uncounted = {name: times for name, times in total.unknown.items() if name in total.uncounted}
     yield Observation("uncounted_operators", float(sum(uncounted.values())), details=uncounted)
+    holding = {name: times for name, times in total.unknown.items() if holds_graph(name)}
+    yield Observation("graph_operators", float(sum(holding.values())), details=holding)
     yield Observation("export_time", seconds, unit="s")

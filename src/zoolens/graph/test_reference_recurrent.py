@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from zoolens.graph.reference_recurrent import recurrent, sigmoid
+from zoolens.graph.reference_recurrent_layer import CELL_ACTIVATIONS
 
 onnx = pytest.importorskip("onnx")
 helper = pytest.importorskip("onnx.helper")
@@ -83,7 +84,8 @@ def test_an_activation_with_numbers_of_its_own_is_refused():
         recurrent("RNN", drawn("RNN", 1), {"activations": ["HardSigmoid"]})
 
 
-def test_a_sigmoid_keeps_its_digits_where_it_is_small():
+@pytest.mark.parametrize("sigmoid", [sigmoid, CELL_ACTIVATIONS["sigmoid"]], ids=["file", "layer"])
+def test_a_sigmoid_keeps_its_digits_where_it_is_small(sigmoid):
     """1 + tanh has none there, so that a floor of rounding measured with it lets anything pass."""
     far = np.array([-30.0, -80.0, 0.0, 80.0])
     np.testing.assert_allclose(sigmoid(far), 1 / (1 + np.exp(-far)), rtol=1e-14)

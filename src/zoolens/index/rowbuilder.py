@@ -38,7 +38,11 @@ Facts = Mapping[str, Sequence[Fact]]
 
 _AT_ONCE: Final = 250  # groups of runs
 _KEPT_AFTER: Final = 20  # times as many
-_OURS = ("export_time", "uncounted_operators")  # about our reading of a structure, not about the model
+_OURS = (
+    "export_time",
+    "uncounted_operators",
+    "graph_operators",
+)  # of our reading, not of the model
 _BOUNDS = ("flops", "activation_bytes", "peak_bytes")  # lower bounds where a structure has operators nobody knows
 
 
@@ -293,6 +297,7 @@ def _structure_figures(facts: Facts, structure: Run | None) -> Iterator[Named]:
     unknown = values.get("unknown_operators", 0.0)
     uncounted = values.get("uncounted_operators", unknown)  # structures of older versions do not tell them apart
     bounds = {name for name in _BOUNDS if unknown} | ({"macs"} if uncounted else set())
+    bounds |= {"parameters"} if values.get("graph_operators") else set()
     for fact in counted:
         if fact.name not in _OURS and fact.name not in bounds:
             yield fact.name, fact.figure

@@ -154,6 +154,15 @@ def test_a_lower_bound_of_a_cost_is_no_figure(store, uncounted, kept):
     assert row.figures["parameters"].value == 7
 
 
+def test_parameters_beside_a_graph_inside_an_operator_are_no_figure(store):
+    """Those of the branches of an If are not counted."""
+    file = {"format": "onnx", "files": {}}
+    structure(store, file, "zoo:odd", [8, 8], parameters=7, unknown_operators=1, graph_operators=1)
+    (row,) = rows_from(store, [])
+    assert "parameters" not in row.figures
+    assert "graph_operators" not in row.figures
+
+
 def claims(store, ref, **claimed):
     manifest = {
         "name": ref.partition(":")[2].partition("@")[0],

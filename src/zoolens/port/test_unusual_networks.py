@@ -128,6 +128,7 @@ def test_what_parts_before_an_unknown_layer_or_behind_it_is_found():
     assert "are given other numbers already" in "\n".join(check_lines(before))
     behind = check(with_opaque(), with_opaque(shift=0.5), ["4"])
     assert "add 0.5 only in" in behind.diff.unproved[0].text
+    assert sum(behind.diff.unproved[0].text in line for line in check_lines(behind)) == 1
     assert behind.agreement.first is not None
     assert behind.agreement.first.op == "dense"
     assert behind.agreement.borders[0].agree is True

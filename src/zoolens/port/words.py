@@ -33,7 +33,6 @@ def check_lines(check: Check, *, everything: bool = False) -> list[str]:
     if check.diff.unproved:
         lines.append("Not proved, for it stands beside layers that are not understood:")
         lines += [f"  {difference.text}" for difference in check.diff.unproved]
-    lines += [f"  not proved: {difference.text}" for difference in check.diff.unproved]
     lines += ["", *_training_lines(check)]
     lines += ["", *map_lines(check.map, everything=everything)]
     lines += ["", *agreement_lines(check.agreement, check.map)]

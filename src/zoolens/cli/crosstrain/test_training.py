@@ -14,7 +14,13 @@ def test_a_side_that_failed_is_an_error_and_too_little_memory_is_none():
 
 
 @pytest.mark.parametrize(
-    ("statuses", "code"), [(("finished", "non-finite"), 1), (("non-finite", "finished"), 1), (("non-finite",) * 2, 4)]
+    ("statuses", "code"),
+    [
+        (("finished", "non-finite"), 1),
+        (("non-finite", "finished"), 1),
+        (("non-finite",) * 2, 4),
+        (("non-finite", "out-of-memory"), 4),
+    ],
 )
 def test_a_loss_that_is_not_finite_is_a_difference_or_leaves_nothing_known(statuses, code):
     sides = tuple(TrainedSide(name, status, 0.1) for name, status in zip(("torch", "jax"), statuses, strict=True))

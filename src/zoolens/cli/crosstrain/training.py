@@ -87,9 +87,9 @@ def train(recipe: Path, store: str | None, as_json: bool, **chosen: Any) -> None
 
 
 def _complain(trials: Sequence[Trial]) -> None:
-    """Raise an error about sides that failed, and about losses that did not stay finite: where one side's did, the
-    sides differ; where none did, nothing is known. Too little memory is a result."""
-    sides = ((trial, side) for trial in trials for side in trial.sides)
+    """Raise an error about sides that failed, and about losses that did not stay finite: where another side of the
+    trial was trained to its end, the sides differ; where none was, nothing is known. Too little memory is a result."""
+    sides = [(trial, side) for trial in trials for side in trial.sides]
     failed = [f"{side.framework} of trial {trial.id}" for trial, side in sides if side.status == "failed"]
     if failed:
         raise ZoolensError(
@@ -97,11 +97,12 @@ def _complain(trials: Sequence[Trial]) -> None:
         )
     for trial in trials:
         lost = [side.framework for side in trial.sides if side.status == "non-finite"]
-        if lost and len(lost) < len(trial.sides):
+        if lost and any(side.status == "finished" for side in trial.sides):
             error = ZoolensError(f"The loss of {', '.join(lost)} alone did not stay finite (trial {trial.id}).")
             error.exit_code = Outcome.DIFFERENT.exit_code
             raise error
-    if all(side.status == "non-finite" for trial in trials for side in trial.sides):
+    statuses = {side.status for _, side in sides}
+    if "non-finite" in statuses and "finished" not in statuses:
         raise NotKnown("No loss stayed finite, so that nothing is known of the sides.", hint="Lower the learning rate.")
 
 

@@ -150,7 +150,7 @@ class Diff:
             "cause": difference.cause,
             "text": difference.text,
             "macs": difference.macs if self.counted_whole else None,
-            "share_of_macs_gap": difference.macs / self.macs_gap if self.macs_gap and self.counted_whole else None,
+            "share_of_macs_gap": difference.macs / self.macs_gap if self.has_shares else None,
             "parameters": difference.parameters if self.counted_whole else None,
             "places": [self._place(finding) for finding in difference.findings],
         }

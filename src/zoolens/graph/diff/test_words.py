@@ -139,6 +139,7 @@ def test_causes_that_work_against_each_other_have_amounts_and_no_shares():
     found = diff(network(5, (1, 1, 1, 1)), network(3, (4, 4, 4, 4)))
     assert {one.cause for one in found.differences} == {causes.KERNEL, causes.PADDING}
     assert not found.has_shares
+    assert {one["share_of_macs_gap"] for one in found.as_data()["differences"]} == {None}
     assert "%" not in found.verdict
     assert "MACs)" in found.verdict
     alone = diff(network(5, (1, 1, 1, 1)), network(3, (1, 1, 1, 1)))
