@@ -9,6 +9,8 @@ other only if those inputs are the claimed dataset, or a random sample of it:
 - anything else, such as the first thousand files or a hand-picked subset, may be easier or harder than the whole. It
   neither supports nor refutes a claim, however narrow its interval: not comparable.
 
+- an accuracy that rests on guesses, such as drafted preprocessing, says nothing about a claim either.
+
 Where they can be compared, the claim is consistent if the 95 % interval of the measurement reaches it, after allowing
 for the digits it was rounded to. "Not consistent" means that claim, weights or preprocessing differ; it does not say
 which.
@@ -17,12 +19,13 @@ which.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
 from zoolens.audit.claims import ClaimRow, first_claims
+from zoolens.catalog.stored import guessed_of
 from zoolens.store.records import Observation, Provenance, Run
 from zoolens.store.store import Store
 from zoolens.zoos.published import IMAGENET
@@ -65,8 +68,10 @@ def judge(
     sampling: Sampling,
     dataset: str = "",
     run: str | None = None,
+    guessed: Sequence[str] = (),
 ) -> ClaimVerdict:
-    """Hold a claimed accuracy against a measured one and its interval (fractions), on `n` inputs of `dataset`."""
+    """Hold a claimed accuracy against a measured one and its interval (fractions), on `n` inputs of `dataset`.
+    `guessed`: what the measured one rests on that nobody has checked; a claim is not refuted by a wrong guess."""
     assert claim.value is not None, "only figures can be judged"
     facts = (
         f"claims {100 * claim.value:.1f} %, measured {100 * value:.1f} % [{100 * low:.1f}, {100 * high:.1f}] "
@@ -76,6 +81,9 @@ def judge(
         of = f" of {dataset}" if dataset else ""
         reason = f"nothing says that these are a random sample of {_base(claim) or 'what the claim is about'}"
         return ClaimVerdict(claim, Judgement.NOT_COMPARABLE, f"{facts}{of}: not comparable ({reason})", run)
+    if guessed:
+        reason = f"the measured one rests on guesses: {'; '.join(guessed)}"
+        return ClaimVerdict(claim, Judgement.NOT_COMPARABLE, f"{facts}: not comparable ({reason})", run)
     slack = _rounding(claim.value)
     reached = low - slack <= claim.value <= high + slack
     judgement = Judgement.CONSISTENT if reached else Judgement.INCONSISTENT
@@ -109,7 +117,17 @@ def verdict_on(claim: ClaimRow, run: Run, figure: Observation, trusted: Collecti
         return None
     sampling = sampling_of(run, claim, trusted)
     name = run.dataset.name
-    return judge(claim, figure.value, figure.low, figure.high, figure.n, sampling=sampling, dataset=name, run=run.id)
+    return judge(
+        claim,
+        figure.value,
+        figure.low,
+        figure.high,
+        figure.n,
+        sampling=sampling,
+        dataset=name,
+        run=run.id,
+        guessed=guessed_of(run),
+    )
 
 
 def sampling_of(run: Run, claim: ClaimRow, trusted: Collection[str] = ()) -> Sampling:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -10,7 +11,7 @@ from zoolens.errors import AssetError, ModelError
 from zoolens.manifests.guesses import guesses_in
 from zoolens.manifests.locations import model_fingerprint, resolve_asset
 from zoolens.manifests.schema import Manifest
-from zoolens.store.records import Run
+from zoolens.store.records import GUESSED, Run
 from zoolens.zoos.base import Entry, Weights
 
 
@@ -27,9 +28,19 @@ def stored_entry(run: Run) -> Entry:
 
 
 def guessed_of(run: Run) -> tuple[str, ...]:
-    """What the manifest that a run was made with only assumes."""
+    """What the accuracy of a run rests on that nobody has checked. Of older runs only the guesses of the manifest are
+    known, and not whether their classes were numbered by the alphabet."""
+    if GUESSED in run.resolved:
+        return tuple(map(str, run.resolved[GUESSED] or ()))
     manifest = run.origin.get("manifest") or {}
     return guesses_in(manifest.get("attributes") or {})
+
+
+def guesses_in_words(guessed: Sequence[str]) -> str:
+    return (
+        f"its accuracy rests on guesses ({'; '.join(guessed)}): check them in a manifest (`zoolens manifest init`), or "
+        "let `zoolens doctor` try others"
+    )
 
 
 def contents_of(entry: Entry) -> set[str]:

@@ -143,25 +143,20 @@ def _refuse_guesses(outcomes: Sequence[Outcome], fail_on: Sequence[str]) -> None
 def _line(outcome: Outcome) -> str:
     from rich.markup import escape
 
+    from zoolens.catalog.stored import guesses_in_words
+
     title = escape(outcome.title)
     if outcome.errors:
         return f"[red]✗[/] {title}: {escape(_all(outcome.errors))}"
     if outcome.skipped:
         return f"[dim]– {title}: skipped, {escape(outcome.skipped)}[/]"
-    guesses = [_guesses(outcome)] if outcome.guessed else []
+    guesses = [guesses_in_words(outcome.guessed)] if outcome.guessed else []
     if outcome.warnings:
         return f"[yellow]![/] {title}: {escape(_all((*outcome.warnings, *outcome.notes, *guesses)))}"
     count = len(outcome.measured)
     state = f"measured {count} stage{'s' if count > 1 else ''}" if count else "already measured"
     mark = "[yellow]?[/]" if guesses else "[green]✓[/]"
     return f"{mark} {title}: {escape('; '.join((state, *outcome.notes, *guesses)))}"
-
-
-def _guesses(outcome: Outcome) -> str:
-    return (
-        f"its accuracy rests on guesses ({'; '.join(outcome.guessed)}): check them in a manifest (`zoolens manifest "
-        "init`), or let `zoolens doctor` try others"
-    )
 
 
 def _all(sentences: Sequence[str]) -> str:

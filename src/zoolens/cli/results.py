@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from zoolens.measure.classorder import judged_right
 from zoolens.measure.plan import Outcome
 from zoolens.present.figures import (
     count,
     disturbed_mark,
     figure,
-    guessed_mark,
     network_mark,
     stack_label,
     with_interval,
@@ -46,13 +46,14 @@ def print_outcomes(store: Store, outcomes: Sequence[Outcome], batches: Sequence[
 def _row(store: Store, outcome: Outcome, batches: Sequence[int]) -> list[str]:
     run = outcome.run
     assert run is not None
-    observations = observations_by_name(store, run.id)
+    known = judged_right(run, store.observations(run.id))
+    observations = {(observation.metric, observation.scope): observation for observation in known}
     size = batches[0] if batches else 1
     return [
         run.id[:8],
         run.ref.partition("@")[0],
         stack_label(run),
-        _accuracy(observations.get(("top1", "")), outcome),
+        with_interval(observations.get(("top1", ""))),
         _value(observations.get(("ece", ""))),
         *(_timing(observations, "latency_p50", batch_scope(batch)) for batch in batches),
         f"{_timing(observations, 'latency_p99', batch_scope(size))} / "
@@ -63,20 +64,12 @@ def _row(store: Store, outcome: Outcome, batches: Sequence[int]) -> list[str]:
     ]
 
 
-def _accuracy(top1: Observation | None, outcome: Outcome) -> str:
-    return with_interval(top1) + guessed_mark(outcome.guessed if top1 is not None else ())
-
-
 def _timing(observations: Found, metric: str, scope: str) -> str:
     """The latency, or of a model behind a server the round trip with a mark."""
     round_trip = observations.get((ROUND_TRIPS[metric], scope))
     if round_trip is not None:
         return _value(round_trip) + network_mark(round_trip)
     return _value(observations.get((metric, scope)))
-
-
-def observations_by_name(store: Store, run_id: str) -> Found:
-    return {(observation.metric, observation.scope): observation for observation in store.observations(run_id)}
 
 
 def _value(observation: Observation | None) -> str:

@@ -15,7 +15,6 @@ from zoolens.present.figures import (
     count,
     disturbed_mark,
     figure,
-    guessed_mark,
     provenance_mark,
     stack_label,
     with_interval,
@@ -209,16 +208,10 @@ def _list_row(run: Run, known: Sequence[Observation]) -> list[str]:
         run.ref,
         run.dataset.name,
         stack_label(run),
-        _accuracy(run, _top1(known)),
+        with_interval(_top1(known)),
         _without_interval(main_latency(known)),
         _state(run),
     ]
-
-
-def _accuracy(run: Run, top1: Observation | None) -> str:
-    from zoolens.catalog.stored import guessed_of
-
-    return with_interval(top1) + guessed_mark(guessed_of(run) if top1 is not None else ())
 
 
 def _without_interval(observation: Observation | None) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from zoolens.catalog.stored import guessed_of, guesses_in_words
 from zoolens.comparisons.behaviour import unknown_first
 from zoolens.comparisons.compare import AnswerComparison, FigurePair, Report
 from zoolens.comparisons.outcomes import verdict_of_report
@@ -13,10 +14,10 @@ from zoolens.comparisons.wording import agreement_words
 from zoolens.present.figures import p_value, percent, stack_label, with_interval
 from zoolens.present.pages import Page, Section, Tile
 from zoolens.present.tables import Column, Table
-from zoolens.verdicts import Outcome
 
 MOST_FLIPS: Final = 20
 MOST_CLASSES: Final = 10
+_UNJUDGED: Final = "Whether the two answer alike is not known."
 _UNSURE: Final = 0.05  # p above which a change is called not significant
 _FIGURES: Final = (
     Column("metric", "key"), Column("scope"), Column("A", "number"), Column("B", "number"), Column("B vs A", "number"),
@@ -33,16 +34,16 @@ _CLASSES: Final = (
 
 def report_page(report: Report) -> Page:
     """What `zoolens.compare` found."""
-    alike = verdict_of_report(report).outcome is Outcome.SAME
-    settled = alike or report.a.id == report.b.id
+    itself = report.a.id == report.b.id
     return Page(
         f"{report.a.ref} and {report.b.ref}",
         f"A: {stack_label(report.a)}, run {report.a.id[:8]}. B: {stack_label(report.b)}, run {report.b.id[:8]}. "
         f"{report.a.inputs:,} inputs of {report.a.dataset.name}.",
-        verdict(report),
-        settled,
-        tiles(report),
-        tuple(_sections(report)),
+        verdict(report) or _UNJUDGED,
+        good=itself,
+        tiles=tiles(report),
+        sections=tuple(_sections(report)),
+        judged=None if itself else verdict_of_report(report),
     )
 
 
@@ -74,6 +75,13 @@ def _vector_verdict(report: Report) -> str:
     return f"{which}{agreement_words(worst)}, {worst.n:,} inputs."
 
 
+def unchecked_sides(report: Report) -> Iterator[str]:
+    """What the accuracy of either side rests on that nobody has checked."""
+    for side, run in (("A", report.a), ("B", report.b)):
+        if guessed := guessed_of(run):
+            yield f"{side}: {guesses_in_words(guessed)}."
+
+
 def tiles(report: Report) -> tuple[Tile, ...]:
     """The figures at the head of the page."""
     answers = report.answers
@@ -89,6 +97,8 @@ def tiles(report: Report) -> tuple[Tile, ...]:
 
 def _sections(report: Report) -> Iterator[Section]:
     answers = report.answers
+    if unchecked := tuple(unchecked_sides(report)):
+        yield Section(warnings=unchecked)
     if report.cause:
         yield Section("Likely cause", paragraphs=(report.cause,))
     chart = figures_chart(report)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from zoolens.divergence.result import Divergence
-from zoolens.divergence.words import FLOOR_IN_WORDS, as_data, headline, lines, table
+from zoolens.divergence.words import FLOOR_IN_WORDS, as_data, coverage_lines, headline, lines, table
 from zoolens.present.charts import Chart, Spec, axis, heading, series, values
 from zoolens.present.pages import Page, Section, Tile, page_html
 from zoolens.present.text import shareable
@@ -25,7 +25,9 @@ def divergence_page(divergence: Divergence) -> Page:
         Tile(f"{answers.max_error:.2g}", f"largest difference of {answers.compared}"),
         Tile(f"{sum(fact.layer.beyond for fact in divergence.layers)}", f"of {len(divergence.layers)} layers apart"),
     )
-    sections = [Section("What was found", items=tuple(line.strip() for line in lines(divergence)))]
+    coverage = set(coverage_lines(divergence))  # stands below the verdict
+    found = tuple(line.strip() for line in lines(divergence) if line not in coverage)
+    sections = [Section("What was found", items=found)]
     if divergence.layers:
         layers = table(divergence)
         sections.append(
@@ -40,9 +42,9 @@ def divergence_page(divergence: Divergence) -> Page:
         f"{divergence.a.title} and {divergence.b.title}",
         f"{len(answers.rows):,} inputs of {divergence.data}",
         headline(divergence),
-        divergence.agrees,
-        tiles,
-        tuple(sections),
+        tiles=tiles,
+        sections=tuple(sections),
+        judged=divergence.verdict,
     )
 
 

@@ -93,10 +93,10 @@ def lines(divergence: Divergence) -> list[str]:
     """What was compared and found, sentence by sentence; the table is apart."""
     found = [*_on_answers(divergence), *_on_layers(divergence), *_on_causes(divergence), *divergence.notes]
     found += divergence.tensors.sentences if divergence.tensors is not None else ()
-    return [*found, *_on_coverage(divergence)]
+    return [*found, *coverage_lines(divergence)]
 
 
-def _on_coverage(divergence: Divergence) -> Iterator[str]:
+def coverage_lines(divergence: Divergence) -> Iterator[str]:
     coverage = divergence.verdict.coverage
     if not coverage.whole:
         yield " ".join((coverage.text, *coverage.remedies))

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
+from zoolens.catalog.stored import guessed_of
 from zoolens.datasets.base import Dataset
 from zoolens.errors import ManifestError
 from zoolens.manifests.schema import Output
@@ -20,7 +21,8 @@ from zoolens.measure.jobs import Job
 from zoolens.preprocess.classes import Translation, class_mismatch, plain_name, translation
 from zoolens.preprocess.classlookup import disputed_order, may_reorder, unproven_order
 from zoolens.preprocess.outputs import labels_of
-from zoolens.store.records import Observation, Run, StackRecord, fingerprint
+from zoolens.store.records import GUESSED, Observation, Provenance, Run, StackRecord, fingerprint
+from zoolens.store.scopes import Dimension, parse_scope
 from zoolens.tasks.base import DEFAULT_TASK, task_named
 
 MATCHED: Final = "class_order"  # in the identity of a stack: the answers were brought into the data's order
@@ -156,7 +158,23 @@ def _stored_names(output: Mapping[str, Any], folder: str | None) -> Sequence[str
 
 
 def judged_right(run: Run, observations: Sequence[Observation]) -> list[Observation]:
-    """The observations without the figures that were made in the wrong order of classes."""
-    if not any(observation.metric in ABOUT_CLASSES for observation in observations) or stored_translation(run) is None:
+    """The observations without the figures that were made in the wrong order of classes. Those that rest on guesses
+    are marked, so that nobody prints one without the mark."""
+    about_classes = any(observation.metric in ABOUT_CLASSES for observation in observations)
+    if about_classes and stored_translation(run) is not None:
+        observations = [observation for observation in observations if observation.metric not in ABOUT_CLASSES]
+    if not guessed_of(run):
         return list(observations)
-    return [observation for observation in observations if observation.metric not in ABOUT_CLASSES]
+    return [_marked(observation) if _is_of_answers(observation) else observation for observation in observations]
+
+
+def _is_of_answers(observation: Observation) -> bool:
+    """Whether a figure judges answers: everything but sizes and timings."""
+    if observation.provenance is not Provenance.MEASURED or observation.metric == "parameters":
+        return False
+    of_answers = parse_scope(observation.scope).dimension is not Dimension.BATCH
+    return of_answers and observation.unit not in ("s", "B")
+
+
+def _marked(observation: Observation) -> Observation:
+    return replace(observation, details={**observation.details, GUESSED: True})

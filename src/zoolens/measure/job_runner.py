@@ -11,6 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from zoolens import plugins
+from zoolens.catalog.stored import guessed_of
 from zoolens.datasets.base import Dataset
 from zoolens.datasets.noinputs import NoInputs
 from zoolens.datasets.opening import absolute_spec, open_dataset
@@ -40,7 +41,7 @@ from zoolens.preprocess.classlookup import assumed_order
 from zoolens.preprocess.outputs import labels_of, remaining_columns
 from zoolens.progress import Progress, count_bytes
 from zoolens.runtimes.base import Effective
-from zoolens.store.records import DatasetRecord, Provenance, Run, Stage
+from zoolens.store.records import GUESSED, DatasetRecord, Provenance, Run, Stage
 from zoolens.store.scopes import batch_scope
 from zoolens.store.store import Store
 from zoolens.tasks.base import task_named
@@ -260,6 +261,10 @@ class _Stages:
             if plan.cold:
                 self._stage(Stage.COLD, lambda: measure_cold_start(context), {"repeats": plan.cold_repeats})
         run = context.store.run(context.run.id)
+        guessed = tuple(self._guessed(run)) if plan.accuracy else ()
+        if plan.accuracy and guessed_of(run) != guessed:
+            context.store.set_resolved(run.id, {GUESSED: list(guessed)})
+            run = context.store.run(run.id)
         return Outcome(
             context.job.title,
             run=run,
@@ -268,7 +273,7 @@ class _Stages:
             errors=tuple(self._errors),
             warnings=tuple(self._warnings),
             notes=(*self._notes, *self._said_of_run(run, plan)),
-            guessed=tuple(self._guessed(run)) if plan.accuracy else (),
+            guessed=guessed,
         )
 
     def _guessed(self, run: Run) -> Iterator[str]:

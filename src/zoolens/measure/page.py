@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from zoolens.catalog.stored import guessed_of, guesses_in_words
 from zoolens.errors import ZoolensError
 from zoolens.measure.answers import has_answers, judged_predictions
 from zoolens.measure.classorder import JUDGED_WRONGLY, judged_right
@@ -14,7 +15,7 @@ from zoolens.measure.reliability import reliability_chart, reliability_of
 from zoolens.present.figures import provenance_mark, stack_label, with_interval
 from zoolens.present.pages import Page, Section, Tile
 from zoolens.present.tables import Column, Table
-from zoolens.store.records import Observation, Run
+from zoolens.store.records import GUESSED, Observation, Run
 from zoolens.store.scopes import Dimension, parse_scope
 from zoolens.store.store import Store
 
@@ -29,6 +30,8 @@ def run_page(store: Store, run: Run) -> Page:
     stored = store.observations(run.id)
     observations = judged_right(run, stored)
     misjudged = (f"Its accuracy is not shown: {JUDGED_WRONGLY}.",) if len(observations) < len(stored) else ()
+    guessed = guessed_of(run) if any(each.details.get(GUESSED) for each in observations) else ()
+    unchecked = (f"Guessed: {guesses_in_words(guessed)}.",) if guessed else ()
     failed = [f"{name}: {state}" for name, state in run.stages.items() if state != "done"]
     return Page(
         run.ref,
@@ -36,6 +39,7 @@ def run_page(store: Store, run: Run) -> Page:
         f"run {run.id[:8]}.",
         tiles=tuple(run_tiles(observations)),
         sections=(
+            *([Section(warnings=unchecked)] if unchecked else ()),
             *_answers(store, run),
             *_latencies(store, run),
             Section("Figures", warnings=(*misjudged, *failed), tables=(("", figures_table(observations)),)),

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import Final
 
-from zoolens.store.records import WITH_NETWORK, Observation, Provenance, Run, is_disturbed
+from zoolens.store.records import GUESSED, WITH_NETWORK, Observation, Provenance, Run, is_disturbed
 
 NOTHING: Final = "–"  # where there is no figure
 _SMALL: Final = 0.001  # probabilities nearer to 0 or 1 are not told exactly
@@ -87,9 +86,12 @@ def count(value: float | None) -> str:
 def with_interval(observation: Observation | None) -> str:
     """86.9 % [85.4, 88.3], in one unit; a dash and no more where nothing is known. A range of a few repeats promises
     nothing and has other brackets: 62.0 MB (61.9 to 62.1)."""
-    text = without_interval(observation)
     if observation is None or observation.value is None:
-        return text
+        return NOTHING
+    return _with_ends(_timed(observation, observation.value), observation) + guessed_mark(observation)
+
+
+def _with_ends(text: str, observation: Observation) -> str:
     low, high, method = observation.low, observation.high, observation.details.get("interval")
     if low is None or high is None or has_old_interval(observation):
         return text
@@ -102,10 +104,15 @@ def with_interval(observation: Observation | None) -> str:
 
 
 def without_interval(observation: Observation | None) -> str:
-    """The value in its unit, with the marks of a timing."""
+    """The value in its unit, with its marks."""
     if observation is None or observation.value is None:
         return NOTHING
-    return figure(observation.value, observation.unit) + disturbed_mark(observation) + network_mark(observation)
+    return _timed(observation, observation.value) + guessed_mark(observation)
+
+
+def _timed(observation: Observation, value: float) -> str:
+    """The value in its unit, with the marks of a timing."""
+    return figure(value, observation.unit) + disturbed_mark(observation) + network_mark(observation)
 
 
 def has_old_interval(observation: Observation) -> bool:
@@ -129,9 +136,9 @@ def disturbed_mark(observation: Observation) -> str:
     return " (disturbed)" if is_disturbed(observation) else ""
 
 
-def guessed_mark(guessed: Sequence[str]) -> str:
-    """A mark beside an accuracy that rests on what a manifest only assumes."""
-    return " (guessed)" if guessed else ""
+def guessed_mark(observation: Observation) -> str:
+    """A mark beside a figure that rests on what nobody has checked, such as drafted preprocessing."""
+    return " (guessed)" if observation.details.get(GUESSED) else ""
 
 
 def network_mark(observation: Observation) -> str:

@@ -67,7 +67,7 @@ def _shortened(table: Table) -> tuple[Table, int]:
 def page_text(page: Page) -> str:
     """A page in plain text: what it says and its tables; of charts their titles."""
     lines = [clean(page.title, 200)]
-    lines += [shareable(text) for text in (page.verdict, page.lead) if text]
+    lines += [shareable(text) for text in (page.verdict, *page.coverage, page.lead) if text]
     lines += [f"{shareable(tile.figure)}: {shareable(tile.caption)}" for tile in page.tiles]
     for section in page.sections:
         lines += ["", *_section_text(section)]

@@ -21,6 +21,7 @@ from markupsafe import Markup
 from zoolens.present.charts import Chart, themed
 from zoolens.present.tables import Table, cell_words, plain_words
 from zoolens.present.text import shareable, without_folders
+from zoolens.verdicts import Outcome, Verdict
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 UNLIKELY: Final = 0.05  # p above which a row is greyed
 _DEEPEST: Final = 4  # settings within settings
 _VEGA: Final = ("vega.js", "charts.js")
+_VERDICT_KINDS: Final = {Outcome.SAME: "good", Outcome.DIFFERENT: "", Outcome.NOT_KNOWN: "unknown"}
 
 
 @dataclass(frozen=True)
@@ -57,8 +59,9 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """`verdict`: the one sentence to take away; `good`: whether it is good news. `facts`: settings, at the end.
-    `pictures`: whether every chart lies beside the page as PNG too."""
+    """`verdict`: the one sentence to take away. `judged`: the outcome that the sentence tells, with its coverage, on
+    pages that say whether two things are the same; `good`: whether it is good news on others. `facts`: settings, at the
+    end. `pictures`: whether every chart lies beside the page as PNG too."""
 
     title: str
     lead: str = ""
@@ -68,6 +71,23 @@ class Page:
     sections: tuple[Section, ...] = ()
     facts: Mapping[str, Any] = field(default_factory=dict)
     pictures: bool = False
+    judged: Verdict | None = None
+
+    @property
+    def verdict_kind(self) -> str:
+        """The class of the style sheet for the verdict. Not known is neither good nor bad news."""
+        if self.judged is None:
+            return "good" if self.good else ""
+        return _VERDICT_KINDS[self.judged.outcome]
+
+    @property
+    def coverage(self) -> tuple[str, ...]:
+        """What the verdict rests on and what would make the rest known, unless the verdict says it itself."""
+        if self.judged is None or self.judged.coverage.whole:
+            return ()
+        coverage = self.judged.coverage
+        told = self.verdict
+        return tuple(text for text in (coverage.text, *coverage.remedies) if text not in told)
 
 
 def page_html(page: Page) -> str:

@@ -1,6 +1,6 @@
 import pytest
 
-from zoolens.present.figures import count, figure, with_interval
+from zoolens.present.figures import count, figure, with_interval, without_interval
 from zoolens.store.records import Observation
 
 
@@ -37,6 +37,12 @@ def test_an_interval_is_written_in_the_unit_of_its_value():
     assert with_interval(Observation("x", 0.5, unit="fraction", low=0.25, high=0.75)) == "50.0 % [25.0, 75.0]"
     assert with_interval(Observation("x", None)) == "–"
     assert with_interval(None) == "–"
+
+
+def test_a_figure_that_rests_on_guesses_has_its_mark_with_and_without_its_interval():
+    guessed = Observation("top1", 0.5, unit="fraction", low=0.25, high=0.75, details={"guessed": True})
+    assert with_interval(guessed) == "50.0 % [25.0, 75.0] (guessed)"
+    assert without_interval(guessed) == "50.0 % (guessed)"
 
 
 def test_one_measurement_has_no_interval():

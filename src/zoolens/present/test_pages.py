@@ -6,8 +6,10 @@ import re
 import pytest
 
 from zoolens.present.charts import Chart
+from zoolens.present.notebook import Shown
 from zoolens.present.pages import Page, Section, page_html, render, settings_words
 from zoolens.present.tables import Column, Link, Table
+from zoolens.verdicts import Coverage, Gap, Tally, judged
 
 EVIL = "</script><script>alert(1)</script>"
 CHART = Chart("points", "points", {"data": {"values": [{"of": EVIL}]}, "mark": "circle"})
@@ -81,3 +83,32 @@ def test_sections_with_titles_are_linked_in_their_order():
 )
 def test_settings_in_words(value, words):
     assert settings_words(value) == words
+
+
+PARTIAL = Coverage((Tally("layers", 6, 7),), (Gap("operator Swirl", 1, "Export it."),))
+WHOLE = Coverage((Tally("layers", 7, 7),))
+
+
+@pytest.mark.parametrize(
+    ("verdict", "kind"),
+    [
+        (judged(WHOLE, different=False), "good"),
+        (judged(WHOLE, different=True), ""),
+        (judged(PARTIAL, different=True), ""),
+        (judged(PARTIAL, different=False), "unknown"),
+    ],
+)
+def test_each_outcome_has_its_own_style_and_partial_coverage_is_told(verdict, kind):
+    shown = Page("t", verdict="The sentence.", judged=verdict)
+    html, text = Shown(shown)._repr_html_(), repr(Shown(shown))
+    assert f'class="verdict {kind}"' in page_html(shown)
+    assert f'class="verdict {kind}"' in html
+    for written in (page_html(shown), html, text):
+        assert ("Not understood: operator Swirl." in written) == (verdict.coverage is PARTIAL)
+        assert ("Export it." in written) == (verdict.coverage is PARTIAL)
+
+
+def test_coverage_that_the_verdict_tells_itself_is_not_told_twice():
+    verdict = judged(PARTIAL, different=False)
+    page = Page("t", verdict=f"Not known. {verdict.coverage.text}", judged=verdict)
+    assert page.coverage == ("Export it.",)

@@ -33,6 +33,7 @@ class AdmissionRule:
     text: str
     make: Callable[[], Mask]
     clause: bool = True
+    decides: bool = True  # False: a row that fails it was not judged, which does not say that it does not fit
     looks_at_answers: bool = False  # then it does not say who is a candidate: those are counted before answers are seen
 
     @cached_property
@@ -100,7 +101,12 @@ def reference_rules(view: View, reference: Reference | None) -> tuple[AdmissionR
     row = reference.row
     return (
         AdmissionRule("not the reference itself", lambda: view.models != view.models[row], clause=False),
-        AdmissionRule("answered the probes, in the same classes", lambda: ~np.isnan(view.agreement(row)), clause=False),
+        AdmissionRule(
+            "answered the probes, in the same classes",
+            lambda: ~np.isnan(view.agreement(row)),
+            clause=False,
+            decides=False,
+        ),
     )
 
 

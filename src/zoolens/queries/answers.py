@@ -80,6 +80,13 @@ class Answer:
         return int(np.count_nonzero(np.bincount(self.plan.view.models[self.plan.fitting])))
 
     @cached_property
+    def undecided(self) -> int:
+        """Of how many models it is not known whether they fit."""
+        models = self.plan.view.models
+        fitting = np.unique(models[self.plan.fitting])
+        return len(np.setdiff1d(models[self.plan.undecided], fitting))
+
+    @cached_property
     def reference(self) -> Match | None:
         reference = self.plan.reference
         return None if reference is None else match_of(self.plan, reference.row)
@@ -117,7 +124,7 @@ class Answer:
         rows = {key: number for number, key in enumerate(keys)}
         shown += self._rows if self.exact else [rows[match.row.key] for match in self.matches or self.misses]
         return (
-            *_compared(self.plan), *_disturbed_bounds(self.plan),
+            *_compared(self.plan), *_disturbed_bounds(self.plan), *_not_known(self.undecided),
             *self.plan.view.index.notes, *_left_out(self.plan), *self.plan.view.index.changed_files(shown),
         )  # fmt: skip
 
@@ -146,6 +153,7 @@ class Answer:
             "bound_from": guarantee.agreement.dataset if guarantee and guarantee.agreement else None,
             "candidates": self.plan.candidates,
             "fitting": self.fitting,
+            "not_known": self.undecided,
             "reference": self.reference.as_data() if self.reference else None,
             "matches": [match.as_data() for match in self.matches],
             "misses": [match.as_data() for match in self.misses],
@@ -175,6 +183,15 @@ class Answer:
             ]
             head += "; the nearest misses are" if lines else ", and there is no candidate"
         return "\n".join([head, *lines])
+
+
+def _not_known(models: int) -> Iterator[str]:
+    if models:
+        of = "1 model" if models == 1 else f"{models:,} models"
+        yield (
+            f"Whether {of} fit{'s' if models == 1 else ''} is not known: without answers on these inputs, without a "
+            "figure that the query bounds, or with another file than was measured."
+        )
 
 
 def _line(match: Match, what: str) -> str:

@@ -42,6 +42,7 @@ class Standing(StrEnum):
     FITS = "fits too"
     NEAR_MISS = "near miss"
     REFERENCE = "reference"
+    NOT_KNOWN = "not known"
     LEFT_OUT = "does not fit"
     INDEXED = "indexed"
 
@@ -88,11 +89,17 @@ class Point:
     y_high: float | None
     size: float | None
     measured: bool
-    disturbed: bool
+    x_disturbed: bool
+    y_disturbed: bool
     front: bool
     front_with_size: bool
     beaten: bool
     why_not: str = ""  # of a near miss: the sentences of its rejections
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether one of the two was measured on a busy machine."""
+        return self.x_disturbed or self.y_disturbed
 
 
 @dataclass(frozen=True)
@@ -126,7 +133,10 @@ class Choice:
             "respects": {
                 name: None if respect is None else _respect_data(respect) for name, respect in respects.items()
             },
-            "points": [{**asdict(point), "standing": str(point.standing)} for point in self.points],
+            "points": [
+                {**asdict(point), "standing": str(point.standing), "disturbed": point.disturbed}
+                for point in self.points
+            ],
             "notes": list(self.notes),
         }
 
@@ -184,6 +194,8 @@ def answer_choice(
 def _standings(answer: Answer) -> list[Standing]:
     plan = answer.plan
     standings = [Standing.FITS if fits else Standing.LEFT_OUT for fits in plan.fitting.tolist()]
+    for place in np.flatnonzero(plan.undecided).tolist():
+        standings[place] = Standing.NOT_KNOWN
     places = {key: place for place, key in enumerate(plan.view.index.rows.columns["key"].to_list())}
     for match in answer.misses if not answer.exact else ():
         standings[places[match.row.key]] = Standing.NEAR_MISS
@@ -287,7 +299,7 @@ class _Points:
         self._intervals = [table.interval(metric.column) for metric in (first, second)]
         measured = [metric.derived | table.measured(metric.column) for metric in (first, second)]
         self._measured = np.asarray(measured[0] & measured[1], np.bool_)
-        self._disturbed = table.disturbed(first.column) | table.disturbed(second.column)
+        self._disturbed = [table.disturbed(metric.column) for metric in (first, second)]
         judged = np.zeros(len(index), np.bool_)
         judged[self.placed] = self._measured[self.placed]
         costs = np.stack([self._signs[0] * self._x, self._signs[1] * self._y, size_sign * self._size], axis=1)
@@ -303,7 +315,8 @@ class _Points:
         """All placed rows, or of very many those that matter and a sample of the others; those that matter last, so
         that they are drawn on top."""
         matter = self._front | self._front_with_size
-        matter |= np.array([standing not in (Standing.LEFT_OUT, Standing.INDEXED) for standing in self._standings])
+        others_too = (Standing.LEFT_OUT, Standing.NOT_KNOWN, Standing.INDEXED)
+        matter |= np.array([standing not in others_too for standing in self._standings])
         kept, others = self.placed[matter[self.placed]], self.placed[~matter[self.placed]]
         room = max((most or 0) - len(kept), 0)
         if most is not None and len(others) > room:
@@ -327,7 +340,8 @@ class _Points:
             y_high=_known(y_high[place]),
             size=_known(self._size[place]),
             measured=bool(self._measured[place]),
-            disturbed=bool(self._disturbed[place]),
+            x_disturbed=bool(self._disturbed[0][place]),
+            y_disturbed=bool(self._disturbed[1][place]),
             front=bool(self._front[place]),
             front_with_size=bool(self._front_with_size[place]),
             beaten=bool(self._beaten[place]),

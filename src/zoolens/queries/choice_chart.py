@@ -35,7 +35,7 @@ MANY: Final = 300  # points, from which on they are small and only those that ma
 MOST_RUNTIMES: Final = 5  # with a colour of their own
 _COLOURS: Final = {
     Standing.ANSWER: SERIES[0], Standing.FITS: "#7fb0f5", Standing.NEAR_MISS: SERIES[1],
-    Standing.REFERENCE: SERIES[3], Standing.LEFT_OUT: "#9aa3ad",
+    Standing.REFERENCE: SERIES[3], Standing.NOT_KNOWN: "#d9a0c0", Standing.LEFT_OUT: "#9aa3ad",
 }  # fmt: skip
 _OTHERS: Final = "other runtimes"
 _NEVER_RUN: Final = "never run here"

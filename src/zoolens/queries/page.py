@@ -44,6 +44,8 @@ def _present(charts: Sequence[Chart | None]) -> tuple[Chart, ...]:
 
 def _tiles(answer: Answer) -> Iterator[Tile]:
     yield Tile(f"{answer.fitting:,}", "models fit")
+    if answer.undecided:
+        yield Tile(f"{answer.undecided:,}", "not known whether they fit")
     yield Tile(f"{answer.plan.candidates:,}", f"candidates of {len(answer.plan.view):,} rows")
     if answer.best is not None and answer.exact and answer.best.equivalence is not None:
         lower = answer.best.equivalence_lower

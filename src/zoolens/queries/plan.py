@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
 
+import numpy as np
+
 from zoolens.index.ranking import Ranking
 from zoolens.index.ranking import SearchPlan as Strategy
 from zoolens.index.search import Search
@@ -96,6 +98,16 @@ class Plan:
         for predicate in self.everything:
             fitting &= predicate.passes(self.values(predicate.metric))
         return fitting
+
+    @cached_property
+    def undecided(self) -> Mask:
+        """Every row of which it is not known whether it fits: it fails nothing that is known of it, and has no answers
+        on the probes, lacks a figure that is bounded, or its file has changed since."""
+        undecided = all_pass((rule for rule in self.rules if rule.decides), len(self.view)) & ~self.fitting
+        for predicate in self.everything:
+            values = self.values(predicate.metric)
+            undecided &= predicate.passes(values) | np.isnan(values)
+        return undecided
 
     # --- how it is searched
 

@@ -22,6 +22,8 @@ ROUND_TRIPS: Final = {  # what timings are called where a server answered
     **{f"latency_{name}": f"roundtrip_{name}" for name in ("p50", "p90", "p95", "p99")},
     "throughput": "roundtrip_throughput",
 }
+GUESSED: Final = "guessed"  # in run.resolved: what its accuracy rests on that nobody has checked; also in the details
+# of each of its figures that rests on it, as they are read (`measure.classorder.judged_right`)
 DISTURBED: Final = "disturbed"  # in the details of a timing called clean that is the raw one for want of clean samples
 
 

@@ -32,7 +32,7 @@ def diff_page(diff: Diff) -> Page:
     return Page(
         " and ".join(diff.names),
         verdict=diff.headline,
-        good=diff.same,
+        judged=diff.decision,
         sections=(Section(tables=tuple(tables), drawing=svg(diff, legend=False)),),
     )
 

@@ -9,8 +9,10 @@ from typing import Any, Final, Literal
 
 from pydantic import Field
 
+from zoolens.catalog.stored import guessed_of
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.index.index import Index
+from zoolens.measure.classorder import ABOUT_CLASSES
 from zoolens.present.charts import Chart, themed
 from zoolens.queries.answers import Answer as QueryAnswer
 from zoolens.queries.api import index_for
@@ -237,8 +239,9 @@ def _verdict(asked: _Asked, choice: Choice) -> str:
     if answer is None:
         return ""
     if not answer.exact or answer.best is None:
-        return "Nothing fits; the nearest misses are shown." if answer.misses else "Nothing fits."
-    number = f"{answer.fitting:,} model{'s fit' if answer.fitting != 1 else ' fits'}"
+        nothing = f"Nothing that is known fits{_not_known(answer)}" if answer.undecided else "Nothing fits"
+        return f"{nothing}; the nearest misses are shown." if answer.misses else f"{nothing}."
+    number = f"{answer.fitting:,} model{'s fit' if answer.fitting != 1 else ' fits'}{_not_known(answer)}"
     placed = {point.key for point in choice.points}
     matches = list(answer.matches)
     shown = next((place for place, match in enumerate(matches) if match.row.key in placed), len(matches))
@@ -248,6 +251,10 @@ def _verdict(asked: _Asked, choice: Choice) -> str:
     if shown == len(matches):
         return f"{number[:1].upper()}{number[1:]}, and none of the first is in the picture or in the table: {hidden}."
     return f"{_name(matches[shown])} fits best of those that are shown; {number}. Before it, but not shown: {hidden}."
+
+
+def _not_known(answer: QueryAnswer) -> str:
+    return f", and of {answer.undecided:,} it is not known" if answer.undecided else ""
 
 
 def _name(match: Match) -> str:
@@ -283,7 +290,8 @@ def chosen(context: Context, query: ChosenQuery) -> ChosenRows:
         points = _sorted(points, query.sort, asked, choice)
         shown = points[query.offset : query.offset + query.limit]
         equal = _equal(asked)
-        rows = [_row(point, choice, asked, equal.get(point.key, "")) for point in shown]
+        guessed = _guessed(context, shown)
+        rows = [_row(point, choice, equal.get(point.key, ""), guessed=point.key in guessed) for point in shown]
         return ChosenRows(total=len(points), offset=query.offset, rows=rows)
 
 
@@ -324,16 +332,29 @@ def _equal_words(answer: QueryAnswer) -> Iterator[tuple[str, str]]:
             yield match.row.key, f"{amount(match.equivalence, 'fraction')}{lower}"
 
 
-def _row(point: Point, choice: Choice, asked: _Asked, equal: str) -> ChosenRow:
+def _guessed(context: Context, points: Sequence[Point]) -> set[str]:
+    """The keys of rows whose accuracy rests on guesses."""
+    runs = context.store.runs_of([point.key for point in points if point.runtime is not None])
+    return {run.id for run in runs if guessed_of(run)}
+
+
+def _marks(respect: Respect | None, *, disturbed: bool, guessed: bool) -> str:
+    judges = respect is not None and respect.column.partition("@")[0] in ABOUT_CLASSES
+    return f"{' (disturbed)' if disturbed else ''}{' (guessed)' if guessed and judges else ''}"
+
+
+def _row(point: Point, choice: Choice, equal: str, *, guessed: bool) -> ChosenRow:
     ran = point.runtime is not None
+    x_marks = _marks(choice.x, disturbed=point.x_disturbed, guessed=guessed)
+    y_marks = _marks(choice.y, disturbed=point.y_disturbed, guessed=guessed)
     return ChosenRow(
         key=point.key,
         ref=point.ref,
         run=point.key if ran else "",
         runtime=point.runtime or "",
         standing="" if point.standing is Standing.INDEXED else str(point.standing),
-        x=_words(point.x, point.x_low, point.x_high, choice.x),
-        y=_words(point.y, point.y_low, point.y_high, choice.y),
+        x=_words(point.x, point.x_low, point.x_high, choice.x) + x_marks,
+        y=_words(point.y, point.y_low, point.y_high, choice.y) + y_marks,
         x_value=point.x,
         y_value=point.y,
         size=_words(point.size, None, None, choice.size),

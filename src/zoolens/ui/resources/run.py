@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from pydantic import Field
 
+from zoolens.catalog.stored import guessed_of, guesses_in_words
 from zoolens.errors import ZoolensError
 from zoolens.measure.answers import has_answers
 from zoolens.measure.classorder import judged_right
@@ -19,7 +20,7 @@ from zoolens.measure.run_data import run_data
 from zoolens.measure.suspicions import remarks, suspicions
 from zoolens.present.charts import themed
 from zoolens.store.jsontext import as_plain
-from zoolens.store.records import MEASURED_KINDS, WITH_NETWORK, Observation, Run, RunKey, is_disturbed
+from zoolens.store.records import GUESSED, MEASURED_KINDS, WITH_NETWORK, Observation, Run, RunKey, is_disturbed
 from zoolens.store.run_columns import RunState
 from zoolens.store.scopes import Dimension, parse_scope
 from zoolens.ui.context import Context
@@ -117,6 +118,9 @@ def _notes(context: Context, run: Run, known: Sequence[Observation]) -> Iterator
     drawn_from = run.dataset.details.get("drawn_from")
     if isinstance(drawn_from, int):
         yield f"It is about a part of the data: {run.inputs:,} of {drawn_from:,} inputs."
+    if any(observation.details.get(GUESSED) for observation in known):
+        words = guesses_in_words(guessed_of(run))
+        yield f"{words[0].upper()}{words[1:]}."
     if any(map(is_disturbed, known)):
         yield (
             "The machine was busy with something else: timings marked (disturbed) are of all calls, because too few "
@@ -203,18 +207,15 @@ class ObservationPage(Answer):
 def observations(context: Context, query: ObservationsQuery) -> ObservationPage:
     run = context.store.run(query.run)
     by_stage = context.store.observations_by_stage(run.id)
-    stage_of = {id(observation): stage for stage, several in by_stage.items() for observation in several}
-    known = judged_right(run, [observation for several in by_stage.values() for observation in several])
-    counts = Counter(observation.metric for observation in known)
-    fitting = [observation for observation in known if not query.metric or observation.metric in query.metric]
+    known = [(stage, found) for stage, several in by_stage.items() for found in judged_right(run, several)]
+    counts = Counter(observation.metric for _, observation in known)
+    fitting = [(stage, found) for stage, found in known if not query.metric or found.metric in query.metric]
     return ObservationPage(
         total=len(fitting),
         offset=query.offset,
         rows=[
-            ObservationItem(
-                stage=stage_of[id(observation)], figure=figure_of(observation), details=facts_of(observation.details)
-            )
-            for observation in fitting[query.offset : query.offset + query.limit]
+            ObservationItem(stage=stage, figure=figure_of(observation), details=facts_of(observation.details))
+            for stage, observation in fitting[query.offset : query.offset + query.limit]
         ],
         metrics=facet_of("metric", counts, query.metric).values,
     )
