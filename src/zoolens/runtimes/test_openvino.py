@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 
 import numpy as np
@@ -149,9 +150,11 @@ def test_what_cannot_be_converted_is_named(tmp_path):
 
 
 def test_without_a_gpu_that_it_can_use_that_is_said(tmp_path):
-    import openvino
-
-    if any(name.startswith("GPU") for name in openvino.Core().available_devices):
+    code = "import openvino; print(any(name.startswith('GPU') for name in openvino.Core().available_devices))"
+    asked = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    if asked.returncode != 0:  # seen beside the driver of an NVIDIA GPU: OpenVINO's plug-in for GPUs ends the process
+        pytest.skip("OpenVINO crashes here when it looks for GPUs")
+    if "True" in asked.stdout:
         pytest.skip("OpenVINO sees a GPU here")
     with pytest.raises(ModelError, match="openvino cannot run on gpu:1 here: it sees CPU"):
         OpenVino().open(models.onnx(tmp_path), Options(device="gpu:1"))

@@ -181,7 +181,8 @@ def test_an_index_that_only_torch_would_find_is_refused(tmp_path):
         if accepted:
             check_torchscript(files.path())
         else:
-            with pytest.raises(ModelError, match="before or after"):
+            # Newer versions of Python see by themselves that the record is not where the locator says.
+            with pytest.raises(ModelError, match=r"before or after|Corrupt zip64"):
                 check_torchscript(files.path())
 
 
