@@ -8,7 +8,7 @@ description so that nobody takes them for facts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -23,6 +23,7 @@ from zoolens.manifests.locations import resolve_asset
 from zoolens.manifests.schema import (
     Asset,
     AssetFile,
+    Divide,
     DropLeading,
     Input,
     Manifest,
@@ -33,7 +34,8 @@ from zoolens.runtimes import onnxfile
 from zoolens.runtimes.base import ModelFiles, Runtime, TensorSpec
 from zoolens.runtimes.endings import Ending, endings
 from zoolens.runtimes.isolated import open_model
-from zoolens.runtimes.noise import outputs_that_sum_to_one
+from zoolens.runtimes.noise import NoiseAnswers, answers_to_noise, is_one
+from zoolens.runtimes.output_layers import OutputLayers, output_layers
 from zoolens.zoos.base import Entry
 
 _BACKGROUND_AND_IMAGENET = 1001
@@ -59,7 +61,7 @@ def draft_manifest(path: Path, env: str = "", say: Callable[[str], None] = lambd
         outside = onnxfile.read_graph(path).external_files()
         if outside:
             files["weights"] = path.parent / outside[0]
-    inputs, outputs, runtime, sums_to_one = _specs(ModelFiles(format_, files), env, say)
+    inputs, outputs, runtime, noise = _specs(ModelFiles(format_, files), env, say)
     if not inputs or not outputs:
         raise ModelError(
             f"{path.name} does not say what its inputs and outputs are.", hint="Write them into a manifest by hand."
@@ -70,7 +72,9 @@ def draft_manifest(path: Path, env: str = "", say: Callable[[str], None] = lambd
     except ValidationError as error:
         what = error.errors()[0]["msg"].removeprefix("Value error, ")
         raise ModelError(f"{path.name} declares an input that makes no sense: {what}.") from error
-    manifest_outputs = tuple(guesses.outputs(outputs, endings(format_, files["model"], len(outputs)), sums_to_one))
+    ends = endings(format_, files["model"], len(outputs))
+    sources = output_layers(format_, files["model"])
+    manifest_outputs = tuple(guesses.outputs(outputs, ends, noise, sources))
     return Manifest(
         name=legal_name(model_stem(path)),
         version="0.1.0",
@@ -113,16 +117,16 @@ def output_classes(model: ModelFiles) -> int | None:
 
 def _specs(
     model: ModelFiles, env: str = "", say: Callable[[str], None] = lambda _: None
-) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...], str, frozenset[str]]:
-    """Inputs and outputs as the first runtime that opens the file reports them, its name, and the outputs that answer
-    noise with rows of probabilities."""
+) -> tuple[tuple[TensorSpec, ...], tuple[TensorSpec, ...], str, NoiseAnswers]:
+    """Inputs and outputs as the first runtime that opens the file reports them, its name, and what the outputs answer
+    to noise."""
     reasons: list[str] = []
     hint: str | None = None
     for runtime in _runtimes_for(model.format, installed=not env):
         try:
             environment = ensure_environment(parse_env(env), runtime.requirements, say) if env else None
             with open_model(runtime, model, environment=environment) as session:
-                return session.inputs, session.outputs, runtime.name, outputs_that_sum_to_one(session)
+                return session.inputs, session.outputs, runtime.name, answers_to_noise(session)
         except ZoolensError as error:
             reasons.append(f"{runtime.name}: {error.message}")
             hint = hint or error.hint
@@ -165,18 +169,59 @@ class _Guesses(Guesses):
         return self.image_or_array(spec.name, spec.shape, spec.dtype, quantised=spec.quantised)
 
     def outputs(
-        self, specs: Sequence[TensorSpec], known_ends: Sequence[Ending], sums_to_one: frozenset[str]
+        self,
+        specs: Sequence[TensorSpec],
+        known_ends: Sequence[Ending],
+        noise: NoiseAnswers,
+        known_sources: Sequence[OutputLayers] | None = None,
     ) -> Iterable[Output]:
+        """The outputs of a file, the one that is taken for its answer first."""
         ends = known_ends if len(known_ends) == len(specs) else [Ending.UNKNOWN] * len(specs)
         if _detects(specs, ends):
             self.said.append("the task is unknown, boxes among the outputs suggest a detector")
             return [Output(name=spec.name, task="other") for spec in specs]
-        drafted = [self._output(spec, end, spec.name in sums_to_one) for spec, end in zip(specs, ends, strict=True)]
-        if specs[0].dtype in _COUNTED and not specs[0].quantised:  # scikit-learn gives the class first, then its scores
-            return sorted(drafted, key=lambda output: output.task != "classification")
-        return drafted
+        known = known_sources is not None and len(known_sources) == len(specs)
+        sources = dict(zip((spec.name for spec in specs), known_sources or (), strict=True)) if known else {}
+        drafted = [
+            self._output(spec, end, noise)
+            for spec, end in zip(specs, ends, strict=True)
+            if self._is_answer(spec, sources)
+        ]
+        first = self._answer_among(drafted, sources)
+        return sorted(drafted, key=lambda output: output is not first)
 
-    def _output(self, spec: TensorSpec, end: Ending, sums_to_one: bool) -> Output:
+    def _is_answer(self, spec: TensorSpec, sources: Mapping[str, OutputLayers]) -> bool:
+        """Whether an output depends on the input, and on weights if any output does."""
+        if spec.name not in sources or not any(other.layers and other.uses_input for other in sources.values()):
+            return True
+        if not sources[spec.name].uses_input:
+            self.said.append(f"{spec.name} is left out: it does not depend on the input")
+            return False
+        if not sources[spec.name].layers:
+            self.said.append(f"{spec.name} is left out: it depends on no layer with weights")
+            return False
+        return True
+
+    def _answer_among(self, drafted: Sequence[Output], sources: Mapping[str, OutputLayers]) -> Output:
+        """Scores of classes that depend on the most layers, the first of them; where there are none, the first."""
+        candidates = [output for output in drafted if output.task == "classification"]
+        if len(candidates) < 2:
+            return candidates[0] if candidates else drafted[0]
+        layers = {output.name or "": len(sources[output.name or ""].layers) if sources else 0 for output in candidates}
+        chosen = max(candidates, key=lambda output: layers[output.name or ""])
+        others = ", ".join(output.name or "" for output in candidates if output is not chosen)
+        most = layers[chosen.name or ""]
+        equal = sum(count == most for count in layers.values()) > 1
+        reason = "the first of them" if equal or not sources else f"it depends on the most layers ({most})"
+        self.said.append(f"of the outputs with scores of classes {chosen.name} is the answer ({reason}), not {others}")
+        return chosen
+
+    def _output(self, spec: TensorSpec, end: Ending, noise: NoiseAnswers) -> Output:
+        if spec.name in noise.mixing_rows:
+            self.said.append(
+                f"the task of {spec.name} is unknown, its answer to an input depends on the other inputs of the batch"
+            )
+            return Output(name=spec.name, task="other")
         if _one_number(spec.shape) and (spec.dtype not in _COUNTED or spec.quantised):
             return self._one_score(spec, end)
         classes = _classes(spec.shape)
@@ -184,10 +229,14 @@ class _Guesses(Guesses):
             self.said.append(f"the task of {spec.name} is unknown")
             return Output(name=spec.name, task="other")
         named = spec.name.lower()
+        # One minus each probability adds up to a constant too, but is never above 1 as percentages are.
+        unit_range = spec.name in noise.in_unit_range
+        total = noise.sums.get(spec.name)
+        total = None if total is not None and unit_range and not is_one(total) else total
         # Softmax is quantised with a step of 1/256: its range is known in advance.
         probable = (
             end is Ending.SOFTMAX
-            or sums_to_one
+            or total is not None
             or (end is Ending.UNKNOWN and (spec.scale == 1 / 256 or any(word in named for word in _PROBABILITY_WORDS)))
         )
         if not probable and any(word in named for word in _EMBEDDING_WORDS):
@@ -196,15 +245,32 @@ class _Guesses(Guesses):
         if not probable and any(word in named for word in _GEOMETRY_WORDS):
             self.said.append(f"the task of {spec.name} is unknown, {classes:,} numbers that its name calls no classes")
             return Output(name=spec.name, task="other")
-        if not probable and (end is Ending.SIGMOID or (end is Ending.FEATURES and classes not in _IMAGENET_CLASSES)):
+        pooled = end is Ending.FEATURES and classes not in _IMAGENET_CLASSES
+        if end is Ending.RANKED or (not probable and (end is Ending.SIGMOID or pooled)):
             self.said.append(f"the task of {spec.name} is unknown, {classes:,} numbers from {end}")
             return Output(name=spec.name, task="other")
-        self.said.append(f"{spec.name} holds {'probabilities' if probable else 'logits'} of {classes:,} classes")
-        steps: tuple[OutputStep, ...] = ()
+        return self._scores(spec, classes, total, probable=probable, unit_range=unit_range)
+
+    def _scores(
+        self, spec: TensorSpec, classes: int, total: float | None, *, probable: bool, unit_range: bool
+    ) -> Output:
+        kind = "probabilities" if probable else "logits"
+        steps: list[OutputStep] = []
+        if total is not None and not is_one(total):
+            divisor = round(total) if abs(total - round(total)) < 1e-3 * total else total
+            steps.append(Divide(op="divide", by=divisor))
+            self.said.append(f"{spec.name} holds probabilities × {divisor:.6g} of {classes:,} classes")
+        elif unit_range and not probable:
+            self.said.append(
+                f"{spec.name} holds logits of {classes:,} classes, although all of its answers to noise lie between 0 "
+                "and 1: confidences and calibration are wrong if these are other scores"
+            )
+        else:
+            self.said.append(f"{spec.name} holds {kind} of {classes:,} classes")
         if classes == _BACKGROUND_AND_IMAGENET:
-            steps = (DropLeading(op="drop_leading"),)
+            steps.append(DropLeading(op="drop_leading"))
             self.said.append("class 0 is background and is dropped")
-        return Output(name=spec.name, scores="probabilities" if probable else "logits", postprocess=steps)
+        return Output(name=spec.name, scores=kind, postprocess=tuple(steps))
 
     def _one_score(self, spec: TensorSpec, end: Ending) -> Output:
         """One number for each input: a sigmoid tells two classes apart, anything else may be a quantity."""

@@ -11,6 +11,7 @@ from zoolens.errors import ModelError
 from zoolens.manifests.files import dump_manifest, parse_manifest
 from zoolens.runtimes.base import ModelFiles, TensorSpec
 from zoolens.runtimes.endings import Ending, endings
+from zoolens.runtimes.noise import NoiseAnswers
 
 ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[4] / "shared" / "assets")
 needs_assets = pytest.mark.skipif(not ASSETS.is_dir(), reason="no reference assets (ZOOLENS_ASSETS)")
@@ -48,7 +49,7 @@ def test_what_is_no_image_is_an_array(shape):
 
 def output(shape, dtype="float32", name="x", scale=None, *, end=Ending.UNKNOWN, sums=False):
     found = spec(shape, dtype, name, scale)
-    (drafted,) = _Guesses("onnx").outputs([found], [end], frozenset([name] if sums else []))
+    (drafted,) = _Guesses("onnx").outputs([found], [end], NoiseAnswers({name: 1.0} if sums else {}))
     return drafted
 
 
@@ -63,7 +64,7 @@ def test_outputs():
 
 def test_the_scores_come_before_the_class_that_scikit_learn_gives_first():
     given = [spec((None,), "int64", "label"), spec((None, 3), name="probabilities")]
-    drafted = _Guesses("onnx").outputs(given, [Ending.UNKNOWN] * 2, frozenset(["probabilities"]))
+    drafted = _Guesses("onnx").outputs(given, [Ending.UNKNOWN] * 2, NoiseAnswers({"probabilities": 1.0}))
     assert [(output.name, output.task) for output in drafted] == [
         ("probabilities", "classification"),
         ("label", "other"),
@@ -108,7 +109,7 @@ def test_whole_numbers_are_no_scores():
 def test_boxes_beside_scores_are_a_detector_of_unknown_task():
     guesses = _Guesses("tflite")
     specs = [spec((1, 10, 4), name="a"), spec((1, 10), name="b"), spec((1, 10), name="c"), spec((1,), name="d")]
-    assert {one.task for one in guesses.outputs(specs, [Ending.UNKNOWN] * 4, frozenset())} == {"other"}
+    assert {one.task for one in guesses.outputs(specs, [Ending.UNKNOWN] * 4, NoiseAnswers())} == {"other"}
     assert "task is unknown" in guesses.summary()
 
 
@@ -157,6 +158,108 @@ def test_bare_files_in_a_folder_zoo_are_drafted(tmp_path, monkeypatch):
     assert file.location == "sub/tiny.onnx"
     assert len(file.sha256) == 64
     assert find(str(tmp_path / "zoo" / "sub" / "tiny.onnx")).manifest.inputs == entry.manifest.inputs
+
+
+# --- files whose first output is no answer, and scores that are neither logits nor probabilities
+
+
+def network(onnx, path, ends, outputs, *, kind=None):
+    """Two dense layers (x → hidden → logits), then the nodes `ends`; float pixels unless `kind` says another type."""
+    import numpy as np
+
+    helper, real = onnx.helper, onnx.TensorProto.FLOAT
+    random = np.random.default_rng(0)
+    constants = {
+        "sizes": np.array([0, -1]),
+        "w1": 0.1 * random.standard_normal((64, 16)).astype(np.float32),
+        "w2": random.standard_normal((16, 10)).astype(np.float32),
+        "w3": random.standard_normal((64, 10)).astype(np.float32),
+        "hundred": np.float32(100),
+        "one": np.float32(1),
+        "k": np.array([3]),
+        "prior": np.full((1, 10), 0.1, np.float32),
+    }
+    nodes = [
+        helper.make_node("Cast", ["image"], ["x"], to=real),
+        helper.make_node("Reshape", ["x", "sizes"], ["flat"]),
+        helper.make_node("MatMul", ["flat", "w1"], ["hidden"]),
+        helper.make_node("MatMul", ["hidden", "w2"], ["logits"]),
+    ]
+    nodes += [helper.make_node(op, given, made, **attributes) for op, given, made, attributes in ends]
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [helper.make_tensor_value_info("image", kind or real, ["n", 1, 8, 8])],
+        [helper.make_tensor_value_info(name, real, ["n", width]) for name, width in outputs.items()],
+        [onnx.numpy_helper.from_array(np.asarray(values), name) for name, values in constants.items()],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return draft_manifest(path)
+
+
+PERCENT = [("Softmax", ["logits"], ["p"], {"axis": 1}), ("Mul", ["p", "hundred"], ["out"], {})]
+
+
+@pytest.fixture
+def drafted(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    return lambda *arguments, **kind: network(onnx, tmp_path / "net.onnx", *arguments, **kind)
+
+
+@pytest.mark.parametrize(
+    ("ends", "first"),
+    [
+        ([], {"flat": 64}),
+        ([("Identity", ["prior"], ["constant"], {})], {"constant": 10}),
+        ([("MatMul", ["flat", "w3"], ["auxiliary"], {})], {"auxiliary": 10}),
+        ([("Relu", ["hidden"], ["features"], {})], {"features": 16}),
+    ],
+)
+def test_the_answer_is_the_output_that_depends_on_the_most_layers(drafted, ends, first):
+    manifest = drafted(ends, {**first, "logits": 10})
+    assert (manifest.outputs[0].name, manifest.outputs[0].task) == ("logits", "classification")
+    assert next(iter(first)) in manifest.description
+
+
+def test_of_equal_outputs_the_first_is_taken_and_this_is_a_guess(drafted):
+    manifest = drafted(PERCENT[:1], {"logits": 10, "p": 10})
+    assert manifest.outputs[0].name == "logits"
+    assert any("the first of them" in guess for guess in manifest.attributes["guessed"])
+
+
+def test_percentages_are_divided(drafted):
+    (output,) = drafted(PERCENT, {"out": 10}).outputs
+    assert (output.scores, output.postprocess[0].op, output.postprocess[0].by) == ("probabilities", "divide", 100)
+
+
+@pytest.mark.parametrize(
+    ("ends", "said"),
+    [
+        ([*PERCENT[:1], ("Sub", ["one", "p"], ["out"], {})], "although all of its answers to noise lie between 0 and 1"),
+        ([*PERCENT[:1], ("Sqrt", ["p"], ["out"], {})], "although all of its answers to noise lie between 0 and 1"),
+        ([("Softmax", ["logits"], ["out"], {"axis": 0})], "depends on the other inputs of the batch"),
+        ([("LogSoftmax", ["logits"], ["out"], {"axis": 0})], "depends on the other inputs of the batch"),
+    ],
+)
+def test_scores_that_are_neither_logits_nor_probabilities_are_told(drafted, ends, said):
+    manifest = drafted(ends, {"out": 10})
+    assert any(said in guess for guess in manifest.attributes["guessed"])
+    assert manifest.outputs[0].scores == "logits"
+
+
+def test_the_highest_scores_are_no_classes(drafted):
+    manifest = drafted([("TopK", ["logits", "k"], ["out", "places"], {"axis": 1})], {"out": 3})
+    assert manifest.outputs[0].task == "other"
+
+
+@pytest.mark.parametrize(("kind", "steps"), [("INT32", 0), ("INT64", 0), ("UINT8", 0), ("INT8", 1), ("FLOAT16", 1)])
+def test_an_input_of_whole_numbers_takes_raw_pixels(drafted, kind, steps):
+    onnx = pytest.importorskip("onnx")
+    (given,) = drafted([], {"logits": 10}, kind=getattr(onnx.TensorProto, kind)).inputs
+    normalising = [step for step in given.preprocess if step.op == "normalize"]
+    assert len(normalising) == steps
+    assert all(step.scale == 1 for step in normalising) is (kind != "FLOAT16")
 
 
 def test_an_impossible_input_is_a_sentence(tmp_path):

@@ -21,6 +21,9 @@ _CHANNELS_LAST: Final = ("tflite", "keras", "keras-h5", "tf-savedmodel", "tf-fro
 
 GUESSED: Final = "guessed"  # the attribute of a manifest that lists what nobody has checked yet
 
+# Rounding leaves nothing of pixels between 0 and 1, so that such an input takes them as they are.
+_WHOLE: Final = ("uint8", "int8", "uint16", "int16", "uint32", "int32", "uint64", "int64")
+
 Shape = tuple[int | None, ...]
 
 
@@ -90,8 +93,12 @@ class Guesses:
         if height and width:
             self.said.append(f"images are resized to {height}×{width} without a crop")
             yield Resize(op="resize", size=(height, width))
-        if dtype == "uint8" and not quantised:
-            self.said.append("raw pixels go in")
+        if dtype in _WHOLE and not quantised:
+            if dtype == "int8":
+                self.said.append("raw pixels less 128 go in")
+                yield Normalize(op="normalize", mean=(128.0,))
+            else:
+                self.said.append("raw pixels go in")
             return
         if quantised or self._format in _CHANNELS_LAST:
             self.said.append("pixels are scaled to −1…1")

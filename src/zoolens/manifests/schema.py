@@ -207,6 +207,13 @@ class DropLeading(Part):
     count: int = Field(default=1, ge=1)
 
 
+class Divide(Part):
+    """Divide every score by a constant: percentages by 100. Comes first, before probabilities are checked."""
+
+    op: Literal["divide"]
+    by: float = Field(gt=0, allow_inf_nan=False)
+
+
 class Pool(Part):
     """One vector a text, of an output with one for each token: their mean, the first or the last, without padding."""
 
@@ -220,7 +227,7 @@ class L2Normalize(Part):
     op: Literal["l2_normalize"]
 
 
-OutputStep = Annotated[Softmax | Select | DropLeading | Pool | L2Normalize, Field(discriminator="op")]
+OutputStep = Annotated[Softmax | Select | DropLeading | Divide | Pool | L2Normalize, Field(discriminator="op")]
 
 
 class Output(Part):
@@ -255,8 +262,12 @@ class Output(Part):
             raise ValueError(
                 "pool and l2_normalize are for vectors, not for the scores of classes: say task: embedding"
             )
-        if self.task in TASKS and self.task != "classification" and {Softmax, Select, DropLeading} & {*kinds}:
-            raise ValueError(f"softmax, select and drop_leading are for scores of classes, not for task: {self.task}")
+        if self.task in TASKS and self.task != "classification" and {Softmax, Select, DropLeading, Divide} & {*kinds}:
+            raise ValueError(
+                f"softmax, select, drop_leading and divide are for scores of classes, not for task: {self.task}"
+            )
+        if Divide in kinds[1:]:
+            raise ValueError("divide is the first step, and there is one at most")
         if Pool in kinds[1:]:
             raise ValueError("pool is the first step, and there is one at most")
         return self

@@ -308,6 +308,8 @@ class _Stages:
         task = self._context.job.manifest.task
         if plan.accuracy and not self._errors and not task_named(task).judged:
             yield f"its answers are no classes (task: {task}): no accuracy, but `compare` and `equiv` compare them"
+            guesses = guesses_in(self._context.job.manifest.attributes)
+            yield from (f"a guess: {words}" for words in guesses if words.startswith("the task "))
         elif plan.accuracy and not self._errors and not self._context.dataset.labelled:
             yield "the data have no labels: no accuracy, but `compare` and `equiv` compare models on them"
         elif plan.accuracy and not self._errors:

@@ -13,6 +13,7 @@ from zoolens.errors import ManifestError, ModelError
 from zoolens.manifests.locations import relocated, relocated_path
 from zoolens.manifests.schema import (
     MAX_LABEL_BYTES,
+    Divide,
     DropLeading,
     L2Normalize,
     Manifest,
@@ -52,7 +53,9 @@ def build_scores(
     if not (output.task == "classification" if discrete is None else discrete):
         normalised = any(isinstance(step, L2Normalize) for step in output.postprocess)
         return lambda raw: _vectors(_dequantised(raw, tensor), normalised=normalised)
-    steps = _with_softmax(output)
+    declared = _with_softmax(output)
+    divisor = next((np.float32(step.by) for step in declared if isinstance(step, Divide)), None)
+    steps = [step for step in declared if not isinstance(step, Divide)]
     drops = any(isinstance(step, Select | DropLeading) for step in output.postprocess) or output.label_map is not None
     arrange = _label_mapper(output.label_map, classes) if output.label_map else None
     ordered: dict[int, Callable[[Scores], Scores] | None] = {}
@@ -68,6 +71,8 @@ def build_scores(
 
     def scores(raw: Array) -> Scores:
         values = _flat(_dequantised(raw, tensor))
+        if divisor is not None:
+            values = values / divisor
         if values.shape[1] == 1:
             values = _of_two_classes(values, raw, output, tensor)
         if output.scores == "probabilities":

@@ -22,6 +22,8 @@ from zoolens.preprocess.resize import PIL_METHODS, check_resize, resize, target_
 from zoolens.runtimes.base import TensorSpec, shape_text
 
 Array = NDArray[Any]
+_BRIGHTEST: Final = 255
+_FEWEST_LEVELS: Final = 8  # different values of a pixel after rounding; scales to 0…1 and −1…1 leave 2 and 3
 _GRAY: Final = (19595, 38470, 7471)  # PIL's weights of red, green and blue, in 1/65536
 
 
@@ -178,6 +180,8 @@ class _Finish:
         self, spec: Input, tensor: TensorSpec, dtype: np.dtype[Any], steps: Sequence[Normalize], *, swap: bool
     ) -> None:
         factor, offset = _affine(steps, _channel_count(spec))
+        if dtype.kind != "f" and not tensor.quantised:
+            _check_levels(tensor, factor)
         self._tables = pixel_tables(steps, len(factor), tensor, dtype) if dtype in (np.uint8, np.int8) else None
         if tensor.quantised:
             factor, offset = _quantised(tensor, factor, offset)
@@ -246,6 +250,17 @@ def _dtype(tensor: TensorSpec) -> np.dtype[Any]:
     if dtype.kind not in "fiu":
         raise ManifestError(f"Input {tensor.name!r} is {tensor.dtype}; inputs are made as numbers only.")
     return dtype
+
+
+def _check_levels(tensor: TensorSpec, factor: NDArray[np.float64]) -> None:
+    """Refuse steps that leave next to nothing of a picture: an input of whole numbers rounds what they give."""
+    reach = _BRIGHTEST * float(np.abs(factor).max())
+    if reach < _FEWEST_LEVELS:
+        raise ManifestError(
+            f"Input {tensor.name!r} takes whole numbers ({tensor.dtype}), but the declared steps bring pixels into a "
+            f"range of {reach:.3g}: rounding leaves next to nothing of a picture.",
+            hint="Remove the normalize step, if the network scales pixels by itself.",
+        )
 
 
 def _refuse_text(values: Array) -> None:

@@ -187,3 +187,13 @@ def test_a_declared_step_may_round_to_whole_numbers():
     tensor = TensorSpec("x", (None, 2), "uint8")
     prepare = build(tensor, modality="array", shape=(None, 2), dtype="uint8", preprocess=[step])
     np.testing.assert_array_equal(prepare(np.array([0.2, 1.0], np.float32)), [51, 255])
+
+
+@pytest.mark.parametrize("dtype", ["int32", "int64", "uint8", "int16"])
+def test_pixels_between_0_and_1_are_refused_by_an_input_of_whole_numbers(dtype):
+    whole = TensorSpec("x", (None,), dtype)
+    with pytest.raises(ManifestError, match=r"range of 1: rounding leaves next to nothing"):
+        build(whole, preprocess=[{"op": "normalize", "scale": 1 / 255}])
+    np.testing.assert_array_equal(build(whole)(IMAGE), IMAGE.transpose(2, 0, 1))
+    quantised = TensorSpec("x", (None,), "uint8", 1 / 255, 0)
+    build(quantised, preprocess=[{"op": "normalize", "scale": 1 / 255}])

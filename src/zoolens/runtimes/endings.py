@@ -21,6 +21,7 @@ class Ending(StrEnum):
     SCORES = "a dense layer or convolution"
     FEATURES = "pooling, normalising or averaging"
     DETECTIONS = "the post-processing of a detector"
+    RANKED = "a choice of the highest numbers"
     UNKNOWN = "unknown"
 
 
@@ -38,6 +39,7 @@ _ONNX: Final[Mapping[str, Ending]] = {
         Ending.FEATURES,
     ),
     "NonMaxSuppression": Ending.DETECTIONS,
+    "TopK": Ending.RANKED,
 }  # fmt: skip
 _ONNX_THROUGH: Final = frozenset(
     {"Reshape", "Flatten", "Squeeze", "Unsqueeze", "Transpose", "Identity", "Cast", "QuantizeLinear",
@@ -46,6 +48,7 @@ _ONNX_THROUGH: Final = frozenset(
 _TFLITE: Final[Mapping[int, Ending]] = {
     25: Ending.SOFTMAX,
     14: Ending.SIGMOID,  # LOGISTIC
+    48: Ending.RANKED,  # TOPK_V2
     **dict.fromkeys((9, 3, 126), Ending.SCORES),  # FULLY_CONNECTED, CONV_2D, BATCH_MATMUL
     **dict.fromkeys((40, 1, 17, 11, 12, 42, 74), Ending.FEATURES),  # MEAN, pools, L2_NORMALIZATION, L2_POOL, DIV, SUM
 }
