@@ -159,6 +159,25 @@ def test_equiv(zoolens, evaluated):
     assert data["outcome"] == "different"
 
 
+def test_query(zoolens, evaluated):
+    quick = ("--data", "demo", "--limit", 40, "--no-cold", "--latency-seconds", 0.1, "-r", "onnxruntime")
+    zoolens("eval", evaluated["plain"], *quick)
+    asked = ("query", "--ref", evaluated["a"], "--within", "0%")
+    whole = judged(zoolens(*asked, "--json"))
+    assert (whole["outcome"], whole["coverage"]["understood"]["models"]["understood"]) == ("same", 2)
+    network(evaluated["b"], seed=2)  # another file than the one that was evaluated
+    late = network(evaluated["folder"] / "late.onnx", seed=3)
+    zoolens("eval", late, "--no-accuracy", *quick)
+    done = zoolens(*asked, "--json")
+    data = judged(done)
+    assert (done.returncode, data["outcome"]) == (0, "not known")
+    reasons = [gap["what"] for gap in data["coverage"]["not_understood"]]
+    assert any("whose file is another" in what and "b.onnx" in what for what in reasons)
+    assert any("without answers on" in what and "late.onnx" in what for what in reasons)
+    assert "1 of 3 models could be judged" in zoolens(*asked).stdout
+    assert zoolens(*asked, "--fail-on", "unknown").returncode == UNKNOWN_EXIT
+
+
 def test_diverge(zoolens, files):
     pytest.importorskip("onnxruntime")
     sides = (f"{files['a']}@onnxruntime", f"{files['b']}@onnxruntime")
@@ -178,10 +197,10 @@ CASES = {
     "compare": (test_compare_and_its_cause,),
     "equiv": (test_equiv,),
     "diverge": (test_diverge,),
+    "query": (test_query,),
 }
 ELSEWHERE = {  # cases that need trainings, services or zoos: in the rooms themselves
     "audit": "src/zoolens/audit/test_auditing.py",
-    "query": "tests/test_evaluate.py",
     "port check": "src/zoolens/port/test_unusual_networks.py",
     "port weights": "src/zoolens/port/test_sequences.py",
     "port train": "src/zoolens/port/training/test_lockstep_verdicts.py",

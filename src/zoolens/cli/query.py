@@ -55,6 +55,11 @@ class NothingFits(ZoolensError):
 @click.option("--bound", metavar="off|NAME", help="Show no lower bounds, or those from another dataset.")
 @click.option("--segments", is_flag=True, help="Synthesised twins are candidates too.")
 @click.option("--nearest", is_flag=True, help="Where nothing fits, answer with the nearest misses.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["unknown"]),
+    help="Exit with code 4 where some models could not be judged, so that others may fit.",
+)
 @click.option("--explain", is_flag=True, help="Print the plan.")
 @click.option("--analyze", is_flag=True, help="Print the plan, what it took, and why near misses were rejected.")
 @store_option("reads")
@@ -75,6 +80,7 @@ def command(text: str | None, **options: Any) -> None:
     """
     from zoolens.cli.bars import Bars
     from zoolens.queries.api import query
+    from zoolens.verdicts import refuse_unknown
 
     with Bars() as bars:
         answer = query(
@@ -93,6 +99,8 @@ def command(text: str | None, **options: Any) -> None:
         return
     else:
         print_answer(answer)
+    if options["fail_on"]:
+        refuse_unknown(answer.verdict, "which models fit")
     if not answer:
         raise NothingFits("No model fits.", hint=_advice(answer, shown=not options["as_csv"]))
 
@@ -232,6 +240,8 @@ def _figure(answer: Answer, match: Match, name: str) -> str:
 
 
 def _notes(answer: Answer) -> Iterator[str]:
+    from zoolens.queries.coverage import coverage_words
+
     if answer.exact and answer.fitting > len(answer.matches):
         yield f"{len(answer.matches):,} of {answer.fitting:,} models that fit."
     if not answer.exact and answer.matches:
@@ -242,6 +252,7 @@ def _notes(answer: Answer) -> Iterator[str]:
         yield f"Measured accuracies are of {answer.n:,} inputs of {answer.dataset}."
     yield from _about_memory(answer)
     yield from _about_index(answer.notes)
+    yield from filter(None, [coverage_words(answer.verdict.coverage)])
     if answer.guarantee is not None and (answer.matches or answer.misses):
         yield _promise(answer, answer.guarantee)
 

@@ -266,3 +266,30 @@ def test_answers_that_are_vectors_are_not_called_equal(path):
     assert "equal answers" not in str(answer_page(answer))  # as a notebook shows it
     assert "how alike the best is" in str(answer_page(answer))
     assert not [note for note in query("CORR big", store=path).notes if "vectors" in note or "outputs" in note]
+
+
+# --- a store without models of the task that is asked for
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (["--ref", "embedder"], "embedder does embedding, and this query is about classification"),
+        (["--ref", "somewhere/embedder"], "somewhere/embedder does embedding"),
+        (["--ref", "other"], "No model of the task classification was measured yet, but models of the task embedding"),
+        (["--on", "accuracy >= 50%"], "No model of the task classification was measured yet"),
+    ],
+)
+def test_models_of_another_task_are_no_empty_store(tmp_path, asked, said):
+    path = tmp_path / "vectors.sqlite"
+    with open_store(path) as store:
+        write_run(store, "embedder", vector_columns(np.ones((20, 3))), np.zeros(20), outputs=[{"task": "embedding"}])
+    done = CliRunner().invoke(command, [*asked, "--store", str(path)])
+    assert said in done.exception.message
+    assert "TASK embedding" in done.exception.hint
+
+
+def test_a_file_that_was_never_evaluated_is_told_as_such(tmp_path):
+    (tmp_path / "mine.onnx").write_bytes(b"")
+    done = CliRunner().invoke(command, ["--ref", str(tmp_path / "mine.onnx")])
+    assert "was not evaluated yet: `zoolens eval" in done.exception.hint

@@ -106,6 +106,12 @@ def bare_ref(row: Row) -> str:
     return bare(row.ref)
 
 
+def is_name_of(name: str, ref: str) -> bool:
+    """Whether a name that a user wrote may stand for a reference: by any spelling but a part of it."""
+    wanted = name.strip().lower()
+    return any(spelt(ref.lower()) for spelt in _ways(wanted))
+
+
 def _ways(wanted: str) -> Iterator[Callable[[str], bool]]:
     """How a reference may be spelt as wanted, from the strictest to the most lenient."""
     yield lambda ref: ref == wanted

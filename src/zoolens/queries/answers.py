@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from zoolens.queries.coverage import coverage_of
 from zoolens.queries.explanation import Timings, explain, explain_analyze
 from zoolens.queries.frame import frame_of
 from zoolens.queries.guarantees import Guarantee
@@ -17,6 +18,7 @@ from zoolens.queries.nearmisses import COUNT, near_misses, wider_guarantee
 from zoolens.queries.plan import Plan
 from zoolens.queries.unparser import to_text
 from zoolens.queries.wording import amount, at_least
+from zoolens.verdicts import Verdict, judged
 
 _LISTED: Final = 3  # named in a note; the others are counted
 
@@ -128,6 +130,13 @@ class Answer:
             *self.plan.view.index.notes, *_left_out(self.plan), *self.plan.view.index.changed_files(shown),
         )  # fmt: skip
 
+    @cached_property
+    def verdict(self) -> Verdict:
+        """"same": a model fits, and every model could be judged; "different": every model could be judged, and none
+        fits; "not known": some could not, so that others may fit, or fit better."""
+        coverage = coverage_of(self.plan)
+        return judged(coverage, different=coverage.whole and not self.exact)
+
     @property
     def query(self) -> str:
         """The query as text."""
@@ -158,6 +167,7 @@ class Answer:
             "matches": [match.as_data() for match in self.matches],
             "misses": [match.as_data() for match in self.misses],
             "notes": list(self.notes),
+            **self.verdict.as_data(),
         }
 
     def frame(self) -> Any:

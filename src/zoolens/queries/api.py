@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import numpy as np
 
-from zoolens.catalog.names import bare
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.index.index import Index
+from zoolens.index.namelookup import is_name_of
 from zoolens.index.opener import build_index
 from zoolens.progress import Progress
 from zoolens.queries.answers import Answer
@@ -147,6 +147,8 @@ def _built(store: Store | str | Path | None, data: str | None, task: str) -> Ind
 def index_for(asked: Query, store: Store | str | Path | None, task: str) -> Index:
     """Over the data that DATA names; else over what most models were measured on, unless the reference was not."""
     index = _built(store, asked.data, task)
+    if not len(index):
+        _refuse_without_task(asked, store, task)
     if asked.data is not None or asked.reference is None:
         return index
     try:
@@ -167,20 +169,34 @@ def index_for(asked: Query, store: Store | str | Path | None, task: str) -> Inde
     return index if elsewhere is None else _built(store, elsewhere, task)
 
 
+def _refuse_without_task(asked: Query, store: Store | str | Path | None, task: str) -> None:
+    """Say so where models were measured, but none of the task that the query is about."""
+    others = sorted({one for _, one in _measured_tasks(store)} - {task})
+    if asked.reference is not None:
+        _refuse_other_task(asked.reference, store, task)
+    if others:
+        raise ClauseError(
+            "TASK",
+            f"No model of the task {task} was measured yet, but models of the task {' and '.join(others)} were.",
+            hint=f"Add TASK {others[0]}, or evaluate models of the task {task} with `zoolens eval`.",
+        )
+
+
 def _refuse_other_task(name: str, store: Store | str | Path | None, task: str) -> None:
     """Say so where the model was measured and answers another task than the query is about."""
+    tasks = {one for ref, one in _measured_tasks(store) if is_name_of(name, ref)}
+    if tasks and task not in tasks:
+        does = sorted(tasks)[0]
+        raise ClauseError(name, f"{name} does {does}, and this query is about {task}.", hint=f"Add TASK {does}.")
+
+
+def _measured_tasks(store: Store | str | Path | None) -> set[tuple[str, str]]:
+    """Each measured model with the task that it does."""
     from zoolens.comparisons.signatures import probe_runs, task_of
     from zoolens.store.store import borrowed_store
 
     with borrowed_store(store) as opened:
-        tasks = {
-            task_of(run)
-            for run in probe_runs(opened)
-            if name in (run.ref, bare(run.ref), bare(run.ref).partition(":")[2])
-        }
-    if tasks and task not in tasks:
-        does = sorted(tasks)[0]
-        raise ClauseError(name, f"{name} does {does}, and this query is about {task}.", hint=f"Add TASK {does}.")
+        return {(run.ref, task_of(run)) for run in probe_runs(opened)}
 
 
 _recent: Final[deque[View]] = deque(maxlen=4)  # what was worked out about an index serves its next query

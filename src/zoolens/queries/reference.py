@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -46,7 +47,8 @@ def _named(name: str, query: Query, view: View) -> int:
     try:
         row = view.find(name, query.exec)
     except UnknownName as error:
-        raise UnknownQueryName("indexed model", name, (), hint=error.hint) from error
+        never = f"{name} was not evaluated yet: `zoolens eval {name}`." if Path(name).is_file() else None
+        raise UnknownQueryName("indexed model", name, (), hint=never or error.hint) from error
     except ZoolensError as error:
         raise ClauseError(name, error.message, hint=_advice(error, name, query, view)) from error
     if not view.index.rows[row].signature:

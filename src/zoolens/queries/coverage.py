@@ -1,0 +1,110 @@
+"""How many of the models that a query is about could be judged, and why the others could not.
+
+A model is judged if what is known of it proves that it fits, or that it does not. One without answers to the probes, or
+without a figure that the query bounds, may fit or not; its cost may be known as a lower bound only, which is no figure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from zoolens.catalog.names import bare
+from zoolens.queries.admission import all_pass
+from zoolens.verdicts import Coverage, Gap, Tally
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from zoolens.queries.plan import Plan
+    from zoolens.queries.view import Mask
+
+_LISTED: Final = 3  # models that a gap names; the others are counted
+
+
+def coverage_of(plan: Plan) -> Coverage:
+    """The coverage of an answer. `plan.changed` holds the models among the best whose file was found to be another."""
+    asked = _asked(plan)
+    open_rows = asked & ~_rejected(plan) & _unknown(plan)
+    models = plan.view.models
+    known = np.unique(models[asked & ~open_rows])
+    all_models = np.unique(models[asked])
+    left = np.setdiff1d(all_models, known)
+    gaps = _gaps(plan, open_rows & np.isin(models, left))
+    return Coverage((Tally("models", len(known), len(all_models)),), tuple(gaps))
+
+
+def coverage_words(coverage: Coverage) -> str:
+    """What an incomplete answer lacks; empty if every model was judged, or if there was none."""
+    (models,) = coverage.tallies
+    if coverage.whole or not models.total:
+        return ""
+    gaps = "; ".join(gap.text for gap in coverage.gaps)
+    return f"{models.text} could be judged. Not judged: {gaps}. {' '.join(coverage.remedies)}"
+
+
+def _asked(plan: Plan) -> Mask:
+    """Every row of a model that the query is about, whatever is known of its answers and figures."""
+    rows = all_pass((rule for rule in plan.clauses if not rule.looks_at_answers), len(plan.view))
+    if plan.reference is not None:
+        rows &= plan.view.models != plan.view.models[plan.reference.row]
+    return rows
+
+
+def _rejected(plan: Plan) -> Mask:
+    """Rows that some figure which is known keeps from fitting."""
+    rejected = np.zeros(len(plan.view), np.bool_)
+    for predicate in plan.everything:
+        values = plan.values(predicate.metric)
+        rejected |= ~np.isnan(values) & ~predicate.passes(values)
+    rejected[list(plan.changed)] = False
+    return rejected
+
+
+def _unknown(plan: Plan) -> Mask:
+    unknown = np.zeros(len(plan.view), np.bool_)
+    for predicate in plan.everything:
+        unknown |= np.isnan(plan.values(predicate.metric))
+    if plan.reference is not None:
+        unknown |= np.isnan(plan.view.agreement(plan.reference.row))
+    unknown[list(plan.changed)] = True
+    return unknown
+
+
+def _gaps(plan: Plan, rows: Mask) -> Iterator[Gap]:
+    """One gap for each reason; a model is counted for the first one that holds for all of its rows."""
+    view, data = plan.view, plan.view.dataset
+    left = rows.copy()
+    changed = np.zeros(len(view), np.bool_)
+    changed[list(plan.changed)] = True
+    reasons: list[tuple[Mask, str, str]] = [
+        (changed, "whose file is another than the one that was measured", "`zoolens eval` measures it again.")
+    ]
+    if plan.reference is not None:
+        compared = ~np.isnan(view.agreement(plan.reference.row))
+        reasons += [
+            (~view.answered, f"without answers on {data}", f"Evaluate it: `zoolens eval MODEL --data {data}`."),
+            (~compared, "whose classes do not match the reference's", "A label_map in its manifest translates classes."),
+        ]
+    for predicate in plan.everything:
+        name = predicate.metric.name
+        lacking = np.isnan(plan.values(predicate.metric))
+        remedy = f"`zoolens eval` measures {name}; of structures, a lower bound is no figure (`zoolens cost`)."
+        reasons.append((lacking, f"without a known {name}", remedy))
+    for holds, what, remedy in reasons:
+        here = left & holds
+        if here.any():
+            names = _names(plan, np.unique(view.models[here]))
+            left &= ~np.isin(view.models, view.models[here])
+            yield Gap(f"model {what} ({_some(names)})", len(names), remedy)
+
+
+def _names(plan: Plan, models: NDArray[np.int64]) -> Sequence[str]:
+    return [bare(plan.view.index.rows[int(row)].ref) for row in models]
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _LISTED
+    return ", ".join(names[:_LISTED]) + (f" and {more:,} more" if more > 0 else "")
