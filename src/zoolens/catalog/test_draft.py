@@ -236,8 +236,11 @@ def test_percentages_are_divided(drafted):
 @pytest.mark.parametrize(
     ("ends", "said"),
     [
-        ([*PERCENT[:1], ("Sub", ["one", "p"], ["out"], {})], "although all of its answers to noise lie between 0 and 1"),
-        ([*PERCENT[:1], ("Sqrt", ["p"], ["out"], {})], "although all of its answers to noise lie between 0 and 1"),
+        (
+            [*PERCENT[:1], ("Sub", ["one", "p"], ["out"], {})],
+            "although all of its answers to noise lie between 0 and 1",
+        ),
+        ([*PERCENT[:1], ("Sqrt", ["p"], ["out"], {})], "its answers to noise lie between 0 and 1"),
         ([("Softmax", ["logits"], ["out"], {"axis": 0})], "depends on the other inputs of the batch"),
         ([("LogSoftmax", ["logits"], ["out"], {"axis": 0})], "depends on the other inputs of the batch"),
     ],

@@ -145,13 +145,14 @@ def _print_vectors(console: Any, change: VectorChange) -> None:
 
 
 def _print_figures(console: Any, report: Report) -> None:
+    from zoolens.comparisons.report_page import change_words
     from zoolens.present.figures import with_interval
 
-    rows = []
-    for row in report.figures:
-        if row.metric != "recall" and row.change is not None:
-            change = f"{100 * row.change:+.2f} pt" if row.unit == "fraction" else f"{100 * row.change:+.1f} %"
-            rows.append([row.metric, row.scope, with_interval(row.a), with_interval(row.b), change])
+    rows = [
+        [row.metric, row.scope, with_interval(row.a), with_interval(row.b), change]
+        for row in report.figures
+        if row.metric != "recall" and (change := change_words(row))
+    ]
     columns = [Column("metric", keep=9), Column("scope", keep=5), Column("A", "number", keep=7)]
     columns += [Column("B", "number", keep=7), Column("B vs A", "number", keep=8)]
     console.print()

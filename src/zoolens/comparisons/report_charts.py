@@ -35,6 +35,7 @@ _ORDER: Final = (
     "top1", "top5", "score", "ece", "brier", "nll", "latency_p50", "latency_p95", "latency_p99", "roundtrip_p50",
     "roundtrip_p95", "throughput", "cold_start", "peak_memory", "file_size", "parameters", "energy",
 )  # fmt: skip
+_LARGEST_RATIO: Final = 100.0
 _WORDS: Final = {"top1": "top-1", "top5": "top-5", "ece": "calibration error"}
 _ONLY_A, _ONLY_B, _NEITHER, _UNJUDGED = "only A is right", "only B is right", "both are wrong", "answers differ"
 
@@ -82,13 +83,19 @@ def figures_chart(report: Report) -> Chart | None:
     """Shares in points above A's, all other figures as multiples of A's; None where the runs have none in common."""
     figures = told_figures(report)
     shares = [each for each in figures if each.unit == "fraction"]
-    others = [each for each in figures if each.unit != "fraction" and each.a.value and each.a.value > 0]
+    others = [each for each in figures if each.unit != "fraction" and _has_ratio(each)]
     panels = [panel for panel in (_shares(report, shares), _ratios(report, others)) if panel is not None]
     if not panels:
         return None
     title = "Figures of both runs"
     spec = {"title": heading(title, _paired_words(report.answers)), "vconcat": panels, "spacing": 22}
     return Chart("figures", title, {**spec, "config": _BARE})
+
+
+def _has_ratio(each: FigurePair) -> bool:
+    """A multiple of next to nothing says nothing, and would press all others into one spot."""
+    a, b = each.a.value, each.b.value
+    return bool(a and b) and a > 0 and 1 / _LARGEST_RATIO <= b / a <= _LARGEST_RATIO
 
 
 def _paired_words(answers: AnswerComparison | None) -> str:

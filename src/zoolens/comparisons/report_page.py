@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Final
 
@@ -11,7 +12,7 @@ from zoolens.comparisons.compare import AnswerComparison, FigurePair, Report
 from zoolens.comparisons.outcomes import verdict_of_report
 from zoolens.comparisons.report_charts import figures_chart, flips_chart
 from zoolens.comparisons.wording import agreement_words
-from zoolens.present.figures import p_value, percent, stack_label, with_interval
+from zoolens.present.figures import figure, p_value, percent, stack_label, with_interval
 from zoolens.present.pages import Page, Section, Tile
 from zoolens.present.tables import Column, Table
 
@@ -19,6 +20,8 @@ MOST_FLIPS: Final = 20
 MOST_CLASSES: Final = 10
 _UNJUDGED: Final = "Whether the two answer alike is not known."
 _UNSURE: Final = 0.05  # p above which a change is called not significant
+_MOST_RELATIVE: Final = 10.0  # B/A − 1; above it a change is told in the figure's unit
+_SCORES: Final = frozenset({"brier", "nll"})  # scores with a scale of their own, which come near zero
 _FIGURES: Final = (
     Column("metric", "key"), Column("scope"), Column("A", "number"), Column("B", "number"), Column("B vs A", "number"),
 )  # fmt: skip
@@ -121,16 +124,27 @@ def _figures(report: Report) -> Table:
     rows = [
         (each.metric, each.scope, with_interval(each.a), with_interval(each.b), change_words(each))
         for each in report.figures
-        if each.metric != "recall" and each.change is not None
+        if each.metric != "recall" and change_words(each)
     ]
     return Table("figures", _FIGURES, tuple(rows))
 
 
 def change_words(each: FigurePair) -> str:
-    """How much B is above A: in points for shares, in percent of A for everything else; empty where it is unknown."""
-    if each.change is None:
+    """How much B is above A: in points for shares, in percent of A for everything else; empty where it is unknown.
+
+    Percents of next to nothing are large and say nothing: a change of more than 1,000 % is told in the figure's unit,
+    and so is every change of a score that has a scale of its own, such as the Brier score.
+    """
+    a, b = each.a.value, each.b.value
+    if a is None or b is None or not (math.isfinite(a) and math.isfinite(b)):
         return ""
-    words = f"{100 * each.change:+.2f} pt" if each.unit == "fraction" else f"{100 * each.change:+.1f} %"
+    if each.unit == "fraction":
+        words = f"{100 * (b - a):+.2f} pt"
+    elif each.change is None or each.change > _MOST_RELATIVE or each.metric in _SCORES:
+        amount = figure(abs(b - a), each.unit) if each.unit else f"{abs(b - a):.3g}"
+        words = f"{'+' if b >= a else '-'}{amount}"
+    else:
+        words = f"{100 * each.change:+.1f} %"
     return words.replace("-", "−")
 
 

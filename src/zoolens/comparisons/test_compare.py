@@ -20,6 +20,7 @@ from zoolens.comparisons.compare import (
     identical_share,
 )
 from zoolens.comparisons.gate import parse_gate
+from zoolens.comparisons.report_page import change_words
 from zoolens.errors import ZoolensError
 from zoolens.measure.lock import resolve_stack
 from zoolens.measure.predictions import AnswerBatch, PredictionBuffer, Predictions
@@ -181,6 +182,26 @@ def test_figures_of_one_run_alone_are_kept_apart():
 )
 def test_the_change_of_a_figure(unit, a, b, change):
     assert FigurePair("m", "", unit, Observation("m", a), Observation("m", b)).change == change
+
+
+@pytest.mark.parametrize(
+    ("metric", "unit", "a", "b", "words"),
+    [
+        ("brier", "", 3.1e-9, 0.2479, "+0.248"),
+        ("brier", "", 0.20, 0.15, "−0.05"),
+        ("nll", "", 0.0, 0.5, "+0.5"),
+        ("energy", "J", 1e-12, 0.5, "+0.50 J"),
+        ("latency_p50", "s", 0.0, 0.002, "+2 ms"),
+        ("latency_p50", "s", 0.001, 0.0012, "+20.0 %"),
+        ("latency_p50", "s", 0.001, 0.5, "+499 ms"),
+        ("top1", "fraction", 0.5, 0.25, "−25.00 pt"),
+        ("energy", "J", float("nan"), 0.5, ""),
+        ("energy", "J", None, 0.5, ""),
+    ],
+)
+def test_a_change_relative_to_next_to_nothing_is_told_in_the_unit(metric, unit, a, b, words):
+    pair = FigurePair(metric, "", unit, Observation(metric, a, unit=unit), Observation(metric, b, unit=unit))
+    assert change_words(pair) == words
 
 
 def test_vectors_that_agree_are_a_share():

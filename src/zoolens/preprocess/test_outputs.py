@@ -192,9 +192,7 @@ def test_a_small_number_beside_others_is_kept_as_zero():
 def test_percentages_are_divided_before_they_are_checked():
     steps = [{"op": "divide", "by": 100}, {"op": "drop_leading"}]
     percent = 100 * PROBABILITIES
-    np.testing.assert_allclose(
-        score(percent, scores="probabilities", postprocess=steps[:1]), PROBABILITIES, rtol=1e-6
-    )
+    np.testing.assert_allclose(score(percent, scores="probabilities", postprocess=steps[:1]), PROBABILITIES, rtol=1e-6)
     np.testing.assert_allclose(score(percent, scores="probabilities", postprocess=steps).sum(axis=1), 1, rtol=1e-6)
     with pytest.raises(ModelError, match="add up to 100"):
         score(percent, scores="probabilities")

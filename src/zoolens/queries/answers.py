@@ -132,7 +132,7 @@ class Answer:
 
     @cached_property
     def verdict(self) -> Verdict:
-        """"same": a model fits, and every model could be judged; "different": every model could be judged, and none
+        """ "same": a model fits, and every model could be judged; "different": every model could be judged, and none
         fits; "not known": some could not, so that others may fit, or fit better."""
         coverage = coverage_of(self.plan)
         return judged(coverage, different=coverage.whole and not self.exact)

@@ -86,7 +86,11 @@ def _gaps(plan: Plan, rows: Mask) -> Iterator[Gap]:
         compared = ~np.isnan(view.agreement(plan.reference.row))
         reasons += [
             (~view.answered, f"without answers on {data}", f"Evaluate it: `zoolens eval MODEL --data {data}`."),
-            (~compared, "whose classes do not match the reference's", "A label_map in its manifest translates classes."),
+            (
+                ~compared,
+                "whose classes do not match the reference's",
+                "A label_map in its manifest translates classes.",
+            ),
         ]
     for predicate in plan.everything:
         name = predicate.metric.name

@@ -1,4 +1,4 @@
-"""Answers to a little noise, to see what a model answers with: probabilities are rows that are not negative and add up to one,
+"""Answers to a little noise, to see what they are: probabilities are rows that are not negative and add up to one,
 percentages add up to 100.
 
 A softmax at the end of a file that cannot be read as a graph shows in this way, whatever the framework. So does an

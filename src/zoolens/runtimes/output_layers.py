@@ -1,5 +1,5 @@
-"""Which layers of a file each output depends on: the answer of a network comes from more of them than a copy of its input,
-an auxiliary classifier or features on the way do. Read from the file, without running it.
+"""Which layers of a file each output depends on: the answer of a network comes from more of them than a copy of its
+input, an auxiliary classifier or features on the way do. Read from the file, without running it.
 """
 
 from __future__ import annotations
