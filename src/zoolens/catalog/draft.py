@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 from pydantic import ValidationError
 
@@ -254,7 +255,7 @@ class _Guesses(Guesses):
     def _scores(
         self, spec: TensorSpec, classes: int, total: float | None, *, probable: bool, unit_range: bool
     ) -> Output:
-        kind = "probabilities" if probable else "logits"
+        kind: Literal["probabilities", "logits"] = "probabilities" if probable else "logits"
         steps: list[OutputStep] = []
         if total is not None and not is_one(total):
             divisor = round(total) if abs(total - round(total)) < 1e-3 * total else total

@@ -95,7 +95,9 @@ def figures_chart(report: Report) -> Chart | None:
 def _has_ratio(each: FigurePair) -> bool:
     """A multiple of next to nothing says nothing, and would press all others into one spot."""
     a, b = each.a.value, each.b.value
-    return bool(a and b) and a > 0 and 1 / _LARGEST_RATIO <= b / a <= _LARGEST_RATIO
+    if a is None or b is None or a <= 0:
+        return False
+    return 1 / _LARGEST_RATIO <= b / a <= _LARGEST_RATIO
 
 
 def _paired_words(answers: AnswerComparison | None) -> str:
