@@ -13,6 +13,7 @@ from enum import StrEnum
 from typing import Final
 
 from zoolens.graph.blocks import Block, BlockLayer, resolution
+from zoolens.graph.cost import cost
 from zoolens.graph.diff import settings
 from zoolens.graph.diff.alignment import BlockRow, LayerPair
 from zoolens.graph.diff.causes import CONSTANTS
@@ -143,7 +144,8 @@ class _Context:
     """What is said of the layers of a diff: which differences each has, what it costs, what is not proved."""
 
     def __init__(self, diff: Diff) -> None:
-        self.macs = [{layer.name: layer.macs for layer in cost.layers} for cost in (diff.cost_a, diff.cost_b)]
+        # The graphs that were compared may have other layers than the networks as they are.
+        self.macs = [{layer.name: layer.macs for layer in cost(graph).layers} for graph in (diff.a, diff.b)]
         self.marks: dict[Places, list[tuple[int, bool]]] = {}  # number, and whether it is more than a constant
         for number, difference in enumerate(diff.differences, 1):
             major = difference.cause not in CONSTANTS or bool(difference.macs)

@@ -27,6 +27,7 @@ _SHOWN: Final = frozenset(
     {causes.STRIDE_PLACEMENT, causes.STRIDE, causes.KERNEL, causes.WIDTH, causes.CLASSES, causes.DEPTH, causes.HEAD}
     | {causes.GROUPS, causes.DILATION, causes.POOLING, causes.SHORTCUT, causes.OPERATOR, causes.ACTIVATION}
 )
+_OF_INPUTS: Final = frozenset({causes.INPUT_SIZE, causes.INPUT_CHANNELS})
 _POOLS: Final = frozenset({"max_pool", "avg_pool"})
 # No pass makes these of a part of something else, as it leaves a sigmoid of an activation that it did not recognise.
 _ACTIVATIONS: Final = frozenset({"elu", "selu", "leaky_relu", "prelu", "gelu", "mish", "silu", "hard_swish", "relu6"})
@@ -46,6 +47,12 @@ def proved(differences: Sequence[Difference], a: Graph, b: Graph) -> tuple[list[
         if left:
             rest.append(replace(difference, findings=tuple(left)))
     return certain, rest
+
+
+def beside_gaps(found: Sequence[Difference], open_: Sequence[Difference]) -> tuple[list[Difference], list[Difference]]:
+    """The same where more than operators is not understood: only the inputs are known on both sides."""
+    certain = [difference for difference in found if difference.cause in _OF_INPUTS]
+    return certain, [*(difference for difference in found if difference.cause not in _OF_INPUTS), *open_]
 
 
 class _Side:
@@ -100,7 +107,7 @@ class _Side:
 
 def _is_proved(finding: LayerFinding, sides: tuple[_Side, _Side]) -> bool:
     pair = finding.pair
-    if finding.cause in (causes.INPUT_SIZE, causes.INPUT_CHANNELS):
+    if finding.cause in _OF_INPUTS:
         return pair.either.node.op == "input"
     if finding.cause not in _SHOWN:
         return False

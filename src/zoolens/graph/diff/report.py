@@ -12,10 +12,12 @@ from zoolens.graph.diff.activation_proofs import proved_activations, without_ext
 from zoolens.graph.diff.alignment import Alignment, align
 from zoolens.graph.diff.causes import CONSTANTS, NORM, NORM_PLACEMENT
 from zoolens.graph.diff.cost_shares import INTERPLAY, with_shares
+from zoolens.graph.diff.equivalent_forms import FORMS
 from zoolens.graph.diff.findings import Difference, differences
 from zoolens.graph.diff.place_names import place_of
-from zoolens.graph.diff.proved_differences import proved
+from zoolens.graph.diff.proved_differences import beside_gaps, proved
 from zoolens.graph.diff.sentences import sentence
+from zoolens.graph.diff.unrolled_recurrence import unrolled_gaps
 from zoolens.graph.diff.verdict import has_shares, verdict
 from zoolens.graph.held_parameters import HeldParameters, held_parameters
 from zoolens.graph.model import Graph, Node
@@ -23,7 +25,7 @@ from zoolens.graph.passes.folded_norms import folded_norms, scales_layer
 from zoolens.graph.passes.stored_values import stored_values
 from zoolens.graph.passes.without_norms import norm_blind as without_norms
 from zoolens.graph.vocabulary import ARITHMETIC, NORMS
-from zoolens.verdicts import Coverage, Outcome, Tally, Verdict, judged
+from zoolens.verdicts import Coverage, Gap, Outcome, Tally, Verdict, judged
 from zoolens.verdicts.coverage import merged
 
 _NO_LAYERS: Final = frozenset({"input", "parameter", "constant", "output_of"})
@@ -43,7 +45,10 @@ class Diff:
     differences: tuple[Difference, ...]
     unproved: tuple[Difference, ...] = ()  # beside operators that are not understood, which may be the same layers
     norm_blind: str = ""  # the side without norms, if one has none and the other does: norms were then left out
+    scaled: str = ""  # the side that multiplies layers with a number, which the other has in its weights
     folded: str = ""  # the side whose norms are folded where they can be: both were then compared with folded norms
+    forms: tuple[str, ...] = ()  # other forms of both networks in which they were compared, in words
+    gaps: tuple[Gap, ...] = ()  # what is not understood of the two networks together
     one_file: bool = False  # both sides are files of the same content, so that nothing in them needs to be understood
     stored: str = ""  # the side that stores what the other computes from weights alone: compared as stored
     held: tuple[HeldParameters | None, HeldParameters | None] = (
@@ -56,7 +61,8 @@ class Diff:
         """How much of both networks was understood."""
         if self.one_file:
             return Coverage((Tally("files", 2, 2),))
-        return merged((self.cost_a.coverage_of(self.names[0]), self.cost_b.coverage_of(self.names[1])))
+        sides = self.cost_a.coverage_of(self.names[0]), self.cost_b.coverage_of(self.names[1])
+        return merged((*sides, Coverage((), self.gaps)))
 
     @property
     def decision(self) -> Verdict:
@@ -107,7 +113,9 @@ class Diff:
             same_cost=self.same_cost,
             norm_blind=self.norm_blind,
             folded=self.folded,
+            scaled=self.scaled,
             stored=self.stored,
+            forms=self.forms,
             decision=self.decision,
             unproved=len(self.unproved),
         )
@@ -134,7 +142,9 @@ class Diff:
             "verdict": self.verdict,
             "norm_blind": self.norm_blind or None,
             "folded_norms": self.folded or None,
+            "scaled_layers": self.scaled or None,
             "stored_values": self.stored or None,
+            "compared_forms": list(self.forms),
             "compared_by_name": self.by_name,
             "layers_compared": self.layers,
             "macs": [self.cost_a.macs, self.cost_b.macs],
@@ -178,8 +188,8 @@ def _diff(a: Graph, b: Graph, names: tuple[str, str]) -> Diff:
     """Compare in the form in which exporters leave a network, if one side has it.
 
     If one has no norms at all and the other has, norms and biases are left out. If one has folded those that can be
-    folded, they are folded in both, unless norms differ all the same. Values that one computes from weights alone and
-    the other stores are compared as stored.
+    folded, they are folded in both, unless norms differ all the same. Other forms that compute the same are tried.
+    Values that one computes from weights alone and the other stores are compared as stored.
     """
     costs = (cost(a), cost(b))
     a, b = _with_used_inputs(a), _with_used_inputs(b)
@@ -188,6 +198,10 @@ def _diff(a: Graph, b: Graph, names: tuple[str, str]) -> Diff:
     if fewer is not None:
         a, b = fewer
         compared = _by_norms(a, b, names, costs)
+    for words, form in FORMS:
+        other = (a, b) if compared.same else (form(a), form(b))
+        if other != (a, b) and _is_nearer(formed := _by_norms(*other, names, costs), compared):
+            (a, b), compared = other, replace(formed, forms=(*compared.forms, words))
     if compared.same:
         return compared
     kept = stored_values(a), stored_values(b)
@@ -214,7 +228,10 @@ def _by_norms(a: Graph, b: Graph, names: tuple[str, str], costs: tuple[Cost, Cos
         return _compared(without_norms(a), without_norms(b), names, costs, norm_blind=blind)
     side, ops = _folded_side(a, b)
     if ops:
-        compared = _compared(folded_norms(a, ops), folded_norms(b, ops), names, costs, folded=names[side])
+        scaled = names[1 - side] if ops == {"mul"} else ""
+        folded = "" if scaled else names[side]
+        compared = _compared(folded_norms(a, ops), folded_norms(b, ops), names, costs, folded=folded)
+        compared = replace(compared, scaled=scaled)
         told = (*compared.differences, *compared.unproved)
         if not any(difference.cause in (NORM, NORM_PLACEMENT) for difference in told):
             return compared
@@ -234,8 +251,12 @@ def _constants(graph: Graph) -> int:
 
 
 def _is_nearer(candidate: Diff, other: Diff) -> bool:
+    """Whether a form that computes the same shows fewer differences. What is proved in one form only is not proved."""
     if candidate.same or (candidate.same_cost and not other.same_cost):
         return True
+    outcomes = [each.decision.outcome for each in (candidate, other)]
+    if Outcome.DIFFERENT in outcomes and outcomes[0] is not outcomes[1]:
+        return outcomes[1] is Outcome.DIFFERENT
     found = [len(each.differences) + len(each.unproved) for each in (candidate, other)]
     return found[0] < found[1]
 
@@ -245,13 +266,19 @@ def _compared(
 ) -> Diff:
     alignment = align(a, b)
     found, open_ = proved(proved_activations(differences(alignment, a, b)), a, b)
-    if all(each.whole for each in costs):
+    gaps = unrolled_gaps(a, b, names)
+    if gaps:
+        found, open_ = beside_gaps(found, open_)
+    if all(each.whole for each in costs) and not gaps:
         found = with_shares(found, alignment, a, b)
     worded, unproved = (
-        [replace(difference, text=sentence(difference, alignment, names)) for difference in part]
+        [replace(difference, text=sentence(difference, alignment, names, len(part))) for difference in part]
         for part in (found, open_)
     )
-    return Diff(names, a, b, *costs, alignment, tuple(sorted(worded, key=_rank)), tuple(unproved), norm_blind, folded)
+    ranked = tuple(sorted(worded, key=_rank))
+    return Diff(
+        names, a, b, *costs, alignment, ranked, tuple(unproved), norm_blind=norm_blind, folded=folded, gaps=gaps
+    )
 
 
 def _rank(difference: Difference) -> tuple[bool, int, bool, int]:

@@ -28,12 +28,17 @@ PAIR: Final = 2
 SHOWN_SHARING: Final = 3
 _UNSAID: Final = {("gelu", "approximate"): "exact", ("attention", "scale"): "1/√width"}  # what an absent one means
 
+_INTERPLAY: Final = {  # by the number of other differences
+    0: "cost that no difference of a layer explains",
+    1: "cost that follows from the other difference",
+}
 _GIVEN: Final = {"mask": "a mask", "state": "a first state", "cell": "a first cell"}  # beside the sequence
 
 
-def sentence(difference: Difference, alignment: Alignment, names: Names) -> str:
+def sentence(difference: Difference, alignment: Alignment, names: Names, count: int) -> str:
+    """`count`: how many differences there are, this one included."""
     if difference.cause == INTERPLAY:
-        return "cost that follows from several of these together"
+        return _INTERPLAY.get(count - 1, "cost that follows from several of these together")
     return _SAY.get(difference.cause, _operator)(difference, alignment, names)
 
 

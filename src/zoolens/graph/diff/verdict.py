@@ -36,11 +36,15 @@ def verdict(
     same_cost: bool,
     norm_blind: str,
     folded: str = "",
+    scaled: str = "",
+    forms: Sequence[str] = (),
     stored: str = "",
     unproved: int = 0,
 ) -> str:
     aside = f"; norms aside, for {norm_blind} has none (folded into its layers, or never there)" if norm_blind else ""
     aside += f"; norms are folded into the layers of {folded}" if folded else ""
+    aside += f"; outputs of layers are scaled by a constant in {scaled}, by weights in the other" if scaled else ""
+    aside += "".join(f"; {form}" for form in forms)
     aside += f"; {stored} stores what the other computes from weights alone" if stored else ""
     coverage = decision.coverage
     if decision.outcome is Outcome.NOT_KNOWN:

@@ -254,9 +254,12 @@ class OperatorCall:
         self.emit("flatten" if flat else "reshape", (self.live(0),), shape=target)
 
     def cut(self, value: str, cuts: Iterable[tuple[int, int, int, int]]) -> str:
-        """A value cut along axes: (axis, start, stop, step). Cuts that take everything are left out."""
+        """A value cut along axes: (axis, start, stop, step). Cuts that take everything are left out. A negative step
+        is a gather of places in the opposite order, as importers read a flip."""
         for axis, start, stop, step in cuts:
-            if (start, step) != (0, 1) or stop < self.state.shape(value)[axis]:
+            if step < 0:
+                value = self.add("gather", (value,), axis=axis, indices=tuple(range(start, stop, step)))
+            elif (start, step) != (0, 1) or stop < self.state.shape(value)[axis]:
                 wide = step if step > 1 else None
                 value = self.add("slice", (value,), axis=axis, start=start, stop=stop, step=wide)
         return value

@@ -33,8 +33,8 @@ def _concat(call: OnnxCall) -> None:
 
 def _slice(call: OnnxCall) -> None:
     cuts = slices(call, call.shape(0))
-    if any(step < 0 for *_, step in cuts):
-        call.unknown("backwards")
+    if any(step < 0 and len(range(start, stop, step)) > MOST for _, start, stop, step in cuts):
+        call.unknown(f"backwards over more than {MOST:,} places")
         return
     call.answer(call.cut(call.live(0), cuts))
 

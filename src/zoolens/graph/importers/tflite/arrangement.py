@@ -97,8 +97,8 @@ def _strided_slice(call: TfliteCall) -> None:
     """Slots 0 to 4 are bit masks: begin, end, ellipsis, new axis, shrink."""
     begins, ends, steps = call.whole(1) or [], call.whole(2) or [], call.whole(3) or []
     shape, value = call.shape(0), call.given(0)
-    if call.option(2) or call.option(3) or min(steps, default=1) < 1 or len(begins) > len(shape):
-        call.unknown("with new axes or backwards")
+    if call.option(2) or call.option(3) or 0 in steps or len(begins) > len(shape):
+        call.unknown("with new axes")
         return
     cuts, gone = [], set()
     for axis, (begin, end, step) in enumerate(zip(begins, ends, steps, strict=False)):
@@ -111,7 +111,7 @@ def _strided_slice(call: TfliteCall) -> None:
             last = None if call.option(1) >> axis & 1 else end
             cuts.append((axis, *slice(first, last, step).indices(shape[axis])))
     if isinstance(value, Constant):
-        index = [slice(start, stop, step) for _, start, stop, step in cuts]
+        index = [slice(start, stop if stop >= 0 else None, step) for _, start, stop, step in cuts]
         call.fold(value.values()[tuple(index)].squeeze(tuple(gone)))
         return
     part = call.cut(call.live(0), cuts)
