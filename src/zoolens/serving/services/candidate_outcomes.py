@@ -14,9 +14,12 @@ from zoolens.queries.answers import Answer
 from zoolens.queries.matches import Match
 from zoolens.queries.nearmisses import near_misses
 from zoolens.queries.wording import predicate_words
+from zoolens.serving.services.definition import Service
 from zoolens.verdicts import Gap, Outcome
 
 _MOST: Final = 1000  # models outside the bound that are listed
+_EVALUATE: Final = "Evaluate it: zoolens eval {} --data DATA."
+_EVALUATE_MORE: Final = "Evaluate it on more inputs: zoolens eval {} --data DATA."
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,7 @@ class Excluded:
     model: str
     runtime: str
     reason: str
-    outcome: Outcome = Outcome.SAME
+    outcome: Outcome
     remedy: str = ""
 
     @property
@@ -41,7 +44,7 @@ class Excluded:
         return {**data, "remedy": self.remedy} if self.remedy else data
 
 
-def excluded(row: Row, reason: str, outcome: Outcome = Outcome.SAME, remedy: str = "") -> Excluded:
+def excluded(row: Row, reason: str, outcome: Outcome, remedy: str = "") -> Excluded:
     return Excluded(row.ref, str(row.runtime), reason, outcome, remedy)
 
 
@@ -49,7 +52,18 @@ def not_known(outsiders: Iterable[Excluded]) -> list[Excluded]:
     return [other for other in outsiders if other.outcome is Outcome.NOT_KNOWN]
 
 
-def outside_the_bound(answer: Answer) -> Iterator[Excluded]:
+def promised_outcome(service: Service, equivalence: float | None, lower: float | None) -> Outcome:
+    """Whether a model is known to answer as the reference does, as often as the service promises. With a confidence the
+    lower bound must reach that share: where only the measured share does, more inputs are needed to tell."""
+    if equivalence is None:
+        return Outcome.NOT_KNOWN
+    if equivalence < service.within:
+        return Outcome.DIFFERENT
+    proved = service.confidence is None or (lower is not None and lower >= service.within)
+    return Outcome.SAME if proved else Outcome.NOT_KNOWN
+
+
+def outside_the_bound(answer: Answer, service: Service) -> Iterator[Excluded]:
     """The measured models that the query does not find: too little equivalent, beyond another bound, or not compared
     with the reference at all. What EXEC or WHERE leaves out is no candidate."""
     for match in near_misses(answer.plan, _MOST):
@@ -57,7 +71,9 @@ def outside_the_bound(answer: Answer) -> Iterator[Excluded]:
             continue  # its file has changed
         within = answer.plan.within
         refused = within is not None and any(why.predicate == predicate_words(within) for why in match.rejections)
-        yield excluded(match.row, _rejected(match), Outcome.DIFFERENT if refused else Outcome.SAME)
+        outcome = promised_outcome(service, match.equivalence, None) if refused else Outcome.SAME
+        remedy = _EVALUATE_MORE.format(_plain_name(match.row)) if outcome is Outcome.NOT_KNOWN else ""
+        yield excluded(match.row, _rejected(match), outcome, remedy)
     yield from _not_compared(answer)
     yield from _replaced(answer)
 
@@ -66,7 +82,7 @@ def _replaced(answer: Answer) -> Iterator[Excluded]:
     """Models that would fit by what was measured of another file."""
     for number in answer.plan.changed:
         row = answer.plan.view.index.rows[number]
-        remedy = f"Evaluate it: zoolens eval {row.ref.partition('@')[0]} --data DATA."
+        remedy = _EVALUATE.format(_plain_name(row))
         yield excluded(row, "Its file is not the one that was measured.", Outcome.NOT_KNOWN, remedy)
 
 
@@ -84,13 +100,17 @@ def _not_compared(answer: Answer) -> Iterator[Excluded]:
         if int(models[number]) in compared or row.runtime is None:
             continue  # it was compared in another runtime, or nobody here has run it
         compared.add(int(models[number]))
-        name = row.ref.partition("@")[0]
         if row.signature:
             reason = "It has other classes than the reference, so that their answers were not compared."
-            yield excluded(row, reason, Outcome.NOT_KNOWN, f"Give the manifest of {name} a label_map.")
+            yield excluded(row, reason, Outcome.NOT_KNOWN, f"Give the manifest of {_plain_name(row)} a label_map.")
         else:
             reason = f"It was not evaluated on {answer.dataset}."
-            yield excluded(row, reason, Outcome.NOT_KNOWN, f"Evaluate it: zoolens eval {name} --data DATA.")
+            yield excluded(row, reason, Outcome.NOT_KNOWN, _EVALUATE.format(_plain_name(row)))
+
+
+def _plain_name(row: Row) -> str:
+    """The model without its version, as commands take it."""
+    return row.ref.partition("@")[0]
 
 
 def _rejected(match: Match) -> str:

@@ -166,10 +166,11 @@ class LadderBuilder:
         opened = 0
         for row, equivalence, lower in self._stand_ins(answer):
             if len(kept) - len(doubts) >= most:
-                left_out.append(excluded(row, f"The ladder has its {most} rungs already."))
+                left_out.append(excluded(row, f"The ladder has its {most} rungs already.", Outcome.SAME))
                 continue
             if opened == _EXAMINED:
-                left_out.append(excluded(row, f"It was not opened: {_EXAMINED} more equivalent models were."))
+                reason = f"It was not opened: {_EXAMINED} more equivalent models were."
+                left_out.append(excluded(row, reason, Outcome.SAME))
                 continue
             opened += 1
             found = self._considered(row, equivalence, lower, kept)
@@ -183,8 +184,12 @@ class LadderBuilder:
         for servable, sentence in doubts[:surplus]:
             kept = [other for other in kept if other is not servable]
             reason = f"The ladder has its {most} rungs already. {sentence}"
-            left_out.append(Excluded(servable.rung.model, servable.rung.runtime, reason))
-        return kept, [*left_out, *outside_the_bound(answer)], [sentence for _, sentence in doubts[surplus:]]
+            left_out.append(Excluded(servable.rung.model, servable.rung.runtime, reason, Outcome.SAME))
+        return (
+            kept,
+            [*left_out, *outside_the_bound(answer, self.service)],
+            [sentence for _, sentence in doubts[surplus:]],
+        )
 
     def _considered(
         self, row: Row, equivalence: float, lower: float | None, kept: Sequence[ServableRung]
@@ -196,7 +201,7 @@ class LadderBuilder:
         try:
             servable = self._maker.servable(row, equivalence, lower, kept[0].candidate)
         except NotConvertible as error:
-            return excluded(row, as_reason(error))
+            return excluded(row, as_reason(error), Outcome.SAME)
         except ZoolensError as error:
             return excluded(row, as_reason(error), Outcome.NOT_KNOWN, error.hint or "")
         others = [other.rung for other in kept]
@@ -207,13 +212,14 @@ class LadderBuilder:
         if cost.cheaper is False:
             how = "more" if cost.other.equivalence > equivalence else "as"
             reason = f"It is no cheaper than {cost.other.model}, which is {how} equivalent: {cost.words}."
-            return excluded(row, reason)
+            return excluded(row, reason, Outcome.SAME)
         name, other = servable.rung.model, cost.other.model
         return servable, f"Whether {name} is cheaper than {other} is not known: {cost.words}."
 
     def _thawed(self, frozen: FrozenLadder, reference: ServableRung) -> tuple[list[ServableRung], list[Excluded]]:
         """The rungs of a ladder that was frozen, as far as they can be served, with the figures that they had then."""
         first, *others = frozen.rungs
+        self._check_frozen_reference(frozen.path, first, reference)
         kept, left_out = [reference._replace(rung=first.rung)], list[Excluded]()
         for held in others:
             try:
@@ -221,6 +227,18 @@ class LadderBuilder:
             except (ZoolensError, NotConvertible) as error:
                 left_out.append(Excluded(held.rung.model, held.rung.runtime, as_reason(error), Outcome.NOT_KNOWN))
         return kept, left_out
+
+    def _check_frozen_reference(self, path: Path, held: HeldRung, reference: ServableRung) -> None:
+        """How equivalent the rungs are was measured with the reference of that time: with another file it says
+        nothing."""
+        if held.run == reference.candidate.run.id:
+            return
+        then = self.store.runs_of([held.run])
+        if not then or then[0].key.model != reference.candidate.run.key.model:
+            raise ServiceError(
+                f"The ladder of the service {self.name} in {path} was frozen with another {held.rung.model}.",
+                hint="Freeze it again: zoolens serve FILE --check --freeze LADDER.",
+            )
 
     def _thawed_rung(self, held: HeldRung, reference: ServableRung) -> ServableRung:
         broken = self.removed.get((held.rung.model, held.rung.runtime))

@@ -10,10 +10,10 @@ from typing import Any
 from zoolens.serving.ladder import Rung
 from zoolens.serving.policies.memory import MemorySettings
 from zoolens.serving.policies.settings import read_settings
-from zoolens.serving.services.candidate_outcomes import not_known
+from zoolens.serving.services.candidate_outcomes import not_known, promised_outcome
 from zoolens.serving.services.memory_limit import read_memory_limit
 from zoolens.serving.services.service_ladder import ServiceLadder, ladder_data
-from zoolens.verdicts import Coverage, Gap, Tally, Verdict, combined, judged
+from zoolens.verdicts import Coverage, Gap, Outcome, Tally, Verdict, combined, judged
 
 _AGAIN = "Time it again while the machine is quiet: zoolens eval {} --fresh."
 
@@ -72,13 +72,19 @@ def _promises(built: ServiceLadder) -> Iterator[_Promise]:
 
 
 def _equivalence(built: ServiceLadder) -> _Promise:
-    """Rungs are known to be equivalent. Where there is none besides the reference, it matters what is not known."""
+    """Where no rung besides the reference is known to be equivalent, it matters what is not known. A fallback that is
+    named may be less equivalent than is promised."""
     unknown = not_known(built.excluded)
-    if len(built.ladder.rungs) > 1 or not unknown or built.service.policy_name == "fixed":
+    equivalent = [rung for rung in built.ladder.rungs[1:] if _is_promised(built, rung)]
+    if equivalent or not unknown or built.service.policy_name == "fixed":
         return _Promise(True)
     models = "1 model" if len(unknown) == 1 else f"{len(unknown):,} models"
     why = f"Whether a model can answer for the reference is not known: {models} could not be judged."
     return _Promise(None, why, tuple(other.gap for other in unknown))
+
+
+def _is_promised(built: ServiceLadder, rung: Rung) -> bool:
+    return promised_outcome(built.service, rung.equivalence, rung.equivalence_lower) is Outcome.SAME
 
 
 def _latency(built: ServiceLadder, bound: float) -> _Promise:

@@ -12,10 +12,9 @@ from zoolens.serving.adapters import Adapter
 from zoolens.serving.ladder import Ladder, Rung
 from zoolens.serving.plane.classification import raw_labels
 from zoolens.serving.policies.base import Policy
-from zoolens.serving.services.candidate_outcomes import Excluded
+from zoolens.serving.services.candidate_outcomes import Excluded, promised_outcome
 from zoolens.serving.services.candidates import Candidate
 from zoolens.serving.services.definition import Service
-from zoolens.verdicts import Outcome
 
 
 @dataclass(frozen=True)
@@ -97,7 +96,7 @@ def ladder_data(built: ServiceLadder) -> Mapping[str, Any]:
                 "equivalence_lower": rung.equivalence_lower,
                 "seconds": {str(size): seconds for size, seconds in rung.profile.seconds.items()},
                 "memory_bytes": rung.memory_bytes,
-                "outcome": Outcome.SAME.value,
+                "outcome": promised_outcome(built.service, rung.equivalence, rung.equivalence_lower).value,
                 **rung.figures,
             }
             for rung in built.ladder.rungs

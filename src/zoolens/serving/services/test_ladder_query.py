@@ -113,6 +113,8 @@ def test_a_higher_threshold_gives_a_shorter_ladder(build):
 def test_a_confidence_asks_for_the_lower_bound(build):
     built = build(within=0.85, confidence=0.95)
     assert all(rung.equivalence_lower >= 0.85 for rung in built.ladder.rungs)
+    outcomes = {(rung["equivalence_lower"] >= 0.85, rung["outcome"]) for rung in ladder_data(built)["rungs"]}
+    assert outcomes == {(True, "same")}
 
 
 def test_a_fallback_is_the_last_rung_however_little_it_is_equivalent(build):

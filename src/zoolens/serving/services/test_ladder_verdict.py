@@ -76,8 +76,32 @@ def test_a_model_that_was_not_judged_matters_where_nobody_else_could_answer(buil
     assert [other["outcome"] for other in data["excluded"]] == ["not known", "different"]
 
 
+@pytest.mark.parametrize(
+    ("equivalence", "lower", "confidence", "outcome"),
+    [
+        (0.9, 0.85, None, "same"),
+        (0.9, 0.85, 0.95, "same"),
+        (0.9, 0.79, 0.95, "not known"),  # more inputs may prove it
+        (0.9, 0.79, None, "same"),
+        (0.7, 0.6, None, "different"),
+        (0.7, 0.6, 0.95, "different"),
+    ],
+)
+def test_a_rung_keeps_the_promise_of_equivalence_only_where_that_is_measured(
+    built, equivalence, lower, confidence, outcome
+):
+    """A fallback that the definition names is a rung however little it is equivalent."""
+    bound = {"latency": {"bound": "10 s"}}
+    ladder = with_times(built, 0.1, 0.1, [UNKNOWN], confidence=confidence, objectives=bound)
+    rung = replace(ladder.ladder.rungs[1], equivalence=equivalence, equivalence_lower=lower)
+    ladder = replace(ladder, ladder=Ladder((ladder.ladder.rungs[0], rung)))
+    assert [told["outcome"] for told in checked_data(ladder)["rungs"]] == ["same", outcome]
+    of_all = Outcome.SAME if outcome == "same" else Outcome.NOT_KNOWN
+    assert ladder_verdict(ladder).verdict.outcome is of_all
+
+
 def test_what_is_left_out_is_said_in_an_order(built):
-    same = Excluded("zoo:slow@1", "onnxruntime", "It is no cheaper.")
+    same = Excluded("zoo:slow@1", "onnxruntime", "It is no cheaper.", Outcome.SAME)
     many = [OUTSIDE] * 7
     sentences = list(left_out(with_times(built, 0.1, 0.1, [*many, UNKNOWN, same])))
     assert sentences[0] == "No rung: zoo:slow@1 in onnxruntime. It is no cheaper."
