@@ -6,9 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict
-from typing import Any, Final
-
-import numpy as np
+from typing import Any
 
 from zoolens import plugins
 from zoolens.catalog.stored import guessed_of
@@ -17,16 +15,15 @@ from zoolens.datasets.noinputs import NoInputs
 from zoolens.datasets.opening import absolute_spec, open_dataset
 from zoolens.datasets.subset import Subset
 from zoolens.errors import StoreError, WorkerError, ZoolensError
-from zoolens.manifests.guesses import guesses_in
 from zoolens.manifests.locations import resolve_asset
 from zoolens.measure.carryover import metric_settings, with_current_metrics
-from zoolens.measure.classorder import CLASSES, class_order, matched_by_name, with_class_order
-from zoolens.measure.input_checks import COPIES, QUANTISED_DATA, pixel_doubt, turned_pictures
+from zoolens.measure.classorder import CLASSES, class_order, with_class_order
+from zoolens.measure.input_checks import pixel_doubt, turned_pictures
 from zoolens.measure.jobs import Job, Skipped, plan_jobs
+from zoolens.measure.outcome_notes import guesses_of, notes_of
 from zoolens.measure.plan import EvaluationPlan, Outcome
-from zoolens.measure.prediction_stage import GIVEN, TEXTS, predict_all
+from zoolens.measure.prediction_stage import predict_all
 from zoolens.measure.stages import (
-    TIMED_WITH,
     Context,
     compute_metric,
     measure_batch_latency,
@@ -37,18 +34,13 @@ from zoolens.measure.stages import (
 )
 from zoolens.measure.subject import Subject, prepare_subject
 from zoolens.measure.suspicions import confidence_gap, dead_outputs, doubled_softmax, remarks, suspicions
-from zoolens.preprocess.classlookup import assumed_order
-from zoolens.preprocess.outputs import labels_of, remaining_columns
 from zoolens.progress import Progress, count_bytes
 from zoolens.runtimes.base import Effective
-from zoolens.store.records import GUESSED, DatasetRecord, Provenance, Run, Stage
+from zoolens.store.records import GUESSED, DatasetRecord, Run, Stage
 from zoolens.store.scopes import batch_scope
 from zoolens.store.store import Store
 from zoolens.tasks.base import task_named
 from zoolens.zoos.base import Entry
-
-ENOUGH_TO_TELL: Final = 20  # inputs for each output of a model, with which all of its classes would be among the labels
-UNKNOWN_SHARE: Final = 0.2  # of all tokens, above which it is said
 
 _log = logging.getLogger("zoolens")
 
@@ -154,34 +146,6 @@ def _begin(job: Job, plan: EvaluationPlan, dataset: Dataset, store: Store, attem
     return run
 
 
-def said_of_classes(dataset: Dataset) -> Iterator[str]:
-    """Folders are read class by class: the first inputs of them may be of a few classes only."""
-    if not isinstance(dataset, Subset):
-        return
-    here, all_ = (len(np.unique(data.labels())) for data in (dataset, dataset.parent))
-    if here < 0.5 * min(all_, len(dataset)):
-        yield (
-            f"these {len(dataset):,} inputs are of {here:,} of the data's {all_:,} classes, so that the accuracy is "
-            "that of those; --seed draws inputs of all"
-        )
-
-
-def said_of_texts(run: Run) -> Iterator[str]:
-    """What became of the texts that a model was given."""
-    facts = run.resolved.get(TEXTS)
-    if not facts:
-        return
-    longest = run.model.manifest["inputs"][0]["tokenizer"]["max_length"]
-    if facts["cut"]:
-        yield f"{facts['cut']:,} of {facts['texts']:,} texts have more than {longest:,} tokens and were cut"
-    unknown = facts["unknown"] or 0
-    if unknown > UNKNOWN_SHARE * facts["tokens"]:
-        yield (
-            f"{unknown:,} of {facts['tokens']:,} tokens are unknown to its tokenizer: is it the right one for these "
-            "texts?"
-        )
-
-
 def _renamed(run: Run, dataset: Dataset) -> bool:
     """Whether the store knows these data with other names of the classes."""
     return list(run.dataset.details.get("classes") or ()) != list(dataset.classes or ())
@@ -261,7 +225,7 @@ class _Stages:
             if plan.cold:
                 self._stage(Stage.COLD, lambda: measure_cold_start(context), {"repeats": plan.cold_repeats})
         run = context.store.run(context.run.id)
-        guessed = tuple(self._guessed(run)) if plan.accuracy else ()
+        guessed = tuple(guesses_of(context, run)) if plan.accuracy else ()
         if plan.accuracy and guessed_of(run) != guessed:
             context.store.set_resolved(run.id, {GUESSED: list(guessed)})
             run = context.store.run(run.id)
@@ -272,22 +236,9 @@ class _Stages:
             kept=tuple(self._kept),
             errors=tuple(self._errors),
             warnings=tuple(self._warnings),
-            notes=(*self._notes, *self._said_of_run(run, plan)),
+            notes=(*self._notes, *notes_of(context, run, answered=plan.accuracy and not self._errors)),
             guessed=guessed,
         )
-
-    def _guessed(self, run: Run) -> Iterator[str]:
-        """What the accuracy rests on that nobody has written down."""
-        manifest, dataset = self._context.job.manifest, self._context.dataset
-        output = manifest.outputs[0] if manifest.outputs else None
-        if output is None or not task_named(output.task).judged or not dataset.labelled:
-            return  # there is no accuracy
-        yield from guesses_in(manifest.attributes)
-        if not task_named(output.task).discrete or output.label_map:
-            return
-        width = int((run.resolved.get("outputs") or [{}])[0].get("width") or 0)
-        if assumed := assumed_order(labels_of(output, self._context.job.entry.folder), width, dataset):
-            yield assumed
 
     def _look_at_inputs(self) -> None:
         """What the samples themselves tell, unless code of the manifest prepares them in a way of its own."""
@@ -302,69 +253,6 @@ class _Stages:
             return
         if turned := turned_pictures(manifest.inputs[0], dataset):
             self._notes.append(turned)
-
-    def _said_of_run(self, run: Run, plan: EvaluationPlan) -> Iterator[str]:
-        """Why figures are absent that one would look for."""
-        task = self._context.job.manifest.task
-        if plan.accuracy and not self._errors and not task_named(task).judged:
-            yield f"its answers are no classes (task: {task}): no accuracy, but `compare` and `equiv` compare them"
-            guesses = guesses_in(self._context.job.manifest.attributes)
-            yield from (f"a guess: {words}" for words in guesses if words.startswith("the task "))
-        elif plan.accuracy and not self._errors and not self._context.dataset.labelled:
-            yield "the data have no labels: no accuracy, but `compare` and `equiv` compare models on them"
-        elif plan.accuracy and not self._errors:
-            yield from self._said_of_outputs(run)
-            yield from said_of_classes(self._context.dataset)
-        judged = task_named(task)
-        if (
-            plan.accuracy
-            and not self._errors
-            and self._context.dataset.labelled
-            and judged.judged
-            and not judged.discrete
-        ):
-            names = ", ".join(plugins.names(plugins.METRICS))
-            yield f"metrics of classes ({names}) are not computed for the task {task}, whose own score is"
-        if plan.accuracy and not self._errors:
-            yield from said_of_texts(run)
-            yield from filter(None, [run.resolved.get(QUANTISED_DATA), run.resolved.get(COPIES)])
-            yield from self._context.dataset.notes
-        if not self._context.job.runtime.can("run_here"):
-            yield self._context.job.runtime.cannot["run_here"]
-        made_up = run.resolved.get(TIMED_WITH)
-        if made_up:
-            yield f"it was timed with {made_up}"
-        for timing in self._context.store.observations(run.id, metric="latency_p50"):
-            if timing.provenance is Provenance.UNAVAILABLE:
-                yield f"no latency at {timing.scope}: {timing.details.get('reason')}"
-
-    def _said_of_outputs(self, run: Run) -> Iterator[str]:
-        """Outputs that stand for no class of the data, where no names tell that this is meant."""
-        classes = self._context.dataset.classes
-        outputs = run.resolved.get("outputs") or [{}]
-        width = int(outputs[0].get("width") or 0)
-        given, declared = int(outputs[0].get(GIVEN) or 0), self._context.job.manifest.outputs[0]
-        left_out = remaining_columns(declared, given) - len(declared.label_map) if declared.label_map else 0
-        if given and left_out > 0:
-            yield (
-                f"its label_map leaves out {left_out:,} of its outputs: the answer is the best of the others, which is "
-                "right more often than the best of all"
-            )
-        if given == 1:
-            second = f" ({classes[1]})" if classes and len(classes) > 1 else ""
-            yield f"its only score is taken for that of class 1{second}: a label_map of {{0: 1, 1: 0}} turns it round"
-        if classes and width > len(classes) and not matched_by_name(run):
-            yield (
-                f"the data have {len(classes):,} classes, taken for the model's first outputs; answers among its other "
-                f"{width - len(classes):,} count as wrong"
-            )
-        whole = self._context.dataset.parent if isinstance(self._context.dataset, Subset) else self._context.dataset
-        numbers = int(whole.labels().max(initial=-1)) + 1
-        if not classes and 0 < numbers < width and len(whole) >= ENOUGH_TO_TELL * width:
-            yield (
-                f"no label of the data is above {numbers - 1}, but the model has {width:,} outputs: are these the same "
-                "classes? Name them in the order of the labels, such as --data 'FILE?classes=NAME,NAME'"
-            )
 
     def _judge_predictions(self) -> None:
         """Every metric from the stored predictions; a damaged store or a failing metric stops none of the others."""

@@ -2,7 +2,7 @@ import numpy as np
 
 from zoolens.datasets.arrays import ArrayDataset
 from zoolens.datasets.subset import select
-from zoolens.measure.job_runner import said_of_classes
+from zoolens.measure.outcome_notes import said_of_classes
 
 
 def test_the_first_inputs_of_sorted_classes_are_told_to_be_of_a_few():
