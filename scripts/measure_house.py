@@ -1,0 +1,231 @@
+"""Measures how large, dense and entangled the source is: `python -m scripts.measure_house [FOLDER] [--list NAME]`.
+
+Prints one line for each figure, so that two commits are compared with `diff`. `--list` names what a figure counts:
+parameters, stems, circles, any or files.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import io
+import tokenize
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+MOST_PARAMETERS = 7
+"""A reader keeps about seven things in mind; a function that takes more takes a record instead."""
+MOST_FILES_OF_A_STEM = 3
+"""A search for a file name should show few hits. `__init__` and the like are names that Python gives."""
+LISTS = ("parameters", "stems", "circles", "any", "files")
+NAMES_OF_PYTHON = ("__init__", "__main__", "conftest")
+
+
+@dataclass(frozen=True)
+class Source:
+    """One Python file with what is counted in it."""
+
+    path: Path
+    module: str
+    text: str
+    tree: ast.Module
+
+    @property
+    def lines(self) -> int:
+        return self.text.count("\n")
+
+    def tokens(self) -> Iterator[tokenize.TokenInfo]:
+        return tokenize.generate_tokens(io.StringIO(self.text).readline)
+
+
+@dataclass
+class House:
+    """The figures of all files, and the names behind those that are counted."""
+
+    files: int = 0
+    lines: int = 0
+    code_lines: int = 0
+    comment_lines: int = 0
+    nodes: int = 0
+    named: dict[str, list[str]] = field(default_factory=dict)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", nargs="?", type=Path, default=Path("src/zoolens"))
+    parser.add_argument("--tests", action="store_true", help="count test files as well")
+    parser.add_argument(
+        "--list", choices=("parameters", "stems", "circles", "any", "files"), help="name what is counted"
+    )
+    chosen = parser.parse_args()
+    house = measured(read(chosen.folder, tests=chosen.tests))
+    if chosen.list:
+        print("\n".join(house.named[chosen.list]))
+        return
+    print(f"files                              {house.files:>9,}")
+    print(f"lines                              {house.lines:>9,}")
+    print(f"code lines                         {house.code_lines:>9,}")
+    print(f"AST nodes a code line              {house.nodes / house.code_lines:>9.1f}")
+    print(f"comment lines                      {house.comment_lines / house.lines:>9.1%}")
+    print(f"functions above {MOST_PARAMETERS} parameters        {len(house.named['parameters']):>9,}")
+    print(f"stems of more than {MOST_FILES_OF_A_STEM} files         {len(house.named['stems']):>9,}")
+    print(f"circles, with imports for types    {len(house.named['circles']):>9,}")
+    print(f"annotations with Any               {len(house.named['any']):>9,}")
+    print(f"files above 400 lines              {len(house.named['files']):>9,}")
+
+
+def read(folder: Path, *, tests: bool) -> list[Source]:
+    """Returns the Python files of a package in the order of their paths."""
+    sources = []
+    for path in sorted(folder.rglob("*.py")):
+        if path.name.startswith(("test_", "conftest")) and not tests:
+            continue
+        text = path.read_text(encoding="utf-8")
+        parts = (folder.name, *path.relative_to(folder).with_suffix("").parts)
+        module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        sources.append(Source(path, module, text, ast.parse(text)))
+    return sources
+
+
+def measured(sources: list[Source]) -> House:
+    """Returns the figures of a package."""
+    house = House(files=len(sources))
+    for source in sources:
+        code, comments = code_and_comments(source)
+        house.lines += source.lines
+        house.code_lines += code
+        house.comment_lines += comments
+        house.nodes += sum(1 for _ in ast.walk(source.tree))
+    house.named = {
+        "parameters": [line for source in sources for line in long_signatures(source)],
+        "stems": shared_stems(sources),
+        "circles": [" ↔ ".join(circle) for circle in circles(imports_between(sources))],
+        "any": [line for source in sources for line in annotations_with_any(source)],
+        "files": [f"{source.path}: {source.lines}" for source in sources if source.lines > 400],
+    }
+    return house
+
+
+def code_and_comments(source: Source) -> tuple[int, int]:
+    """Returns how many lines hold code, docstrings left out, and how many hold nothing but a comment."""
+    docstrings = {line for node in ast.walk(source.tree) for line in docstring_lines(node)}
+    code: set[int] = set()
+    comments: set[int] = set()
+    passed_over = (tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+    for token in source.tokens():
+        if token.type == tokenize.COMMENT:
+            comments.add(token.start[0])
+        elif token.type not in passed_over:
+            code.update(range(token.start[0], token.end[0] + 1))
+    code -= docstrings
+    return len(code), len(comments - code)
+
+
+def docstring_lines(node: ast.AST) -> Iterator[int]:
+    """Yields the lines of texts that stand alone as a statement: docstrings, and what is said below a constant."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+        yield from range(node.lineno, (node.end_lineno or node.lineno) + 1)
+
+
+def functions(source: Source) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(source.tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.arg]:
+    """Returns what a caller may give; `self` and `cls` are no burden."""
+    given = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
+    return [one for one in given if one.arg not in ("self", "cls")]
+
+
+def long_signatures(source: Source) -> Iterator[str]:
+    for function in functions(source):
+        count = len(parameters(function))
+        if count > MOST_PARAMETERS:
+            yield f"{source.path}:{function.lineno} {function.name}: {count}"
+
+
+def shared_stems(sources: list[Source]) -> list[str]:
+    stems = Counter(source.path.stem for source in sources if source.path.stem not in NAMES_OF_PYTHON)
+    return [f"{stem}: {count}" for stem, count in stems.most_common() if count > MOST_FILES_OF_A_STEM]
+
+
+def annotations_with_any(source: Source) -> Iterator[str]:
+    for function in functions(source):
+        for annotation in (*(one.annotation for one in parameters(function)), function.returns):
+            if annotation and any(isinstance(node, ast.Name) and node.id == "Any" for node in ast.walk(annotation)):
+                yield f"{source.path}:{annotation.lineno} {function.name}"
+
+
+def imports_between(sources: list[Source]) -> dict[str, set[str]]:
+    """Returns which modules each module imports at its top level, imports for type checkers included.
+
+    Imports inside functions are left out: they are how a heavy framework is loaded late.
+    """
+    modules = {source.module for source in sources}
+    graph: dict[str, set[str]] = {}
+    for source in sources:
+        found = {name for node in top_level(source.tree) for name in imported(node)}
+        graph[source.module] = {known for name in found if (known := nearest(name, modules)) and known != source.module}
+    return graph
+
+
+def top_level(node: ast.AST) -> Iterator[ast.AST]:
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield child
+            yield from top_level(child)
+
+
+def imported(node: ast.AST) -> Iterator[str]:
+    if isinstance(node, ast.Import):
+        yield from (one.name for one in node.names)
+    elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+        yield from (f"{node.module}.{one.name}" for one in node.names)
+
+
+def nearest(name: str, modules: set[str]) -> str | None:
+    """Returns the module that a dotted name is, or is in."""
+    while name and name not in modules:
+        name = name.rpartition(".")[0]
+    return name or None
+
+
+def circles(graph: dict[str, set[str]]) -> list[list[str]]:
+    """Returns the groups of modules that reach each other, by Tarjan's algorithm without recursion."""
+    number: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    found: list[list[str]] = []
+    for root in sorted(graph):
+        if root in number:
+            continue
+        number[root] = lowest[root] = len(number)
+        stack.append(root)
+        work = [(root, iter(sorted(graph[root])))]
+        while work:
+            module, rest = work[-1]
+            following = next(rest, None)
+            if following is None:
+                work.pop()
+                if work:
+                    lowest[work[-1][0]] = min(lowest[work[-1][0]], lowest[module])
+                if lowest[module] == number[module]:
+                    group = stack[stack.index(module) :]
+                    del stack[stack.index(module) :]
+                    if len(group) > 1:
+                        found.append(sorted(group))
+            elif following not in number:
+                number[following] = lowest[following] = len(number)
+                stack.append(following)
+                work.append((following, iter(sorted(graph[following]))))
+            elif following in stack:
+                lowest[module] = min(lowest[module], number[following])
+    return found
+
+
+if __name__ == "__main__":
+    main()
