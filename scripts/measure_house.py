@@ -56,9 +56,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path, default=Path("src/zoolens"))
     parser.add_argument("--tests", action="store_true", help="count test files as well")
-    parser.add_argument(
-        "--list", choices=("parameters", "stems", "circles", "any", "files"), help="name what is counted"
-    )
+    parser.add_argument("--list", choices=LISTS, help="name what is counted")
     chosen = parser.parse_args()
     house = measured(read(chosen.folder, tests=chosen.tests))
     if chosen.list:
