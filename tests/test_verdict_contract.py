@@ -60,6 +60,7 @@ def files(tmp_path):
         "b": network(tmp_path / "b.onnx", seed=1),
         "plain": network(tmp_path / "plain.onnx", odd=False),
         "resnet18": network(tmp_path / "resnet18.onnx"),
+        "resnet20": network(tmp_path / "resnet20.onnx"),
         "folder": tmp_path,
     }
 
@@ -110,10 +111,13 @@ def test_diff_of_an_unknown_operator_against_a_known_one_accuses_nobody(zoolens,
 
 
 def test_identify(zoolens, files):
-    done = zoolens("identify", files["resnet18"], "--json")
+    done = zoolens("identify", files["resnet20"], "--json")
     data = judged(done)
     assert (done.returncode, data["outcome"]) == (UNKNOWN_EXIT, "not known")
     assert names_the_odd_one(data)
+    done = zoolens("identify", files["resnet18"], "--json")
+    data = judged(done)
+    assert (done.returncode, data["outcome"]) == (1, "different")  # a ResNet-18 has no convolution 3×3 1→4
 
 
 def test_cost(zoolens, files):

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from zoolens.audit.blind_spots import blind_spots
 from zoolens.audit.name_claims import NameClaim, name_claim
 from zoolens.audit.name_judgement import Judgement, Scored, judge_name
 from zoolens.audit.naming import covers, label
@@ -19,10 +18,11 @@ from zoolens.audit.wording import article, evidence
 from zoolens.catalog.names import OWN_ZOOS
 from zoolens.errors import ZoolensError
 from zoolens.graph.coverage import graph_coverage
-from zoolens.graph.implied_activations import implies_activations, readings
+from zoolens.graph.implied_activations import readings
 from zoolens.graph.known_networks import PAPER, KnownNetwork, shipped
 from zoolens.graph.model import Graph
 from zoolens.graph.nearest_networks import NEAR, NetworkMatch, nearest, similarity
+from zoolens.graph.resized_padding import ResizedPadding
 from zoolens.graph.serialisation import unpack
 from zoolens.graph.signatures import StructureSignature, as_json, signature
 from zoolens.graph.structure import KIND, STAGE
@@ -116,16 +116,14 @@ def identify(
     own = _signature(graph)
     known = [*shipped(), *further]
     scored = [(similarity(own, network.signature), network) for network in shipped()]
-    matches = tuple(nearest(own, known, n))
+    matches = tuple(nearest(own, known, n, ResizedPadding(graph)))
     claim = name_claim(names)
     architecture = _called(scored, claim.architectures if claim else ()) or _nearest_name(matches)
     name = label(architecture) if architecture else ""
     found = Identification(subject, own, matches, architecture, name, graph_coverage(graph), claim)
     if claim is None:
         return found
-    unseen = () if like else blind_spots(graph, (*claim.architectures, architecture))
-    hidden = implies_activations(graph)
-    return replace(found, judgement=judge_name(found, claim, scored, like=like, unseen=unseen, hidden=hidden))
+    return replace(found, judgement=judge_name(found, claim, scored, graph=graph, like=like))
 
 
 def _signature(graph: Graph) -> StructureSignature:

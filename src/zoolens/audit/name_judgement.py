@@ -2,20 +2,26 @@
 
 A name claims an architecture, so the layers must be exactly those of a network that goes by that name rightly. A claim
 whose structure is not known here (a variant, a member of a family) is contradicted by one thing only: the network has
-exactly the layers of another family.
+exactly the layers of another family. Operators that are not understood leave a name open, unless what is understood
+cannot be part of a network of that name.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from zoolens.audit.blind_spots import blind_spots
 from zoolens.audit.name_claims import NameClaim, families_of
 from zoolens.audit.naming import covers, label
+from zoolens.audit.norm_comparison import Norms, compare_norms
 from zoolens.audit.wording import article, evidence
+from zoolens.graph.implied_activations import implies_activations
 from zoolens.graph.known_networks import PAPER, KnownNetwork
+from zoolens.graph.model import Graph
 from zoolens.graph.nearest_networks import (
     MOVED_ACTIVATIONS,
     NEAR,
@@ -25,11 +31,12 @@ from zoolens.graph.nearest_networks import (
     differences,
     is_equal,
 )
-from zoolens.graph.signatures import StructureSignature, without_width
+from zoolens.graph.signatures import StructureSignature, least_parameters
 from zoolens.verdicts import Coverage, Gap, Verdict, judged
 
 SURE: Final = 0.75  # this like a network whose paper or zoo members are known, a graph may be called after it
 APART: Final = 0.05  # so much less like what it is called, it is not even a relative of that
+_COMPARE: Final = "Compare it with the network that is meant: `zoolens diff`."
 _WINDOW: Final = re.compile(r"(conv|depthwise|transposed conv) (?!1×1\b)")
 
 Scored = Sequence[tuple[float, KnownNetwork]]  # likeness and what it is with
@@ -62,21 +69,15 @@ class Judgement:
 
 
 def judge_name(
-    found: Identified,
-    claim: NameClaim,
-    scored: Scored,
-    *,
-    like: bool = False,
-    unseen: tuple[Gap, ...] = (),
-    hidden: bool = False,
+    found: Identified, claim: NameClaim, scored: Scored, *, graph: Graph | None = None, like: bool = False
 ) -> Judgement:
-    """`unseen`: what the network has or lacks that no signature holds. `hidden`: its quantisation hides whether and
-    where its activations end."""
+    """`graph`: the network itself, for what no signature holds. `like`: relatives may go by the name."""
     meant = _meant(claim, scored)
     if not found.coverage.whole:
-        return _partial(found, claim, meant)
-    if any(is_equal(found.signature, network.signature) for _, network in meant):
-        return _unseen(found, unseen) if unseen else _equal(found, claim, like=like)
+        return _partial(found, claim, meant, scored)
+    equal = [network for _, network in meant if is_equal(found.signature, network.signature)]
+    if equal:
+        return _equal(found, claim, equal, None if like else graph, like=like)
     other = _other_family(found, claim, scored)
     if other is not None:
         return _different(found, other)
@@ -86,6 +87,7 @@ def judge_name(
         return Judgement(judged(found.coverage, different=False), f"{found.subject} is like what its name says.")
     if claim.variant or _has_inside(found, meant, scored):
         return _unproved(found, claim, meant)
+    hidden = graph is not None and implies_activations(graph)
     if hidden and any(score >= MOVED_ACTIVATIONS for score, _ in meant):
         return _open(
             found, claim, "it has the layers of what its name says, and its quantisation hides its activations"
@@ -93,14 +95,51 @@ def judge_name(
     return _different(found, _contradiction(found, claim, meant, scored))
 
 
-def _equal(found: Identified, claim: NameClaim, *, like: bool) -> Judgement:
+def _equal(
+    found: Identified, claim: NameClaim, equal: Sequence[KnownNetwork], graph: Graph | None, *, like: bool
+) -> Judgement:
+    """Of a network that has the layers of those of its name."""
     if claim.certainly and not like:
         reason = f"it has exactly the layers of {_words(claim)}, and {claim.variant!r} in its name says otherwise"
         return _open(found, claim, reason)
+    norms = compare_norms(graph, found.signature, equal) if graph else Norms.AGREE
+    if norms is Norms.ADDED:
+        known = ", ".join(network.ref for network in equal[:3])
+        return _different(
+            found, f"{found.subject} is not {_words(claim)}: it has norms, which {known} do{_s(equal)} not have."
+        )
+    unseen = _unseen(found, claim, graph, norms)
+    if unseen:
+        return _passed_over(found, unseen)
+    if not like and (reason := _open_padding(found, claim)):
+        return _open(found, claim, reason)
+    folded = " Its norms are folded into biases, or it never had any." if norms is Norms.FOLDED else ""
+    return Judgement(judged(found.coverage, different=False), f"{found.subject} is what its name says.{folded}")
+
+
+def _s(listed: Sequence[object]) -> str:
+    return "es" if len(listed) == 1 else ""
+
+
+def _unseen(found: Identified, claim: NameClaim, graph: Graph | None, norms: Norms) -> tuple[Gap, ...]:
+    """What the network has or lacks that no signature holds."""
+    if graph is None:
+        return ()
+    gaps = blind_spots(graph, (*claim.architectures, found.architecture))
+    if norms is not Norms.UNKNOWN:
+        return gaps
+    return (*gaps, Gap("norms, which are others than those of the networks of this name", 1, _COMPARE))
+
+
+def _open_padding(found: Identified, claim: NameClaim) -> str:
+    """Why the padding leaves the name open; "" where some network with these layers has it. Zoos have a network with
+    the padding of each framework, under names that say so or not."""
     paddings = {match.padding for match in found.matches if match.exact}
-    if Padding.OTHER in paddings and Padding.EQUAL not in paddings and not like:
-        return _open(found, claim, f"it has the layers of {_words(claim)} with other padding than any that is known")
-    return Judgement(judged(found.coverage, different=False), f"{found.subject} is what its name says.")
+    if Padding.EQUAL in paddings:
+        return ""
+    if Padding.OTHER in paddings:
+        return f"it has the layers of {_words(claim)} with other padding than any that is known"
+    return f"it has the layers of {_words(claim)}, whose padding at this image size is not known"
 
 
 def _meant(claim: NameClaim, scored: Scored) -> Scored:
@@ -177,14 +216,13 @@ def _contradiction(found: Identified, claim: NameClaim, meant: Scored, scored: S
 
 
 def _open(found: Identified, claim: NameClaim, reason: str, contained: str = "") -> Judgement:
-    remedy = "Compare it with the network that is meant: `zoolens diff`."
-    gap = Gap(f"what the name {claim.name!r} claims", 1, remedy)
+    gap = Gap(f"what the name {claim.name!r} claims", 1, _COMPARE)
     coverage = Coverage(found.coverage.tallies, (*found.coverage.gaps, gap))
     sentence = f"Whether {found.subject} is what its name says is not known: {reason}."
     return Judgement(judged(coverage, different=False), sentence, contained)
 
 
-def _unseen(found: Identified, unseen: tuple[Gap, ...]) -> Judgement:
+def _passed_over(found: Identified, unseen: tuple[Gap, ...]) -> Judgement:
     coverage = Coverage(found.coverage.tallies, (*found.coverage.gaps, *unseen))
     has = "; ".join(gap.text for gap in unseen)
     same = "it has the layers of what its name says, but the table of known networks does not tell"
@@ -192,19 +230,45 @@ def _unseen(found: Identified, unseen: tuple[Gap, ...]) -> Judgement:
     return Judgement(judged(coverage, different=False), sentence)
 
 
-def _partial(found: Identified, claim: NameClaim, meant: Scored) -> Judgement:
-    """A network with operators that are not understood is another one only by a window that the claimed ones have
-    nowhere."""
-    own = {without_width(layer) for layer in found.signature.layers if _WINDOW.match(layer)}
-    theirs = {without_width(layer) for _, network in meant for layer in network.signature.layers}
-    foreign = sorted(own - theirs)
-    if meant and foreign and not claim.variant:
-        has = f"it has {', '.join(foreign[:3])}, which {_words(claim)} does not have"
-        return _different(found, f"{found.subject} is not {_words(claim)}: {has}. {found.coverage.text}")
+def _partial(found: Identified, claim: NameClaim, meant: Scored, scored: Scored) -> Judgement:
+    """Of a network with operators that are not understood."""
+    proof = "" if claim.variant or _has_inside(found, meant, scored) else _excluded(found, meant)
+    if proof:
+        return _different(found, f"{found.subject} is not {_words(claim)}: {proof}. {found.coverage.text}")
     inside = any(contains(found.signature, network.signature) for _, network in meant)
     sentence = f"Whether {found.subject} is what its name says is not known. {found.coverage.text}"
     contained = claim.architectures[0] if inside else ""
     return Judgement(judged(found.coverage, different=False), sentence, contained)
+
+
+def _excluded(found: Identified, meant: Scored) -> str:
+    """Why what is understood cannot be part of any network that is meant; "" where nothing proves that."""
+    if not meant:
+        return ""
+    own = found.signature
+    known = [network.signature for _, network in meant]
+    _, ideal = max(meant, key=lambda pair: pair[0])
+    if all(_surplus_windows(own, theirs) for theirs in known):
+        return f"it has {', '.join(_surplus_windows(own, ideal.signature)[:3])} more than {ideal.ref}"
+    least = min(map(least_parameters, known))
+    if _counts_all_parameters(found.coverage) and own.parameters < least:
+        return f"it has {own.parameters:,} parameters, and the kernels of {ideal.ref} alone have {least:,}"
+    most = max(theirs.parameters for theirs in known)
+    if least_parameters(own) > most:
+        return f"its kernels have {least_parameters(own):,} parameters, and {ideal.ref} has {most:,} in all"
+    return ""
+
+
+def _surplus_windows(own: StructureSignature, theirs: StructureSignature) -> list[str]:
+    """Windows that a network has and another has not, or not as often. What is last may not be the last layer where
+    operators are not understood."""
+    surplus = Counter(own.layers) - Counter(theirs.layers)
+    windows = (layer for layer in sorted(surplus) if _WINDOW.match(layer) and not layer.endswith("→classes"))
+    return [f"{surplus[layer]} × {layer}" for layer in windows]
+
+
+def _counts_all_parameters(coverage: Coverage) -> bool:
+    return any(tally.unit == "parameters" and tally.whole for tally in coverage.tallies)
 
 
 def _family(found: Identified, claim: NameClaim, scored: Scored) -> Judgement:

@@ -25,6 +25,7 @@ from math import prod
 from typing import Final
 
 from zoolens.graph.model import Graph, Node, Shape
+from zoolens.graph.remedies import remedy
 from zoolens.graph.vocabulary import HOLDING_GRAPHS, NOISE, POOLS, REDUCTIONS, VIEWS
 from zoolens.verdicts import Coverage, Gap, Tally
 
@@ -137,20 +138,6 @@ def _named(node: Node) -> str:
 def holds_graph(operator: str) -> bool:
     """Whether an operator that is not understood has a graph of its own inside, with parameters that nobody counts."""
     return operator.split(" ")[0] in HOLDING_GRAPHS
-
-
-def remedy(operator: str) -> str:
-    """What makes an operator known that is not."""
-    name = operator.split(" ")[0]
-    if holds_graph(operator):
-        return f"Export the network without {name}: trace it, so that its loops are unrolled and one branch is kept."
-    if "shape" in operator:
-        return "Export the network with fixed shapes of its inputs."
-    if ":" in name:
-        return f"Export the network without {name}, or with it written out in operators of ONNX."
-    return (
-        f"Export the network without {name}: leave out what comes before or after it, such as the sorting of answers."
-    )
 
 
 def macs(node: Node, inputs: list[Shape]) -> int:

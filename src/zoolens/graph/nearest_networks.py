@@ -11,7 +11,8 @@ from typing import Any, Final
 
 from zoolens.graph.known_networks import PAPER, KnownNetwork
 from zoolens.graph.model import Graph
-from zoolens.graph.signatures import StructureSignature, signature, without_width
+from zoolens.graph.resized_padding import ResizedPadding
+from zoolens.graph.signatures import UNPADDED, StructureSignature, signature, without_width
 
 NEAR: Final = 0.6  # below, a network is said to be near nothing
 OTHER_ACTIVATIONS: Final = 0.97  # relu for relu6, at the same places
@@ -28,7 +29,7 @@ class Padding(StrEnum):
 
     EQUAL = "equal"
     OTHER = "differs"
-    UNKNOWN = "unknown"  # it depends on the image size, and the sizes differ; papers seldom say
+    UNKNOWN = "unknown"  # the sizes differ, and so may what follows from them; papers seldom say
 
 
 @dataclass(frozen=True)
@@ -65,27 +66,42 @@ class NetworkMatch:
         }
 
 
-def nearest(graph: Graph | StructureSignature, known: Iterable[KnownNetwork], n: int = 5) -> list[NetworkMatch]:
-    """The known networks most like a graph, best first; all that are exactly equal even if they are more than `n`."""
+def nearest(
+    graph: Graph | StructureSignature,
+    known: Iterable[KnownNetwork],
+    n: int = 5,
+    resized: ResizedPadding | None = None,
+) -> list[NetworkMatch]:
+    """The known networks most like a graph, best first; all that are exactly equal even if they are more than `n`.
+    With `resized`, padding is compared at the image size of the known network."""
     own = signature(graph) if isinstance(graph, Graph) else graph
     scores = ((similarity(own, network.signature), network) for network in known)
     scored = sorted(scores, key=lambda pair: (-pair[0], pair[1].ref))
     kept = [(score, network) for place, (score, network) in enumerate(scored) if place < n or score == 1.0]
-    return [_match(own, score, network) for score, network in kept]
+    return [_match(own, score, network, resized) for score, network in kept]
 
 
-def _match(own: StructureSignature, score: float, network: KnownNetwork) -> NetworkMatch:
+def _match(
+    own: StructureSignature, score: float, network: KnownNetwork, resized: ResizedPadding | None
+) -> NetworkMatch:
     exact = is_equal(own, network.signature)
     words = () if exact else tuple(differences(own, network.signature))
     named = network.name, network.zoo
-    return NetworkMatch(*named, score, exact, words, network.architecture, network.note, compare_padding(own, network))
+    padding = compare_padding(own, network, resized if exact else None)
+    return NetworkMatch(*named, score, exact, words, network.architecture, network.note, padding)
 
 
-def compare_padding(own: StructureSignature, network: KnownNetwork) -> Padding:
+def compare_padding(own: StructureSignature, network: KnownNetwork, resized: ResizedPadding | None = None) -> Padding:
     theirs = network.signature
-    if network.zoo == PAPER or not own.padding or not theirs.padding or own.size != theirs.size:
+    if network.zoo == PAPER or not own.padding or not theirs.padding:
         return Padding.UNKNOWN
-    return Padding.EQUAL if own.padding == theirs.padding else Padding.OTHER
+    if own.size == theirs.size:
+        return Padding.EQUAL if own.padding == theirs.padding else Padding.OTHER
+    if own.padding == theirs.padding == UNPADDED:
+        return Padding.EQUAL
+    # Pads that differ at another size prove nothing: what was fixed may have followed from the size, and conversely.
+    agrees = resized is not None and resized.at(theirs.size) == theirs.padding
+    return Padding.EQUAL if agrees else Padding.UNKNOWN
 
 
 def contains(whole: StructureSignature, part: StructureSignature) -> bool:

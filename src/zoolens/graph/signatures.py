@@ -9,11 +9,12 @@ too. Beside them stand the counts of all layers and of all links between layers,
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from math import log2
+from math import log2, prod
 from typing import Any, Final
 
 from zoolens.graph.blocks import resolution
@@ -30,6 +31,7 @@ _SCORES: Final = frozenset({"softmax", "log_softmax", "sigmoid"})
 _UNORDERED: Final = COMMUTATIVE | {"concat"}
 _JOINS: Final = frozenset({"add", "concat"})
 _DIGEST_BYTES: Final = 8
+_KERNEL: Final = re.compile(r"(\w+)(?: conv)? (?:([\d×]+)\S*(?: dilated \d+)?(?: in (\d+) groups)? )?(\d+)→(\d+)")
 
 
 @dataclass(frozen=True)
@@ -79,12 +81,28 @@ def without_width(layer: str) -> str:
     return kind if kind and ("→" in width or width.isdecimal()) else layer
 
 
+def least_parameters(known: StructureSignature) -> int:
+    """How many numbers the kernels have together, less those whose size depends on the image or on the number of
+    classes: a network with these layers has at least as many parameters."""
+    kernels = sum(count * _kernel_size(layer) for layer, count in known.layers.items())
+    return min(kernels, known.parameters)  # where layers share their kernels
+
+
+def _kernel_size(layer: str) -> int:
+    match = _KERNEL.fullmatch(layer)
+    if match is None:
+        return 0
+    kind, window, groups, taken, width = match.groups()
+    depth = 1 if kind == "depthwise" else int(taken) // int(groups or 1)
+    return prod(map(int, window.split("×"))) * depth * int(width) if window else depth * int(width)
+
+
 class _Walk:
     """Digests of every node from those of its inputs, and counts of layers and links on the way."""
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
-        self.final = _final(graph)
+        self.final = final_nodes(graph)
         self.layers: Counter[str] = Counter()
         self.links: Counter[tuple[str, str]] = Counter()
         self.activations: Counter[str] = Counter()
@@ -153,7 +171,7 @@ def _passed_over(node: Node) -> bool:
     return node.op in NORMS or node.op in _VIEWS or (node.op in ARITHMETIC and len(node.inputs) == 1)
 
 
-def _final(graph: Graph) -> frozenset[str]:
+def final_nodes(graph: Graph) -> frozenset[str]:
     """Nodes after which nothing is learned any more, the last learned layers included."""
     final: set[str] = set()
     for node in reversed(graph.nodes):
@@ -216,6 +234,9 @@ def _stages(graph: Graph, size: tuple[int, ...]) -> tuple[tuple[int, int, int], 
 
 def _digest(parts: Iterable[str]) -> str:
     return blake2b("\n".join(parts).encode(), digest_size=_DIGEST_BYTES).hexdigest()
+
+
+UNPADDED: Final = _digest(())  # the padding of a network in which no window pads anything
 
 
 def as_json(signature: StructureSignature) -> dict[str, Any]:

@@ -137,6 +137,9 @@ NORMS: Final = frozenset({"batch_norm", "layer_norm", "rms_norm", "group_norm", 
 REDUCTIONS: Final = frozenset({"mean", "sum", "max", "min", "prod"})
 # Operators of ONNX and TFLite that hold graphs of their own, of which nothing is read.
 HOLDING_GRAPHS: Final = frozenset({"If", "Loop", "Scan", "IF", "WHILE"})
+# Why an operator is not understood, where its shape or that of its input is the reason.
+COMPUTED_SHAPE: Final = "whose shape is computed"
+UNKNOWN_SHAPE: Final = "of a value of unknown shape"
 # Nobody here computes them: what they answer is known from a live network only.
 OPAQUE: Final = frozenset({"unknown", "output_of", "recurrent"})
 FUNCTIONS: Final = frozenset(  # of one number, by themselves no activation

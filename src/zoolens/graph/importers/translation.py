@@ -23,7 +23,7 @@ from zoolens.graph.importers.constants import Constant, Tensor, computed
 from zoolens.graph.model import Array, Graph, Node, Parameter, Shape, Value, check_shape, nested_tuples
 from zoolens.graph.reference import run
 from zoolens.graph.shapes import filled, output_shape
-from zoolens.graph.vocabulary import HOLDING_GRAPHS
+from zoolens.graph.vocabulary import COMPUTED_SHAPE, HOLDING_GRAPHS, UNKNOWN_SHAPE
 
 _SHOWN: Final = 64  # a constant with more numbers is kept by key, not as an attribute
 # Their real numbers are factors, what a loop begins with, or the anchors of boxes: nobody learned them.
@@ -130,9 +130,9 @@ def damage_at(call: OperatorCall) -> Iterator[None]:
         with np.errstate(all="ignore"):
             yield
     except Dynamic:
-        call.unknown("whose shape is computed")
+        call.unknown(COMPUTED_SHAPE)
     except Shapeless:
-        call.unknown("of a value of unknown shape")
+        call.unknown(UNKNOWN_SHAPE)
     except (ValueError, IndexError, KeyError, TypeError, ArithmeticError, struct.error) as error:
         raise ModelError(
             f"The graph is damaged at {call.source[:60]!r} ({call.kind[:40]}).", hint="Fetch it again."
@@ -142,6 +142,11 @@ def damage_at(call: OperatorCall) -> Iterator[None]:
 def _as_float(constant: Constant) -> Array:
     values = constant.load()
     return values if values.dtype in (np.float32, np.int64, np.bool_) else values.astype(np.float32)
+
+
+def _may_be_learned(constant: Constant) -> bool:
+    """Also matrices of bytes, which are the weights of a quantised operator."""
+    return constant.is_learned or (constant.dtype in ("int8", "uint8") and len(constant.shape) > 1)
 
 
 class OperatorCall:
@@ -289,7 +294,7 @@ class OperatorCall:
         learned tensors are counted, its arithmetic only where `macs` tells it."""
         values = [self.state.values.get(name) for name in self.inputs]
         inputs = [value for value in values if isinstance(value, str)]
-        tensors = [value for value in values if isinstance(value, Constant) and value.is_learned]
+        tensors = [value for value in values if isinstance(value, Constant) and _may_be_learned(value)]
         learned = [self.state.parameter("value", value) for value in tensors if self.kind not in _UNLEARNED]
         named = f"{self.kind} {why}".strip()[:120]
         shapes = self._shapes(known)

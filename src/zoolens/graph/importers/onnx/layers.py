@@ -222,33 +222,36 @@ def global_pool(op: str) -> Callable[[OnnxCall], None]:
 
 
 def _recurrent(kind: str) -> Callable[[OnnxCall], None]:
-    def recurrent(call: OnnxCall) -> None:
-        parameters = learned_parameters(call, kernel=1, recurrent_kernel=2, bias=3, peephole=7)
-        if parameters is None or len(call.shape(0)) != 3:
-            call.unknown("with a computed kernel")
-            return
-        batch_first = bool(call.get("layout", 0))
-        steps, batch = call.shape(0)[1::-1] if batch_first else call.shape(0)[:2]
-        directions = parameters[0].shape[0]
-        hidden = call.get("hidden_size", parameters[1].shape[-1])
-        first = call.add(
-            "recurrent",
-            (call.live(0), *_initial_states(call)),
-            shape=(batch, steps, directions, hidden) if batch_first else (steps, directions, batch, hidden),
-            parameters=parameters,
-            kind=kind,
-            hidden=hidden,
-            layers=1,
-            bidirectional=directions == 2,
-            **_cell_settings(call, kind),
-        )
-        state = (batch, directions, hidden) if batch_first else (directions, batch, hidden)
-        further = [
-            call.add("output_of", (first,), shape=state, output=i, index=i) for i in range(1, len(call.node.outputs))
-        ]
-        call.answer(first, *further)
+    def layer(call: OnnxCall) -> None:
+        recurrent(call, kind, learned_parameters(call, kernel=1, recurrent_kernel=2, bias=3, peephole=7))
 
-    return recurrent
+    return layer
+
+
+def recurrent(call: OnnxCall, kind: str, parameters: list[Parameter] | None) -> None:
+    """A recurrent layer; `parameters` is None where one of its kernels is computed."""
+    if parameters is None or len(call.shape(0)) != 3:
+        call.unknown("with a computed kernel")
+        return
+    batch_first = bool(call.get("layout", 0))
+    steps, batch = call.shape(0)[1::-1] if batch_first else call.shape(0)[:2]
+    directions = parameters[0].shape[0]
+    hidden = call.get("hidden_size", parameters[1].shape[-1])
+    first = call.add(
+        "recurrent",
+        (call.live(0), *_initial_states(call)),
+        shape=(batch, steps, directions, hidden) if batch_first else (steps, directions, batch, hidden),
+        parameters=parameters,
+        kind=kind,
+        hidden=hidden,
+        layers=1,
+        bidirectional=directions == 2,
+        **_cell_settings(call, kind),
+    )
+    state = (batch, directions, hidden) if batch_first else (directions, batch, hidden)
+    count = len(call.node.outputs)
+    further = [call.add("output_of", (first,), shape=state, output=i, index=i) for i in range(1, count)]
+    call.answer(first, *further)
 
 
 def _initial_states(call: OnnxCall) -> Iterator[str]:

@@ -15,7 +15,7 @@ import numpy as np
 from zoolens.graph.importers.constants import Constant, computed
 from zoolens.graph.importers.onnx.arithmetic import ARITHMETIC, activation, dense
 from zoolens.graph.importers.onnx.attention import packed_attention
-from zoolens.graph.importers.onnx.layers import avg_pool, convolve
+from zoolens.graph.importers.onnx.layers import avg_pool, convolve, learned_parameters, recurrent
 from zoolens.graph.importers.onnx.translation import OnnxCall
 from zoolens.graph.importers.quantised_relu import cut, integer_range
 from zoolens.graph.model import Array
@@ -286,6 +286,33 @@ def _attention(call: OnnxCall) -> None:
     packed_attention(call, real, call.constant(2), mask=5, past=8, added=9)
 
 
+def _lstm(call: OnnxCall) -> None:
+    """DynamicQuantizeLSTM: the inputs of LSTM, then scale and zero point of both kernels. Kernels are (directions,
+    inputs, gates), which in LSTM is (directions, gates, inputs)."""
+    kernels = {"kernel": _gates(call, 1, 8), "recurrent_kernel": _gates(call, 2, 10)}
+    beside = learned_parameters(call, bias=3, peephole=7)
+    if beside is None or None in kernels.values():
+        recurrent(call, "lstm", None)
+        return
+    held = [call.state.parameter(role, kernel) for role, kernel in kernels.items() if kernel is not None]
+    recurrent(call, "lstm", [*held, *beside])
+
+
+def _gates(call: OnnxCall, position: int, scale: int) -> Constant | None:
+    """A kernel in real numbers; it has one scale for each direction, or one for each of its gates' outputs."""
+    kernel, scales, zeros = call.constant(position), call.constant(scale), call.constant(scale + 1)
+    if kernel is None or scales is None or len(kernel.shape) != 3:
+        return None
+    directions = kernel.shape[0]
+
+    def load() -> Array:
+        factor = np.asarray(scales.load(), np.float32).reshape(directions, 1, -1)
+        offset = np.float32(0) if zeros is None else zeros.load().astype(np.float32).reshape(directions, 1, -1)
+        return np.asarray((kernel.load().astype(np.float32) - offset) * factor)
+
+    return Constant(kernel.shape, "float32", kernel.key, load).transposed((0, 2, 1))
+
+
 def _few_bits(call: OnnxCall) -> None:
     """MatMulNBits: input, the matrix in blocks of a few bits a number, their scales and zero points, order, bias."""
     packed, scales, zeros = call.constant(1), call.constant(2), call.constant(3)
@@ -353,6 +380,7 @@ QUANTISED: Final[dict[str, Callable[[OnnxCall], None]]] = {
     "MatMulIntegerToFloat": _dynamic_matmul((3, 5), 6),
     "MatMulNBits": _few_bits,
     "QAttention": _attention,
+    "DynamicQuantizeLSTM": _lstm,
 }
 # Operators that are no quantised ones, but may follow a product of whole numbers.
 RESCALED: Final[dict[str, Callable[[OnnxCall], None]]] = {"Cast": _cast, "Mul": _scale}

@@ -160,3 +160,24 @@ def test_a_matrix_in_a_few_bits(tmp_path):
     inputs = {"x": numbers(3, 64)}
     graph = agrees(saved(tmp_path / "m.onnx", [fused], inputs, constants), inputs, tolerance=1e-2)
     assert graph.parameters == 8 * 64
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("by_channel", [False, True])
+def test_an_lstm_that_quantises_its_input(tmp_path, by_channel):
+    """Kernels have one scale for each direction, or one for each output of a gate."""
+    from onnxruntime.quantization import quantize_dynamic
+
+    x = numbers(7, 1, 12)
+    kernels = {"w": numbers(2, 20, 12, scale=0.3), "r": numbers(2, 20, 5, scale=0.3), "b": numbers(2, 40)}
+    layer = node("LSTM", "xwrb", domain="", hidden_size=5, direction="bidirectional")
+    source = saved(tmp_path / "source.onnx", [layer], {"x": x}, kernels)
+    quantize_dynamic(str(source), str(tmp_path / "copy.onnx"), per_channel=by_channel)
+    plain, quantised = (ONNX.load(Request(str(tmp_path / name), weights=True)) for name in ("source.onnx", "copy.onnx"))
+    assert not quantised.unknown
+    assert quantised.parameters == plain.parameters
+    (own,), (other,) = ([one for one in graph if one.op == "recurrent"] for graph in (plain, quantised))
+    for role in ("kernel", "recurrent_kernel", "bias"):
+        a = plain.weights[own.parameter(role).key]
+        b = quantised.weights[other.parameter(role).key]
+        assert np.abs(a - b).max() <= 0.01 * np.abs(a).max()
