@@ -21,6 +21,7 @@ from zoolens.comparisons.outcomes import verdict_of_report
 from zoolens.comparisons.runs import choose_pair
 from zoolens.comparisons.signatures import Signature, signature_of
 from zoolens.comparisons.stacks import StackDifference, likely_cause, stack_differences
+from zoolens.comparisons.temperature import Temperature, fitted_temperature
 from zoolens.errors import ZoolensError
 from zoolens.measure.answers import answering_stage, answers_table, has_answers
 from zoolens.measure.classorder import data_classes, judged_right, stored_translation
@@ -148,6 +149,7 @@ class Report:
     only_a: tuple[Observation, ...] = ()
     only_b: tuple[Observation, ...] = ()
     uncompared: tuple[str, ...] = ()
+    temperature: Temperature | None = None  # between classifiers that differ by this alone
 
     @property
     def differs(self) -> bool:
@@ -208,10 +210,15 @@ def compare_runs(store: Store, a: Run, b: Run, *, open_files: bool = True) -> Re
         only_a=_unpaired(ours, theirs, pair_scope(b.id)),
         only_b=_unpaired(theirs, ours, pair_scope(a.id)),
         uncompared=_uncompared(*sides, classes=answers is not None) if sides else (),
+        temperature=fitted_temperature(*sides) if classifying else None,
     )
-    if not report.differs or (a.model.fingerprint != b.model.fingerprint and not open_files):
+    named = "" if report.temperature is None else report.temperature.words
+    if not report.differs:
         return report
-    return replace(report, cause=likely_cause(a, b, model_cause(store, a, b)))
+    if a.model.fingerprint != b.model.fingerprint and not open_files:
+        return replace(report, cause=named or None)
+    likely = likely_cause(a, b, model_cause(store, a, b)) or ""
+    return replace(report, cause=" ".join(filter(None, [named, likely])) or None)
 
 
 def _compare_answers(ours: Predictions, theirs: Predictions) -> AnswerComparison:

@@ -21,6 +21,7 @@ from zoolens.comparisons.contents import changed_notes
 from zoolens.comparisons.outcomes import verdict_of_equivalence
 from zoolens.comparisons.runs import measured_pairs
 from zoolens.comparisons.signatures import Signature, signature_of
+from zoolens.comparisons.temperature import fitted_temperature
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.progress import Progress
 from zoolens.statistics.anytime import paired_lower
@@ -202,6 +203,8 @@ def _on_data(store: Store, a: Run, b: Run, alpha: float | None, tolerance: float
     same = ("A and B are the same run: the same content, in the same environment",) if a.id == b.id else ()
     fit = replace(fit, notes=(*fit.notes, *same, *changed_notes((a, b))))
     signatures = signature_of(store, a), signature_of(store, b)
+    temperature = fitted_temperature(*signatures)
+    fit = fit if temperature is None else replace(fit, notes=(*fit.notes, temperature.words.rstrip(".")))
     pairs = pair_outputs(*signatures, fit, tolerance=tolerance)
     outputs = tuple(map(behaviour_of, pairs))
     if alpha is None:

@@ -163,6 +163,8 @@ def _file_sentences(difference: ModelDifference) -> Iterator[str]:
         yield _structure_sentence(structure)
     if difference.weights is not None:
         yield _weights_sentence(difference.weights)
+        if structure is not None and structure.same and difference.weights.same:
+            yield "The files differ in constants or settings that are not compared here; `zoolens diverge` names them."
         return
     if format_a == format_b:
         yield f"Weights of {format_a} files such as these are compared as a whole, not by tensor."

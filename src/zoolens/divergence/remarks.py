@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
 
 from zoolens.divergence.answers import AnswerPairs
 from zoolens.divergence.causes import number
 from zoolens.divergence.examined import ExaminedInput
 from zoolens.divergence.result import is_beyond
+from zoolens.graph.model import Array
+from zoolens.numerics.common_factor import common_factor
+
+_FEWEST: Final = 2  # inputs that one factor has to explain
 
 
 def said_of(examined: Sequence[ExaminedInput]) -> list[str]:
@@ -29,7 +36,23 @@ def said_of(examined: Sequence[ExaminedInput]) -> list[str]:
             f"{len(skipped)} tensors are larger than the memory budget and were not compared: "
             f"{', '.join(skipped[:3])}{', …' if len(skipped) > 3 else ''}; --memory raises it."
         )
+    factor = _factor_of_answers([example.answers for example in examined])
+    if factor is not None:
+        remarks.append(
+            f"On all {len(examined)} inputs looked at, the raw outputs of B are those of A × {factor:.4g}: the order "
+            f"of classes is the same. If these are logits, it is a temperature of {1 / factor:.4g}, which changes "
+            "confidences and calibration."
+        )
     return remarks
+
+
+def _factor_of_answers(answers: Sequence[tuple[Array, Array]]) -> float | None:
+    """The constant that turns every answer of A into that of B; None if there is none, or a single answer to tell."""
+    if len(answers) < _FEWEST or any(a.shape != b.shape for a, b in answers):
+        return None
+    ours, theirs = (np.concatenate([pair[side].ravel() for pair in answers]) for side in (0, 1))
+    found = common_factor(ours, theirs)
+    return None if found is None else found.factor
 
 
 def said_of_answers(answers: AnswerPairs, floor: float) -> list[str]:

@@ -1,0 +1,34 @@
+"""One constant that turns numbers into others: logits at another temperature, outputs in percent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+_LEFT: Final = 1e-3  # of the largest difference; float32 leaves some 1e-6
+_NO_CHANGE: Final = 1e-3  # of the factor: then it explains nothing
+
+
+@dataclass(frozen=True)
+class CommonFactor:
+    """`before` and `left`: the largest difference as it is, and with the factor applied."""
+
+    factor: float
+    before: float
+    left: float
+
+
+def common_factor(ours: NDArray[Any], theirs: NDArray[Any]) -> CommonFactor | None:
+    """The positive constant that `ours` are multiplied by to have `theirs`, by least squares; None if it leaves more
+    than a thousandth of any difference."""
+    a, b = (np.asarray(values, np.float64).ravel() for values in (ours, theirs))
+    squares = float(a @ a)
+    if a.shape != b.shape or not np.isfinite(squares) or not squares or not np.isfinite(b).all():
+        return None
+    factor = float(a @ b) / squares
+    before, left = float(np.abs(b - a).max()), float(np.abs(b - factor * a).max())
+    explains = factor > 0 and abs(factor - 1) > _NO_CHANGE and left <= _LEFT * before
+    return CommonFactor(factor, before, left) if explains else None
