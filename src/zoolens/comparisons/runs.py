@@ -12,15 +12,15 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from zoolens import plugins
 from zoolens.catalog.current import current_entry
 from zoolens.catalog.lookup import find
-from zoolens.catalog.names import FILE_ZOO, ambiguous, bare, is_pattern, is_run, nearest
+from zoolens.catalog.names import FILE_ZOO, ambiguous, bare, is_pattern, is_run, last_part, nearest
 from zoolens.catalog.stored import contents_of, stored_entry
-from zoolens.comparisons.contents import file_of, folder_of, without_replaced
+from zoolens.comparisons.contents import file_of, folder_of, refuse_other_places, without_replaced
 from zoolens.comparisons.signatures import probe_runs
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.manifests.schema import FORMATS
@@ -109,10 +109,21 @@ def _of_one_model(name: str, runs: list[Run]) -> list[Run]:
     Where no model has the name now, a content that had it before is meant.
     """
     runs = [run for run in runs if _is_called(run, name)] or runs
+    runs = [run for run in runs if name in _spellings(run.ref)] or runs  # a:Net and a:net are two models
     models = {bare(run.ref): run for run in runs}
     if len(models) > 1 and name not in models:
         raise ambiguous(name, models)
+    contents: dict[tuple[str, str], set[str]] = {}
+    for run in runs:
+        if run.ref == runs[0].ref:
+            contents.setdefault(_place(run), set()).add(run.key.model)
+    refuse_other_places(name, runs[0].ref if runs else "", contents)
     return [run for run in runs if run.ref == runs[0].ref and _place(run) == _place(runs[0])]
+
+
+def _spellings(ref: str) -> tuple[str, ...]:
+    name = bare(ref).partition(":")[2]
+    return ref, bare(ref), name, last_part(name)
 
 
 def _place(run: Run) -> tuple[str, str]:
@@ -272,7 +283,8 @@ def _entry_named(store: Store, name: str) -> Entry:
             raise UnknownName("run or model", name, hint=error.hint) from error
     places = {_place(run): run for run in reversed(measured)}
     if len(places) > 1:
-        paths = [f"{folder}/{file}".rstrip("/") for folder, file in places]
+        last = bare(measured[0].ref).partition(":")[2]
+        paths = [str(PurePath(folder, file or last)) for folder, file in places]
         raise ambiguous(name, paths, hint="Name it by its path.")
     return current_entry(measured[0]) or stored_entry(measured[0])
 

@@ -33,6 +33,22 @@ def test_a_name_of_several_models_is_an_error_that_lists_them(store, write):
         runs_of(store, "*net")
 
 
+def test_models_that_differ_in_case_alone_are_told_apart(store, write):
+    runs = {name: write(name) for name in ("Net", "net")}
+    for name, run in runs.items():
+        assert [one.id for one in runs_of(store, name)] == [run.id]
+    with pytest.raises(ZoolensError, match="'NET' could be any of zoo:Net, zoo:net"):
+        runs_of(store, "NET")
+
+
+def test_of_files_of_one_name_none_is_taken_silently(store, write):
+    for folder in ("/x", "/y"):
+        run = write("net.onnx", description=folder)
+        store.set_resolved(run.id, {"origin": {"ref": "file:net.onnx@1.0.0", "folder": folder}})
+    with pytest.raises(ZoolensError, match=r"could be any of /y/net\.onnx, /x/net\.onnx|/x/net\.onnx, /y/net\.onnx"):
+        runs_of(store, "net.onnx")
+
+
 def test_a_model_file_is_found_by_its_content(demo_store):
     with open_store(demo_store) as store:
         found = runs_of(store, str(Path(MODELS_FOLDER) / "lenet-torch.yaml"))

@@ -14,6 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from zoolens.catalog.names import is_pattern
 from zoolens.comparisons.signatures import Signature, default_dataset, probe_runs, signature_of
 from zoolens.errors import UnknownName
 from zoolens.index.classspaces import class_space
@@ -36,6 +37,7 @@ from zoolens.store.state import StoreState
 from zoolens.store.store import Store
 from zoolens.tasks.base import DEFAULT_TASK
 
+_NAMED: Final = 3  # datasets that a note names
 _RANKED: Final = 16  # bytes a row that a ranking takes, roughly
 _COLUMNS: Final = 8  # of figures that are at hand together, roughly
 
@@ -84,7 +86,7 @@ def build(
         return Index(rows, store=lambda: store, state=state, memory=memory, notes=notes, lasts=lasts)
     room = max(memory // 4, memory - len(rows) * (_RANKED + 8 * min(_COLUMNS, len(rows.figures.names))))
     semantic, missing = _semantic(store, rows, dataset, task, room, watcher)
-    notes = [*missing, *notes, *_notes(rows, dataset)]
+    notes = [*missing, *notes, *_notes(rows, dataset), *_said_of_pattern(store, data, task, dataset)]
     signed = replace(rows, signed=rows.signed & rows.columns["key"].rows_among(semantic.keys))
     return Index(
         signed, dataset=dataset, semantic=semantic, classes=_classes(signed), store=lambda: store, state=state,
@@ -112,6 +114,17 @@ def _notes(rows: RowTable, dataset: DatasetRecord) -> list[str]:
     return notes + [
         f"{ref} has no accuracy here: {JUDGED_WRONGLY}. `zoolens eval` measures it anew." for ref in misjudged.values
     ]
+
+
+def _said_of_pattern(store: Store, data: str | None, task: str, dataset: DatasetRecord) -> list[str]:
+    """Which of the datasets that a pattern fits was taken."""
+    if data is None or not is_pattern(data, "*?"):
+        return []
+    names = sorted({run.dataset.name for run in probe_runs(store, data=data, task=task)} - {dataset.name})
+    if not names:
+        return []
+    more = ", …" if len(names) > _NAMED else ""
+    return [f"{data} also fits {', '.join(names[:_NAMED])}{more}; {dataset.name} is the one with the most models."]
 
 
 def _classes(rows: RowTable) -> list[NDArray[np.int64]]:

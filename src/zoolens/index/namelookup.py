@@ -1,9 +1,10 @@
 """From the name in a query to a row: the model it means, and which of its rows.
 
 A name is a reference (zoo:name@version or zoo:name), a bare name, the last part of one, a row's key, or any part of
-one model's name. A name under which the same content was measured before finds it too, where no model has it now.
-Models that answered the probes come before others of the same name, the newest version before older ones. Of several
-runtimes it is the one that EXEC names, else the one that most rows are of.
+one model's name; upper and lower case count only where several models differ in nothing else. A name under which the
+same content was measured before finds it too, where no model has it now. Models that answered the probes come before
+others of the same name, the newest version before older ones. Of several runtimes it is the one that EXEC names, else
+the one that most rows are of.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.catalog.names import ambiguous, bare, last_part, nearest
+from zoolens.comparisons.contents import refuse_other_places
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.index.rows import Row
 from zoolens.index.rowtable import RowTable
@@ -134,13 +137,28 @@ def _name(ref: str) -> str:
 
 
 def _of_one_model(rows: Sequence[Row], name: str, candidates: Sequence[int]) -> list[int]:
+    as_written = [row for row in candidates if any(spelt(rows[row].ref) for spelt in _ways(name.strip()))]
+    candidates = as_written or candidates  # a:Net and a:net are two models
     models = {bare_ref(rows[row]) for row in candidates}
     if len(models) > 1:
         raise ambiguous(name, models)
     newest = max(_version(rows[row]) for row in candidates)
     named = [row for row in candidates if _version(rows[row]) == newest]
+    named = [row for row in named if _is_at(rows[row], name)] or named
     meant = max(named, key=lambda row: _last_met(rows[row]), default=named[0])
+    contents: dict[tuple[str, str], set[str]] = {}
+    for row in named:
+        folder, file = _place(rows[row])
+        contents.setdefault((str(folder or ""), str(file or "")), set()).add(rows[row].model)
+    refuse_other_places(name, rows[meant].ref, contents)
     return [row for row in named if _place(rows[row]) == _place(rows[meant])]
+
+
+def _is_at(row: Row, name: str) -> bool:
+    """Whether a name is the path of a row's model."""
+    folder, file = _place(row)
+    path = Path(name).expanduser()
+    return bool(folder) and str(path.resolve().parent) == folder and file in (None, "", path.name)
 
 
 def _place(row: Row) -> tuple[object, object]:

@@ -85,3 +85,35 @@ def test_a_name_that_the_same_content_had_before_is_found_where_nobody_has_it_no
     rows = [replace(ROWS[5], also=("file:old/net@1.0.0", "demo:lenet-wide@1.0.0")), ROWS[6]]
     assert NameLookup(table_of(rows)).find("old/net") == NameLookup(table_of(rows)).find("net") == 0
     assert NameLookup(table_of(rows)).find("lenet-wide") == 1
+
+
+# --- names that several models have
+
+
+def placed(folder, model, file=None):
+    return replace(
+        row("file:net.onnx@0.1.0", "onnxruntime", key=f"{folder}{file}", folder=str(folder), file=file), model=model
+    )
+
+
+def test_models_that_differ_in_case_alone_are_told_apart():
+    rows = [row("a:Net@1.0.0", "torch"), row("a:net@1.0.0", "torch")]
+    assert [NameLookup(table_of(rows)).find(name) for name in ("Net", "net", "a:net")] == [0, 1, 1]
+    with pytest.raises(ZoolensError, match="'NET' could be any of a:Net, a:net"):
+        NameLookup(table_of(rows)).find("NET")
+
+
+def test_of_files_of_one_name_none_is_taken_silently(tmp_path):
+    rows = [placed(tmp_path / "x", "one"), placed(tmp_path / "y", "two")]
+    for name in ("net.onnx", "file:net.onnx"):
+        with pytest.raises(ZoolensError, match=r"could be any of .*x/net\.onnx, .*y/net\.onnx\. Name it by its path"):
+            NameLookup(table_of(rows)).find(name)
+    assert NameLookup(table_of(rows)).find(str(tmp_path / "y" / "net.onnx")) == 1
+    manifests = [placed(tmp_path, "one", "a.yaml"), placed(tmp_path, "two", "b.yaml")]
+    with pytest.raises(ZoolensError, match=r"could be any of .*a\.yaml, .*b\.yaml"):
+        NameLookup(table_of(manifests)).find("net.onnx")
+
+
+def test_copies_of_one_file_are_one_model(tmp_path):
+    rows = [placed(tmp_path / "x", "one"), placed(tmp_path / "y", "one")]
+    assert NameLookup(table_of(rows)).find("net.onnx") in (0, 1)
