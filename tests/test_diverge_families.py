@@ -119,24 +119,52 @@ def test_another_runtime_and_reexports_blame_no_file(small, tmp_path, family, ne
         assert {cause.kind for cause in found.causes} <= RUNTIME_KINDS
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("family", "network"), [("convolutional", "plain"), ("transformer", "bert"), ("recurrent", "gru")]
-)
-def test_constants_that_a_converter_keeps_in_float16_are_named(small, tmp_path, family, network):
+# --- OpenVINO's IR
+
+
+def as_ir(entry, path, *, half):
+    """The entry with the IR that OpenVINO's converter makes of its file."""
     openvino = pytest.importorskip("openvino")
-    entry, data = small(family, network)
-    path = tmp_path / "ir.xml"
-    converted = openvino.convert_model(str(model_file(entry)))
-    openvino.save_model(converted, str(path), compress_to_fp16=True)
+    openvino.save_model(openvino.convert_model(str(model_file(entry))), str(path), compress_to_fp16=half)
     numbers = AssetFile(location=f"file://{path.with_suffix('.bin')}", role="weights")
     asset = Asset(format="openvino-ir", files=(AssetFile(location=f"file://{path}"), numbers))
-    manifest = entry.manifest.model_copy(update={"assets": (asset,), "name": "ir"})
-    found = diverge_jobs(job(entry), job(replace(entry, manifest=manifest), "openvino"), open_dataset(data), examined=1)
-    assert found.causes[0].kind is Kind.WEIGHTS
-    assert found.causes[0].proved
-    assert "constants in float16" in found.causes[0].words
-    assert {cause.kind for cause in found.causes[1:]} <= {Kind.PRECISION}
+    return replace(entry, manifest=entry.manifest.model_copy(update={"assets": (asset,), "name": "ir"}))
+
+
+def against_ir(entry, copy, data):
+    ours = job(copy, "openvino")
+    exactly = replace(ours, options=replace(ours.options, precision="float32"))
+    return diverge_jobs(job(entry), exactly, open_dataset(data), examined=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("family", "network"), [(family, name) for family in FAMILIES for name in FAMILIES[family]])
+def test_a_faithful_ir_is_the_same_and_constants_in_float16_are_named(small, tmp_path, family, network):
+    entry, data = small(family, network)
+    try:
+        whole = against_ir(entry, as_ir(entry, tmp_path / "whole.xml", half=False), data)
+    except ModelError as error:  # OpenVINO 2026.4 does not open what it has written itself: two LSTMs with states
+        pytest.skip(str(error))
+    if network == "residual":  # its softplus is off on ARM, and on no other processor
+        assert {cause.kind for cause in whole.causes} <= {Kind.KERNEL}
+    else:
+        assert whole.verdict.outcome is Outcome.SAME
+    half = against_ir(entry, as_ir(entry, tmp_path / "half.xml", half=True), data)
+    weights, *others = half.causes
+    assert (weights.kind, weights.proved) == (Kind.WEIGHTS, True)
+    assert "B's file keeps weights rounded to float16" in weights.words
+    assert {cause.kind for cause in others} <= {Kind.KERNEL}
+
+
+def test_an_ir_against_its_original(small, tmp_path):
+    entry, data = small("convolutional", "plain")
+    whole = against_ir(entry, as_ir(entry, tmp_path / "whole.xml", half=False), data)
+    assert whole.verdict.outcome is Outcome.SAME
+    assert whole.layers
+    copy, _ = small("convolutional", "plain", weights("c3.weight", lambda values: values * np.float32(1.01)))
+    changed = against_ir(entry, as_ir(copy, tmp_path / "changed.xml", half=False), data)
+    (cause,) = changed.causes
+    assert (cause.kind, cause.layer, cause.proved) == (Kind.WEIGHTS, "c3", True)
 
 
 # --- quick ones of the same kind

@@ -11,7 +11,7 @@ import numpy as np
 
 from zoolens.graph.diff.alignment import align
 from zoolens.graph.equality import same_structure, signature
-from zoolens.graph.model import Graph, Node
+from zoolens.graph.model import Graph, Node, Shape
 from zoolens.graph.sequence_alignment import best_pairs
 from zoolens.graph.weighted_graph import folded
 from zoolens.numerics.rounding import ONE_ROUNDING
@@ -85,7 +85,7 @@ def _in_sequence(a: Graph, b: Graph) -> dict[str, Node]:
     weights = {id(node): _weights_digest(graph, node) for graph in (a, b) for node in graph.nodes}
 
     def score(ours: Node, theirs: Node) -> float:
-        if ours.op != theirs.op or ours.shape != theirs.shape:
+        if ours.op != theirs.op or _broadcast_shape(ours) != _broadcast_shape(theirs):
             return 0.0
         same = signatures[id(ours)] == signatures[id(theirs)]
         anchored = bool(weights[id(ours)]) and weights[id(ours)] == weights[id(theirs)]
@@ -93,6 +93,14 @@ def _in_sequence(a: Graph, b: Graph) -> dict[str, Node]:
 
     pairs = best_pairs(a.nodes, b.nodes, score)
     return {ours.name: theirs for ours, theirs in pairs if ours is not None and theirs is not None}
+
+
+def _broadcast_shape(node: Node) -> Shape:
+    """The shape of a node; of a constant or a table without the leading axes of extent 1, which converters add."""
+    shape = node.shape
+    while node.op in LEAVES and shape[:1] == (1,):
+        shape = shape[1:]
+    return shape
 
 
 def _weights_digest(graph: Graph, node: Node) -> bytes:

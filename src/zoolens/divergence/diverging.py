@@ -18,7 +18,6 @@ from zoolens.divergence.alignment import Aligned, NodePair, aligned
 from zoolens.divergence.answer_causes import ASSUMED_FLOOR, causes_from_answers, random_causes
 from zoolens.divergence.answers import AnswerPairs, comparable, compare_answers, compared_kind
 from zoolens.divergence.causes import Cause, Kind, label_of
-from zoolens.divergence.compression import compression_causes
 from zoolens.divergence.coverage import layers_understood
 from zoolens.divergence.examined import Exact, ExaminedInput
 from zoolens.divergence.file_causes import causes_of_files, not_finite_in_files
@@ -186,10 +185,11 @@ def _with_tensors(result: Divergence, tensors: FileTensors | None) -> Divergence
     """The result with the constants of both files; where nothing else explains the difference, they are suspected."""
     result = replace(result, tensors=tensors)
     unexplained = result.causes and all(cause.kind is Kind.UNEXPLAINED for cause in result.causes)
-    if tensors is None or not tensors.changed or not unexplained or result.measured_floor:
+    inside = result.causes == (_INSIDE,)
+    if tensors is None or not tensors.changed or not unexplained or (result.measured_floor and not inside):
         return result
     words = next(iter(tensors.sentences)).rstrip(".")
-    why = "what they do to the answers was not computed"
+    why = "they move layers inside and no examined answer" if inside else "what they do to the answers was not computed"
     return replace(result, causes=(Cause(Kind.WEIGHTS, words, withdrawn=(why,)),))
 
 
@@ -279,10 +279,9 @@ def _causes(
     borrowed = a.borrowed or b.borrowed
     if borrowed and differs:
         tried = causes_from_answers(a, b, examined, exact[worst.index].floor_between(a, b))
-        compressed = compression_causes((a, b), examined, exact)
-        proved = tuple(cause for cause in (*compressed, *tried) if cause.proved)
-        if proved or compressed:
-            return proved or tuple(compressed), []
+        proved = tuple(cause for cause in tried if cause.proved)
+        if proved:
+            return proved, []
     files = [] if borrowed else causes_of_files(a, b, graphs, examined, exact)
     of_runtimes = [
         cause for place, side in enumerate((a, b)) for cause in causes_of_runtime(side, place, examined, exact)

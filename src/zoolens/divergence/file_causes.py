@@ -12,9 +12,10 @@ import numpy as np
 from zoolens.comparisons.modeldiff import differing_lines
 from zoolens.divergence.alignment import EQUAL, Aligned, aligned_by_name, paired_inputs
 from zoolens.divergence.causes import Cause, Kind, Proof, label_of
+from zoolens.divergence.compression import rounded_weights
 from zoolens.divergence.evaluation import exact_values, grids_of
 from zoolens.divergence.examined import Exact, ExaminedInput, apart, exact_output, exact_outputs, farthest, scores_of
-from zoolens.divergence.file_differences import FileDifference, differences
+from zoolens.divergence.file_differences import FileDifference, Rounding, common_rounding, differences
 from zoolens.divergence.holes import filled_as, holes_of, sinks_of
 from zoolens.divergence.sides import Side
 from zoolens.divergence.transplants import transplanted
@@ -309,8 +310,12 @@ def _definitions(exchange: Exchange) -> list[Cause]:
     if "quantisation" in kinds and kinds <= {"quantisation", "weights"}:
         return [_quantised(exchange, every, proof)]
     learned = sum(bool(graphs.a.by_name[pair.a].parameters) for pair in graphs.pairs)
-    if kinds == {"weights"} and (len(every) > _LISTED or 2 < len(every) == learned):
-        return [_other_weights(graphs, every, learned, proof)]
+    rounding = common_rounding(every) if len(every) > 1 else None
+    if kinds == {"weights"} and (rounding is not None or len(every) > _LISTED or 2 < len(every) == learned):
+        return [_other_weights(graphs, every, learned, proof, rounding)]
+    halved = rounded_weights(exchange.a, exchange.b, exchange.exact, every)
+    if halved is not None:
+        return [halved]
     if math.isinf(proof.after):
         return [_other_structure(graphs)]
     causes = [_definition(graphs, difference, proof) for difference in every[:_LISTED]]
@@ -373,14 +378,16 @@ def _quantised(exchange: Exchange, every: list[FileDifference], proof: Proof) ->
     return Cause(Kind.QUANTISATION, words, None, first, label_of(graphs.a, first), proof)
 
 
-def _other_weights(graphs: Aligned, every: Sequence[FileDifference], learned: int, proof: Proof) -> Cause:
+def _other_weights(
+    graphs: Aligned, every: Sequence[FileDifference], learned: int, proof: Proof, rounding: Rounding | None
+) -> Cause:
     first = every[0].a
     assert first is not None
     label = label_of(graphs.a, first)
-    words = (
-        f"The files have other weights in {len(every)} of {learned} layers, from {label} on ({every[0].words}): "
-        "another training, or another precision of the file"
-    )
+    begins = f"{len(every)} of {learned} layers, from {label} on ({every[0].words})"
+    words = f"The files have other weights in {begins}: another training, or another precision of the file"
+    if rounding is not None:
+        words = f"{rounding.side}'s file keeps weights rounded to {rounding.precision} in {begins}"
     return Cause(Kind.WEIGHTS, words, None, first, label, proof)
 
 

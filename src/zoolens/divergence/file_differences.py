@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 
-from zoolens.divergence.alignment import EQUAL, Aligned, NodePair
+from zoolens.divergence.alignment import EQUAL, LEAVES, Aligned, NodePair
 from zoolens.divergence.evaluation import Grid, exact_value, exact_values, grids_of
 from zoolens.graph.model import Array, Graph, Node, Parameter
 from zoolens.numerics.deviation import deviation_of_finite, root_mean_square
-from zoolens.numerics.rounding import rounded
+from zoolens.numerics.rounding import ONE_ROUNDING, is_representable, rounded
 
+_ANEW: Final = 16 * ONE_ROUNDING  # what weights that are computed anew may differ by
 _SAYS_NOTHING: Final = ("implied",)  # of a ReLU that a grid implies: it computes what any other does
 
 
@@ -21,13 +22,29 @@ _SAYS_NOTHING: Final = ("implied",)  # of a ReLU that a grid implies: it compute
 class FileDifference:
     """What two files say differently at one place. `kind`: "weights", "attribute", "operator", "connections", "missing"
     (B lacks the node), "extra" (only B has it) or "quantisation" (its values lie on another grid). `effect`: how far
-    that alone moves the node's value, given A's exact inputs."""
+    that alone moves the node's value, given A's exact inputs. `rounding`: where nothing but rounded weights
+    differs."""
 
     kind: str
     a: str | None
     b: str | None
     words: str
     effect: float = 0.0
+    rounding: Rounding | None = None
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """Weights that one file keeps in a lower precision than the other."""
+
+    side: str  # "A" or "B", whose file it is
+    precision: str
+
+
+@dataclass(frozen=True)
+class _ChangedTensor:
+    words: str
+    rounding: Rounding | None = None
 
 
 def differences(graphs: Aligned, inputs: Mapping[str, Array]) -> list[FileDifference]:
@@ -100,14 +117,22 @@ def _difference(graphs: Aligned, pair: NodePair, values: Mapping[str, Array], ex
     kind = "operator" if a.op != b.op else "attribute" if attributes else "weights"
     words = [f"{a.op} → {b.op}"] if a.op != b.op else []
     words += [f"{name} {_text(ours)} → {_text(theirs)}" for name, (ours, theirs) in attributes.items()]
-    words += weights
+    words += [tensor.words for tensor in weights]
     if not words and (rewired := _rewired(graphs, a, b)):
         kind, words = "connections", [rewired]
     grids = _grids(graphs, pair)
     if not _same_grid(*grids):
         kind = "quantisation" if kind == "weights" else kind
         words.append(" → ".join("real numbers" if grid is None else grid.words for grid in grids))
-    return FileDifference(kind, a.name, b.name, "; ".join(words), _effect(graphs, a, b, values, exact))
+    roundings = {tensor.rounding for tensor in weights} if kind == "weights" else set()
+    rounding = roundings.pop() if len(roundings) == 1 else None
+    return FileDifference(kind, a.name, b.name, "; ".join(words), _effect(graphs, a, b, values, exact), rounding)
+
+
+def common_rounding(every: Sequence[FileDifference]) -> Rounding | None:
+    """The rounding that all differences are; None where one of them is something else."""
+    roundings = {difference.rounding for difference in every}
+    return roundings.pop() if len(roundings) == 1 else None
 
 
 def _attributes(a: Node, b: Node) -> dict[str, tuple[Any, Any]]:
@@ -121,23 +146,23 @@ def _equal(a: Any, b: Any) -> bool:
     return bool(a == b)
 
 
-def _weights(graphs: Aligned, a: Node, b: Node) -> Iterator[str]:
-    """Words for each tensor that has other values, or that only one side has."""
+def _weights(graphs: Aligned, a: Node, b: Node) -> Iterator[_ChangedTensor]:
+    """Each tensor that has other values, or that only one side has."""
     roles = dict.fromkeys(tensor.role for tensor in (*a.parameters, *b.parameters))
     for role in roles:
         ours, theirs = a.parameter(role), b.parameter(role)
         if ours is None or theirs is None:
-            yield f"{role} {'only in B' if ours is None else 'missing in B'}"
+            yield _ChangedTensor(f"{role} {'only in B' if ours is None else 'missing in B'}")
             continue
         values_a, values_b = _values(graphs.a, ours), _values(graphs.b, theirs)
         if values_a is None or values_b is None:
             continue
         if values_a.size != values_b.size:
-            yield f"{role} {ours.shape} → {theirs.shape}"
+            yield _ChangedTensor(f"{role} {ours.shape} → {theirs.shape}")
             continue
         moved = deviation_of_finite(values_b.reshape(-1), values_a.reshape(-1))
         if not moved.error <= EQUAL:
-            yield _weight_words(role, values_a.reshape(-1), values_b.reshape(-1), moved.error)
+            yield _changed(role, values_a.reshape(-1), values_b.reshape(-1), moved.error)
 
 
 def _values(graph: Graph, tensor: Parameter) -> Array | None:
@@ -145,14 +170,29 @@ def _values(graph: Graph, tensor: Parameter) -> Array | None:
     return None if values is None or np.asarray(values).dtype.kind not in "fiub" else np.asarray(values)
 
 
-def _weight_words(role: str, values_a: Array, values_b: Array, error: float) -> str:
+def _changed(role: str, values_a: Array, values_b: Array, error: float) -> _ChangedTensor:
     for precision in ("float16", "bfloat16"):
-        if np.array_equal(rounded(values_a, precision), np.asarray(values_b, np.float32)):
-            return f"{role} rounded to {precision} (relative distance {error:.1e})"
+        for side, whole, half in (("B", values_a, values_b), ("A", values_b, values_a)):
+            if _is_rounded(whole, half, precision):
+                where = "" if side == "B" else " in A"
+                words = f"{role} rounded to {precision}{where} (relative distance {error:.1e})"
+                return _ChangedTensor(words, Rounding(side, precision))
     changed = int(np.count_nonzero(np.abs(values_b - values_a.astype(np.float64)) > EQUAL * root_mean_square(values_a)))
     if changed and np.array_equal(np.sort(values_a), np.sort(values_b)):
-        return f"{role} holds the same numbers in another order ({changed:,} of {values_a.size:,} moved)"
-    return f"{role} has other values ({changed:,} of {values_a.size:,} numbers, relative distance {error:.1e})"
+        return _ChangedTensor(
+            f"{role} holds the same numbers in another order ({changed:,} of {values_a.size:,} moved)"
+        )
+    words = f"{role} has other values ({changed:,} of {values_a.size:,} numbers, relative distance {error:.1e})"
+    return _ChangedTensor(words)
+
+
+def _is_rounded(whole: Array, half: Array, precision: str) -> bool:
+    """Whether the second numbers are the first in this precision. A converter that multiplies a norm into a kernel
+    computes it anew, so that a number which lies between two may be rounded to either."""
+    if whole.dtype.kind != "f" or not is_representable(half, precision):
+        return False
+    nearest = [rounded(whole * (1 + slack), precision) for slack in (0.0, -_ANEW, _ANEW)]
+    return bool(np.logical_or.reduce([near == np.asarray(half, np.float32) for near in nearest]).all())
 
 
 def _effect(graphs: Aligned, a: Node, b: Node, values: Mapping[str, Array], exact: Array) -> float:
@@ -168,7 +208,8 @@ def _effect(graphs: Aligned, a: Node, b: Node, values: Mapping[str, Array], exac
     if any(graphs.b.by_name[name].shape != value.shape for name, value in given.items()):
         return float("inf")
     computed = exact_value(graphs.b, given, b.name)
-    return deviation_of_finite(computed, exact).error if computed.shape == exact.shape else float("inf")
+    alike = computed.shape == exact.shape or (a.op in LEAVES and computed.size == exact.size)
+    return deviation_of_finite(computed.reshape(exact.shape), exact).error if alike else float("inf")
 
 
 def _named(node: Node) -> str:

@@ -114,6 +114,8 @@ class Divergence:
 
     def _gaps(self) -> Iterator[Gap]:
         """What keeps the answers from telling whether the two agree."""
+        if self.differs and not self.proved_different and not self.random:
+            yield Gap("whether the difference is rounding: no floor could be measured", remedy="See the notes above.")
         if self.random:
             yield Gap("answers that change from call to call", remedy="Fix the model's random seed.")
         if self.blind:

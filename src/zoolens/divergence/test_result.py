@@ -5,9 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from zoolens.divergence.alignment import NodePair
 from zoolens.divergence.answers import AnswerPair, AnswerPairs
 from zoolens.divergence.causes import Cause, Kind, Proof
-from zoolens.divergence.result import Divergence, SideSummary, is_beyond
+from zoolens.divergence.inspection import InspectedLayer
+from zoolens.divergence.result import Divergence, LayerFacts, SideSummary, is_beyond
 from zoolens.divergence.small_parts import SmallPart
 from zoolens.numerics.deviation import Deviation
 from zoolens.verdicts import Coverage, Gap, Outcome, Tally
@@ -17,6 +19,9 @@ WHOLE = Coverage((Tally("layers of A", 3, 3),))
 UNREAD = Coverage((), (Gap("the graph of B"),))
 PROVED = Cause(Kind.WEIGHTS, "other weights", proof=Proof("changed", 1e-3, 1e-9, 1e-5))
 RANDOM = Cause(Kind.RANDOM, "drawn", seen=True)
+
+
+LAYER = LayerFacts("c1", InspectedLayer(NodePair("c1", "c1"), Deviation(1e-3), 1e-5, None, None))
 
 
 def divergence(error=0.0, **changes):
@@ -55,6 +60,8 @@ def test_beyond_rounding(error, floor, beyond):
         (divergence(1e-4, understood=UNREAD), Outcome.DIFFERENT),
         (divergence(1e-4, measured_floor=False, understood=UNREAD), Outcome.NOT_KNOWN),
         (divergence(2e-2, measured_floor=False, understood=UNREAD), Outcome.DIFFERENT),
+        (divergence(1e-4, measured_floor=False), Outcome.NOT_KNOWN),  # even if all layers were understood
+        (divergence(1e-7, measured_floor=False, first=LAYER), Outcome.NOT_KNOWN),
         (divergence(1e-4, measured_floor=False, causes=(PROVED,)), Outcome.DIFFERENT),
         (divergence(0.0, causes=(PROVED,)), Outcome.DIFFERENT),
         (divergence(0.5, causes=(RANDOM,)), Outcome.NOT_KNOWN),
@@ -65,6 +72,16 @@ def test_beyond_rounding(error, floor, beyond):
 def test_verdicts(made, outcome):
     assert made.verdict.outcome is outcome
     assert made.agrees is (outcome is Outcome.SAME)
+
+
+@pytest.mark.parametrize("error", [0.0, 1e-7, 1e-4, 2e-2, 0.5, math.inf, math.nan])
+@pytest.mark.parametrize("floor", [1e-5, 1.0, math.inf])
+@pytest.mark.parametrize("causes", [(), (PROVED,), (RANDOM,)])
+@pytest.mark.parametrize("first", [None, LAYER])
+@pytest.mark.parametrize("measured", [True, False])
+def test_what_differs_is_never_called_the_same(error, floor, causes, first, measured):
+    made = divergence(error, floor=floor, causes=causes, first=first, measured_floor=measured)
+    assert not (made.differs and made.agrees)
 
 
 def test_what_the_verdict_rests_on():

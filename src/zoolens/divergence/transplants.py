@@ -61,9 +61,10 @@ def _changed(graph: Graph, b: Graph, difference: FileDifference, partner: dict[s
     if difference.kind == "extra":
         return _with(replace(graph, weights=weights), b, replace(theirs, parameters=parameters), partner)
     ours = graph.by_name[difference.a or ""]
-    if ours.shape != theirs.shape or len(ours.inputs) != len(theirs.inputs):
+    fits = ours.shape == theirs.shape or theirs.op in LEAVES  # a table may have more axes of extent 1
+    if not fits or len(ours.inputs) != len(theirs.inputs):
         return None
-    moved = replace(ours, op=theirs.op, attributes=theirs.attributes, parameters=parameters)
+    moved = replace(ours, op=theirs.op, shape=theirs.shape, attributes=theirs.attributes, parameters=parameters)
     nodes = tuple(moved if node.name == ours.name else node for node in graph.nodes)
     grids = {name: grid for name, grid in grids_of(graph).items() if name != ours.name}
     if theirs.name in grids_of(b):

@@ -72,6 +72,8 @@ def _written(node: Node, operator: FileOperator, weights: dict[str, Array]) -> N
         "operator": operator.kind, "domain": operator.domain or None, "opset": operator.opset,
         "slots": tuple(slots), "outputs": operator.outputs, "source_op": operator.kind, "extents": node.get("extents"),
     }  # fmt: skip
+    if node.op == "recurrent":
+        own["opset"] = None  # its meaning has not changed since opset 7
     settings = {name: nested_tuples(value) for name, value in operator.attributes.items() if name not in _OWN}
     known = {name: value for name, value in {**settings, **constants, **own}.items() if value is not None}
     return replace(node, inputs=operator.inputs, attributes=known, parameters=tuple(parameters))

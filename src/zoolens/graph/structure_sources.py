@@ -42,7 +42,7 @@ _MAKING: Final = (  # what decides a graph and the figures kept beside it, as pa
     *(f"graph/{name}.py" for name in ("vocabulary", "sliding_windows", "rounded_numbers", "recurrent_gates")),
     "graph/file_operators.py",
     *(f"runtimes/{name}.py" for name in ("arguments", "onnxfile", "onnxreference", "onnxvalues", "protobuf")),
-    "runtimes/tflitefile.py",
+    "runtimes/tflitefile.py", "runtimes/openvinofile.py",
 )  # fmt: skip
 
 

@@ -217,7 +217,9 @@ def capture_points(graph: Any, model: ModelFiles, kept: set[str]) -> dict[str, t
             for name, key in _port_names(port, own, place, named=makers is not None or own in shared):
                 node = own if makers is None else makers.get(name)
                 if node is not None and name not in points:
-                    points[name] = _point(name, node, port, kept=place == 0 and own in kept), key
+                    point = _point(name, node, port, kept=place == 0 and own in kept)
+                    # Where names of operators count, this one is the name of the tensor as well.
+                    points[name] = (point if makers is not None else replace(point, tensor=name)), key
         layer = by_last.get(op.get_name())
         if layer is not None and own not in shared and layer.label not in points:
             point = _point(layer.label, layer.label, op.output(0), kept=own in kept)

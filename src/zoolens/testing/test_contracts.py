@@ -27,6 +27,7 @@ from zoolens.errors import ZoolensError
 from zoolens.graph.importers.base import Request
 from zoolens.graph.importers.keras import KERAS
 from zoolens.graph.importers.onnx import ONNX
+from zoolens.graph.importers.openvino import OPENVINO
 from zoolens.graph.importers.tflite import TFLITE
 from zoolens.graph.importers.torch import TORCHVISION
 from zoolens.testing import models
@@ -168,6 +169,16 @@ class TestCaffeImporter(ImporterContract):
 
     def request(self, tmp_path):
         files = models.caffe(tmp_path).files
+        return Request(str(files["model"]), files={"weights": str(files["weights"])})
+
+
+class TestOpenVinoImporter(ImporterContract):
+    importer = OPENVINO
+
+    def request(self, tmp_path):
+        pytest.importorskip("onnx")
+        pytest.importorskip("openvino")
+        files = models.openvino_ir(tmp_path).files
         return Request(str(files["model"]), files={"weights": str(files["weights"])})
 
 

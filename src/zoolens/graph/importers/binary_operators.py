@@ -88,7 +88,12 @@ def _became_bias(call: OperatorCall, live: str, constant: Constant, axis: int) -
     used_once = all(
         call.state.uses[name] == 1 for name in call.inputs if call.state.values.get(name) == live
     )  # a layer used twice keeps its own value
-    if node.op not in ("dense", "conv") or node.parameter("bias") is not None or not fits or not used_once:
+    if (
+        node.op not in ("dense", "conv", "conv_transpose")
+        or node.parameter("bias") is not None
+        or not fits
+        or not used_once
+    ):
         return False
     parameters = (*node.parameters, call.state.parameter("bias", constant))
     call.state.amend(live, parameters=parameters)

@@ -9,6 +9,7 @@ from typing import Final
 from zoolens.graph.model import Graph, Node, Value
 from zoolens.graph.passes.editor import Editor, rewrite
 
+_NEGLIGIBLE: Final = 1e-6  # added to a sum of squares: it moves a vector of length 1 by half a millionth
 _CLOSE: Final = 1e-5  # a quantised file may write 2 as 255 steps
 
 
@@ -86,9 +87,11 @@ def _rms_norm(node: Node, x: str, radicand: str, editor: Editor) -> Node | None:
 
 
 def _l2_normalize(node: Node, x: str, radicand: str, floor: float, editor: Editor) -> Node | None:
-    """Restores x / max(sqrt(sum(x²)), epsilon). A floor of the sum, or a small number added to it, is the square of a
-    floor of its root."""
+    """Restores x / max(sqrt(sum(x²)), epsilon). A floor of the sum, or a negligible number added to it, is the square
+    of a floor of its root. With a larger number it is another function, which stays written out."""
     total = editor.maker(radicand)
+    if total.op == "add" and float(total.get("scalar") or 0.0) > _NEGLIGIBLE:
+        return None
     under = float(total.get("scalar") or 0.0) if total.op == "add" and len(total.inputs) == 1 else floor_of(total)
     if under is not None and len(total.inputs) == 1 and total.op in ("maximum", "clip", "add"):
         floor, total = max(floor, sqrt(under)), editor.maker(total.inputs[0])

@@ -73,7 +73,12 @@ _PART: Final = re.compile(r"[./:]")
 
 def load(request: Request) -> Graph:
     path = model_path(request)
-    file = read_graph(path)
+    return translated(read_graph(path), path, request)
+
+
+def translated(file: OnnxGraph, path: Path, request: Request, format_: str = "onnx") -> Graph:
+    """The raw graph of a file whose operators are ONNX's, or were written as these. `path`: beside which constants of
+    other files lie."""
     file.sort()
     file.check()
     state = _opened(file, path, weights=request.weights)
@@ -91,7 +96,7 @@ def load(request: Request) -> Graph:
         state.translate(node)
     settle(state)
     outputs = [state.value(spec.name) for spec in file.outputs]
-    facts: dict[str, Any] = {"format": "onnx", "opset": file.opset, "producer": file.producer[:80]}
+    facts: dict[str, Any] = {"format": format_, "opset": file.opset, "producer": file.producer[:80]}
     if any(node.op in QUANTISED for node in file.nodes):
         facts["quantised"] = True
     if request.weights:

@@ -258,7 +258,7 @@ def _initial_states(call: OnnxCall) -> Iterator[str]:
     """The lengths of sequences and the states to begin with, where they are computed or learned; zeros are none."""
     for position in (4, 5, 6):
         value = call.given(position)
-        if isinstance(value, Constant) and (position == 4 or (value.is_small and not value.values().any())):
+        if call.is_usual_start(position) or (position == 4 and isinstance(value, Constant)):
             continue
         if value is not None:
             yield call.live(position)

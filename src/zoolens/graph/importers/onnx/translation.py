@@ -122,16 +122,28 @@ class OnnxCall(translation.OperatorCall):
         slots: list[Any] = []
         live: list[str] = []
         for position in range(len(self.inputs)):
-            value = self.given(position)
+            value = None if node.op == "recurrent" and self.is_usual_start(position) else self.given(position)
             if isinstance(value, str):
                 slots.append(len(live))
                 live.append(value)
             else:
                 slots.append(None if value is None else value.load())
+        while slots and slots[-1] is None:
+            slots.pop()
         count = len(self.outputs)
         self.state.operators[made] = FileOperator(
             self.node.op, domain, self.opset, count, tuple(live), self.attributes, tuple(slots)
         )
+
+    def is_usual_start(self, position: int) -> bool:
+        """Whether an input of a recurrent layer says what holds without it: lengths of all steps, states of zeros."""
+        value = self.given(position) if position in (4, 5, 6) else None
+        if not isinstance(value, Constant) or not value.is_small:
+            return False
+        if position > 4:
+            return not value.values().any()
+        steps = self.shape(0)[1 if self.get("layout", 0) else 0]
+        return bool((value.values() == steps).all())
 
     def derived(self) -> Sequence[Shape]:
         return output_shapes(self)
