@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal, Protocol, get_args
 
@@ -25,9 +26,8 @@ from zoolens.comparisons.temperature import fitted_temperature
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.progress import Progress
 from zoolens.statistics.anytime import paired_lower
-from zoolens.statistics.groups import Group, WorstGroup, worst_of
+from zoolens.statistics.groups import GroupSample, WorstGroup, worst_group
 from zoolens.statistics.intervals import CONFIDENCE, Interval, wilson
-from zoolens.statistics.multiplicity import corrected
 from zoolens.store.jsontext import json_value
 from zoolens.store.records import Run
 from zoolens.store.store import Store, borrowed_store
@@ -248,16 +248,19 @@ def _agreement_lower(pairs: Sequence[PairedAnswers], alpha: float) -> tuple[floa
 
 
 def _guarantee(compared: Sequence[_Compared], alpha: float) -> WorstGroup | None:
-    known = [(on, pairs) for on, pairs in compared if pairs]
-    level = corrected(alpha, len(known)) if known else alpha
-    groups: dict[str, Group] = {}
-    for on, pairs in known:
-        name = on.dataset if on.dataset not in groups else f"{on.dataset} ({on.a.key.dataset[:8]})"
-        lower, together = (_agreement_lower(pairs, tail)[0] for tail in (alpha, level))
-        groups[name] = Group(name, on.n, on.worst.agreement, lower, together)
-    if not groups or any(np.isnan(group.lower) for group in groups.values()):
+    """None where the two cannot be compared, or where the agreement on a dataset is not known."""
+    samples: dict[str, GroupSample] = {}
+    for on, pairs in compared:
+        if pairs:
+            name = on.dataset if on.dataset not in samples else f"{on.dataset} ({on.a.key.dataset[:8]})"
+            samples[name] = GroupSample(on.n, on.worst.agreement, partial(_lower, pairs))
+    if not samples or any(np.isnan(sample.value) for sample in samples.values()):
         return None
-    return worst_of(groups.values())
+    return worst_group(samples, alpha)
+
+
+def _lower(pairs: Sequence[PairedAnswers], alpha: float) -> float:
+    return _agreement_lower(pairs, alpha)[0]
 
 
 def _arora(on: Sequence[OnData]) -> ModelBounds:

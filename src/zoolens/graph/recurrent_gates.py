@@ -22,11 +22,6 @@ def role(gate: str, tensor: str) -> str:
     return f"{gate}_{tensor}"
 
 
-def gate_roles(kind: str) -> tuple[str, ...]:
-    """All parameters that a cell of this kind may have."""
-    return tuple(role(gate, tensor) for gate in GATES[kind] for tensor in TENSORS)
-
-
 def added_to(name: str, kind: str, *, reset_first: bool) -> str | None:
     """The bias that another one is added to; None where a parameter is no second bias, or stands by itself."""
     gate, is_second, _ = name.partition("_recurrent_bias")

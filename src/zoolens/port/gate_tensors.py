@@ -78,15 +78,15 @@ def _is(difference: Difference, more: int) -> bool:
 
 def _second_biases(graph: Graph) -> int:
     """Numbers of biases that are added to another one of their gate."""
-    found = {
-        tensor.key: tensor.size
-        for node in graph.nodes
-        for tensor in node.parameters
-        if node.op == "recurrent_layer"
-        and added_to(tensor.role, str(node.get("kind")), reset_first=bool(node.get("reset_first")))
-        and node.parameter(str(added_to(tensor.role, str(node.get("kind")), reset_first=False)))
-    }
-    return sum(found.values())
+    sizes: dict[str, int] = {}
+    for node in graph.nodes:
+        if node.op != "recurrent_layer":
+            continue
+        for tensor in node.parameters:
+            first = added_to(tensor.role, str(node.get("kind")), reset_first=bool(node.get("reset_first")))
+            if first is not None and node.parameter(first) is not None:
+                sizes[tensor.key] = tensor.size
+    return sum(sizes.values())
 
 
 def joined_origins(a: Sequence[Origin], b: Sequence[Origin]) -> tuple[Origin, Origin]:

@@ -7,11 +7,20 @@ bounds beside each other does need one; those are kept apart (`simultaneous`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from zoolens.statistics.binomial import binomial_lower
 from zoolens.statistics.multiplicity import corrected
+
+
+@dataclass(frozen=True)
+class GroupSample:
+    """What was measured of one group, such as how often two models agree on a dataset. `lower(alpha)`: the true value
+    is at least this, with confidence 1 − alpha."""
+
+    n: int
+    value: float
+    lower: Callable[[float], float]
 
 
 @dataclass(frozen=True)
@@ -34,19 +43,14 @@ class WorstGroup:
     groups: tuple[Group, ...]
 
 
-def worst_group(groups: Mapping[str, tuple[int, int]], alpha: float) -> WorstGroup:
-    """The worst group by share, given successes and inputs of each, such as how often two models agree on a dataset."""
-    level = corrected(alpha, max(1, len(groups)))
-    return worst_of(
-        Group(name, n, right / n, binomial_lower(right, n, alpha), binomial_lower(right, n, level))
-        for name, (right, n) in groups.items()
-    )
-
-
-def worst_of(groups: Iterable[Group]) -> WorstGroup:
-    """The worst of groups whose bounds are known, whatever they are bounds of."""
-    bounded = tuple(groups)
-    if not bounded:
+def worst_group(samples: Mapping[str, GroupSample], alpha: float) -> WorstGroup:
+    """The group with the lowest bound, and the bounds of all, by name."""
+    if not samples:
         raise ValueError("There are no groups to find the worst of.")
+    level = corrected(alpha, len(samples))
+    bounded = tuple(
+        Group(name, sample.n, sample.value, sample.lower(alpha), sample.lower(level))
+        for name, sample in samples.items()
+    )
     worst = min(bounded, key=lambda group: group.lower)
     return WorstGroup(worst.lower, worst, bounded)

@@ -2,11 +2,19 @@ import numpy as np
 import pytest
 
 from zoolens.statistics.binomial import binomial_lower
-from zoolens.statistics.groups import worst_group
+from zoolens.statistics.groups import GroupSample, worst_group
+
+
+def counts(groups):
+    """Groups given as successes and inputs, bounded as counts are."""
+    return {
+        name: GroupSample(n, right / n, lambda alpha, right=right, n=n: binomial_lower(right, n, alpha))
+        for name, (right, n) in groups.items()
+    }
 
 
 def test_the_lowest_bound_decides_not_the_lowest_share():
-    found = worst_group({"large": (9_400, 10_000), "small": (19, 20)}, 0.05)
+    found = worst_group(counts({"large": (9_400, 10_000), "small": (19, 20)}), 0.05)
     assert found.worst.name == "small"
     assert found.lower == binomial_lower(19, 20, 0.05)
     large = found.groups[0]
@@ -15,14 +23,14 @@ def test_the_lowest_bound_decides_not_the_lowest_share():
 
 
 def test_one_group_is_the_plain_bound():
-    found = worst_group({"only": (90, 100)}, 0.05)
+    found = worst_group(counts({"only": (90, 100)}), 0.05)
     assert found.lower == found.worst.simultaneous == binomial_lower(90, 100, 0.05)
 
 
 def simulated(truths, reps=600, n=150, alpha=0.1, seed=0):
     """How often the claim about the worst group is wrong, and how often any of the simultaneous ones is."""
     drawn = np.random.default_rng(seed).binomial(n, truths, (reps, len(truths)))
-    found = [worst_group({str(i): (int(k), n) for i, k in enumerate(row)}, alpha) for row in drawn]
+    found = [worst_group(counts({str(i): (int(k), n) for i, k in enumerate(row)}), alpha) for row in drawn]
     worst = np.mean([one.lower > min(truths) for one in found])
     together = np.mean([any(g.simultaneous > t for g, t in zip(one.groups, truths, strict=True)) for one in found])
     alone = np.mean([any(g.lower > t for g, t in zip(one.groups, truths, strict=True)) for one in found])
