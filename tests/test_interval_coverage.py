@@ -51,7 +51,6 @@ TABLE = {
     "binomial_upper": f"{HERE}::test_exact_bounds_hold",
     "worst_group": "src/zoolens/statistics/test_groups.py::"
     "test_the_worst_of_several_groups_is_covered_without_correction_and_all_together_with_it",
-    "worst_of": f"{HERE}::test_graded_agreement_is_bounded_from_below",
     "paired_interval": f"{HERE}::test_paired_bounds_hold_for_graded_differences",
     "paired_lower": _ANYTIME,
     "paired_upper": f"{HERE}::test_paired_bounds_hold_for_graded_differences",

@@ -122,7 +122,7 @@ class Audit:
 
     @property
     def coverage(self) -> Coverage:
-        """Of how many networks the structure was read and understood."""
+        """How many networks have a structure that was read and understood."""
         networks = [network for row in self.architectures for network in row.networks]
         gaps = tuple(_gap(network) for network in networks if network.macs is None or network.not_understood)
         return Coverage((Tally("networks", len(networks) - len(gaps), len(networks)),), gaps)

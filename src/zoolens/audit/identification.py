@@ -127,7 +127,7 @@ def identify(
 
 
 def _signature(graph: Graph) -> StructureSignature:
-    """Of a file whose quantisation implies activations, that of the reading which is a known network."""
+    """The signature of a network. If its quantisation implies activations, that of the reading which is known."""
     made = [signature(reading) for reading in readings(graph)]
     digests = {network.signature.digest for network in shipped()} if len(made) > 1 else set()
     return next((one for one in made if one.digest in digests), made[0])

@@ -76,7 +76,7 @@ def _below_rounding(
 
 
 def _by_names(a: Side, b: Side, examined: Sequence[ExaminedInput], exacts: Mapping[int, Exact]) -> list[Cause]:
-    """The same for the graphs as the files have them, where their nodes have the same names: then it is known what is
+    """The causes found in the graphs as the files have them, if nodes have the same names: then it is known what is
     connected to what. Nothing where that proves nothing either."""
     if a.raw is None or b.raw is None or a.borrowed or b.borrowed:
         return []

@@ -169,7 +169,7 @@ def _by_content(left: dict[str, Array], right: dict[str, Array]) -> list[tuple[s
 
 
 def _digest(values: Array, precision: str) -> bytes:
-    """Of the numbers in their order; the shape is left out, for converters drop axes of extent 1."""
+    """A digest of the numbers in their order, without the shape: converters drop axes of extent 1."""
     plain = rounded(values, precision) if values.dtype.kind == "f" else np.asarray(values)
     return blake2b(np.ascontiguousarray(plain).tobytes(), digest_size=16).digest()
 

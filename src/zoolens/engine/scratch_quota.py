@@ -15,8 +15,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Final
 
-MOST_BYTES: Final = 16 << 30
-MOST_ENTRIES: Final = 100_000
+MOST_BYTES: Final = 16 << 30  # two files of the largest size that the sandbox allows
+MOST_ENTRIES: Final = 100_000  # a disk has a limited number of inodes, too
 _INTERVAL: Final = 2.0  # seconds
 
 _lock = threading.Lock()

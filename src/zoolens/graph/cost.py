@@ -147,7 +147,7 @@ def macs(node: Node, inputs: list[Shape]) -> int:
 
 
 def _told(node: Node, inputs: list[Shape]) -> int:
-    """Of an operator that is not understood, as its importer tells them."""
+    """The MACs of an operator that is not understood, as its importer tells them."""
     return int(node.get("macs") or 0)
 
 

@@ -14,5 +14,5 @@ def graph_coverage(graph: Graph, name: str = "") -> Coverage:
 
 
 def pair_coverage(a: Graph, b: Graph, names: tuple[str, str] = ("A", "B")) -> Coverage:
-    """The same of two networks together; gaps say on which side they are."""
+    """The coverage of two networks together. Each gap says on which side it is."""
     return merged((graph_coverage(a, names[0]), graph_coverage(b, names[1])))

@@ -17,8 +17,8 @@ from zoolens.port.sides import PortSide
 from zoolens.verdicts import Gap
 
 MOST: Final = 6  # inputs that are added to those that are compared anyway
-_DRAWN: Final = 8
-_SIZES: Final = (1e-3, 0.1, 1.0, 10.0, 1e3)
+_DRAWN: Final = 8  # further random inputs, for decisions by something else than sign and size
+_SIZES: Final = (1e-3, 0.1, 1.0, 10.0, 1e3)  # of inputs: thresholds in code are mostly between these
 
 
 @dataclass(frozen=True)

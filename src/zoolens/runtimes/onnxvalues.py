@@ -95,7 +95,7 @@ def with_references(node: OnnxNode, call: OnnxNode, defaults: Sequence[Buffer]) 
 
 
 def _renamed(attribute: Buffer, name: str) -> Buffer:
-    """Of a field that comes twice the last one counts, so that a name is changed by adding one."""
+    """The attribute under another name. In protobuf the last of repeated fields counts, so that a name is added."""
     encoded = name.encode()
     if len(encoded) > 127:
         raise ValueError("the name of an attribute is too long")

@@ -25,7 +25,7 @@ Tensor = NDArray[Any]
 
 
 def packed(feeds: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-    """The same tensors as numbers."""
+    """Tensors of texts and bfloat16 as tensors of numbers; others as they are."""
     if all(array.dtype.kind in _NUMBERS for array in feeds.values()):
         return feeds
     numbers: dict[str, Tensor] = {}

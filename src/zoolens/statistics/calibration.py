@@ -30,7 +30,7 @@ from zoolens.statistics.intervals import CONFIDENCE, Interval
 
 Floats = NDArray[np.float64]
 
-_DRAWS: Final = 2000
+_DRAWS: Final = 2000  # a 97.5 % quantile of so many is one between 97.2 and 97.8 %, in two of three cases
 _HALF_NORMAL: Final = math.sqrt(2 / math.pi)  # mean |x| of a standard normal x
 # Two right and two wrong answers are added to each bin (Agresti and Coull 1998): a bin of three inputs, all of them
 # right, does not show that its accuracy has no noise.

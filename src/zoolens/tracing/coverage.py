@@ -24,7 +24,7 @@ QUICKER: Final = 0.02  # by so much may observed calls be quicker than others be
 
 
 def layer_coverage(trace: Trace) -> Coverage:
-    """Of how many layers it is known which operators of the file they compute, or that they compute none."""
+    """How many layers are known to compute which operators of the file, or to compute none."""
     layers = trace.layers
     unknown = Counter(layer.kind for layer in layers if not _names_nodes(layer) and not only_moves(layer.kind))
     gaps = tuple(Gap(f"{kind}: which operators of the file it computes", count) for kind, count in unknown.items())

@@ -16,7 +16,7 @@ from zoolens.graph.passes.editor import Editor, rewrite
 from zoolens.graph.recurrent_gates import GATES, role
 
 _STEPS: Final = 1  # the axis of the steps
-_TURN: Final = (1, 0, 2)
+_TURN: Final = (1, 0, 2)  # exchanges steps and batch
 _ACTIVATIONS: Final = {"Relu": "relu", "Tanh": "tanh", "Sigmoid": "sigmoid"}
 
 

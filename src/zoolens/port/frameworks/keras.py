@@ -74,7 +74,7 @@ class KerasNetwork(LiveNetwork):
             self._model = _walkable(self._keras, self.given, self._given, self._kinds)
 
     def _maps(self) -> list[bool]:
-        """Of each input, whether its axes were turned although it is no image."""
+        """Whether the axes of each input were turned although it is no image."""
         return [len(order) == 2 and order != (0, 1) for order in self.orders]
 
     def notes(self) -> list[str]:

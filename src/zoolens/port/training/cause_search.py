@@ -13,7 +13,7 @@ from zoolens.port.training.departures import Captures, Departure, PairedSteps
 from zoolens.port.training.differences import SettingDifference
 
 MARGIN: Final = 4.0  # floors by which B may be beyond and is not accused, where nothing explains it
-_MOST_CAUSES: Final = 12
+_MOST_CAUSES: Final = 12  # each takes several runs of B; two sides with more are not meant to train alike
 _DIVISOR: Final = "norm.divisor"
 _OTHER_DIVISOR: Final = {"n": "n - 1", "n - 1": "n"}
 

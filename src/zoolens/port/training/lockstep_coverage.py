@@ -71,6 +71,7 @@ class JudgedRuns:
                 f"dropout, which was turned off: {difference_words(difference)}",
                 remedy="Give both sides the same dropout, or compare whole trainings without --lockstep.",
             )
+        # A setting that one side does not show may be the same: the compared steps judge it, and no gap is told.
         elif None not in (difference.a, difference.b):
             yield Gap(
                 f"what shows later: {difference_words(difference)}, without an effect in these steps",

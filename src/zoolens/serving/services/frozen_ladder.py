@@ -16,7 +16,7 @@ from zoolens.store.records import fingerprint
 from zoolens.untrusted import read_text
 
 VERSION: Final = 1
-_MAX_BYTES: Final = 1 << 22
+_MAX_BYTES: Final = 1 << 22  # far more than the rungs of many services take
 _DECIDING: Final = (
     "reference", "runtime", "within", "confidence", "data", "bounds", "where", "input", "output", "rungs",
     "objectives",

@@ -11,7 +11,7 @@ from zoolens.graph.importers.keras.activations import activate
 from zoolens.graph.importers.keras.walk import KerasCall, KerasWalk, Ref, scalar_of
 from zoolens.graph.model import Array, Shape
 
-_HEADS_FIRST: Final = (0, 2, 1, 3)
+_HEADS_FIRST: Final = (0, 2, 1, 3)  # of (N, tokens, heads, width)
 
 
 def _einsum_of(walk: KerasWalk, call: KerasCall) -> Einsum:

@@ -23,7 +23,7 @@ from zoolens.runtimes.onnxfile import OnnxNode
 from zoolens.runtimes.onnxvalues import attributes
 
 DOMAIN: Final = "com.microsoft.nchwc"
-_BLOCKS: Final = (16, 8)
+_BLOCKS: Final = (16, 8)  # channels: as many as AVX-512, or AVX, has float32 numbers in a register
 # Operators between a convolution and the place where its channels are named; all their values have the same channels.
 _POINTWISE: Final = frozenset(
     {"Add", "Sum", "Mul", "Relu", "Sigmoid", "Tanh", "LeakyRelu", "Clip", "HardSigmoid", "HardSwish", "QuickGelu"}

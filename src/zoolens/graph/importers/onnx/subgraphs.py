@@ -17,7 +17,7 @@ from zoolens.graph.importers.onnx.translation import OnnxCall, Scope
 from zoolens.runtimes.onnxfile import OnnxFunction, OnnxGraph, OnnxNode, OnnxTensor
 from zoolens.runtimes.onnxvalues import with_references
 
-_MOST_STEPS: Final = 1_024
+_MOST_STEPS: Final = 1_024  # of a loop that is unrolled; a longer one is not understood
 _MOST_NODES: Final = 50_000  # of one file that come from unrolled loops and functions
 _DEEPEST: Final = 32  # functions that call functions
 

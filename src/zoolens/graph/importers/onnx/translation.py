@@ -152,7 +152,7 @@ class OnnxCall(translation.OperatorCall):
         return 0 if self.kind in self.state.costless else None
 
     def fed(self, first: str) -> OnnxCall:
-        """The same operator on another first input; it answers to a name of its own."""
+        """This operator with another first input. Its output has a name of its own."""
         given, answer = f"{self.outputs[0]}:given", f"{self.outputs[0]}:made"
         self.state.values[given] = first
         node = replace(self.node, inputs=(given, *self.inputs[1:]), outputs=(answer,), name=self.source)

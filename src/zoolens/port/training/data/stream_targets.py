@@ -75,7 +75,7 @@ def _of_classes(a: Array, b: Array) -> TargetChange:
 
 
 def _of_forms(a: Array, b: Array) -> TargetChange:
-    """The same classes: as numbers, as rows of 0 and 1, or smoothed."""
+    """Compare two forms of the same classes: numbers, rows of 0 and 1, or smoothed rows."""
     sharp = [_smoothing(targets) for targets in (a, b)]
     if sharp[0] is None or sharp[1] is None:
         return TargetChange("the largest number of each row is the same, and the rows are not")
