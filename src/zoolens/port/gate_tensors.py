@@ -48,11 +48,29 @@ def bias_sums(
     return tuple(_joined(members) for members in found.values())
 
 
-def _of_layers(a: Node, b: Node, origins: tuple[Mapping[str, Origin], Mapping[str, Origin]]) -> Iterator[BiasSum]:
+def second_biases(
+    pairs: Sequence[LayerPair], origins: tuple[Mapping[str, Origin], Mapping[str, Origin]]
+) -> tuple[BiasSum, ...]:
+    """The second biases of B that A has no place for, each with the first bias of B that it is added to."""
+    found: dict[tuple[str, str], list[BiasSum]] = {}
+    for pair in pairs:
+        a, b = pair.a.node if pair.a else None, pair.b.node if pair.b else None
+        if a is None or b is None or not a.op == b.op == "recurrent_layer":
+            continue
+        for each in _of_layers(b, b, (origins[1], origins[1]), lacking=a):
+            found.setdefault((each.bias.tensor, each.into.tensor), []).append(each)
+    return tuple(_joined(members) for members in found.values())
+
+
+def _of_layers(
+    a: Node, b: Node, origins: tuple[Mapping[str, Origin], Mapping[str, Origin]], *, lacking: Node | None = None
+) -> Iterator[BiasSum]:
+    """Biases of `a` that are added to one of `b`; `lacking` is the layer that has the first and not the second."""
+    other = lacking or b
     for tensor in a.parameters:
         first = added_to(tensor.role, str(a.get("kind")), reset_first=bool(a.get("reset_first")))
         target = b.parameter(first) if first is not None else None
-        if target is None or b.parameter(tensor.role) is not None:
+        if target is None or other.parameter(tensor.role) is not None or other.parameter(target.role) is None:
             continue
         bias, into = origins[0].get(tensor.key), origins[1].get(target.key)
         if bias is not None and into is not None and tensor.size == target.size:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -25,6 +26,7 @@ def check_verdict(diff: Diff, map_: ParameterMap, agreement: PortAgreement) -> V
         (_layers(diff), _tensors(map_), _inputs(agreement)),
         (
             *_unknown_layers(diff),
+            *_written_out(diff),
             *_masks(diff),
             *_unmoved(map_),
             *answer_gaps(agreement),
@@ -61,7 +63,7 @@ def answers_differ(map_: ParameterMap, agreement: PortAgreement) -> bool:
 def _proves(difference: Difference, diff: Diff) -> bool:
     """Whether a difference of structure makes two networks different. Values that are arranged otherwise do not by
     themselves: the answers tell. Nor does a layer that only one side shows, where the other has an unknown one."""
-    if difference.cause == WIRING or _is_of_masks(difference, diff):
+    if difference.cause == WIRING or _is_of_masks(difference, diff) or any(_written_out(diff)):
         return False
     if not difference.findings:
         return not any(node.op in OPAQUE for graph in (diff.a, diff.b) for node in graph)
@@ -132,6 +134,22 @@ def _unknown_layers(diff: Diff) -> Iterator[Gap]:
 def _masks(diff: Diff) -> Iterator[Gap]:
     if any(_is_of_masks(difference, diff) for difference in diff.differences):
         yield Gap("masks of attention that are made in another way", 1, _MORE_INPUTS)
+
+
+def _written_out(diff: Diff) -> Iterator[Gap]:
+    """Steps that may be those of a recurrent layer: one side has such layers, and the other has none and uses a kernel
+    several times. A loop in its code looks like that, and may compute the same."""
+    graphs = {"A": diff.a, "B": diff.b}
+    recurrent = {letter for letter, graph in graphs.items() if any(node.op == "recurrent_layer" for node in graph)}
+    if len(recurrent) != 1:
+        return
+    letter = "B" if "A" in recurrent else "A"
+    kernels = Counter(
+        tensor.key for node in graphs[letter] for tensor in node.parameters if tensor.role == "kernel" and tensor.key
+    )
+    if max(kernels.values(), default=0) > 1:
+        what = f"the steps of {letter}, which may be a recurrent layer that its code writes out"
+        yield Gap(what, 1, "Write them with the framework's recurrent layer.")
 
 
 def _unmoved(map_: ParameterMap) -> Iterator[Gap]:

@@ -21,7 +21,7 @@ from zoolens.graph.diff.alignment import LayerPair
 from zoolens.graph.diff.report import Diff
 from zoolens.graph.model import Graph, Node, Parameter
 from zoolens.port.frameworks.base import Array
-from zoolens.port.gate_tensors import BiasSum, bias_sums, gate_of, gate_order, joined_origins
+from zoolens.port.gate_tensors import BiasSum, bias_sums, gate_of, gate_order, joined_origins, second_biases
 from zoolens.port.origins import Origin
 from zoolens.port.turning import turning
 
@@ -86,7 +86,9 @@ class Unmatched:
 
 @dataclass(frozen=True)
 class ParameterMap:
-    """`only_a` and `only_b` have what is not moved; `unused` are tensors that lead to no output, by side."""
+    """`only_a` and `only_b` have what is not moved; `unused` are tensors that lead to no output, by side. `sums`:
+    second biases of A that go into B's only one; `added`: second biases of B where A has one, with
+    the first ones of B."""
 
     moves: tuple[Move, ...]
     only_a: tuple[Unmatched, ...]
@@ -94,6 +96,7 @@ class ParameterMap:
     unused: tuple[tuple[str, ...], tuple[str, ...]] = field(default=((), ()))
     folds: tuple[Fold, ...] = ()
     sums: tuple[BiasSum, ...] = ()
+    added: tuple[BiasSum, ...] = ()
 
     @property
     def complete(self) -> bool:
@@ -165,7 +168,8 @@ def parameter_map(diff: Diff, a: MappedSide, b: MappedSide, chosen: Mapping[str,
     folded = {fold.bias.tensor for fold in folds} | {each.bias.tensor for each in sums}
     folded -= {tensor.tensor for tensor in partly[0]}
     only_a = tuple(tensor for tensor in alone[0] if tensor.tensor not in folded)
-    return ParameterMap(tuple(moves), only_a, tuple(alone[1]), (a.unused, b.unused), folds, sums)
+    added = second_biases(diff.alignment.pairs, (a.origins, b.origins))
+    return ParameterMap(tuple(moves), only_a, tuple(alone[1]), (a.unused, b.unused), folds, sums, added)
 
 
 def _by_name(sides: tuple[MappedSide, MappedSide], moves: Sequence[Move]) -> list[Move]:

@@ -16,11 +16,11 @@ from zoolens.port.gate_tensors import without_added_biases
 
 def compared(a: Graph, b: Graph, names: tuple[str, str]) -> Diff:
     """How two graphs differ; without masks and first states where that shows that only one side has them."""
-    whole = without_added_biases(graph_diff(a, b, names=names))
+    whole = without_added_biases(graph_diff(a, b, names=names, exported=False))
     bare = _bare(a), _bare(b)
     if whole.same or (bare[0] is a and bare[1] is b):
         return whole
-    parts = without_added_biases(graph_diff(*bare, names=names))
+    parts = without_added_biases(graph_diff(*bare, names=names, exported=False))
     fewer = _count(parts) < _count(whole)
     return parts if fewer and any(_is_of_side_input(pair) for pair in _pairs(parts)) else whole
 

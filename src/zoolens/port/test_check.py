@@ -8,6 +8,7 @@ from zoolens.graph.diff import causes
 from zoolens.port.check import check
 from zoolens.port.conftest import SHAPE, jax_net, keras_net, torch_net
 from zoolens.port.words import check_data, check_lines
+from zoolens.verdicts import Outcome
 
 torch = pytest.importorskip("torch")
 keras = pytest.importorskip("keras")
@@ -201,3 +202,32 @@ def test_what_a_function_of_jax_leaves_open_is_said_and_names_with_slashes_stay_
     assert {move.b.tensor for move in found.map.moves} == {"a/b", "a/b#2"}
     assert any("takes images with their channels last and with their channels first" in line
                for line in check_lines(found))  # fmt: skip
+
+
+class Halved(nn.Module):
+    """A layer whose answers are multiplied with a number."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.layer(x) * 0.5
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "words"),
+    [
+        (Halved, lambda: nn.Linear(4, 3), "mul 0.5 only in"),
+        (
+            lambda: nn.Sequential(nn.Linear(4, 3), nn.BatchNorm1d(3)),
+            lambda: nn.Linear(4, 3),
+            "no norm in",
+        ),
+    ],
+)
+def test_what_exporters_fold_away_is_a_difference_between_two_networks_in_code(a, b, words):
+    """A file may have a norm or a number in its kernels; in a network's code it was forgotten."""
+    found = check(a(), b(), ["4"])
+    assert found.verdict.outcome is Outcome.DIFFERENT
+    assert words in "\n".join(check_lines(found))

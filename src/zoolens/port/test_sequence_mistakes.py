@@ -559,14 +559,7 @@ class Scaled(keras.layers.Layer):
         return self.out(ops.reshape(ops.transpose(ops.matmul(scores, v), (0, 2, 1, 3)), (-1, STEPS, 8)))
 
 
-# The scale is folded into the kernel before the comparison, so that the kernel looks like a tensor of its own: the
-# verdict is right, and the cause that is named, weights that are not shared, is not.
-_MISNAMED = {"scores of a tied embedding scaled"}
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=pytest.mark.xfail(strict=True) if name in _MISNAMED else ()) for name in MISTAKES]
-)
+@pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_named(name):
     inputs, a, b, words = MISTAKES[name]
     found = check(a(), b(), inputs)

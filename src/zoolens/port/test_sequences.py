@@ -1,5 +1,7 @@
 """Recurrent layers, attention and branches, one small pair of each kind; `test_sequence_mistakes` has the rest."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -139,3 +141,37 @@ def test_weights_that_were_not_moved_are_no_same_weights():
     assert found.verdict.outcome is not Outcome.SAME
     assert "With the same weights" not in "\n".join(check_lines(found))
     assert np.isfinite(found.agreement.error)
+
+
+class Loop(nn.Module):
+    """A cell that code calls at every step."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.cell = kind(3, 4)
+
+    def forward(self, x):
+        state = torch.zeros(x.shape[0], 4)
+        states = []
+        for step in range(x.shape[1]):
+            state = self.cell(x[:, step], state)
+            states.append(state)
+        return torch.stack(states, 1)
+
+
+def test_cells_in_a_loop_are_read_as_they_compute():
+    """A cell writes into what it made of its weights and the zeros that it begins with."""
+    assert check(Loop(nn.GRUCell), Loop(nn.GRUCell), ["5x3"]).same
+    found = check(Loop(nn.RNNCell), Loop(partial(nn.RNNCell, nonlinearity="relu")), ["5x3"])
+    assert found.agreement.layers == ""  # else: why what was read is not what runs
+    assert found.agreement.first is not None
+    assert "relu in" in "\n".join(check_lines(found))
+
+
+def test_a_loop_that_may_be_a_recurrent_layer_is_not_accused():
+    port = keras.Sequential([keras.Input((5, 3)), keras.layers.GRU(4, return_sequences=True)])
+    found = check(Loop(nn.GRUCell), port, ["5x3"])
+    assert found.verdict.outcome is Outcome.NOT_KNOWN
+    assert [gap.what for gap in found.verdict.coverage.gaps] == [
+        "the steps of A, which may be a recurrent layer that its code writes out"
+    ]

@@ -154,11 +154,9 @@ def agreement_lines(agreement: PortAgreement, map_: ParameterMap) -> list[str]:
             lines.append("Given equal answers there, no layer behind it parts.")
     elif agreement.compared and agreement.layers:
         pairs = plural(agreement.compared, "pair")
-        lines.append(
-            f"No layer before an unknown one parts ({pairs} were computed in float64): they part in it or behind."
-        )
+        lines.append(f"No layer before an unknown one parts ({pairs} computed in float64): they part in it or behind.")
     elif agreement.compared:
-        lines.append(f"No aligned layer parts: {plural(agreement.compared, 'pair')} were computed in float64.")
+        lines.append(f"No aligned layer parts: {plural(agreement.compared, 'pair')} computed in float64.")
     lines += [
         f"{name} draws random numbers when it answers, although its answers to the same input never changed."
         for name in agreement.drawing

@@ -123,7 +123,11 @@ class Diff:
     @property
     def headline(self) -> str:
         """The verdict as a sentence that stands alone; one that finds nothing says how much it looked at."""
-        looked = "both are one file" if self.one_file else f"{self.layers:,} layers compared"
+        looked = (
+            "both are one file"
+            if self.one_file
+            else f"{self.layers:,} {'layer' if self.layers == 1 else 'layers'} compared"
+        )
         compared = f" ({looked})" if self.same else ""
         return f"{self.verdict[0].upper()}{self.verdict[1:].rstrip('.')}{compared}."
 
@@ -179,12 +183,13 @@ class Diff:
         }
 
 
-def diff(a: Graph, b: Graph, *, names: tuple[str, str] = ("a", "b")) -> Diff:
-    """How two canonical graphs differ, and what their sources hold beside them."""
-    return replace(_diff(a, b, names), held=(held_parameters(a), held_parameters(b)))
+def diff(a: Graph, b: Graph, *, names: tuple[str, str] = ("a", "b"), exported: bool = True) -> Diff:
+    """How two canonical graphs differ, and what their sources hold beside them. `exported`: an exporter may have folded
+    norms and numbers into layers; in the code of a network a norm that only one side has is a difference."""
+    return replace(_diff(a, b, names, exported), held=(held_parameters(a), held_parameters(b)))
 
 
-def _diff(a: Graph, b: Graph, names: tuple[str, str]) -> Diff:
+def _diff(a: Graph, b: Graph, names: tuple[str, str], exported: bool) -> Diff:
     """Compare in the form in which exporters leave a network, if one side has it.
 
     If one has no norms at all and the other has, norms and biases are left out. If one has folded those that can be
@@ -193,14 +198,15 @@ def _diff(a: Graph, b: Graph, names: tuple[str, str]) -> Diff:
     """
     costs = (cost(a), cost(b))
     a, b = _with_used_inputs(a), _with_used_inputs(b)
-    compared = _by_norms(a, b, names, costs)
+    by_norms = _by_norms if exported else _compared
+    compared = by_norms(a, b, names, costs)
     fewer = None if compared.same else without_extra((a, b), compared.alignment)
     if fewer is not None:
         a, b = fewer
-        compared = _by_norms(a, b, names, costs)
+        compared = by_norms(a, b, names, costs)
     for words, form in FORMS:
         other = (a, b) if compared.same else (form(a), form(b))
-        if other != (a, b) and _is_nearer(formed := _by_norms(*other, names, costs), compared):
+        if other != (a, b) and _is_nearer(formed := by_norms(*other, names, costs), compared):
             (a, b), compared = other, replace(formed, forms=(*compared.forms, words))
     if compared.same:
         return compared
@@ -208,7 +214,7 @@ def _diff(a: Graph, b: Graph, names: tuple[str, str]) -> Diff:
     side = _storing_side((a, b), kept)
     if side is None:
         return compared
-    stored = _by_norms(*kept, names, costs)
+    stored = by_norms(*kept, names, costs)
     costly = (difference for difference in stored.differences if difference.cause != INTERPLAY or difference.macs)
     stored = replace(stored, differences=tuple(costly), stored=names[side])  # what is stored is no weight
     return stored if _is_nearer(stored, compared) else compared

@@ -15,6 +15,7 @@ from zoolens.port.training.differences import SettingDifference
 MARGIN: Final = 4.0  # floors by which B may be beyond and is not accused, where nothing explains it
 _MOST_CAUSES: Final = 12  # each takes several runs of B; two sides with more are not meant to train alike
 _DIVISOR: Final = "norm.divisor"
+BIASES: Final = "recurrent.biases"
 _OTHER_DIVISOR: Final = {"n": "n - 1", "n - 1": "n"}
 
 
@@ -59,6 +60,8 @@ class CauseSearch:
             cause = replace(cause, differences=tuple(self._read[setting.name] for setting in cause.differences))
         if not cause.proved and departure.kind == "statistic":
             cause = self._divided_otherwise(cause)
+        if not cause.proved:
+            cause = self._learned_twice(cause)
         if not cause.proved and not self._widened:  # before B is accused of what nothing explains
             self._course.measure_floors(self._reference, "a", range(RUNS, MORE_RUNS))
             self._widened = True
@@ -71,6 +74,22 @@ class CauseSearch:
 
     def _departure(self) -> Departure | None:
         return self._course.compared(self._reference, self._course.run_b()).departure
+
+    def _learned_twice(self, cause: DepartureCause) -> DepartureCause:
+        """Try what happens if second biases of recurrent gates are not learned. Two that add up get the same gradient
+        each, so that their sum moves twice as far as the one bias of the other side."""
+        side = self._course.second_biases
+        if not side or self._course.single_biases:
+            return cause
+        self._course.single_biases = True
+        reference = self._course.run_a()
+        then = self._course.compared(reference, self._course.run_b()).departure
+        if then is not None and then.position <= cause.departure.position:
+            self._course.single_biases = False
+            return cause
+        self._reference = reference
+        found = (SettingDifference(BIASES, 2 if side == "A" else 1, 2 if side == "B" else 1),)
+        return DepartureCause(cause.departure, found, True, cause.fixed, then, switched_on=side)
 
     def _divided_otherwise(self, cause: DepartureCause) -> DepartureCause:
         """Try the other divisor of the running variance on A, where B's norms cannot be switched or read."""

@@ -82,9 +82,10 @@ class PairedSteps:
     batches_b: Sequence[TrainingBatch] | None = None  # where B has batches of its own
     floors: Floors = field(default_factory=dict)
     margin: float = 1.0  # by which floors are wider in a comparison
+    single_biases: bool = False  # whether second biases of recurrent gates are set back after every step
 
     def __post_init__(self) -> None:
-        self._beside = Counterparts(self.map)
+        self._beside = Counterparts(self.map, self.start)
         self._onto = self.b.tensors()
 
     def run_a(self, noise: int | None = None) -> Captures:
@@ -126,9 +127,27 @@ class PairedSteps:
                 order = generator.permutation(batch.size)
                 captured = side.captured_step(_disturbed_batch(batch, generator, order), keep=kept)
                 captured = {name: _in_order(name, array, order) for name, array in captured.items()}
+            if self.single_biases:
+                captured = {**captured, **self._set_back(side, weights)}
             if kept:
                 captures[number] = captured
         return captures
+
+    @property
+    def second_biases(self) -> str:
+        """The side whose recurrent gates have two biases where the other has one, "A" or "B"; empty for none."""
+        return "A" if self.map.sums else "B" if self.map.added else ""
+
+    def _set_back(self, side: TrainableSide, start: Mapping[str, Array]) -> dict[str, Array]:
+        """Give second biases the numbers with which they began; returns what changes in a capture."""
+        sums = self.map.sums if side is self.a else self.map.added
+        tensors = side.tensors() if sums else {}
+        back = {each.bias.tensor: tensors[each.bias.tensor].copy() for each in sums}
+        for each in sums:
+            each.bias.put(back[each.bias.tensor], each.bias.taken(start[each.bias.tensor]))
+        if back:
+            side.assign(back)
+        return {f"tensor/{name}": array for name, array in back.items()}
 
     def run_exactly(self, which: str) -> Captures | None:
         """A run in float64, where the side can compute in it and does not so anyway.

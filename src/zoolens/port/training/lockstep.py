@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import pairwise
+from math import prod
 from typing import Any, Final
 
 import numpy as np
@@ -172,6 +173,7 @@ def _followed(
 ) -> Lockstep:
     _refuse_chance(course)
     known = [setting for setting in map(_without_chance, listed) if not alike(setting)]
+    known = [setting for setting in known if not _counts_second_biases(setting, course.map)]
     reference = course.run_a()
     course.measure_floors(reference, "a", range(RUNS))
     switchable = [setting for setting in known if setting.name != DROPOUT]
@@ -214,6 +216,14 @@ def _without_chance(setting: SettingDifference) -> SettingDifference:
         return setting
     a, b = ("none" if value is None else value for value in (setting.a, setting.b))
     return replace(setting, a=a, b=b)
+
+
+def _counts_second_biases(setting: SettingDifference, map_: ParameterMap) -> bool:
+    """Whether one side trains more numbers, which are the second biases of its recurrent gates."""
+    if setting.name != "optimizer.trained" or None in (setting.a, setting.b):
+        return False
+    more = sum(prod(each.bias.shape) for each in map_.sums) - sum(prod(each.bias.shape) for each in map_.added)
+    return more != 0 and setting.a == setting.b + more
 
 
 def _is_finite(capture: Mapping[str, Array]) -> bool:

@@ -14,6 +14,7 @@ from zoolens.port.parameter_map import ParameterMap
 from zoolens.port.training.causes import CONVENTIONS
 from zoolens.port.training.departures import Captures, ComparedRun
 from zoolens.port.training.differences import DROPOUT, SettingDifference
+from zoolens.port.training.quantities import Counterparts
 from zoolens.port.training.setting_words import difference_words
 from zoolens.verdicts import Coverage, Gap, Tally
 
@@ -39,10 +40,15 @@ class JudgedRuns:
         first = self.a[min(self.a)]
         tensors = [name.partition("/")[2] for name in first if name.startswith(("tensor/", "statistic/"))]
         without = [tensor.tensor for tensor in self.map.only_a]
-        extra = [tensor.tensor for tensor in self.map.only_b if not _has_no_gradient(tensor.tensor, self.b)]
-        judged = [name for name in tensors if name not in {*without, *self.compared.lost}]
+        added = {each.bias.tensor for each in self.map.added}
+        extra = [tensor.tensor for tensor in self.map.only_b if tensor.tensor not in added]
+        extra = [name for name in extra if not _has_no_gradient(name, self.b)]
+        faced = Counterparts(self.map).tensors | {fold.bias.tensor for fold in self.map.folds}
+        apart = [name for name in tensors if name not in faced and name not in without]
+        judged = [name for name in tensors if name not in {*without, *apart, *self.compared.lost}]
         tally = Tally("tensors", len(judged), len(tensors) + len(extra))
-        return Coverage((tally,), tuple(self._gaps(without, extra)))
+        parts = [Gap(f"tensor {name} of A, which B has in parts that were not compared") for name in apart]
+        return Coverage((tally,), (*parts, *self._gaps(without, extra)))
 
     def _gaps(self, without: Sequence[str], extra: Sequence[str]) -> Iterator[Gap]:
         named = "Say where it belongs, with --map name_in_A=name_in_B."

@@ -8,7 +8,7 @@ from math import inf
 from typing import Any, Final
 
 from zoolens.graph.diff.phrases import plural
-from zoolens.port.training.cause_search import MARGIN
+from zoolens.port.training.cause_search import BIASES, MARGIN
 from zoolens.port.training.causes import DepartureCause
 from zoolens.port.training.departures import Departure
 from zoolens.port.training.differences import SettingDifference
@@ -132,7 +132,7 @@ def departure_words(departure: Departure) -> str:
 def _cause(cause: DepartureCause, lockstep: Lockstep) -> list[str]:
     if cause.proved:
         reasons = " and ".join(difference_words(difference) for difference in cause.differences)
-        return [f"Because {reasons}.", _proof(cause)]
+        return [f"Because {reasons}.", *_advice(cause), _proof(cause)]
     lines = ["Unexplained: no setting that could be switched on B makes it vanish or move later."]
     if lockstep.unlearned:
         lines.append("  It may be that only one side learns some tensors: see above.")
@@ -144,6 +144,16 @@ def _cause(cause: DepartureCause, lockstep: Lockstep) -> list[str]:
     if cause.departure.kind in ("activation", "output", "loss", "gradient"):
         lines += [f"  The networks differ: {text}." for text in lockstep.structure[:4]]
     return [*lines, *_ratio(cause.departure)]
+
+
+def _advice(cause: DepartureCause) -> list[str]:
+    """What to do about a difference that frameworks fix."""
+    if BIASES not in (difference.name for difference in cause.differences):
+        return []
+    return [
+        "Each framework fixes it: the sum of two biases moves twice as far. They train alike where the second bias "
+        "(torch: bias_hh) is not learned."
+    ]
 
 
 def _proof(cause: DepartureCause) -> str:

@@ -17,6 +17,7 @@ import numpy as np
 from zoolens.crosstrain.training.lockstep.quantities import Key, key_of
 from zoolens.numerics.deviation import Deviation, deviation
 from zoolens.port.frameworks.base import Array
+from zoolens.port.gate_tensors import BiasSum
 from zoolens.port.parameter_map import Move, ParameterMap
 
 Capture = Mapping[str, Array]  # "loss", "output/0", "activation/LAYER", "gradient/TENSOR" and so on -> values
@@ -57,8 +58,10 @@ def _without_ones(shape: Sequence[int]) -> list[int]:
 class Counterparts:
     """Pairs the captures of two sides by their parameter map."""
 
-    def __init__(self, map_: ParameterMap) -> None:
+    def __init__(self, map_: ParameterMap, start: Capture | None = None) -> None:
+        """`start`: A's tensors before the first step, which those that it does not learn keep."""
         self._moves = _by_tensor(map_)
+        self._sums, self._added, self._start = map_.sums, map_.added, start or {}
         self.layers = _layers(map_)
 
     def beside(self, a: Capture, b: Capture) -> list[tuple[int, Counterpart]]:
@@ -68,6 +71,7 @@ class Counterparts:
         Answers of layers whose shapes cannot face each other are left out: the layers are then no counterparts.
         """
         pairs = []
+        b = self._with_single_biases(a, b)
         for place, (kind, name) in enumerate(self._order(a)):
             given = self._of_b(kind, name, a, b)
             if given is None:
@@ -76,6 +80,22 @@ class Counterparts:
             if kind != "activation" or pair.apart().why != "shape":
                 pairs.append((place, pair))
         return pairs
+
+    @property
+    def tensors(self) -> frozenset[str]:
+        """Tensors of A that have all of their numbers in B, second biases among them."""
+        return frozenset(self._moves) | {each.bias.tensor for each in self._sums}
+
+    def _with_single_biases(self, a: Capture, b: Capture) -> Capture:
+        """B's capture, in which a bias faces A's first one: without A's second bias where B's is the sum of both, and
+        with B's own second one where A's is."""
+        changed = dict(b)
+        for each in self._sums:
+            second = a.get(f"tensor/{each.bias.tensor}", self._start.get(each.bias.tensor))
+            _add(changed, each, second, -1.0)
+        for each in self._added:
+            _add(changed, each, b.get(f"tensor/{each.bias.tensor}"), 1.0)
+        return changed
 
     def missing(self, a: Capture, b: Capture) -> tuple[str, ...]:
         """Tensors of A that are learned there and have a place in B that is not learned, or the other way round."""
@@ -147,6 +167,14 @@ def owner(tensor: str) -> str:
     name = rest if collection in _COLLECTIONS else tensor
     cut = max(name.rfind("."), name.rfind("/"))
     return name[:cut] if cut >= 0 else ""
+
+
+def _add(capture: dict[str, Array], sum_: BiasSum, second: Array | None, sign: float) -> None:
+    key = f"tensor/{sum_.into.tensor}"
+    if second is not None and key in capture:
+        values = capture[key].astype(np.float64)
+        sum_.into.put(values, sum_.into.taken(values) + sign * sum_.bias.taken(second))
+        capture[key] = values
 
 
 def _by_tensor(map_: ParameterMap) -> dict[str, tuple[Move, ...]]:

@@ -52,6 +52,7 @@ _NAMES: Final = {
     "norm.divisor": "what the norms' running variance divides by",
     "norm.frozen": "the number of norms that stay as in evaluation",
     "embedding.padding": "the row of an embedding that is not trained",
+    "recurrent.biases": "the number of learned biases that add up in a gate of a recurrent layer",
     "dropout.rate": "the rate of dropout",
 }
 

@@ -191,3 +191,57 @@ def test_what_a_loss_of_ones_own_has_is_not_known_instead_of_none():
     lines = "\n".join(lockstep_lines(found))
     assert "none in B" not in lines
     assert "the weighting of classes in the loss" in lines
+
+
+def torch_lstm(learned=True):
+    """`learned`: whether the second bias of each gate is."""
+
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.layer, self.head = nn.LSTM(3, 2, batch_first=True), nn.Linear(2, 2)
+            self.layer.bias_hh_l0.requires_grad_(learned)
+
+        def forward(self, x):
+            return self.head(self.layer(x)[0][:, -1])
+
+    def made():
+        net = Net()
+        return {"network": net, "optimizer": torch.optim.SGD(net.parameters(), 0.1), "loss": nn.CrossEntropyLoss()}
+
+    return made
+
+
+def keras_lstm():
+    model = keras.Sequential([keras.Input((4, 3)), keras.layers.LSTM(2), keras.layers.Dense(2)])
+    model.compile(keras.optimizers.SGD(0.1), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return model
+
+
+def follow_sequences(a, b):
+    generator = np.random.default_rng(0)
+    drawn = generator.standard_normal
+    given = [TrainingBatch((drawn((6, 4, 3)).astype(np.float32),), generator.integers(0, 2, 6)) for _ in range(2)]
+    return lockstep(a, b, ["4x3"], given, steps=(1, 2))
+
+
+@pytest.mark.parametrize("turned", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_two_biases_that_add_up_learn_twice_as_fast(turned):
+    sides = [torch_lstm(), lambda: keras_lstm()]
+    found = follow_sequences(*(reversed(sides) if turned else sides))
+    numbers = (1, 2) if turned else (2, 1)
+    assert [(one.name, one.a, one.b) for cause in found.causes for one in cause.differences] == [
+        ("recurrent.biases", *numbers)
+    ]
+    assert found.causes[0].proved
+    assert found.causes[0].then is None
+    assert found.coverage.whole
+    assert found.verdict.outcome is Outcome.DIFFERENT  # the weights of the two do part
+    assert "bias_hh" in "\n".join(lockstep_lines(found))
+
+
+@pytest.mark.parametrize("turned", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_a_second_bias_that_is_not_learned_is_no_difference(turned):
+    sides = [torch_lstm(learned=False), lambda: keras_lstm()]
+    found = follow_sequences(*(reversed(sides) if turned else sides))
+    assert found.agree, "\n".join(lockstep_lines(found))

@@ -331,7 +331,7 @@ def test_seeds_that_are_done_are_kept_until_something_changes(tmp_path, monkeypa
     with sqlite3.connect(tmp_path / "store.sqlite") as full:
         full.execute("CREATE TRIGGER full BEFORE INSERT ON trials BEGIN SELECT RAISE(ABORT, 'no room'); END")
     done = CliRunner().invoke(cli, [*words, "--seeds", "1", "--batch", "10"])
-    assert done.exit_code == 0, done.output
+    assert done.exit_code == 4, done.output  # trained all the same; one seed cannot tell
     assert any("could not be kept" in note for note in json.loads(done.stdout)["notes"])
     with open_store() as store:
         (name, *_) = study_names(store)

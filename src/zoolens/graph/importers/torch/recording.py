@@ -10,10 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from zoolens.graph.importers.torch.departures import TorchDepartures
 from zoolens.graph.importers.torch.trace import Lowering, TensorTrace, TorchCall
+
+# By their schema these give new tensors, although they are views: torch's cells write into such parts in place.
+_SEPARATE: Final = frozenset({"unsafe_split", "unsafe_split_with_sizes", "unsafe_chunk"})
 
 
 @cache
@@ -64,6 +67,8 @@ def recording(
             if written:
                 trace.before_write(bound, written)
             result = function(*args, **kwargs)
+            if op in _SEPARATE:
+                result = [part.clone() for part in result]
             trace.record(op, bound, written, result, lower or TorchCall.unknown)
             return result
 

@@ -103,6 +103,7 @@ class TensorTrace:
         self._parts: dict[int, TensorPart] = {}
         self._writes: dict[int, int] = {}  # by storage: how often it was written in place
         self._seen: dict[int, int] = {}  # by tensor: that number when the tensor was made
+        self._before_write: dict[int, Array] = {}  # of static tensors that the call in hand writes into
         self._alive: list[Any] = []
 
     # what lowerings ask
@@ -193,6 +194,7 @@ class TensorTrace:
             return
         call = TorchCall(self, op, arguments, written[0] if written else result)
         made = lower(call)
+        self._before_write.clear()
         for tensor in written:
             self._write(tensor, made, roots)
         names = [made] if isinstance(made, str) else list(made)
@@ -204,7 +206,9 @@ class TensorTrace:
         """Show constants that values are about to be written into with the numbers that they have before."""
         if self._roots(list(tensors_in(arguments.values()))) is not None:
             for tensor in written:
-                if not self.depends_on_input(tensor) and not self.is_static(tensor):
+                if self.is_static(tensor) and self.builder.keep_weights and not tensor.is_meta:
+                    self._before_write[id(tensor)] = plain_array(tensor, exact=False)
+                elif not self.depends_on_input(tensor) and not self.is_static(tensor):
                     self.value(tensor)
 
     def opaque_module(self, module: Any, given: Sequence[Any], answers: Sequence[Any]) -> None:
@@ -294,7 +298,8 @@ class TensorTrace:
     def _array(self, tensor: Any, *, exact: bool = False) -> Array | None:
         if not self.builder.keep_weights or tensor.is_meta:
             return None
-        return plain_array(tensor, exact=exact)
+        before = self._before_write.get(id(tensor))
+        return before if before is not None else plain_array(tensor, exact=exact)
 
 
 def plain_array(tensor: Any, *, exact: bool = True) -> Array:
