@@ -220,7 +220,7 @@ def _without_chance(setting: SettingDifference) -> SettingDifference:
 
 def _counts_second_biases(setting: SettingDifference, map_: ParameterMap) -> bool:
     """Whether one side trains more numbers, which are the second biases of its recurrent gates."""
-    if setting.name != "optimizer.trained" or None in (setting.a, setting.b):
+    if setting.name != "optimizer.trained" or not (isinstance(setting.a, int) and isinstance(setting.b, int)):
         return False
     more = sum(prod(each.bias.shape) for each in map_.sums) - sum(prod(each.bias.shape) for each in map_.added)
     return more != 0 and setting.a == setting.b + more
