@@ -240,8 +240,6 @@ def _figure(answer: Answer, match: Match, name: str) -> str:
 
 
 def _notes(answer: Answer) -> Iterator[str]:
-    from zoolens.queries.coverage import coverage_words
-
     if answer.exact and answer.fitting > len(answer.matches):
         yield f"{len(answer.matches):,} of {answer.fitting:,} models that fit."
     if not answer.exact and answer.matches:
@@ -252,7 +250,6 @@ def _notes(answer: Answer) -> Iterator[str]:
         yield f"Measured accuracies are of {answer.n:,} inputs of {answer.dataset}."
     yield from _about_memory(answer)
     yield from _about_index(answer.notes)
-    yield from filter(None, [coverage_words(answer.verdict.coverage)])
     if answer.guarantee is not None and (answer.matches or answer.misses):
         yield _promise(answer, answer.guarantee)
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from zoolens.queries.coverage import coverage_of
+from zoolens.queries.coverage import coverage_of, coverage_words
 from zoolens.queries.explanation import Timings, explain, explain_analyze
 from zoolens.queries.frame import frame_of
 from zoolens.queries.guarantees import Guarantee
@@ -84,9 +84,8 @@ class Answer:
     @cached_property
     def undecided(self) -> int:
         """Of how many models it is not known whether they fit."""
-        models = self.plan.view.models
-        fitting = np.unique(models[self.plan.fitting])
-        return len(np.setdiff1d(models[self.plan.undecided], fitting))
+        (models,) = self.verdict.coverage.tallies
+        return (models.total or 0) - models.understood
 
     @cached_property
     def reference(self) -> Match | None:
@@ -125,8 +124,9 @@ class Answer:
         keys = [] if self.exact else self.plan.view.index.rows.columns["key"].to_list()
         rows = {key: number for number, key in enumerate(keys)}
         shown += self._rows if self.exact else [rows[match.row.key] for match in self.matches or self.misses]
+        not_judged = coverage_words(self.verdict.coverage)
         return (
-            *_compared(self.plan), *_disturbed_bounds(self.plan), *_not_known(self.undecided),
+            *_compared(self.plan), *_disturbed_bounds(self.plan), *([not_judged] if not_judged else []),
             *self.plan.view.index.notes, *_left_out(self.plan), *self.plan.view.index.changed_files(shown),
         )  # fmt: skip
 
@@ -193,15 +193,6 @@ class Answer:
             ]
             head += "; the nearest misses are" if lines else ", and there is no candidate"
         return "\n".join([head, *lines])
-
-
-def _not_known(models: int) -> Iterator[str]:
-    if models:
-        of = "1 model" if models == 1 else f"{models:,} models"
-        yield (
-            f"Whether {of} fit{'s' if models == 1 else ''} is not known: without answers on these inputs, without a "
-            "figure that the query bounds, or with another file than was measured."
-        )
 
 
 def _line(match: Match, what: str) -> str:

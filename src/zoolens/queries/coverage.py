@@ -1,7 +1,7 @@
 """How many of the models that a query is about could be judged, and why the others could not.
 
-A model is judged if what is known of it proves that it fits, or that it does not. One without answers to the probes, or
-without a figure that the query bounds, may fit or not; its cost may be known as a lower bound only, which is no figure.
+A model is judged if what is known of it proves that it fits, or that it does not (`Plan.undecided`). One without
+answers to the probes, or without a figure that the query bounds, may fit or not; a lower bound of a cost is no figure.
 """
 
 from __future__ import annotations
@@ -26,14 +26,11 @@ _LISTED: Final = 3  # models that a gap names; the others are counted
 
 def coverage_of(plan: Plan) -> Coverage:
     """The coverage of an answer. `plan.changed` holds the models among the best whose file was found to be another."""
-    asked = _asked(plan)
-    open_rows = asked & ~_rejected(plan) & _unknown(plan)
     models = plan.view.models
-    known = np.unique(models[asked & ~open_rows])
-    all_models = np.unique(models[asked])
-    left = np.setdiff1d(all_models, known)
-    gaps = _gaps(plan, open_rows & np.isin(models, left))
-    return Coverage((Tally("models", len(known), len(all_models)),), tuple(gaps))
+    asked = np.unique(models[_asked(plan)])
+    left = np.setdiff1d(models[plan.undecided], models[plan.fitting])
+    gaps = _gaps(plan, plan.undecided & np.isin(models, left))
+    return Coverage((Tally("models", len(asked) - len(left), len(asked)),), tuple(gaps))
 
 
 def coverage_words(coverage: Coverage) -> str:
@@ -51,26 +48,6 @@ def _asked(plan: Plan) -> Mask:
     if plan.reference is not None:
         rows &= plan.view.models != plan.view.models[plan.reference.row]
     return rows
-
-
-def _rejected(plan: Plan) -> Mask:
-    """Rows that some figure which is known keeps from fitting."""
-    rejected = np.zeros(len(plan.view), np.bool_)
-    for predicate in plan.everything:
-        values = plan.values(predicate.metric)
-        rejected |= ~np.isnan(values) & ~predicate.passes(values)
-    rejected[list(plan.changed)] = False
-    return rejected
-
-
-def _unknown(plan: Plan) -> Mask:
-    unknown = np.zeros(len(plan.view), np.bool_)
-    for predicate in plan.everything:
-        unknown |= np.isnan(plan.values(predicate.metric))
-    if plan.reference is not None:
-        unknown |= np.isnan(plan.view.agreement(plan.reference.row))
-    unknown[list(plan.changed)] = True
-    return unknown
 
 
 def _gaps(plan: Plan, rows: Mask) -> Iterator[Gap]:

@@ -19,7 +19,7 @@ from zoolens.tracing.alignment import AlignedLayers, Group, align_layers
 from zoolens.tracing.coverage import layer_coverage
 from zoolens.tracing.families import only_moves
 from zoolens.tracing.layers import ObservedCalls, Samples, Timing, TracedLayer, timing
-from zoolens.tracing.report import share_words, short_name
+from zoolens.tracing.report import median_words, share_words, short_name
 from zoolens.tracing.spans import Level
 from zoolens.tracing.stored import SUMS_UP, Trace, load_trace
 
@@ -197,7 +197,7 @@ def sentences(comparison: TraceComparison) -> Iterator[str]:
     slower = call.b.median / call.a.median if call.a.median else float("inf")
     ratio = f"it takes {slower:.2f} times as long" if slower >= 1 else f"it is {1 / slower:.2f} times as fast"
     yield (
-        f"{b.title} takes {figure(call.b.median, 's')} where {a.title} takes {figure(call.a.median, 's')}: "
+        f"{b.title} takes {median_words(call.b)} where {a.title} takes {median_words(call.a)}: "
         f"{ratio if call.sure else 'the repetitions do not tell which of them is slower'}."
     )
     yield from _other_settings(a, b)
@@ -243,7 +243,7 @@ def _other_settings(a: Trace, b: Trace) -> Iterator[str]:
 
 
 def _change(row: LayerDifference, by: str) -> str:
-    before, after = (NOTHING if times is None else figure(times.median, "s") for times in (row.a, row.b))
+    before, after = map(median_words, (row.a, row.b))
     absent = "no operator beside it" if by == "graph" else "no layer of its own"
     computed = [words or absent for words in (row.computed_a, row.computed_b)]
     how = f", {' → '.join(computed)}" if row.computed_a != row.computed_b else ""
@@ -278,8 +278,8 @@ def comparison_table(comparison: TraceComparison, top: int | None = TOP) -> Tabl
         cells.append(
             (
                 row.name,
-                NOTHING if row.a is None else figure(row.a.median, "s"),
-                NOTHING if row.b is None else figure(row.b.median, "s"),
+                median_words(row.a),
+                median_words(row.b),
                 f"{_signed(row.difference)} {_bounds(row.interval)}{mark}",
                 share_words(row.difference / whole if whole else None).replace("-", "−"),
                 row.computed_a if same else f"{row.computed_a or NOTHING} → {row.computed_b or NOTHING}",

@@ -11,7 +11,7 @@ from zoolens.present.charts import DIM, INK, SERIES, Chart, Spec, axis, heading,
 from zoolens.present.figures import figure
 from zoolens.tracing.comparison import LayerDifference, TraceComparison
 from zoolens.tracing.layers import TracedLayer
-from zoolens.tracing.report import short_name
+from zoolens.tracing.report import median_words, short_name
 from zoolens.tracing.timeline import WHOLE, Band, Timeline, TimelineWindow, bands_chart
 
 TOP: Final = 12
@@ -91,7 +91,7 @@ def differences_chart(comparison: TraceComparison, top: int = TOP) -> Chart:
 
 
 def _row(place: int, row: LayerDifference, name: str, scale: float) -> dict[str, Any]:
-    before, after = ("–" if times is None else figure(times.median, "s") for times in (row.a, row.b))
+    before, after = map(median_words, (row.a, row.b))
     group = _UNCLEAR if not row.sure else _SLOWER_B if row.difference > 0 else _SLOWER_A
     low, high = (value if np.isfinite(value) else row.difference for value in (row.interval.low, row.interval.high))
     computed = row.computed_a if row.computed_a == row.computed_b else f"{row.computed_a} → {row.computed_b}"

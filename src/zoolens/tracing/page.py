@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from zoolens.present.figures import figure
 from zoolens.present.pages import Page, Section, Tile, page_html
 from zoolens.tracing.comparison import TraceComparison, comparison_table
 from zoolens.tracing.comparison import sentences as comparison_sentences
-from zoolens.tracing.report import counters_table, layers_table, levels_table, merged_layers, sentences, short_name
+from zoolens.tracing.report import (
+    counters_table,
+    layers_table,
+    levels_table,
+    median_words,
+    merged_layers,
+    sentences,
+    short_name,
+)
 from zoolens.tracing.roofline.attained import Roofline
 from zoolens.tracing.roofline.attained import sentences as roof_sentences
 from zoolens.tracing.roofline.chart import roofline_chart, roofline_table
@@ -94,12 +101,13 @@ def recording_page(recorded: StoredRecording) -> str:
 
 def _tiles(trace: Trace) -> Iterator[Tile]:
     if trace.model is not None:
-        yield Tile(figure(trace.model.median, "s"), f"one prediction in {trace.stack}, batch {trace.batch}")
+        yield Tile(median_words(trace.model), f"one prediction in {trace.stack}, batch {trace.batch}")
     layers = merged_layers(trace)
     if layers:
         hottest = max(layers, key=lambda layer: layer.timing.median)
         share = hottest.timing.median / (sum(layer.timing.median for layer in layers) or 1)
-        yield Tile(f"{100 * share:.0f} %", f"of the layers' time in {short_name(hottest.name)} ({trace.runtime})")
+        mark = " (disturbed)" if hottest.timing.disturbed else ""
+        yield Tile(f"{100 * share:.0f} %{mark}", f"of the layers' time in {short_name(hottest.name)} ({trace.runtime})")
 
 
 def _sections(trace: Trace, spans: Spans) -> Iterator[Section]:

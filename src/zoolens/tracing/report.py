@@ -34,6 +34,13 @@ def timing_words(timing: Timing | None) -> str:
     )
 
 
+def median_words(timing: Timing | None) -> str:
+    """0.41 ms, marked where too few repetitions were undisturbed."""
+    if timing is None:
+        return NOTHING
+    return figure(timing.median, "s") + (" (disturbed)" if timing.disturbed else "")
+
+
 def share_words(share: float | None) -> str:
     return NOTHING if share is None else f"{100 * share:.1f} %"
 

@@ -1,8 +1,12 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
+from zoolens.present.figures import NOTHING
 from zoolens.runtimes.observing import OperatorTime, Profile
-from zoolens.tracing.layers import flat, observed_calls_of, timing
+from zoolens.tracing.layers import Timing, flat, observed_calls_of, timing
+from zoolens.tracing.report import median_words
 from zoolens.tracing.spans import Level, SpanColumns, add_profiles
 from zoolens.tracing.tracecontext import new_context
 
@@ -90,3 +94,10 @@ def test_the_kernel_is_the_one_of_most_repetitions():
 
 def test_nothing_is_said_of_gaps_where_layers_lie_outside_of_their_call():
     assert observed([profile(0, OperatorTime("a", "Conv", 5 * MS, 8 * MS))] * 6).gaps == {}
+
+
+def test_a_disturbed_time_is_marked_on_cards_and_in_cells():
+    quiet = Timing(0.002, 0.0019, 0.0021, 30, 0.002)
+    assert median_words(quiet) == "2 ms"
+    assert median_words(replace(quiet, disturbed=True)) == "2 ms (disturbed)"
+    assert median_words(None) == NOTHING

@@ -79,10 +79,14 @@ def test_models_that_nobody_ran_are_counted_apart(home, ask):
             "1 model fits, and none of the first is in the picture or in the table: zoo:claimed (never run here).",
         ),
         ("ON size <= 10 kB", {"x": "params", "y": "size"}, "zoo:claimed fits best; 1 model fits."),  # it has both
-        ("ON latency <= 15 ms ORDER BY latency", {"y": "size"}, "zoo:quick fits best; 2 models fit."),
+        (
+            "ON latency <= 15 ms ORDER BY latency", {"y": "size"},
+            "zoo:quick fits best; 2 models fit, and of 1 it is not known.",
+        ),
         (
             "ON latency <= 1 s ORDER BY latency", {"x": "latency", "y": "params"},
-            "3 models fit, and none of the first is in the picture or in the table: zoo:quick (its latency or params "
+            "3 models fit, and of 1 it is not known, and none of the first is in the picture or in the table: "
+            "zoo:quick (its latency or params "
             "is not known), zoo:good (its latency or params is not known), zoo:worse (its latency or params is not "
             "known).",
         ),

@@ -7,12 +7,11 @@ from typing import Any, Final
 
 from pydantic import Field
 
-from zoolens.present.figures import figure
 from zoolens.store.browsing import RunsWanted, TimeOrder, count_facets, page_of_runs
 from zoolens.store.records import Run, RunKind
 from zoolens.tracing.chrome import chrome_text
 from zoolens.tracing.layers import TracedLayer
-from zoolens.tracing.report import counters_table, levels_table, merged_layers, trace_as_data
+from zoolens.tracing.report import counters_table, levels_table, median_words, merged_layers, trace_as_data
 from zoolens.tracing.report import sentences as trace_sentences
 from zoolens.tracing.runner import PREFIX
 from zoolens.tracing.stored import SUMS_UP, Trace, find_trace, spans_of
@@ -106,7 +105,7 @@ def _recording_detail(context: Context, recorded: StoredRecording, timelines: Se
     return TraceDetail(
         trace=trace_item(context, recorded.run),
         title=recorded.title,
-        tiles=[TraceTile(figure=figure(recorded.step.timing.median, "s"), title="from the beginning to the end")],
+        tiles=[TraceTile(figure=median_words(recorded.step.timing), title="from the beginning to the end")],
         notes=list(recording_sentences(recorded)),
         levels=word_table(steps_table(recorded)),
         counters=None,
@@ -118,9 +117,9 @@ def _recording_detail(context: Context, recorded: StoredRecording, timelines: Se
 
 def _tiles(trace: Trace, layers: Sequence[TracedLayer]) -> Iterator[TraceTile]:
     if trace.model is not None:
-        yield TraceTile(figure=figure(trace.model.median, "s"), title=f"one prediction, batch {trace.batch}")
+        yield TraceTile(figure=median_words(trace.model), title=f"one prediction, batch {trace.batch}")
     if trace.request is not None:
-        yield TraceTile(figure=figure(trace.request.median, "s"), title="one request, with what is around it")
+        yield TraceTile(figure=median_words(trace.request), title="one request, with what is around it")
     if trace.covered is not None:
         beyond = ", some of them at the same time" if trace.covered > 1 + SUMS_UP else ""
         title = f"of the profiled call is what its {len(layers)} layers sum to{beyond}"
@@ -128,7 +127,8 @@ def _tiles(trace: Trace, layers: Sequence[TracedLayer]) -> Iterator[TraceTile]:
     if layers:
         hottest = max(layers, key=lambda layer: layer.timing.median)
         share = hottest.timing.median / (sum(layer.timing.median for layer in layers) or 1)
-        yield TraceTile(figure=f"{100 * share:.0f} %", title=f"of the layers' time in {hottest.name[-60:]}")
+        mark = " (disturbed)" if hottest.timing.disturbed else ""
+        yield TraceTile(figure=f"{100 * share:.0f} %{mark}", title=f"of the layers' time in {hottest.name[-60:]}")
 
 
 def _facts(trace: Trace) -> list[Fact]:
