@@ -167,6 +167,19 @@ def test_an_ir_against_its_original(small, tmp_path):
     assert (cause.kind, cause.layer, cause.proved) == (Kind.WEIGHTS, "c3", True)
 
 
+@pytest.mark.slow
+def test_inputs_that_a_file_rounds_while_it_runs_are_no_fault_of_the_runtime(small, tmp_path):
+    quantization = pytest.importorskip("onnxruntime.quantization")
+    entry, data = small("transformer", "bert")
+    path = tmp_path / "dynamic.onnx"
+    quantization.quantize_dynamic(str(model_file(entry)), str(path), weight_type=quantization.QuantType.QInt8)
+    found = diverge_jobs(job(entry), job(with_file(entry, path)), open_dataset(data), examined=1)
+    of_file, of_runtime = found.causes
+    assert (of_file.kind, of_file.proved) == (Kind.WEIGHTS, True)
+    assert (of_runtime.kind, of_runtime.proved) == (Kind.QUANTISATION, True)
+    assert "to 8 bits while it runs" in of_runtime.words
+
+
 # --- quick ones of the same kind
 
 

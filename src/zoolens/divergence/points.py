@@ -55,7 +55,8 @@ class Observed:
     def value(self, captured: Array) -> Array:
         """What was captured for the first sample, as real numbers in the axes of the graph."""
         array = np.asarray(captured)
-        array = array[:1] if array.ndim == len(self.file_shape) and self.shape[:1] == (1,) else array
+        whole = array.size == prod(self.shape)  # of a batch of one, whichever axis that is
+        array = array if whole or array.ndim != len(self.file_shape) or self.shape[:1] != (1,) else array[:1]
         if array.size != prod(self.shape):
             raise ModelError(
                 f"The tensor {self.point.name[:60]!r} was captured in the shape {array.shape}, not {self.file_shape}."

@@ -10,6 +10,7 @@ import numpy as np
 
 from zoolens.divergence.evaluation import Grid
 from zoolens.runtimes import onnxfile, tflitefile
+from zoolens.runtimes.onnxediting import node_label
 from zoolens.runtimes.onnxvalues import array, attributes
 
 _INTEGERS: Final = ("int8", "uint8", "int16", "uint16")
@@ -19,6 +20,7 @@ _SCALED: Final[Mapping[str, tuple[int, int]]] = {
     "QLinearMul": (6, 7), "QGemm": (7, 8), "QLinearConcat": (0, 1), "QLinearGlobalAveragePool": (3, 4),
     "QLinearAveragePool": (3, 4), "QLinearSigmoid": (3, 4), "QLinearLeakyRelu": (3, 4), "QLinearSoftmax": (3, 4),
 }  # fmt: skip
+_DYNAMIC: Final = ("MatMulInteger", "ConvInteger", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM")
 _KEEPING: Final = ("MaxPool", "Reshape", "Flatten", "Transpose", "Squeeze", "Unsqueeze", "Identity", "Slice", "Pad")
 
 
@@ -27,6 +29,13 @@ def quantised_tensors(file_format: str, paths: Mapping[str, Path]) -> dict[str, 
     if file_format == "tflite":
         return _of_tflite(paths["model"])
     return _of_onnx(paths["model"]) if file_format == "onnx" else {}
+
+
+def dynamic_layers(file_format: str, paths: Mapping[str, Path]) -> set[str]:
+    """The layers whose inputs an ONNX file quantises while it runs, by the names of their nodes."""
+    if file_format != "onnx":
+        return set()
+    return {node_label(node) for node in onnxfile.read_graph(paths["model"]).nodes if node.op in _DYNAMIC}
 
 
 def _of_tflite(path: Path) -> dict[str, Grid]:

@@ -14,6 +14,7 @@ from zoolens.divergence.evaluation import exact_value, exact_values, grids_of, w
 from zoolens.divergence.examined import Exact, ExaminedInput
 from zoolens.divergence.inspection import SideLayer, SideView
 from zoolens.divergence.kernels import kernel_of, profile_of
+from zoolens.divergence.quantisation import dynamic_layers
 from zoolens.divergence.sides import Side, reopened
 from zoolens.errors import ZoolensError
 from zoolens.graph.model import Array
@@ -126,6 +127,12 @@ def _of_layers(suspect: Suspect, first: str, by: str, precision: str | None, wit
             f"{label}{by}{more} is off by {number(layer.local.error) if layer.local else 'an unknown amount'}, where "
             f"float32 would be by up to {number(layer.local_floor)}"
         )
+    elif _rounded_by_file(suspect):
+        kind = Kind.QUANTISATION
+        words = (
+            f"{side.label}'s file rounds what goes into {label}{by}{more} to 8 bits while it runs, by a scale "
+            f"of its own for each call, and the reference does not: given the same tensors, {off}"
+        )
     if suspect.broken is not None:
         kind = Kind.NOT_FINITE
         broken = layer_label(suspect.view, suspect.broken)
@@ -146,6 +153,16 @@ def _keeps(side: Side, precision: str) -> bool:
     keys = {tensor.key for node in side.raw.nodes for tensor in node.parameters if tensor.role == "kernel"}
     kernels = [np.asarray(side.raw.weights[key]) for key in keys if key in side.raw.weights]
     return bool(kernels) and all(is_representable(kernel, precision) for kernel in kernels)
+
+
+def _rounded_by_file(suspect: Suspect) -> bool:
+    """Whether every layer that is off is one whose inputs the file itself quantises while it runs."""
+    rounding = dynamic_layers(suspect.side.job.asset.format, suspect.side.job.paths)
+    graph = suspect.view.graph
+    return all(
+        any(graph.by_name[member].source in rounding for member in suspect.view.members(name))
+        for name in suspect.faulty
+    )
 
 
 def _other_model(suspect: Suspect) -> Cause:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from zoolens.divergence.evaluation import Grid, exact_value, grids_of, with_grids
-from zoolens.divergence.points import in_order, observable
+from zoolens.divergence.points import Observed, in_order, observable
 from zoolens.graph.builder import GraphBuilder
 from zoolens.graph.reference import node_values
 from zoolens.graph.weighted_graph import canonical_with_facts
@@ -69,3 +69,12 @@ def test_tensors_of_another_file_are_aligned_by_order_shape_and_value():
     found = in_order(graph, [CapturePoint(name) for name in shown], shown, {"x": x})
     assert {node: held.point.name for node, held in found.items()} == {"conv": "second", "relu": "third"}
     np.testing.assert_allclose(found["relu"].value(values["relu"]), exact_value(graph, {"x": x}, "relu"), atol=1e-5)
+
+
+def test_a_tensor_with_the_steps_before_the_batch_is_taken_whole():
+    """torch computes attention on steps × batch × width; only a batch of several samples is cut to its first."""
+    values = np.arange(42, dtype=np.float32).reshape(7, 1, 6)
+    steps_first = Observed(CapturePoint("h", "h"), "h", (7, 1, 6), (1, 0, 2), (1, 7, 6))
+    np.testing.assert_array_equal(steps_first.value(values), values.transpose(1, 0, 2))
+    several = Observed(CapturePoint("h", "h"), "h", (1, 7, 6), (0, 1, 2), (1, 7, 6))
+    np.testing.assert_array_equal(several.value(np.stack([values[:, 0]] * 3)), values.transpose(1, 0, 2))

@@ -127,10 +127,11 @@ class _Fusion:
     def _fused(self, node: OnnxNode, anchor: int | None, places: list[int]) -> Fused:
         if not places:
             return Fused(node, (), moved=self._moved(node, anchor))
+        unchanged = [place for place in places if self._file.nodes[place].op == node.op]  # beside arithmetic of shapes
         computing = [place for place in places if self._file.nodes[place].op not in _BESIDE]
         products = [place for place in places if _PRODUCT.search(self._file.nodes[place].op)]
         labels = {place: node_label(self._file.nodes[place]) for place in places}
-        return Fused(node, tuple(labels.values()), labels[(products or computing or places)[0]])
+        return Fused(node, tuple(labels.values()), labels[(unchanged or products or computing or places)[0]])
 
     def _moved(self, node: OnnxNode, anchor: int | None) -> str:
         moves = _only_moves(node, anchor) and node.inputs

@@ -169,3 +169,15 @@ def test_nodes_that_a_runtime_does_not_tell_of_belong_to_the_layer_that_alone_us
     both = [("Convolution", ("relu",)), ("Convolution", ("add", "end"))]
     assert with_lost_producers(BLOCK, both) == [("first", "relu"), ("main", "shortcut", "add", "end")]
     assert with_lost_producers(BLOCK, [*both, ("Convolution", ("shortcut",))])[1] == ("main", "add", "end")
+
+
+def test_an_operator_that_is_left_is_called_by_its_own_name():
+    """An exporter computes the first state of an LSTM from the shape of the input, which is folded into it."""
+    file = graph(
+        node("shape", "Shape", "x", "s"),
+        node("zeros", "Expand", "w s", "h"),
+        node("lstm", "LSTM", "x w v h", "y"),
+    )
+    (part,) = fused_nodes(file, graph(node("lstm", "LSTM", "x w v folded", "y")))
+    assert set(part.labels) >= {"lstm"}
+    assert part.main == "lstm"
