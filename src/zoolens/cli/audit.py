@@ -10,7 +10,7 @@ from zoolens.cli.options import OUT_FILE, OUT_FOLDER, json_option, on_option, wi
 from zoolens.cli.stores import store_option
 from zoolens.errors import GateFailed
 from zoolens.present.terminal import echo_json
-from zoolens.verdicts import NotKnown
+from zoolens.verdicts import judged, refuse_unknown
 
 
 @click.command()
@@ -78,8 +78,7 @@ def _gate(audit: Any, threshold: str | None) -> None:
     if threshold is None:
         return
     if threshold == "unknown":
-        if not audit.coverage.whole:
-            raise NotKnown(f"Gate failed: unknown: {audit.coverage.text}", hint=" ".join(audit.coverage.remedies))
+        refuse_unknown(judged(audit.coverage, different=False), "the networks")
         return
     grave = [finding for finding in audit.findings if finding.severity >= Severity[threshold.upper()]]
     if grave:

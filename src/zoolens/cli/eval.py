@@ -123,21 +123,23 @@ def command(models: tuple[str, ...], data: str, **chosen: Any) -> None:
             if not chosen["as_json"]:
                 bars.show(_line(outcome))
     (print_json if chosen["as_json"] else print_outcomes)(store, outcomes, plan.batches)
-    _refuse_guesses(outcomes, chosen["fail_on"])
-    failures = [outcome for outcome in outcomes if outcome.failed]
-    if failures:
-        raise ZoolensError(f"{len(failures)} of {len(outcomes)} evaluations failed or look wrong; see above.")
+    _complain(outcomes, chosen["fail_on"])
 
 
-def _refuse_guesses(outcomes: Sequence[Outcome], fail_on: Sequence[str]) -> None:
+def _complain(outcomes: Sequence[Outcome], fail_on: Sequence[str]) -> None:
+    """Raise an error about evaluations that failed or look wrong. A guess may be why one looks wrong, so that the gate
+    on guesses comes before that, but not before a failure."""
     guessed = [outcome.title for outcome in outcomes if outcome.guessed]
-    if guessed and fail_on:
+    if guessed and fail_on and not any(outcome.errors for outcome in outcomes):
         from zoolens.verdicts import NotKnown
 
         raise NotKnown(
             f"Gate failed: guessed: the accuracy of {', '.join(guessed)} rests on guesses.",
             hint="Write what the model wants into a manifest, and remove from its attribute `guessed` what is checked.",
         )
+    failures = [outcome for outcome in outcomes if outcome.failed]
+    if failures:
+        raise ZoolensError(f"{len(failures)} of {len(outcomes)} evaluations failed or look wrong; see above.")
 
 
 def _line(outcome: Outcome) -> str:

@@ -14,14 +14,14 @@ from typing import Any, Final
 
 import numpy as np
 
+from zoolens.divergence.alignment import EQUAL
 from zoolens.divergence.sides import Side
 from zoolens.errors import ZoolensError
 from zoolens.graph.model import Array
-from zoolens.numerics.rounding import ONE_ROUNDING, rounded
+from zoolens.numerics.rounding import rounded
 from zoolens.runtimes import onnxfile, openvinofile
 from zoolens.runtimes.onnxvalues import array
 
-_ROUNDINGS: Final = 32  # of float32: what a converter that computes weights anew may change
 _SHOWN: Final = 5  # tensors that one sentence names
 _HALVES: Final = ("float16", "bfloat16")
 
@@ -143,7 +143,7 @@ def _change(ours: str, theirs: str, a: Array, b: Array) -> TensorChange | None:
     one, other = a.astype(np.float64), b.astype(np.float64)
     apart = np.abs(other - one)
     size = float(np.max(np.abs(one), initial=0.0)) or 1.0
-    moved = ~(apart <= _ROUNDINGS * ONE_ROUNDING * np.maximum(np.abs(one), 1e-3 * size))
+    moved = ~(apart <= EQUAL * np.maximum(np.abs(one), 1e-3 * size))
     extent = a.shape[0] if a.ndim > 1 else 1
     channels = int(np.count_nonzero(moved.reshape(extent, -1).any(axis=1)))
     largest = float(np.max(apart[np.isfinite(apart)], initial=0.0)) / size

@@ -74,18 +74,23 @@ def _is_causal(seen: Array, node: Node, editor: Editor) -> bool:
     return bool((seen == np.tri(rows, columns, dtype=bool)).all())
 
 
-def _constant(name: str, editor: Editor) -> Array | None:
-    """What a constant mask lets be seen; None where it is none, or adds other numbers."""
+def _stored(name: str, editor: Editor) -> Array | None:
+    """The numbers of a constant, also behind views; None where it is none, or where they are not read."""
     node = editor.maker(name)
     while node.op in _VIEWS:
         node = editor.maker(node.inputs[0])
     if node.op != "constant":
         return None
     shown = node.get("value")
-    stored = editor.values(node.parameters[0].key) if shown is None and node.parameters else None
-    if shown is None and stored is None:
+    stored = editor.values(node.parameters[0].key) if shown is None and node.parameters else shown
+    return None if stored is None else np.asarray(stored).reshape(node.shape)
+
+
+def _constant(name: str, editor: Editor) -> Array | None:
+    """What a constant mask lets be seen; None where it is none, or adds other numbers."""
+    values = _stored(name, editor)
+    if values is None:
         return None
-    values = np.asarray(stored if shown is None else shown).reshape(node.shape)
     if values.dtype.kind == "b":
         return values
     hidden = values <= _HIDDEN
@@ -132,12 +137,7 @@ def _of_choice(node: Node, editor: Editor) -> list[str] | None:
 
 def _number(name: str, editor: Editor) -> float | None:
     """The number that a constant has everywhere."""
-    node = editor.maker(name)
-    while node.op in _VIEWS:
-        node = editor.maker(node.inputs[0])
-    if node.op != "constant":
-        return None
-    stored = editor.values(node.parameters[0].key) if node.parameters else np.asarray(node.get("value"))
+    stored = _stored(name, editor)
     if stored is None or not stored.size or (stored != stored.flat[0]).any():
         return None
     return float(stored.flat[0])
