@@ -10,10 +10,24 @@ from collections.abc import Callable
 from typing import Final
 
 from zoolens.graph.model import Graph
+from zoolens.graph.passes.folded_norms import folded_scales
+from zoolens.graph.passes.grouped_convolutions import join_grouped_convolutions
+from zoolens.graph.passes.leading_constants import fold_leading_constants
 from zoolens.graph.passes.packed_layers import split_packed_layers
+from zoolens.graph.passes.separate_tensors import separate_tensors
+from zoolens.graph.passes.sunk_reshapes import sink_reshapes
 
 Form = Callable[[Graph], Graph]
-# What the verdict says of a form, and the form.
-FORMS: Final[tuple[tuple[str, Form], ...]] = (
+Forms = tuple[tuple[str, Form], ...]  # what the verdict says of a form, and the form
+# One network in several spellings.
+SPELLINGS: Final[Forms] = (
     ("layers that are packed into one (such as q, k and v) are compared one by one", split_packed_layers),
+    ("equal tensors that are stored once are compared as one for each layer", separate_tensors),
+    ("convolutions over parts of a value are compared as one with groups", join_grouped_convolutions),
+    ("reshapes are compared behind the layers that they do not concern", sink_reshapes),
+)
+# What exporters and optimisers fold into weights. Two networks in code differ by it.
+FOLDINGS: Final[Forms] = (
+    ("constants that inputs of layers are scaled by are compared as part of their weights", fold_leading_constants),
+    ("scales and shifts behind layers are compared as part of their weights", folded_scales),
 )

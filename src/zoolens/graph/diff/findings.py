@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, replace
 from operator import attrgetter
+from typing import Final
 
 from zoolens.graph.blocks import LEARNED
 from zoolens.graph.diff.alignment import Alignment
@@ -15,8 +16,10 @@ from zoolens.graph.diff.causes import (
     NORM_PLACEMENT,
     ORDER,
     POOLING,
+    SETTING,
     STRIDE_PLACEMENT,
     WIDTH,
+    WIRING,
     LayerFinding,
     PairContext,
     own_findings,
@@ -28,6 +31,7 @@ from zoolens.graph.diff.unmatched_layers import absent_findings
 from zoolens.graph.model import Graph
 
 EVEN = 3
+_REARRANGING: Final = frozenset({"reshape", "transpose"})
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,7 @@ def differences(alignment: Alignment, a: Graph, b: Graph) -> list[Difference]:
     if not any(finding.cause == ORDER for finding in findings):
         findings += connection_findings(alignment, a, b)
     grouped: dict[tuple[str, Hashable], list[LayerFinding]] = {}
-    findings = _with_moved_pools(_with_even_widths(_with_moved_norms(findings)))
+    findings = _with_moved_pools(_with_even_widths(_with_moved_norms(_with_other_arrangements(findings))))
     for finding in sorted(findings, key=attrgetter("row")):
         grouped.setdefault((finding.cause, finding.group), []).append(finding)
     return [Difference(cause, tuple(members)) for (cause, _), members in grouped.items()]
@@ -85,6 +89,18 @@ def _order_findings(alignment: Alignment, b: Graph) -> Iterator[LayerFinding]:
 
 def _last_learned(graph: Graph) -> list[str]:
     return [node.name for node in graph if node.op in LEARNED][-1:]
+
+
+def _with_other_arrangements(findings: list[LayerFinding]) -> list[LayerFinding]:
+    """Where one side has reshapes or transposes that the other lacks, those that stand beside each other by chance have
+    other settings: both only follow from another arrangement of the same values."""
+    rows = {finding.row for finding in findings if finding.cause == WIRING}
+    return [
+        replace(finding, cause=WIRING, group=())
+        if finding.cause == SETTING and finding.row in rows and finding.pair.either.node.op in _REARRANGING
+        else finding
+        for finding in findings
+    ]
 
 
 def _with_moved_norms(findings: list[LayerFinding]) -> list[LayerFinding]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -12,7 +13,7 @@ from zoolens.graph.diff.activation_proofs import proved_activations, without_ext
 from zoolens.graph.diff.alignment import Alignment, align
 from zoolens.graph.diff.causes import CONSTANTS, NORM, NORM_PLACEMENT
 from zoolens.graph.diff.cost_shares import INTERPLAY, with_shares
-from zoolens.graph.diff.equivalent_forms import FORMS
+from zoolens.graph.diff.equivalent_forms import FOLDINGS, SPELLINGS, Form
 from zoolens.graph.diff.findings import Difference, differences
 from zoolens.graph.diff.place_names import place_of
 from zoolens.graph.diff.proved_differences import beside_gaps, proved
@@ -22,6 +23,7 @@ from zoolens.graph.diff.verdict import has_shares, verdict
 from zoolens.graph.held_parameters import HeldParameters, held_parameters
 from zoolens.graph.model import Graph, Node
 from zoolens.graph.passes.folded_norms import folded_norms, scales_layer
+from zoolens.graph.passes.lifted_sequences import has_sequences, lift_sequences
 from zoolens.graph.passes.stored_values import stored_values
 from zoolens.graph.passes.without_norms import norm_blind as without_norms
 from zoolens.graph.vocabulary import ARITHMETIC, NORMS
@@ -198,26 +200,42 @@ def _diff(a: Graph, b: Graph, names: tuple[str, str], exported: bool) -> Diff:
     """
     costs = (cost(a), cost(b))
     a, b = _with_used_inputs(a), _with_used_inputs(b)
+    if has_sequences(a) or has_sequences(b):
+        a, b = lift_sequences(a), lift_sequences(b)
     by_norms = _by_norms if exported else _compared
+    forms = (*SPELLINGS, *FOLDINGS) if exported else SPELLINGS
     compared = by_norms(a, b, names, costs)
     fewer = None if compared.same else without_extra((a, b), compared.alignment)
     if fewer is not None:
         a, b = fewer
         compared = by_norms(a, b, names, costs)
-    for words, form in FORMS:
-        other = (a, b) if compared.same else (form(a), form(b))
-        if other != (a, b) and _is_nearer(formed := by_norms(*other, names, costs), compared):
-            (a, b), compared = other, replace(formed, forms=(*compared.forms, words))
+    compared = _in_nearest_form(compared, a, b, by_norms, forms)
     if compared.same:
         return compared
     kept = stored_values(a), stored_values(b)
     side = _storing_side((a, b), kept)
     if side is None:
         return compared
-    stored = by_norms(*kept, names, costs)
+    stored = _in_nearest_form(by_norms(*kept, names, costs), *kept, by_norms, forms)
     costly = (difference for difference in stored.differences if difference.cause != INTERPLAY or difference.macs)
     stored = replace(stored, differences=tuple(costly), stored=names[side])  # what is stored is no weight
     return stored if _is_nearer(stored, compared) else compared
+
+
+def _in_nearest_form(
+    compared: Diff, a: Graph, b: Graph, compare: Callable[..., Diff], forms: Sequence[tuple[str, Form]]
+) -> Diff:
+    """The diff of both in other forms that compute the same, each taken where it shows fewer differences."""
+    for words, form in forms:
+        if compared.same:
+            return compared
+        other = form(a), form(b)
+        if other == (a, b):
+            continue
+        formed = compare(*other, compared.names, (compared.cost_a, compared.cost_b))
+        if _is_nearer(formed, compared):
+            (a, b), compared = other, replace(formed, forms=(*compared.forms, words))
+    return compared
 
 
 def _with_used_inputs(graph: Graph) -> Graph:

@@ -253,9 +253,17 @@ def _connections(difference: Difference, alignment: Alignment, names: Names) -> 
     return f"{where(difference.findings, alignment)}: {_op(first)} takes other values in {names[1]} than in {names[0]}"
 
 
+def _sides(finding: LayerFinding) -> int:
+    """0: only a has it, 1: only b, 2: both."""
+    if finding.pair.a is None:
+        return 1
+    return 2 if finding.pair.b is not None else 0
+
+
 def _wiring(difference: Difference, alignment: Alignment, names: Names) -> str:
-    counts = Counter((0 if finding.pair.a else 1, _node(finding).op) for finding in difference.findings)
-    parts = [f"{count} {op.replace('_', ' ')} only in {names[side]}" for (side, op), count in sorted(counts.items())]
+    counts = Counter((_sides(finding), _op(finding)) for finding in difference.findings)
+    where_ = (f"only in {names[0]}", f"only in {names[1]}", "of another order")
+    parts = [f"{count} {op} {where_[side]}" for (side, op), count in sorted(counts.items())]
     return f"values are arranged otherwise, which costs nothing: {', '.join(parts)}"
 
 

@@ -28,6 +28,20 @@ def folded_norms(graph: Graph, ops: Collection[str]) -> Graph:
     return settle_order(rewrite(graph, rules)) if rules else graph
 
 
+def folded_scales(graph: Graph) -> Graph:
+    """The graph with stored scales and shifts behind convolutions and dense layers in their weights; norms stay."""
+    behind = _behind_layer(frozenset({"conv", "dense"}))
+
+    def into(node: Node, editor: Editor) -> Node | str:
+        return _into_layer(node, editor) if node.get("norm") == "affine" else node
+
+    def after(node: Node, editor: Editor) -> Node | str:
+        return node if editor.maker(node.inputs[0]).get("norm") else behind(node, editor)
+
+    folded = rewrite(graph, {"conv": into, "dense": into, "affine": after})
+    return folded if folded is graph else settle_order(folded)
+
+
 def _behind_layer(ops: frozenset[str]) -> Rule:
     """A scale behind a folded layer, which nothing else uses, is folded into it too."""
 

@@ -142,7 +142,22 @@ def _channel_axis(layer: Node) -> int:
     return 1 if layer.op == "conv" else len(layer.shape) - 1
 
 
+def _after_reshape(before: Node, node: Node, editor: Editor) -> Node | str:
+    """A scale or shift behind a reshape that leaves the last axis alone comes before it, so that it meets its layer."""
+    layer = editor.maker(before.inputs[0])
+    last = len(node.shape) - 1
+    fits = layer.op == "dense" and editor.only_use(layer.name) and layer.shape[-1] == node.shape[-1]
+    if not fits or node.get("axis") != last:
+        return node
+    scaled = replace(node, name=layer.name, inputs=(layer.name,), shape=layer.shape).with_attributes(
+        axis=len(layer.shape) - 1
+    )
+    merged = _after_layer(layer, scaled, editor)
+    return before.name if merged == layer.name else node
+
+
 _AFTER: Final = {
+    "reshape": _after_reshape,
     "affine": _after_affine,
     "batch_norm": _after_batch_norm,
     "group_norm": _after_batch_norm,
