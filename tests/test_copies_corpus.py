@@ -41,14 +41,6 @@ NETWORKS = tuple(
 )  # fmt: skip
 
 
-# Copies that are not equal to their source, and why.
-DIFFERENT = {
-    ("torchvision:swin_t", "onnxslim"): "transposes of windows are joined in an order that no pass undoes",
-    ("timm:nf_resnet26", "onnxsim"): "a number before a layer is folded into its kernel",
-    ("timm:xcit_nano_12_p16_224", "onnxsim"): "a scale behind a reshape of one token is not folded",
-}
-
-
 @cache
 def graph_of(path: Path):
     return canonical(ONNX.load(Request(str(path))))
@@ -75,9 +67,6 @@ def copy_of(network: Network, kind: str) -> tuple[Path, Path]:
 def test_a_copy_is_its_source_or_it_is_not_known(network, kind):
     source, copy = (graph_of(path) for path in copy_of(network, kind))
     found = zoolens.diff(source, copy, names=("source", "copy"))
-    if (reason := DIFFERENT.get((str(network), kind))) is not None:
-        assert found.decision.outcome is Outcome.DIFFERENT, f"equal by now: take it off the list ({reason})"
-        pytest.xfail(reason)
     assert found.same or found.same_cost or found.decision.outcome is Outcome.NOT_KNOWN, [
         found.verdict,
         *(one.text for one in found.differences[:5]),
