@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from zoolens.graph.model import Graph, Node
 from zoolens.graph.passes.editor import Editor, Rule, rewrite
@@ -32,7 +32,11 @@ def _along_last_axis(node: Node, editor: Editor) -> Node | str:
     if tuple(axes or (len(reshape.shape) - 1,)) != (len(reshape.shape) - 1,) or axis not in (None, len(node.shape) - 1):
         return node
     last = len(before) - 1
-    settings = {**node.attributes, **({"axes": (last,)} if axes else {}), **({"axis": last} if axis else {})}
+    settings: dict[str, Any] = {
+        **node.attributes,
+        **({"axes": (last,)} if axes else {}),
+        **({"axis": last} if axis else {}),
+    }
     made = editor.emit(
         node.op,
         reshape.inputs,
@@ -50,7 +54,8 @@ def _on_each_number(node: Node, editor: Editor) -> Node | str:
     if reshape is None:
         return node
     before = editor.maker(reshape.inputs[0]).shape
-    made = editor.emit(node.op, reshape.inputs, before, base=node.name, source=node.source, **node.attributes)
+    settings: dict[str, Any] = dict(node.attributes)
+    made = editor.emit(node.op, reshape.inputs, before, base=node.name, source=node.source, **settings)
     return replace(node, op="reshape", inputs=(made,), attributes={})
 
 
