@@ -19,15 +19,11 @@ from zoolens.graph.passes.sunk_reshapes import sink_reshapes
 
 Form = Callable[[Graph], Graph]
 Forms = tuple[tuple[str, Form], ...]  # what the verdict says of a form, and the form
-# One network in several spellings.
-SPELLINGS: Final[Forms] = (
+FORMS: Final[Forms] = (
     ("layers that are packed into one (such as q, k and v) are compared one by one", split_packed_layers),
     ("equal tensors that are stored once are compared as one for each layer", separate_tensors),
     ("convolutions over parts of a value are compared as one with groups", join_grouped_convolutions),
     ("reshapes are compared behind the layers that they do not concern", sink_reshapes),
-)
-# What exporters and optimisers fold into weights. Two networks in code differ by it.
-FOLDINGS: Final[Forms] = (
     ("constants that inputs of layers are scaled by are compared as part of their weights", fold_leading_constants),
     ("scales and shifts behind layers are compared as part of their weights", folded_scales),
 )

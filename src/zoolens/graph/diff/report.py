@@ -13,7 +13,7 @@ from zoolens.graph.diff.activation_proofs import proved_activations, without_ext
 from zoolens.graph.diff.alignment import Alignment, align
 from zoolens.graph.diff.causes import CONSTANTS, NORM, NORM_PLACEMENT
 from zoolens.graph.diff.cost_shares import INTERPLAY, with_shares
-from zoolens.graph.diff.equivalent_forms import FOLDINGS, SPELLINGS, Form
+from zoolens.graph.diff.equivalent_forms import FORMS, Form
 from zoolens.graph.diff.findings import Difference, differences
 from zoolens.graph.diff.place_names import place_of
 from zoolens.graph.diff.proved_differences import beside_gaps, proved
@@ -187,7 +187,8 @@ class Diff:
 
 def diff(a: Graph, b: Graph, *, names: tuple[str, str] = ("a", "b"), exported: bool = True) -> Diff:
     """How two canonical graphs differ, and what their sources hold beside them. `exported`: an exporter may have folded
-    norms and numbers into layers; in the code of a network a norm that only one side has is a difference."""
+    norms and numbers into layers, or written them in other forms. Two networks in code are compared as they are: a norm
+    that only one side has is a difference."""
     return replace(_diff(a, b, names, exported), held=(held_parameters(a), held_parameters(b)))
 
 
@@ -200,10 +201,9 @@ def _diff(a: Graph, b: Graph, names: tuple[str, str], exported: bool) -> Diff:
     """
     costs = (cost(a), cost(b))
     a, b = _with_used_inputs(a), _with_used_inputs(b)
-    if has_sequences(a) or has_sequences(b):
+    if exported and (has_sequences(a) or has_sequences(b)):
         a, b = lift_sequences(a), lift_sequences(b)
-    by_norms = _by_norms if exported else _compared
-    forms = (*SPELLINGS, *FOLDINGS) if exported else SPELLINGS
+    by_norms, forms = (_by_norms, FORMS) if exported else (_compared, ())
     compared = by_norms(a, b, names, costs)
     fewer = None if compared.same else without_extra((a, b), compared.alignment)
     if fewer is not None:
