@@ -12,10 +12,11 @@ export interface AuditJob {
   architectures?: (string)[];
 }
 
-/** `summary`: in one sentence. `notes`: which zoos were left out, and why; the first of `total_notes`. `severities`: how many findings there are of each, the gravest first. */
+/** `summary`: in one sentence; `judged`: the same with its coverage, and an outcome where it is not known whether names stand for one network each. `notes`: which zoos were left out, and why; the first of `total_notes`. `severities`: how many findings there are of each, the gravest first. */
 export interface AuditSummary {
   job: Job;
   summary: string;
+  judged: VerdictItem;
   notes: (string)[];
   total_notes: number;
   architectures: number;
@@ -143,13 +144,14 @@ export interface ComparedRun {
   precision: string;
 }
 
-/** What `zoolens compare` says of two runs. `verdict`: how many answers differ, and whether the change of accuracy is more than chance. `answered`: both have answers that can be listed side by side. `differing`: inputs with different answers; null where the answers are no classes. `changed_classes`: how many classes changed, of which `classes` are the clearest. `cause` is empty where nothing differs, or nothing that was recorded explains it. `cause_in_files`: the cause is in the files of two models, and a job "compare" looks into them. `parts_by_stack`: one model answers differently in the two runs, and a job "diverge" says at which layer they part. */
+/** What `zoolens compare` says of two runs. `verdict`: how many answers differ, and whether the change of accuracy is more than chance; `judged`: the same as a verdict with its coverage; null where both are one run. `answered`: both have answers that can be listed side by side. `differing`: inputs with different answers; null where the answers are no classes. `changed_classes`: how many classes changed, of which `classes` are the clearest. `cause` is empty where nothing differs, or nothing that was recorded explains it. `cause_in_files`: the cause is in the files of two models, and a job "compare" looks into them. `parts_by_stack`: one model answers differently in the two runs, and a job "diverge" says at which layer they part. */
 export interface Comparison {
   a: ComparedRun;
   b: ComparedRun;
   dataset: string;
   inputs: number;
   verdict: string;
+  judged: VerdictItem | null;
   tiles: (ComparisonTile)[];
   notes: (string)[];
   cause: string;
@@ -215,7 +217,7 @@ export interface DivergenceCause {
   proof: string;
 }
 
-/** What `zoolens diverge` found. `agrees`: they are known to agree. `first`: the first layer that is farther apart than rounding explains; empty if there is none. `growth`: how far the two are apart, layer after layer; null where no layers could be compared. */
+/** What `zoolens diverge` found. `judged`: the verdict with its coverage. `agrees`: they are known to agree. `first`: the first layer that is farther apart than rounding explains; empty if there is none. `growth`: how far the two are apart, layer after layer; null where no layers could be compared. */
 export interface DivergenceFacts {
   job: Job;
   a: DivergedSide;
@@ -224,6 +226,7 @@ export interface DivergenceFacts {
   data: string;
   inputs: number;
   verdict: string;
+  judged: VerdictItem;
   agrees: boolean;
   flips: number;
   first: string;
@@ -591,13 +594,14 @@ export interface NetworkBlock {
   layers: (NetworkLayer)[];
 }
 
-/** What `zoolens diff` says of two models, and their parts side by side. `compared`: both networks are known here. `total`: how many differences there are, of which no more than 200 are given. `not_proved`: what stands beside operators that are not understood, which proves nothing. */
+/** What `zoolens diff` says of two models, and their parts side by side. `compared`: both networks are known here. `judged`: the headline as a verdict; null where they were not compared. `total`: how many differences there are, of which no more than 200 are given. `not_proved`: what stands beside operators that are not understood, which proves nothing. */
 export interface NetworkComparison {
   a: NetworkSide;
   b: NetworkSide;
   compared: boolean;
   same: boolean;
   headline: string;
+  judged: VerdictItem | null;
   total: number;
   differences: (NetworkDifference)[];
   not_proved: (string)[];
@@ -685,6 +689,8 @@ export interface ObservationPage {
 export interface Offered {
   models: (string)[];
 }
+
+export type Outcome = "same" | "different" | "not known";
 
 /** A part of A and the one of B beside it. `first_only`: the lines are those of the first of several blocks, and those of the others read differently. `left_out`: lines that are not given, because there are too many. */
 export interface PartPair {
@@ -991,6 +997,7 @@ export interface StudyItem {
   name: string;
   frameworks: (string)[];
   trials: number;
+  trials_words: string;
   with_delta: number;
   apart: number;
   median_delta: string;
@@ -1133,6 +1140,14 @@ export interface TrialSideItem {
   accuracy: string;
   seconds: string;
   run: string;
+}
+
+/** `outcome`: same, different or not known; null where a job of an earlier version did not say. `coverage`: how much was understood and what was not; empty where everything was, or where `words` say it. `remedies`: what would make the rest known. */
+export interface VerdictItem {
+  outcome: Outcome | null;
+  words: string;
+  coverage: string;
+  remedies: (string)[];
 }
 
 export interface WatchedEndpoint {

@@ -140,7 +140,7 @@ def test_a_finding_opens_both_networks_side_by_side(window, workshop, finding):
     page.get_by_role("link", name="Both networks side by side").click()
     with at_home(workshop[1]):
         found = zoolens.diff(*map(zoolens.graph_of, (BLOCKS, SHALLOW)), names=("demo:resnet-tiny", "demo:lenet-torch"))
-    expect(page.locator(".verdict")).to_have_text(found.headline)
+    expect(page.locator(".verdict")).to_have_text(f"different {found.headline}")
     sentences = page.locator(".differences li")
     expect(sentences).to_have_count(len(found.differences))
     for place, difference in enumerate(found.differences):

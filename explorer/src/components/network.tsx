@@ -15,6 +15,7 @@ export function NetworkPicture({ network, name }: { network: Network; name: stri
   const drawn = useMemo(() => plan(network, open), [network, open]);
   const view = useZoom(drawn.width, drawn.height);
   const at = Math.min(Math.max(Number(measure) || 0, 0), network.measures.length - 1);
+  const legend = `Share of ${network.unknown.length ? "the counted" : "the network's"} ${network.measures[at]}`;
   const show = (keys: Iterable<string>) => setQuery({ open: [...keys].join(".") }, true);
   const toggle = (key: string) => {
     const next = new Set(open);
@@ -49,8 +50,8 @@ export function NetworkPicture({ network, name }: { network: Network; name: stri
           </select>
         </label>
       </div>
-      <ul class="legend" aria-label={`Share of the network's ${network.measures[at]}`}>
-        <li class="dim">Share of the network's {network.measures[at]}:</li>
+      <ul class="legend" aria-label={legend}>
+        <li class="dim">{legend}:</li>
         {network.heats.map((words, heat) => (
           <li>
             <span class={`swatch heat-${heat}`} aria-hidden="true" /> {words}
@@ -96,7 +97,7 @@ function Card({ box, measure, onToggle }: BoxProps) {
   const text = (
     <>
       <bdi class="title">{box.title}</bdi>
-      <span class="cost">{cost ? `${cost.words} · ${cost.share}` : ""}</span>
+      <span class="cost">{cost ? [cost.words, cost.share].filter(Boolean).join(" · ") : ""}</span>
       <bdi class="detail">{box.detail}</bdi>
     </>
   );
@@ -121,7 +122,7 @@ function Frame({ box, measure, onToggle }: BoxProps) {
     <div class="box frame" style={place(box)}>
       <button type="button" class={`fold heat-${cost?.heat ?? 0}`} aria-expanded={true} onClick={() => onToggle(box.key)}>
         <bdi class="title">{box.title}</bdi>
-        <span class="cost">{cost ? `${cost.words} · ${cost.share}` : ""}</span>
+        <span class="cost">{cost ? [cost.words, cost.share].filter(Boolean).join(" · ") : ""}</span>
       </button>
     </div>
   );

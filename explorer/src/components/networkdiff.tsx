@@ -6,6 +6,7 @@ import { setQuery, useQueryState } from "../router";
 import { PageLink } from "./link";
 import { ReadNetwork } from "./readnetwork";
 import { ErrorState, Loading } from "./states";
+import { VerdictLine } from "./verdict";
 
 const STATES: Record<PartPair["state"], string> = {
   same: "the same",
@@ -74,9 +75,7 @@ function Side({ letter, side }: { letter: string; side: NetworkSide }) {
 function Compared({ answer }: { answer: NetworkComparison }) {
   return (
     <>
-      <p class={answer.same ? "verdict good" : "verdict"}>
-        <bdi>{answer.headline}</bdi>
-      </p>
+      {answer.judged && <VerdictLine verdict={answer.judged} />}
       {answer.differences.length > 0 && <Differences answer={answer} />}
       {answer.not_proved.length > 0 && <NotProved texts={answer.not_proved} />}
       <Parts answer={answer} />

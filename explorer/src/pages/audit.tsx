@@ -10,6 +10,7 @@ import { Filtered, NothingFits, Part, useOffset } from "../components/listing";
 import { EmptyState, ErrorState, Loading, Prose } from "../components/states";
 import { namesIn } from "../jobs";
 import { address, setQuery, useRoute } from "../router";
+import { VerdictLine } from "../components/verdict";
 
 const LIMIT = 20;
 const MORE = 100; // lines that are fetched at a time
@@ -96,11 +97,7 @@ function Audit({ id }: { id: string }) {
         <Moment at={answer.job.created} />. {answer.architectures.toLocaleString("en")}{" "}
         {answer.architectures === 1 ? "architecture" : "architectures"}.
       </p>
-      {answer.summary && (
-        <p class="verdict">
-          <bdi>{answer.summary}</bdi>
-        </p>
-      )}
+      {answer.summary && <VerdictLine verdict={answer.judged} />}
       <div class="tiles">
         {answer.severities.map((one) => (
           <Tile figure={one.count.toLocaleString("en")} title={one.severity} kind={one.count ? one.severity : ""} />

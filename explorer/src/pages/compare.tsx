@@ -15,6 +15,7 @@ import { type Column, Pager, Table } from "../components/table";
 import { Tabs } from "../components/tabs";
 import { startJob } from "../jobs";
 import { address, setQuery, useQueryState, useRoute } from "../router";
+import { VerdictLine } from "../components/verdict";
 
 const LISTED = 10; // runs to choose from
 
@@ -156,7 +157,7 @@ function Compared({ a, b }: { a: string; b: string }) {
         <a href={address("compare", { a: answer.b.id, b: answer.a.id })}>Swap A and B</a>.{" "}
         <a href={address("compare", { a: answer.a.id })}>Compare A with another run</a>.
       </p>
-      {answer.verdict && <p class="verdict">{answer.verdict}</p>}
+      {answer.judged ? <VerdictLine verdict={answer.judged} /> : <p class="verdict">{answer.verdict}</p>}
       {answer.tiles.length > 0 && (
         <div class="tiles">
           {answer.tiles.map((tile) => (

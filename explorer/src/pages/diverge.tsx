@@ -11,6 +11,7 @@ import { EmptyState, ErrorState, Loading, Sentences } from "../components/states
 import { type Column, Table } from "../components/table";
 import { WordTable } from "../components/words";
 import { address } from "../router";
+import { VerdictLine } from "../components/verdict";
 
 const LIMIT = 20;
 
@@ -98,9 +99,7 @@ function Divergence({ id }: { id: string }) {
       <p class="dim">
         {answer.inputs.toLocaleString("en")} inputs of <bdi>{answer.data}</bdi>, <Moment at={answer.job.created} />.
       </p>
-      <p class={answer.agrees ? "verdict good" : "verdict"}>
-        <bdi>{answer.verdict}</bdi>
-      </p>
+      <VerdictLine verdict={answer.judged} />
       <div class="tiles">
         <Tile figure={answer.flips.toLocaleString("en")} title={`of ${answer.inputs.toLocaleString("en")} answers differ`} />
         <Tile figure={answer.first || "none"} title="first layer beyond rounding" />

@@ -41,7 +41,7 @@ export function ModelPage({ rest }: PageProps) {
         <Tile figure={answer.params_words} title="parameters, as its source says" />
         <Tile figure={answer.runs.toLocaleString("en")} title={answer.runs === 1 ? "run here" : "runs here"} />
         <Tile figure={answer.formats.join(", ") || "–"} title="format" />
-        <Tile figure={answer.licence || "not told"} title="licence" />
+        <Tile figure={answer.licence || "unknown"} title="licence" />
       </div>
       <div class="bar">
         {answer.replacement && isLive() && (

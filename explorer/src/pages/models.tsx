@@ -16,8 +16,8 @@ const FACETS: FacetNames = {
   titles: { measured: "Measured here", zoo: "Zoo", task: "Task", format: "Format", size: "Parameters", licence: "Licence" },
   label: (facet, value) => {
     if (facet === "measured") return value === "yes" ? "Yes" : "Not yet";
-    if (facet === "size") return value.replace("-", " to ").replace("<", "below ").replace(">", "above ") || "not told";
-    return value || "not told";
+    if (facet === "size") return value.replace("-", " to ").replace("<", "below ").replace(">", "above ") || "unknown";
+    return value || "unknown";
   },
 };
 
@@ -143,7 +143,7 @@ const COLUMNS = (since?: string | null, until?: string | null): Column<ModelItem
       </span>
     ),
   },
-  { key: "task", title: "Task", cell: (row) => row.task || <span class="dim">not told</span> },
+  { key: "task", title: "Task", cell: (row) => row.task || <span class="dim">unknown</span> },
   {
     key: "params",
     title: "Parameters",

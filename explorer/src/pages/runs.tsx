@@ -17,7 +17,7 @@ const USUAL = ["created", "top1", "latency_p50@batch=1"]; // which columns of th
 const STATES: Record<string, string> = { measured: "Measured", failed: "A stage failed", begun: "Nothing finished yet" };
 const FACETS: FacetNames = {
   titles: { state: "State", runtime: "Runtime", dataset: "Data", kind: "Kind" },
-  label: (facet, value) => (facet === "state" ? (STATES[value] ?? value) : value || "not told"),
+  label: (facet, value) => (facet === "state" ? (STATES[value] ?? value) : value || "unknown"),
 };
 
 export function RunsPage() {

@@ -75,7 +75,7 @@ const STUDIES: Column<StudyItem>[] = [
     ),
   },
   { key: "sides", title: "Sides", cell: (row) => <bdi>{row.frameworks.join(", ")}</bdi> },
-  { key: "trials", title: "Trials", number: true, cell: (row) => row.trials.toLocaleString("en") },
+  { key: "trials", title: "Trials", number: true, cell: (row) => row.trials_words },
   {
     key: "apart",
     title: "Δ ≥ 5 %",

@@ -18,7 +18,7 @@ from zoolens.present.tables import Column, Table
 
 MOST_FLIPS: Final = 20
 MOST_CLASSES: Final = 10
-_UNJUDGED: Final = "Whether the two answer alike is not known."
+UNJUDGED: Final = "Whether the two answer alike is not known."
 _UNSURE: Final = 0.05  # p above which a change is called not significant
 _MOST_RELATIVE: Final = 10.0  # B/A − 1; above it a change is told in the figure's unit
 _SCORES: Final = frozenset({"brier", "nll"})  # scores with a scale of their own, which come near zero
@@ -42,7 +42,7 @@ def report_page(report: Report) -> Page:
         f"{report.a.ref} and {report.b.ref}",
         f"A: {stack_label(report.a)}, run {report.a.id[:8]}. B: {stack_label(report.b)}, run {report.b.id[:8]}. "
         f"{report.a.inputs:,} inputs of {report.a.dataset.name}.",
-        verdict(report) or _UNJUDGED,
+        verdict(report) or UNJUDGED,
         good=itself,
         tiles=tiles(report),
         sections=tuple(_sections(report)),

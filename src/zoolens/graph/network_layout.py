@@ -24,7 +24,9 @@ MEASURES: Final = {"macs": "multiply-accumulates", "parameters": "parameters", "
 LIMITS: Final = (0.005, 0.02, 0.05, 0.1, 0.2, 0.4)  # shares at which the next heat begins; 0 has a heat of its own
 MOST_LAYERS: Final = 3000  # of networks with more, the insides of blocks are not laid out
 
-Amounts = Mapping[str, int]  # by the keys of MEASURES
+UNCOUNTED: Final = "uncounted"  # beside the measures: how many layers are in no sum, because nobody can count them
+
+Amounts = Mapping[str, int]  # by the keys of MEASURES, and UNCOUNTED
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,12 @@ def network_layout(graph: Graph, most: int = MOST_LAYERS) -> NetworkLayout:
     for node, tensor in graph.learned_tensors():
         learned[node.name] += tensor.size
     amounts = {
-        layer.name: {"macs": layer.macs, "parameters": learned[layer.name], "moved_bytes": layer.moved_bytes}
+        layer.name: {
+            "macs": layer.macs,
+            "parameters": learned[layer.name],
+            "moved_bytes": layer.moved_bytes,
+            UNCOUNTED: int(layer.op == "unknown" and not layer.macs),
+        }
         for layer in spent.layers
     }
     whole = len(graph) <= most
@@ -158,10 +165,10 @@ def _shape(node: Node) -> str:
 
 
 def _sum(amounts: Iterable[Amounts]) -> Amounts:
-    total = dict.fromkeys(MEASURES, 0)
+    total = dict.fromkeys((*MEASURES, UNCOUNTED), 0)
     for each in amounts:
-        for measure in MEASURES:
-            total[measure] += each[measure]
+        for name in total:
+            total[name] += each[name]
     return total
 
 

@@ -126,6 +126,15 @@ def test_an_answer_shows_who_fits_and_what_was_asked(index):
     assert legend["domain"] == ["in the answer", "fits too", "reference", "does not fit"]
 
 
+def test_whoever_was_not_judged_is_not_known_and_not_unfit():
+    rows = [row("fits", 1, 0.7), row("large", 1, 0.8, size=9e9), row("open", 1, 0.9, size=None)]
+    answer = query("ON latency <= 2 ms AND size <= 1 MB", store=Index([*rows, row("slow", 6, 0.9, size=None)]))
+    shown = points(answer_choice(answer))
+    assert shown["open"].standing is Standing.NOT_KNOWN  # its size is not known, and its latency is well
+    assert {shown[name].standing for name in ("large", "slow")} == {Standing.LEFT_OUT}
+    assert [(models.understood, models.total) for models in answer.verdict.coverage.tallies] == [(3, 4)]
+
+
 def test_near_misses_say_why_not(index):
     choice = answer_choice(query("CORR big WITHIN 99.5% ON latency < 1 ms", store=index))
     misses = [point for point in choice.points if point.standing is Standing.NEAR_MISS]

@@ -6,6 +6,7 @@ Only structures that are in the store are shown. To read one imports a framework
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import groupby, pairwise
 from typing import Any, Final
 
@@ -17,7 +18,16 @@ from zoolens.graph.diff.picture_cards import PartCost
 from zoolens.graph.diff.report import Diff, diff
 from zoolens.graph.diff.side_by_side import PartBeside, side_by_side
 from zoolens.graph.model import Graph
-from zoolens.graph.network_layout import LIMITS, MEASURES, Amounts, NetworkLayout, NetworkPart, heat, network_layout
+from zoolens.graph.network_layout import (
+    LIMITS,
+    MEASURES,
+    UNCOUNTED,
+    Amounts,
+    NetworkLayout,
+    NetworkPart,
+    heat,
+    network_layout,
+)
 from zoolens.graph.serialisation import unpack
 from zoolens.graph.structure import KIND, Structure, known_structure
 from zoolens.present.charts import themed
@@ -31,6 +41,7 @@ from zoolens.zoos.base import Entry
 KEPT: Final = 16
 QUICK: Final = 400  # nodes of all networks that are looked at: more are laid out or compared in another process
 MOST_DIFFERENCES: Final = 200
+UNKNOWN_HEAT: Final = len(LIMITS) + 2  # behind those of shares: of a layer that nobody can count
 
 Data = dict[str, Any]
 
@@ -60,11 +71,13 @@ class NetworkReader:
     def comparison(self, a: Structure, b: Structure, names: tuple[str, str]) -> Data:
         """What `comparison_data` says of two networks that are known."""
         runs = _run(a), _run(b)
+        one_file = a.source is not None and b.source is not None and a.source.key == b.source.key
         if _nodes(a) + _nodes(b) <= QUICK:
             return self._recent.kept(
-                ("comparison", *runs, *names), lambda: comparison_data(diff(a.graph, b.graph, names=names))
+                ("comparison", *runs, *names),
+                lambda: comparison_data(replace(diff(a.graph, b.graph, names=names), one_file=one_file)),
             )
-        job = {"store": self._target, "runs": runs, "names": names}
+        job = {"store": self._target, "runs": runs, "names": names, "one_file": one_file}
         return self._recent.kept(
             ("comparison", *runs, *names),
             lambda: dict(computed(f"{__name__}:stored_comparison", job, "comparing two networks")),
@@ -92,7 +105,7 @@ def stored_comparison(job: Job) -> Data:
     with open_store(job["store"], must_exist=True) as opened:
         a, b = (_stored(opened, run) for run in job["runs"])
     name_a, name_b = job["names"]
-    return comparison_data(diff(a, b, names=(name_a, name_b)))
+    return comparison_data(replace(diff(a, b, names=(name_a, name_b)), one_file=job["one_file"]))
 
 
 def _stored(store: Store, run: str) -> Graph:
@@ -114,7 +127,7 @@ def layout_data(graph: Graph, name: str) -> Data:
         "unknown": [f"{operator} (×{times})" for operator, times in sorted(layout.unknown.items())],
         "whole": layout.whole,
         "measures": list(MEASURES.values()),
-        "heats": heat_words(),
+        "heats": [*heat_words(), *(["not known"] if layout.unknown else [])],
         "stages": list(_stages(layout)),
         "chart": themed(cost_chart(costs, name)),
     }
@@ -141,7 +154,7 @@ def _stages(layout: NetworkLayout) -> Iterator[Data]:
 
 def _added(amounts: Iterable[Amounts]) -> Amounts:
     each = list(amounts)
-    return {measure: sum(amount[measure] for amount in each) for measure in MEASURES}
+    return {name: sum(amount[name] for amount in each) for name in (*MEASURES, UNCOUNTED)}
 
 
 def _part(layout: NetworkLayout, place: int, part: NetworkPart) -> Data:
@@ -180,18 +193,19 @@ def _part(layout: NetworkLayout, place: int, part: NetworkPart) -> Data:
 
 def _costs(layout: NetworkLayout, amounts: Amounts) -> list[Data | None]:
     """One for each measure; None where there is nothing of it."""
-    whole = not layout.unknown
-    return [_cost(amounts[measure], layout.share(amounts, measure), measure, whole=whole) for measure in MEASURES]
+    return [_cost(layout, amounts, measure) for measure in MEASURES]
 
 
-def _cost(value: int, share: float, measure: str, *, whole: bool) -> Data | None:
+def _cost(layout: NetworkLayout, amounts: Amounts, measure: str) -> Data | None:
     """A share in percent only where the network is counted whole."""
+    value, share = amounts[measure], layout.share(amounts, measure)
+    uncounted = bool(amounts[UNCOUNTED]) and measure == "macs"
     if not value:
-        return None
+        return {"words": "not known", "share": "", "heat": UNKNOWN_HEAT} if uncounted else None
     words = figure(value, "B") if measure == "moved_bytes" else count(value)
     percent = f"{100 * share:.1f} %" if share >= 0.0005 else "< 0.1 %"
-    percent = percent if whole else "share not known"
-    return {"words": words, "share": percent, "heat": heat(share)}
+    percent = "share not known" if layout.unknown else percent
+    return {"words": at_least(words, whole=not uncounted), "share": percent, "heat": heat(share)}
 
 
 def comparison_data(diff: Diff) -> Data:
@@ -199,6 +213,7 @@ def comparison_data(diff: Diff) -> Data:
     return {
         "same": diff.same,
         "headline": diff.headline,
+        "judged": diff.decision.as_data(),
         "figures": [
             {
                 "macs_words": at_least(count(spent.macs), whole=spent.macs_whole),

@@ -6,7 +6,7 @@ turns a gap into a difference, into a zero or into agreement.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -93,6 +93,14 @@ class Coverage:
             },
             "not_understood": [{"what": gap.what, "count": gap.count, "remedy": gap.remedy} for gap in self.gaps],
         }
+
+
+def coverage_of(data: Mapping[str, Any]) -> Coverage:
+    """The coverage that `Coverage.as_data` wrote."""
+    return Coverage(
+        tuple(Tally(unit, one["understood"], one["total"]) for unit, one in data["understood"].items()),
+        tuple(Gap(one["what"], one["count"], one["remedy"]) for one in data["not_understood"]),
+    )
 
 
 def merged(coverages: Iterable[Coverage]) -> Coverage:

@@ -1,5 +1,6 @@
 """A verdict is "same" only where everything was understood."""
 
+import json
 import math
 
 import pytest
@@ -21,6 +22,7 @@ from zoolens.verdicts import (
     judged,
     refuse_unknown,
 )
+from zoolens.verdicts.coverage import coverage_of
 
 WHOLE = Coverage((Tally("layers", 7, 7),))
 PARTIAL = Coverage((Tally("layers", 6, 7), Tally("MACs", 12, None)), (Gap("operator Swirl in B", 1, "Export it."),))
@@ -32,6 +34,13 @@ coverages = st.builds(
     ).map(tuple),
     st.lists(st.builds(Gap, st.sampled_from(["x", "y"])), max_size=2).map(tuple),
 )
+
+
+@given(coverages)
+def test_coverage_is_read_back_from_what_was_printed(coverage):
+    units = [tally.unit for tally in coverage.tallies]
+    if len(set(units)) == len(units):
+        assert coverage_of(json.loads(json.dumps(coverage.as_data()))) == coverage
 
 
 @given(coverages, st.booleans())

@@ -117,6 +117,7 @@ def _about(study: Study) -> dict[str, Any]:
         "study": study.name,
         "frameworks": list(study.frameworks),
         "trials": len(study.trials),
+        "expected_trials": study.expected,
         "with_delta": share.total,
         "apart": share.count,
         "largest_delta": summary.maximum,
@@ -136,10 +137,11 @@ def _print_list(studies: list[Study]) -> None:
         Column("source"),
     ]
     rows = []
-    for about in map(_about, studies):
+    for study in studies:
+        about = _about(study)
         share = f"{about['apart']:,} of {about['with_delta']:,}" if about["with_delta"] else NOTHING
         figures = [share, percent(about["median_delta"]), percent(about["largest_delta"])]
-        rows.append([about["study"], ", ".join(about["frameworks"]), f"{about['trials']:,}", *figures, about["source"]])
+        rows.append([about["study"], ", ".join(about["frameworks"]), study.trial_count, *figures, about["source"]])
     print_table(columns, rows)
 
 

@@ -87,10 +87,19 @@ class Study:
     @property
     def missing(self) -> str:
         """How many trials are missing, because the study is being imported, or that was interrupted; else empty."""
+        return f"Not whole: {self.trial_count} trials were imported." if self.expected > len(self.trials) else ""
+
+    @property
+    def expected(self) -> int:
+        """How many trials the study has when its import is finished."""
         expected = self.details.get(IMPORTING)
-        if not isinstance(expected, int) or expected <= len(self.trials):
-            return ""
-        return f"Not whole: {len(self.trials):,} of {expected:,} trials were imported."
+        return max(expected, len(self.trials)) if isinstance(expected, int) else len(self.trials)
+
+    @property
+    def trial_count(self) -> str:
+        """How many trials there are; "64 of 400" where others are missing, so that a list does not hide it."""
+        count = f"{len(self.trials):,}"
+        return f"{count} of {self.expected:,}" if self.expected > len(self.trials) else count
 
     @property
     def source(self) -> str:

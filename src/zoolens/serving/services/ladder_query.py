@@ -20,6 +20,7 @@ from zoolens.measure.latency import LatencySettings
 from zoolens.progress import Progress, Silent
 from zoolens.queries.answers import Answer
 from zoolens.queries.api import query
+from zoolens.queries.coverage import coverage_words
 from zoolens.serving.ladder import Ladder
 from zoolens.serving.services.candidate_outcomes import Excluded, excluded, outside_the_bound
 from zoolens.serving.services.candidates import (
@@ -87,6 +88,8 @@ class LadderBuilder:
             place = named.place_of(service.shadow.model, "shadow", kept, extra)
             shadow = [*kept, *extra][place].rung
         self.may_time = False
+        not_judged = coverage_words(answer.verdict.coverage)  # `excluded` names each of these models, with its reason
+        told = [note for note in answer.notes if note != not_judged]
         return ServiceLadder(
             service=service,
             ladder=Ladder(tuple(servable.rung for servable in kept)),
@@ -100,7 +103,7 @@ class LadderBuilder:
             confidence=answer.confidence,
             query=answer.query,
             excluded=tuple(left_out),
-            notes=(*answer.notes, *notes, *self._notes(answer, kept)),
+            notes=(*told, *notes, *self._notes(answer, kept)),
             lacking=lacking,
             extra=tuple(servable.rung for servable in extra),
             extra_candidates=tuple(servable.candidate for servable in extra),

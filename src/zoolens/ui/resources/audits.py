@@ -15,6 +15,8 @@ from zoolens.ui.endpoint import Answer, Endpoint, NotFound, Paged, Query, Shown
 from zoolens.ui.facets import Facet, facet_column, faceted
 from zoolens.ui.jobs.folder import JobFolder
 from zoolens.ui.resources.jobs import Job, JobList, job_of, jobs, printed_by_kind
+from zoolens.ui.verdict_items import VerdictItem, printed_verdict
+from zoolens.verdicts import Outcome
 
 _LONGEST: Final = 200  # letters of a search or of a value
 _KIND: Final = "audit"
@@ -50,11 +52,13 @@ class SeverityCount(Answer):
 
 
 class AuditSummary(Answer):
-    """`summary`: in one sentence. `notes`: which zoos were left out, and why; the first of `total_notes`. `severities`:
-    how many findings there are of each, the gravest first."""
+    """`summary`: in one sentence; `judged`: the same with its coverage, and an outcome where it is not known whether
+    names stand for one network each. `notes`: which zoos were left out, and why; the first of `total_notes`.
+    `severities`: how many findings there are of each, the gravest first."""
 
     job: Job
     summary: Shown
+    judged: VerdictItem
     notes: list[Shown]
     total_notes: int
     architectures: int
@@ -67,11 +71,18 @@ def audit(context: Context, query: AuditQuery) -> AuditSummary:
     return AuditSummary(
         job=job_of(folder),
         summary=printed["facts"].get("summary", ""),
+        judged=_judged(printed),
         notes=printed["notes"][:_MOST_LINES],
         total_notes=len(printed["notes"]),
         architectures=len(printed["architectures"]),
         severities=[SeverityCount(severity=severity, count=counts[severity]) for severity in _GRAVEST_FIRST],
     )
+
+
+def _judged(printed: dict[str, Any]) -> VerdictItem:
+    """An audit finds faults and does not say that two things are the same: only that it is not known is an outcome."""
+    verdict = printed_verdict(printed["facts"].get("summary", ""), printed)
+    return verdict if verdict.outcome is Outcome.NOT_KNOWN else verdict.model_copy(update={"outcome": None})
 
 
 class FindingsQuery(Paged):

@@ -233,15 +233,21 @@ def _choice(asked: _Asked, x: str, y: str, size: str, **settings: Any) -> Choice
 
 
 def _verdict(asked: _Asked, choice: Choice) -> str:
-    """Who fits best, of those that the picture and the table have; and whoever comes before them in the answer, but has
-    not been run, or lacks a figure of the picture."""
+    """Who fits, and of how many models that is not known."""
     answer = asked.answer
     if answer is None:
         return ""
+    whether = "1 model fits" if answer.undecided == 1 else f"{answer.undecided:,} models fit"
+    return _fitting(answer, choice) + (f" Whether {whether} is not known." if answer.undecided else "")
+
+
+def _fitting(answer: QueryAnswer, choice: Choice) -> str:
+    """Who fits best, of those that the picture and the table have; and whoever comes before them in the answer, but has
+    not been run, or lacks a figure of the picture."""
     if not answer.exact or answer.best is None:
-        nothing = f"Nothing that is known fits{_not_known(answer)}" if answer.undecided else "Nothing fits"
+        nothing = "Nothing that is known fits" if answer.undecided else "Nothing fits"
         return f"{nothing}; the nearest misses are shown." if answer.misses else f"{nothing}."
-    number = f"{answer.fitting:,} model{'s fit' if answer.fitting != 1 else ' fits'}{_not_known(answer)}"
+    number = f"{answer.fitting:,} model{'s fit' if answer.fitting != 1 else ' fits'}"
     placed = {point.key for point in choice.points}
     matches = list(answer.matches)
     shown = next((place for place, match in enumerate(matches) if match.row.key in placed), len(matches))
@@ -251,10 +257,6 @@ def _verdict(asked: _Asked, choice: Choice) -> str:
     if shown == len(matches):
         return f"{number[:1].upper()}{number[1:]}, and none of the first is in the picture or in the table: {hidden}."
     return f"{_name(matches[shown])} fits best of those that are shown; {number}. Before it, but not shown: {hidden}."
-
-
-def _not_known(answer: QueryAnswer) -> str:
-    return f", and of {answer.undecided:,} it is not known" if answer.undecided else ""
 
 
 def _name(match: Match) -> str:

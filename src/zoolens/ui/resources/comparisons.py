@@ -10,8 +10,9 @@ from pydantic import Field
 
 from zoolens.comparisons.compare import FigurePair as FigurePair
 from zoolens.comparisons.compare import Report, compare_runs
+from zoolens.comparisons.outcomes import verdict_of_report
 from zoolens.comparisons.report_charts import figures_chart, flips_chart
-from zoolens.comparisons.report_page import change_words, tiles, verdict
+from zoolens.comparisons.report_page import UNJUDGED, change_words, tiles, unchecked_sides, verdict
 from zoolens.comparisons.wording import agreement_words
 from zoolens.present.charts import Chart, themed
 from zoolens.present.figures import p_value, percent, stack_label
@@ -21,6 +22,7 @@ from zoolens.ui.context import Context
 from zoolens.ui.endpoint import MOST_ROWS, Answer, Endpoint, NotFound, Query, Shown
 from zoolens.ui.figures import Figure, figure_of
 from zoolens.ui.jobs.outputs import printed_by
+from zoolens.ui.verdict_items import VerdictItem, verdict_item
 
 _LONGEST: Final = 200  # letters of a run's name
 _MOST_CLASSES: Final = 50
@@ -83,7 +85,8 @@ class StackChange(Answer):
 class Comparison(Answer):
     """What `zoolens compare` says of two runs.
 
-    `verdict`: how many answers differ, and whether the change of accuracy is more than chance. `answered`: both have
+    `verdict`: how many answers differ, and whether the change of accuracy is more than chance; `judged`: the same as a
+    verdict with its coverage; null where both are one run. `answered`: both have
     answers that can be listed side by side. `differing`: inputs with different answers; null where the answers are no
     classes. `changed_classes`: how many classes changed, of which `classes` are the clearest. `cause` is empty where
     nothing differs, or nothing that was recorded explains it. `cause_in_files`: the cause is in the files of two
@@ -96,6 +99,7 @@ class Comparison(Answer):
     dataset: Shown
     inputs: int
     verdict: Shown
+    judged: VerdictItem | None
     tiles: list[ComparisonTile]
     notes: list[Shown]
     cause: Shown
@@ -122,6 +126,7 @@ def comparison(context: Context, query: ComparisonQuery) -> Comparison:
         dataset=a.dataset.name,
         inputs=a.inputs,
         verdict=verdict(report),
+        judged=None if a.id == b.id else verdict_item(verdict(report) or UNJUDGED, verdict_of_report(report)),
         tiles=[ComparisonTile(figure=tile.figure, title=tile.caption) for tile in tiles(report)],
         notes=list(_notes(report)),
         cause=report.cause or "",
@@ -198,6 +203,7 @@ def _overlap(pair: FigurePair) -> bool | None:
 def _notes(report: Report) -> Iterator[str]:
     """What else a reader must know about the answers."""
     answers = report.answers
+    yield from unchecked_sides(report)
     if answers is None and not report.vectors and not report.uncompared:
         yield "There are no answers to compare: at least one of the runs was measured without them (--no-accuracy)."
     if answers is not None and answers.median_score_change is not None:

@@ -17,6 +17,7 @@ from zoolens.ui.input_reader import InputSource, InputsSeen, InputState
 from zoolens.ui.jobs.folder import JobFolder
 from zoolens.ui.resources.jobs import Job, JobList, job_of, jobs, printed_by_kind
 from zoolens.ui.resources.run_inputs import MOST_INPUTS, Place, SeenInputs, picture_seen, seen_inputs
+from zoolens.ui.verdict_items import VerdictItem, printed_verdict
 from zoolens.ui.word_tables import WordTable, word_table
 from zoolens.verdicts import Outcome
 
@@ -58,9 +59,9 @@ class DivergenceCause(Answer):
 
 
 class DivergenceFacts(Answer):
-    """What `zoolens diverge` found. `agrees`: they are known to agree. `first`: the first layer that is farther apart
-    than rounding explains; empty if there is none. `growth`: how far the two are apart, layer after layer; null
-    where no layers could be compared."""
+    """What `zoolens diverge` found. `judged`: the verdict with its coverage. `agrees`: they are known to agree.
+    `first`: the first layer that is farther apart than rounding explains; empty if there is none. `growth`: how far the
+    two are apart, layer after layer; null where no layers could be compared."""
 
     job: Job
     a: DivergedSide
@@ -69,6 +70,7 @@ class DivergenceFacts(Answer):
     data: Shown
     inputs: int
     verdict: Shown
+    judged: VerdictItem
     agrees: bool
     flips: int
     first: Shown
@@ -91,6 +93,7 @@ def divergence(context: Context, query: DivergenceQuery) -> DivergenceFacts:
         data=printed["data"],
         inputs=answers["inputs"],
         verdict=printed["verdict"],
+        judged=printed_verdict(printed["verdict"], printed),
         agrees=printed["agrees"] and printed.get("outcome", Outcome.SAME.value) == Outcome.SAME.value,
         flips=answers["flips"],
         first="" if first is None else first["layer"],

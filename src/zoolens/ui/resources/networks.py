@@ -14,6 +14,7 @@ from zoolens.ui.context import Context
 from zoolens.ui.endpoint import Answer, Endpoint, Query, Shown
 from zoolens.ui.model_index import ModelRow
 from zoolens.ui.resources.model import ModelQuery, find_model
+from zoolens.ui.verdict_items import VerdictItem, printed_verdict
 
 _UNLISTED: Final = "No zoo of this machine lists the model: only the store knows it, and its network cannot be read."
 _UNREAD: Final = "Its network was not read yet."
@@ -185,6 +186,7 @@ class PartPair(Answer):
 
 class NetworkComparison(Answer):
     """What `zoolens diff` says of two models, and their parts side by side. `compared`: both networks are known here.
+    `judged`: the headline as a verdict; null where they were not compared.
     `total`: how many differences there are, of which no more than 200 are given. `not_proved`: what stands beside
     operators that are not understood, which proves nothing."""
 
@@ -193,6 +195,7 @@ class NetworkComparison(Answer):
     compared: bool
     same: bool
     headline: Shown
+    judged: VerdictItem | None
     total: int
     differences: list[NetworkDifference]
     not_proved: list[Shown]
@@ -210,18 +213,20 @@ def compare_networks(context: Context, query: NetworksQuery) -> NetworkCompariso
             compared=False,
             same=False,
             headline="",
+            judged=None,
             total=0,
             differences=[],
             not_proved=[],
             parts=[],
         )
     data = dict(context.networks.comparison(a, b, names))
-    figures, held = data.pop("figures"), data.pop("held")
+    figures, held, judged = data.pop("figures"), data.pop("held"), data.pop("judged")
     side_a, side_b = (
         NetworkSide(ref=row.ref, name=name, read=True, readable=True, reason="", held=more, **words)
         for row, name, more, words in zip((row_a, row_b), names, held, figures, strict=True)
     )
-    return NetworkComparison(a=side_a, b=side_b, compared=True, **data)
+    verdict = printed_verdict(data["headline"], judged)
+    return NetworkComparison(a=side_a, b=side_b, compared=True, judged=verdict, **data)
 
 
 def _unread(row: ModelRow, structure: Structure | None, name: str) -> NetworkSide:

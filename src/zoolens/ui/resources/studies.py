@@ -45,6 +45,7 @@ class StudyItem(Answer):
     name: Shown
     frameworks: list[Shown]
     trials: int
+    trials_words: str
     with_delta: int
     apart: int
     median_delta: Shown
@@ -78,6 +79,7 @@ def _item(findings: Findings) -> StudyItem:
         name=study.name,
         frameworks=list(study.frameworks),
         trials=len(study.trials),
+        trials_words=study.trial_count,
         with_delta=share.total,
         apart=share.count,
         median_delta=percent(summary.median),

@@ -81,14 +81,13 @@ def test_models_that_nobody_ran_are_counted_apart(home, ask):
         ("ON size <= 10 kB", {"x": "params", "y": "size"}, "zoo:claimed fits best; 1 model fits."),  # it has both
         (
             "ON latency <= 15 ms ORDER BY latency", {"y": "size"},
-            "zoo:quick fits best; 2 models fit, and of 1 it is not known.",
+            "zoo:quick fits best; 2 models fit. Whether 1 model fits is not known.",
         ),
         (
             "ON latency <= 1 s ORDER BY latency", {"x": "latency", "y": "params"},
-            "3 models fit, and of 1 it is not known, and none of the first is in the picture or in the table: "
-            "zoo:quick (its latency or params "
+            "3 models fit, and none of the first is in the picture or in the table: zoo:quick (its latency or params "
             "is not known), zoo:good (its latency or params is not known), zoo:worse (its latency or params is not "
-            "known).",
+            "known). Whether 1 model fits is not known.",
         ),
     ],
 )  # fmt: skip
@@ -119,6 +118,19 @@ def test_a_query_is_answered_and_a_wrong_one_points_at_the_token(ask):
     for text in ("ON", "'", "ON flops <= 1G", "DATA nothing ON size <= 1 MB", "BOUND other CORR good", "(" * 200):
         assert ask("/choose", q=text).json()["problem"]["message"]
     assert ask("/choose", q="x" * 20_000).status_code == 400
+
+
+def test_rows_whose_figures_were_guessed_or_disturbed_are_marked(home, ask):
+    manifest = {"attributes": {"guessed": ["pixels are scaled to 0…1"]}}
+    model, data = ModelRecord("m:drafted", "zoo:drafted@1", "fake", {}), DatasetRecord("d", "digits", 10)
+    run = home.begin_run(model, data, StackRecord("s", "fake", {}, {}), resolved={"origin": {"manifest": manifest}})
+    home.finish_stage(run.id, "metric:topk", [Observation("top1", 0.8, unit="fraction", low=0.7, high=0.9)])
+    timing = Observation("latency_p50", 0.005, scope="batch=1", unit="s", details={"disturbed": True})
+    home.finish_stage(run.id, "latency:batch=1", [timing])
+    rows = {row["ref"]: row for row in ask("/choose/rows").json()["rows"]}
+    assert rows["zoo:drafted@1"]["y"] == "80 % [70 %, 90 %] (guessed)"
+    assert not any("guessed" in row["y"] for ref, row in rows.items() if ref != "zoo:drafted@1")
+    assert all("(disturbed)" not in row["x"] for ref, row in rows.items() if ref != "zoo:drafted@1")
 
 
 def test_what_no_row_has_is_said(ask):

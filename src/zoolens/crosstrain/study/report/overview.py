@@ -32,7 +32,7 @@ def _row(place: str, study: Study) -> tuple[Any, ...]:
     return (
         Link(study.name, f"{place}/index.html"),
         ", ".join(study.frameworks),
-        len(study.trials),
+        study.trial_count,
         f"{share.count:,} of {share.total:,}" if share.total else None,
         summary.median,
         summary.maximum,
