@@ -32,7 +32,7 @@ def test_the_same_weights_in_another_format_and_channel_order_are_the_same(home,
     assert not found.differs, found.causes
 
 
-def test_a_lower_precision_is_told_where_the_graph_cannot_be_read(home, assets, request):
+def test_a_lower_precision_of_an_ir_of_version_10_is_told(home, assets, request):
     found = compare(request, assets, ONNX, ("cifar10/samplenet_openvino", "openvino"), CIFAR)
     if found.b.precision == "float32":
         pytest.skip("OpenVINO computes in float32 on this processor")

@@ -181,6 +181,13 @@ def test_a_layer_that_onnx_cannot_say_stays_unknown(tmp_path):
     assert "StridedSlice" in str(node.get("source_op"))
 
 
+def test_settings_that_older_files_leave_out_have_their_defaults(tmp_path):
+    path = saved(tmp_path, (2, 6, 4), lambda x: ops.gather(x, whole(3, -1), AXIS))
+    path.write_text(path.read_text().replace('batch_dims="0"', ""))
+    graph = OPENVINO.load(Request(str(path)))
+    assert [node.op for node in graph.nodes if node.op not in ("input", "constant")] == ["gather"]
+
+
 def test_constants_in_float16_are_read_through_the_cast_behind_them(tmp_path):
     kernel = numbers(4, 5)
     path = saved(tmp_path, (1, 5), lambda x: ops.matmul(x, kernel, False, True), half=True)

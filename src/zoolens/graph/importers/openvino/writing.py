@@ -144,7 +144,7 @@ class LayerWriting:
             raise self.damage(key) from error
 
     def whole(self, key: str, default: int | None = None) -> int:
-        number = self.number(key, default)
+        number = float(self.number(key, default))
         if not number.is_integer() or abs(number) > 1 << 53:
             raise self.damage(key)
         return int(number)
