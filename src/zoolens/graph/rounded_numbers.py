@@ -29,4 +29,10 @@ def is_same_number(a: float, b: float) -> bool:
 
 
 def _is_rounded(rounded: float, exact: float) -> bool:
-    return rounded in (as_float16(exact), as_bfloat16(exact))
+    return rounded in (as_float16(exact), as_bfloat16(exact)) and not _is_written(rounded)
+
+
+def _is_written(number: float) -> bool:
+    """Whether somebody has probably written this number: it has at most three digits. Rounding hardly ever leaves so
+    few, and the limit of a ReLU6 is not what became of 6.01. Zero is what becomes of numbers that are too small."""
+    return number != 0 and float(f"{number:.3g}") == number

@@ -144,3 +144,16 @@ def test_causes_that_work_against_each_other_have_amounts_and_no_shares():
     assert "MACs)" in found.verdict
     alone = diff(network(5, (1, 1, 1, 1)), network(3, (1, 1, 1, 1)))
     assert alone.verdict == "different networks: kernel (100 % of the cost gap)"
+
+
+def test_a_limit_that_half_precision_would_round_to_the_other_is_another_limit():
+    def network(limit):
+        net = Sketch(size=8)
+        net.conv(4)
+        net.add("clip", low=0.0, high=limit)
+        net.head()
+        return net.finish()
+
+    assert diff(network(6.5), network(6.5)).same
+    found = diff(network(6.5), network(6.51))
+    assert [one.cause for one in found.differences] == [causes.CONSTANT]
