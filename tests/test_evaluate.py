@@ -398,6 +398,41 @@ def test_isolated_runs_are_runs_of_their_own(home, fake_model, data):
     assert inside.run.id != outside.run.id
 
 
+@pytest.mark.parametrize(
+    ("last", "said"),
+    [
+        ([("Softmax", ["scores"], ["p"], {}), ("Mul", ["p", "hundred"], ["answer"], {})], "every row adds up to 100"),
+        ([("LogSoftmax", ["scores"], ["answer"], {"axis": 0})], "answered otherwise alone than in a batch"),
+        ([("Identity", ["scores"], ["answer"], {})], None),
+    ],
+)
+def test_declared_logits_that_are_percentages_or_mix_a_batch_are_no_tick(home, tmp_path, last, said):
+    onnx = pytest.importorskip("onnx")
+    helper, real = onnx.helper, onnx.TensorProto.FLOAT
+    weights = np.random.default_rng(0).normal(size=(64, 4)).astype(np.float32) / 100
+    nodes = [("Flatten", ["image"], ["flat"], {}), ("MatMul", ["flat", "w"], ["scores"], {}), *last]
+    graph = helper.make_graph(
+        [helper.make_node(op, given, made, **attributes) for op, given, made, attributes in nodes],
+        "odd",
+        [helper.make_tensor_value_info("image", real, ["n", 1, 8, 8])],
+        [helper.make_tensor_value_info("answer", real, ["n", 4])],
+        [onnx.numpy_helper.from_array(value, name) for name, value in (("w", weights), ("hundred", np.float32(100)))],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, tmp_path / "odd.onnx")
+    images = np.random.default_rng(1).integers(0, 255, (60, 8, 8), np.uint8)
+    np.savez(tmp_path / "data.npz", x=images, y=(images.reshape(60, -1) @ weights).argmax(axis=1))
+    (tmp_path / "odd.yaml").write_text(
+        "name: odd\ninputs: [{shape: [null, 1, 8, 8], color: gray}]\noutputs: [{scores: logits}]\n"
+        "assets: [{format: onnx, files: [{location: odd.onnx}]}]\n"
+    )
+    (outcome,) = evaluate(
+        str(tmp_path / "odd.yaml"), str(tmp_path / "data.npz"), runtimes="onnxruntime", batches=(), cold=False
+    )
+    assert bool(outcome.warnings) is (said is not None)
+    assert said is None or any(said in one for one in outcome.warnings)
+
+
 def test_logits_that_are_probabilities_already_are_no_tick(home, tmp_path):
     onnx = pytest.importorskip("onnx")
     helper, numpy_helper = onnx.helper, onnx.numpy_helper

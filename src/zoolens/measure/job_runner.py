@@ -33,7 +33,14 @@ from zoolens.measure.stages import (
     stored_predictions,
 )
 from zoolens.measure.subject import Subject, prepare_subject
-from zoolens.measure.suspicions import confidence_gap, dead_outputs, doubled_softmax, remarks, suspicions
+from zoolens.measure.suspicions import (
+    confidence_gap,
+    dead_outputs,
+    doubled_softmax,
+    mixed_rows,
+    remarks,
+    suspicions,
+)
 from zoolens.progress import Progress, count_bytes
 from zoolens.runtimes.base import Effective
 from zoolens.store.records import GUESSED, DatasetRecord, Run, Stage
@@ -273,6 +280,7 @@ class _Stages:
         except ZoolensError as error:
             self._errors.append(str(error))
         self._warnings += doubled_softmax(context.job.manifest.outputs[0], run)
+        self._warnings += mixed_rows(run)
         if problem := class_order(context.job, context.dataset).problem:
             self._warnings.append(problem)
 

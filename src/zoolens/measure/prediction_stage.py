@@ -13,17 +13,17 @@ import numpy as np
 
 from zoolens.datasets.loader import Batch as Inputs
 from zoolens.datasets.loader import batches
-from zoolens.errors import ModelError, StoreError
+from zoolens.errors import ModelError, StoreError, ZoolensError
 from zoolens.measure.classorder import AS_NAMED
 from zoolens.measure.input_checks import COPIES, QUANTISED_DATA, refuse_not_finite, said_of_copies, taken_for_real
 from zoolens.measure.predictions import KIND, AnswerBatch, PredictionBuffer, numbers
 from zoolens.measure.stages import Context
 from zoolens.measure.subject import JudgedOutput, Subject
-from zoolens.measure.suspicions import ALL_THE_SAME, SUMS_TO_ONE
+from zoolens.measure.suspicions import ALL_THE_SAME, MIXES_ROWS, ROW_SUM, SUMS_TO_ONE
 from zoolens.preprocess.outputs import ANOTHER_OUTPUT
 from zoolens.preprocess.text import TextFacts
-from zoolens.runtimes.base import shape_text
-from zoolens.runtimes.noise import sums_to_one
+from zoolens.runtimes.base import TensorSpec, shape_text
+from zoolens.runtimes.noise import is_one, row_sum, rows_differ, sums_to_one
 from zoolens.store.records import Observation
 
 SECONDS_BETWEEN_PARTS = float(os.environ.get("ZOOLENS_PART_SECONDS", "2"))  # the most work a kill -9 can cost
@@ -31,6 +31,7 @@ ACCURACY_BATCH = 32
 TEXTS: Final = "texts"  # in run.resolved: how many texts were cut, and how many tokens were unknown
 _FIRST_ANSWER: Final = "first_answer"  # among the facts of a run while it lasts
 GIVEN: Final = "given"  # of an output in run.resolved: how many numbers the network gives for each input
+_AMONG: Final = 4  # inputs of a batch, to see whether they change each other's answers
 JUDGED_TOGETHER = 512  # inputs
 BATCHES_HANDED_OVER = 16  # to a worker at once, at the most; fewer of those that have
 BYTES_HANDED_OVER = 1 << 20  # or take
@@ -55,9 +56,12 @@ def predict_all(context: Context) -> list[Observation]:
             break
         context.progress.begin(context.job.title, "predictions", size)
     context.progress.end()
-    for fact in (SUMS_TO_ONE, ALL_THE_SAME):
+    context.facts[MIXES_ROWS] = _mixes_rows(context)
+    for fact in (SUMS_TO_ONE, ALL_THE_SAME, MIXES_ROWS):
         if context.facts.get(fact):
             context.store.set_resolved(context.run.id, {fact: True})
+    if context.facts.get(ROW_SUM):
+        context.store.set_resolved(context.run.id, {ROW_SUM: context.facts[ROW_SUM]})
     if said := _said_of_quantised(context):
         context.store.set_resolved(context.run.id, {QUANTISED_DATA: said})
     if said := _said_of_copies(context):
@@ -65,6 +69,19 @@ def predict_all(context: Context) -> list[Observation]:
     if context.job.manifest.takes_text:
         context.store.set_resolved(context.run.id, {TEXTS: asdict(_text_facts(context))})
     return []  # the answers are facts in bulk; figures come from the metrics
+
+
+def _mixes_rows(context: Context) -> bool:
+    """Whether the first input is answered otherwise alone than among others."""
+    subject, dataset = context.subject(), context.dataset
+    if not subject.outputs or subject.fixed_batch is not None or len(dataset) < _AMONG:
+        return False
+    batch = subject.inputs(dataset, _AMONG)
+    try:
+        together, alone = subject.predict(batch)[0], subject.predict(batch[:1])[0]
+    except ZoolensError:  # the answers that count are there; a model may refuse other batches
+        return False
+    return together.dtype.kind == "f" and rows_differ(together[:1], alone)
 
 
 def _said_of_copies(context: Context) -> str | None:
@@ -147,6 +164,7 @@ def _judge(context: Context, buffer: PredictionBuffer, waiting: list[_Answered])
     declared = context.subject().session.postprocessed  # then rows that add up to one are no news
     context.facts[ALL_THE_SAME] = context.facts.get(ALL_THE_SAME, True) and _repeats_first(context, raw)
     context.facts[SUMS_TO_ONE] = seen and not declared and sums_to_one(raw[0], outputs[0].tensor)
+    context.facts[ROW_SUM] = None if declared else _common_sum(context, raw[0], outputs[0].tensor)
     if "outputs" not in context.facts:
         context.facts["outputs"] = [
             {
@@ -158,6 +176,17 @@ def _judge(context: Context, buffer: PredictionBuffer, waiting: list[_Answered])
             for output, answer in zip(outputs, answers, strict=True)
         ]
         context.store.set_resolved(context.run.id, {"outputs": context.facts["outputs"], AS_NAMED: True})
+
+
+def _common_sum(context: Context, raw: Any, tensor: TensorSpec) -> float | None:
+    """The sum, other than 1, that the rows of all batches have so far. Where no number is above 1, it is not that of
+    percentages and the like."""
+    total = row_sum(raw, tensor)
+    if total is None or is_one(total) or float(raw.max()) <= 1:
+        return None
+    before: float | None = context.facts.get(ROW_SUM, total)
+    same = before is not None and math.isclose(total, before, rel_tol=1e-3)
+    return before if same else None
 
 
 def _repeats_first(context: Context, raw: Sequence[Any]) -> bool:

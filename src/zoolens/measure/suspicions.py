@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from zoolens.datasets.base import Dataset
-from zoolens.manifests.schema import Output
+from zoolens.manifests.schema import Divide, Output
 from zoolens.measure.input_checks import inputs_differ
 from zoolens.measure.predictions import Predictions
 from zoolens.statistics.significance import no_better_than_guessing
@@ -19,6 +19,8 @@ _FEWEST: Final = 20  # inputs, below which the same answer to all of them is no 
 _SURE: Final = 0.7  # mean confidence; with many classes an unsure model is wrong often
 _FAR_BELOW: Final = 0.5  # of the mean confidence
 ALL_THE_SAME: Final = "all_the_same"  # in run.resolved: every output answers every input with the same numbers
+MIXES_ROWS: Final = "mixes_rows"  # in run.resolved: the first input is answered otherwise alone than in a batch
+ROW_SUM: Final = "row_sum"  # in run.resolved: what every row of the main output adds up to, where that is not 1
 SUMS_TO_ONE: Final = "sums_to_one"  # in run.resolved: every row of the main output passed for probabilities
 
 
@@ -90,10 +92,27 @@ def _majority(predictions: Predictions) -> Iterator[str]:
         )
 
 
+def mixed_rows(run: Run) -> Iterator[str]:
+    """Answers that depend on the batch: an accuracy is one of this batch size and this order."""
+    if run.resolved.get(MIXES_ROWS):
+        yield (
+            "its first input is answered otherwise alone than in a batch with others: a softmax or normalisation over "
+            "the batch axis, batch statistics of training, or randomness; its accuracy depends on the batch size"
+        )
+
+
 def doubled_softmax(output: Output, run: Run) -> Iterator[str]:
     """Declared logits whose rows all add up to one: softmax is applied a second time."""
     if output.scores == "logits" and run.resolved.get(SUMS_TO_ONE):
         yield (
             "it declares logits, but every row of its answers adds up to 1: they are probabilities already, and "
             "softmax is applied twice (top-1 is right, calibration is not); declare scores: probabilities"
+        )
+    total = run.resolved.get(ROW_SUM)
+    divided = any(isinstance(step, Divide) for step in output.postprocess)
+    if output.scores == "logits" and total and not divided:
+        yield (
+            f"it declares logits, but no answer is negative and every row adds up to {total:.6g}: they are "
+            f"probabilities × {total:.6g} (top-1 is right, calibration is not); declare scores: probabilities and "
+            f"postprocess: [{{op: divide, by: {total:.6g}}}]"
         )
