@@ -51,7 +51,9 @@ def _learned(a: Node, b: Node) -> float:
 
 
 def channels(node: Node) -> int:
-    """Channels of a value: axis 1 of images, the last axis of tokens and vectors."""
+    """Channels of a value: axis 1 of images and of what a convolution computes, the last axis of tokens and vectors."""
+    if node.op in ("conv", "conv_transpose"):
+        return node.shape[1]
     return node.shape[1] if len(node.shape) > 3 else node.shape[-1] if node.shape else 1
 
 

@@ -71,6 +71,20 @@ def grouped(*, separate, cuts=((0, 2), (2, 4))):
     return net.finish()
 
 
+def shared_parts():
+    """One convolution over both halves of a value."""
+    net = Network(1, 4, 5, 5)
+    tensors = [net.tensor("kernel", 3, 2, 3, 3), net.tensor("bias", 3)]
+    x, parts = net.last, []
+    for start in (0, 2):
+        part = net.add("slice", x, shape=(1, 2, 5, 5), axis=1, start=start, stop=start + 2)
+        parts.append(
+            net.add("conv", part, shape=(1, 3, 5, 5), parameters=tensors, kernel=(3, 3), pads=(1,) * 4, groups=1)
+        )
+    net.add("concat", *parts, shape=(1, 6, 5, 5), axis=1)
+    return net.finish()
+
+
 def scaled_input(op="mul", **settings):
     net = Network(1, 4, 5, 5)
     net.conv(4, 3, 3)
@@ -180,6 +194,12 @@ def test_parts_in_another_order_are_no_groups():
     assert join_grouped_convolutions(graph) is graph
 
 
+def test_convolutions_that_share_a_kernel_are_no_groups():
+    graph = shared_parts()
+    assert join_grouped_convolutions(graph) is graph
+    assert not diff(grouped(separate=False), graph).same
+
+
 def test_a_number_that_is_divided_stays():
     graph = scaled_input("div", reverse=True)
     assert fold_leading_constants(graph) is graph
@@ -210,6 +230,8 @@ def test_widths_of_convolutions_over_sequences_are_told():
     wide.conv(12, 3)
     found = diff(net.finish(), wide.finish())
     assert [(one.cause, one.findings[0].values) for one in found.differences] == [("classes", (8, 12))]
+    found = diff(net.finish(), wide.finish(), exported=False)
+    assert found.differences[0].cause == "classes"
 
 
 def test_a_scale_behind_a_reshape_meets_its_layer():

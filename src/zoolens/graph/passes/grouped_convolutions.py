@@ -28,7 +28,7 @@ def _joined(node: Node, editor: Editor) -> Node | str:
     if node.get("axis") != _CHANNELS or len(convs) < 2 or len(convs) != len(layers):
         return node
     source = _cut_value(convs, editor)
-    if source is None or len({(layer.shape, _settings(layer)) for layer in convs}) != 1:
+    if source is None or len({(layer.shape, _settings(layer)) for layer in convs}) != 1 or _share_weights(convs):
         return node
     first = convs[0]
     roles = [tensor.role for tensor in first.parameters]
@@ -36,6 +36,12 @@ def _joined(node: Node, editor: Editor) -> Node | str:
     groups = int(first.get("groups", 1)) * len(convs)
     grouped = replace(first, name=node.name, inputs=(source,), shape=node.shape, parameters=parameters)
     return grouped.with_attributes(groups=groups)
+
+
+def _share_weights(layers: Sequence[Node]) -> bool:
+    """Whether two have one kernel: no convolution with groups has the same weights in two of them by design."""
+    kernels = [kernel.key for layer in layers if (kernel := layer.parameter("kernel")) and kernel.key]
+    return len(set(kernels)) < len(kernels)
 
 
 def _settings(layer: Node) -> tuple[object, ...]:
