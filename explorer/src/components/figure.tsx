@@ -10,7 +10,7 @@ export function FigureCell({ figure }: { figure: Figure | null }) {
   return (
     <span class="figure">
       {figure.words}
-      {at >= 0 && <span class="interval">{figure.interval.slice(at)}</span>}
+      {at >= 0 && <span class="interval">{figure.interval.slice(at, figure.interval.indexOf("]", at) + 1)}</span>}
     </span>
   );
 }

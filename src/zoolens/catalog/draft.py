@@ -38,6 +38,7 @@ from zoolens.runtimes.isolated import open_model
 from zoolens.runtimes.noise import NoiseAnswers, answers_to_noise, is_one
 from zoolens.runtimes.output_layers import OutputLayers, output_layers
 from zoolens.zoos.base import Entry
+from zoolens.zoos.undescribed import DRAFT_VERSION
 
 _BACKGROUND_AND_IMAGENET = 1001
 _IMAGENET_CLASSES = (1000, _BACKGROUND_AND_IMAGENET)  # SqueezeNet pools its scores
@@ -78,7 +79,7 @@ def draft_manifest(path: Path, env: str = "", say: Callable[[str], None] = lambd
     manifest_outputs = tuple(guesses.outputs(outputs, ends, noise, sources))
     return Manifest(
         name=legal_name(model_stem(path)),
-        version="0.1.0",
+        version=DRAFT_VERSION,
         description=f"Drafted from {files['model'].name} with {runtime}. {guesses.summary()}",
         element_type=_element_type([*inputs, *outputs]),
         inputs=manifest_inputs,

@@ -154,6 +154,7 @@ def test_bare_files_in_a_folder_zoo_are_drafted(tmp_path, monkeypatch):
     (entry,) = find_all(["folder:*"])
     assert entry.ref == "folder:sub/tiny.onnx"
     assert entry.described
+    assert entry.full_ref == find("folder:sub/tiny.onnx", draft=False).full_ref  # lists show its runs beside it
     file = entry.manifest.assets[0].files[0]
     assert file.location == "sub/tiny.onnx"
     assert len(file.sha256) == 64

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from zoolens.errors import AssetError
 from zoolens.manifests.formats import legal_name
@@ -11,6 +12,7 @@ from zoolens.manifests.locations import locate, presence
 from zoolens.manifests.schema import Asset, AssetFile, Input, Manifest, Output
 from zoolens.zoos.base import Weights
 
+DRAFT_VERSION: Final = "0.1.0"  # of a bare file, listed or drafted: its runs are those of the model that is listed
 _UNKNOWN_INPUT = Input(modality="array", shape=(None,))
 _WEIGHTS_ONLY = "torch-state-dict"
 
@@ -22,6 +24,7 @@ def undescribed(name: str, format_: str, locations: Mapping[str, str], *, task: 
     assets = () if format_ == _WEIGHTS_ONLY else (Asset(format=format_, files=files),)
     return Manifest(
         name=legal_name(name),
+        version=DRAFT_VERSION,
         description="A model file without a manifest.",
         inputs=(_UNKNOWN_INPUT,),
         outputs=(Output(task=task),),

@@ -49,7 +49,14 @@ class PartBeside:
 
 def side_by_side(diff: Diff, most: int = MOST_LINES) -> list[PartBeside]:
     """All parts in order. Of a network with more than `most` layers, the last parts are given without their lines."""
-    return list(_shortened(map(_part, cards(diff)), most))
+    parts = map(_part, cards(diff))
+    return list(_shortened(map(_of_one_file, parts) if diff.one_file else parts, most))
+
+
+def _of_one_file(part: PartBeside) -> PartBeside:
+    """Both sides are the same bytes: what is not understood is the same, too."""
+    lines = tuple(replace(line, state=State.SAME) for line in part.lines)
+    return replace(part, state=State.SAME, lines=lines)
 
 
 def _part(card: Card) -> PartBeside:

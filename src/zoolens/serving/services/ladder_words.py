@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from zoolens.serving.services.ladder_verdict import ladder_verdict
@@ -11,7 +11,8 @@ from zoolens.serving.services.service_ladder import ServiceLadder
 from zoolens.verdicts import Outcome
 
 _OUTSIDE: Final = 5  # models that are named although they are not equivalent enough
-_NAMED: Final = 10  # models that one event names
+_NAMED: Final = 6  # sentences of one event
+_FEW: Final = 3  # models that one of them names
 
 log = logging.getLogger("zoolens.serving")
 
@@ -37,12 +38,21 @@ def described(built: ServiceLadder) -> str:
     """The rungs, and which models that are equivalent, or of which that is not known, are none; for an event."""
     rungs = ", ".join(f"{rung.model} ({rung.equivalence:.1%})" for rung in built.ladder.rungs)
     sentences = [f"The ladder is {rungs}."]
-    others = [other for other in built.excluded if other.outcome is not Outcome.DIFFERENT]
-    words = {Outcome.SAME: "No rung", Outcome.NOT_KNOWN: "Not known"}
-    sentences += [f"{words[other.outcome]}: {other.model}. {other.reason}" for other in others[:_NAMED]]
-    if len(others) > _NAMED:
-        sentences.append(f"No rung: {len(others) - _NAMED:,} more.")
-    return " ".join(sentences)
+    for outcome, word in ((Outcome.SAME, "No rung"), (Outcome.NOT_KNOWN, "Not known")):
+        by_reason: dict[str, list[str]] = {}
+        for other in built.excluded:
+            if other.outcome is outcome:
+                by_reason.setdefault(other.reason, []).append(other.model)
+        sentences += [f"{word}: {_few(models)}. {reason}" for reason, models in by_reason.items()]
+    told, more = sentences[:_NAMED], len(sentences) - _NAMED
+    return " ".join([*told, *([f"{more:,} more reasons: see `zoolens serve --check`."] if more > 0 else [])])
+
+
+def _few(models: Sequence[str]) -> str:
+    """The first names, each once; what a page shows of an event is cut otherwise."""
+    names = list(dict.fromkeys(models))
+    more = len(names) - _FEW
+    return ", ".join(names[:_FEW]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def announce(service: str, built: ServiceLadder) -> None:

@@ -2,6 +2,7 @@
 on figures that rest on guesses or were disturbed."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -117,6 +118,14 @@ def test_two_networks_that_are_not_understood_are_not_known():
     assert data["judged"]["outcome"] == "not known"
     assert data["judged"]["coverage"]["not_understood"]
     assert comparison_data(diff(resnet(), resnet(), names=("a", "b")))["judged"]["outcome"] == "same"
+    assert "not known" in {part["state"] for part in data["parts"]}
+
+
+def test_one_file_is_the_same_whatever_is_understood():
+    odd = with_an_odd_operator(resnet())
+    data = comparison_data(replace(diff(odd, odd, names=("a", "b")), one_file=True))
+    assert data["judged"]["outcome"] == "same"
+    assert {part["state"] for part in data["parts"]} == {"same"}
 
 
 # --- figures
