@@ -90,7 +90,7 @@ def _row(file: IdentifiedFile) -> dict[str, Any]:
 
 def _model_files(folder: Path) -> Iterator[Path]:
     """Model files and SavedModel folders, by name alone. Hidden ones are left out, as are weights of a Caffe network
-    whose structure lies beside them."""
+    whose structure lies beside them, and folders behind a link: one to a folder above would never end."""
     for path in sorted(folder.iterdir()):
         if path.name.startswith("."):
             continue
@@ -98,7 +98,7 @@ def _model_files(folder: Path) -> Iterator[Path]:
             beside = (path.with_suffix(".prototxt"), path.with_name(f"{path.stem}.deploy.prototxt"))
             if path.suffix != ".caffemodel" or not any(graph.is_file() for graph in beside):
                 yield path
-        elif path.is_dir():
+        elif path.is_dir() and not path.is_symlink():
             yield from _model_files(path)
 
 

@@ -111,6 +111,7 @@ def folder(light_squeezenet, tmp_path):
         shutil.copy(light_squeezenet, place / name)
     (place / "notes.txt").write_text("no model")
     (place / "resnet50.onnx").write_bytes(b"damaged")
+    (place / "more" / "again").symlink_to(place)
     return place
 
 
