@@ -138,8 +138,9 @@ def _settled(node: Node, editor: Editor) -> Node | str:
 
 def _is_usual(scale: float, width: int) -> bool:
     """Whether it is one over the root of the width; half of it may be in the queries and half in the keys."""
-    halves = width**-0.25
-    spellings = (width**-0.5, as_float16(halves) ** 2, as_bfloat16(halves) ** 2, 1 / as_float16(width**0.5))
+    usual, halves = width**-0.5, width**-0.25
+    rooted = as_float16(as_float16(usual) ** 0.5)  # torch's exporter writes the root of the scale as an operator
+    spellings = (usual, rooted**2, as_float16(halves) ** 2, as_bfloat16(halves) ** 2, 1 / as_float16(width**0.5))
     return any(is_same_number(scale, spelling) for spelling in spellings)
 
 

@@ -52,3 +52,20 @@ def test_a_dense_layer_between_reshapes_that_join_rows_is_on_the_rows():
     graph = build.finish([build.add("reshape", (dense,), (1, 3, 4))])
     prove(graph, stepwise=True)
     assert [node.op for node in canonical(graph)] == ["input", "dense"]
+
+
+@pytest.mark.parametrize(
+    ("scale", "usual"),
+    [
+        (24**-0.5, True),
+        (float(np.sqrt(np.float16(24**-0.5))) ** 2, True),  # half in q and half in k
+        (0.2, False),
+        (0.2035, False),
+    ],
+)
+def test_the_usual_scale_of_attention_in_half_precision(scale, usual):
+    build = GraphBuilder("attention")
+    q, k, v = (build.add("input", (), (1, 2, 6, 24), name=name) for name in "qkv")
+    graph = canonical(build.finish([build.add("attention", (q, k, v), (1, 2, 6, 24), heads=2, scale=scale)]))
+    (node,) = [node for node in graph if node.op == "attention"]
+    assert (node.get("scale") is None) is usual
