@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Final
 
@@ -77,6 +77,11 @@ def aligned_by_name(a: Graph, b: Graph) -> Aligned | None:
     only_a = tuple(node.name for node in a.nodes if node.name not in b.by_name)
     only_b = tuple(node.name for node in b.nodes if node.name not in a.by_name)
     return Aligned(a, b, tuple(NodePair(name, name) for name in names), only_a, only_b, named=True)
+
+
+def as_file(raw: Graph) -> Graph:
+    """A raw graph whose inputs and outputs are found as those of a canonical one are."""
+    return replace(raw, facts={**raw.facts, "input_axes": {}, "file_outputs": raw.outputs})
 
 
 def _in_sequence(a: Graph, b: Graph) -> dict[str, Node]:

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 
 from zoolens.comparisons.modeldiff import differing_lines
-from zoolens.divergence.alignment import EQUAL, Aligned, aligned_by_name, paired_inputs
+from zoolens.divergence.alignment import EQUAL, Aligned, aligned_by_name, as_file, paired_inputs
 from zoolens.divergence.causes import Cause, Kind, Proof, label_of
 from zoolens.divergence.compression import rounded_weights
 from zoolens.divergence.evaluation import exact_values, grids_of
@@ -25,6 +25,7 @@ from zoolens.graph.diff.report import diff
 from zoolens.graph.file_operators import is_file_operator
 from zoolens.graph.model import Array, Graph, Node
 from zoolens.numerics.deviation import deviation_of_finite
+from zoolens.verdicts import Outcome
 
 _LISTED: Final = 5  # differences that are named one by one
 _COSTLY: Final = 3  # layers of a quantised file that are named
@@ -102,11 +103,6 @@ def _other_widths(graphs: Aligned) -> bool:
         for other, node in pairs
         for tensor in other.parameters
     )
-
-
-def as_file(raw: Graph) -> Graph:
-    """A raw graph whose inputs and outputs are found as those of a canonical one are."""
-    return replace(raw, facts={**raw.facts, "input_axes": {}, "file_outputs": raw.outputs})
 
 
 def _in_file_axes(a: Side, b: Side, example: ExaminedInput, exact: Exact) -> Exact:
@@ -395,6 +391,8 @@ def _other_structure(
     graphs: Aligned, why: str = "their parts do not fit into each other, so that none was exchanged"
 ) -> Cause:
     """Two networks of which no part can be exchanged for the other's, so that nothing can be proved by doing it."""
-    verdict = diff(graphs.a, graphs.b, names=("A", "B")).verdict.rstrip(".")
-    words = f"The files hold networks of different structure (`zoolens diff` lists it: {verdict})"
-    return Cause(Kind.STRUCTURE, words, withdrawn=(why,))
+    found = diff(graphs.a, graphs.b, names=("A", "B"))
+    different = found.decision.outcome is Outcome.DIFFERENT
+    what = "hold networks of different structure" if different else "arrange their layers differently"
+    words = f"The files {what} (`zoolens diff` lists it: {found.verdict.rstrip('.')})"
+    return Cause(Kind.STRUCTURE if different else Kind.UNEXPLAINED, words, withdrawn=(why,))
