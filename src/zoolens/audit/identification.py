@@ -21,8 +21,8 @@ from zoolens.graph.coverage import graph_coverage
 from zoolens.graph.implied_activations import readings
 from zoolens.graph.known_networks import PAPER, KnownNetwork, shipped
 from zoolens.graph.model import Graph
-from zoolens.graph.nearest_networks import NEAR, NetworkMatch, nearest, similarity
-from zoolens.graph.resized_padding import ResizedPadding
+from zoolens.graph.nearest_networks import NEAR, NetworkMatch, is_equal, nearest, same_learned_layers, similarity
+from zoolens.graph.resized_signatures import ResizedSignatures
 from zoolens.graph.serialisation import unpack
 from zoolens.graph.signatures import StructureSignature, as_json, signature
 from zoolens.graph.structure import KIND, STAGE
@@ -113,10 +113,11 @@ def identify(
 ) -> Identification:
     """`names`: what the network is called (file, manifest, claimed architecture), the most trusted first. `like`: a
     relative of what the name claims may go by it."""
-    own = _signature(graph)
+    resized = ResizedSignatures(graph)
     known = [*shipped(), *further]
+    own = _at_known_size(_signature(graph), known, resized)
     scored = [(similarity(own, network.signature), network) for network in shipped()]
-    matches = tuple(nearest(own, known, n, ResizedPadding(graph)))
+    matches = tuple(nearest(own, known, n, resized))
     claim = name_claim(names)
     architecture = _called(scored, claim.architectures if claim else ()) or _nearest_name(matches)
     name = label(architecture) if architecture else ""
@@ -131,6 +132,23 @@ def _signature(graph: Graph) -> StructureSignature:
     made = [signature(reading) for reading in readings(graph)]
     digests = {network.signature.digest for network in shipped()} if len(made) > 1 else set()
     return next((one for one in made if one.digest in digests), made[0])
+
+
+def _at_known_size(
+    own: StructureSignature, known: Sequence[KnownNetwork], resized: ResizedSignatures
+) -> StructureSignature:
+    """The signature with the structure that the network has at the image size of a known network, where that is its
+    structure: an adaptive pool, for one, is none at the size for which it was made."""
+    if any(own.digest == network.signature.digest for network in known):
+        return own
+    for network in known:
+        theirs = network.signature
+        if theirs.size == own.size or not same_learned_layers(own, theirs):
+            continue
+        there = resized.at(theirs.size)
+        if there is not None and is_equal(there, theirs):
+            return replace(there, macs=own.macs, size=own.size, padding=own.padding)
+    return own
 
 
 def _called(scored: Scored, claimed: Sequence[str]) -> str:

@@ -30,7 +30,9 @@ from zoolens.graph.nearest_networks import (
     contains,
     differences,
     is_equal,
+    same_learned_layers,
 )
+from zoolens.graph.resized_signatures import ResizedSignatures
 from zoolens.graph.signatures import StructureSignature, least_parameters
 from zoolens.verdicts import Coverage, Gap, Verdict, judged
 
@@ -87,6 +89,8 @@ def judge_name(
         return Judgement(judged(found.coverage, different=False), f"{found.subject} is like what its name says.")
     if claim.variant or _has_inside(found, meant, scored):
         return _unproved(found, claim, meant)
+    if graph is not None and (sizes := _bound_to_sizes(graph, found.signature, meant)):
+        return _open(found, claim, f"it has the layers of what its name says, {sizes}")
     hidden = graph is not None and implies_activations(graph)
     if hidden and any(score >= MOVED_ACTIVATIONS for score, _ in meant):
         return _open(
@@ -192,6 +196,19 @@ def _is_relative(meant: Scored, scored: Scored) -> bool:
 def _has_inside(found: Identified, meant: Scored, scored: Scored) -> bool:
     best = max(score for score, _ in scored)
     return best < SURE and any(contains(found.signature, network.signature) for _, network in meant)
+
+
+def _bound_to_sizes(graph: Graph, own: StructureSignature, meant: Scored) -> str:
+    """Says where a network has the learned layers of one that is meant at another image size, and something binds it
+    to its own: the windows of a Swin transformer are arranged by the size."""
+    for _, network in meant:
+        theirs = network.signature
+        if theirs.size == own.size or not same_learned_layers(own, theirs):
+            continue
+        if ResizedSignatures(graph).at(theirs.size) is None:
+            here, there = ("×".join(map(str, size)) for size in (own.size, theirs.size))
+            return f"and their arrangement is known at {there} only, while it is bound to {here}"
+    return ""
 
 
 def _contradiction(found: Identified, claim: NameClaim, meant: Scored, scored: Scored) -> str:

@@ -39,16 +39,16 @@ class _Numbers:
 def compare_norms(graph: Graph, own: StructureSignature, networks: Iterable[KnownNetwork]) -> Norms:
     """`networks` have the layers of the graph, norms aside."""
     numbers = _numbers(graph)
-    bound = any("map→" in layer for layer in own.layers)  # to the image size, on which the number of weights depends
-    comparable = [network.signature for network in networks if not bound or network.signature.size == own.size]
-    known = {theirs.parameters - _CLASSES * numbers.per_class for theirs in comparable}
-    if numbers.body in known:
+    bodies = {network.signature.parameters - _CLASSES * numbers.per_class for network in networks}
+    if numbers.body in bodies:
         return Norms.AGREE
     if not numbers.norms:
         return Norms.FOLDED
-    if any(body > numbers.body for body in known):
-        return Norms.AGREE  # some of its norms are folded
-    return Norms.ADDED if numbers.body - numbers.norms in known else Norms.UNKNOWN
+    if numbers.body - numbers.norms in bodies:
+        return Norms.ADDED
+    bound = any("map→" in layer for layer in own.layers)  # to an image size, on which the number of weights depends
+    folds_some = not bound and any(body > numbers.body for body in bodies)
+    return Norms.AGREE if folds_some else Norms.UNKNOWN
 
 
 def _numbers(graph: Graph) -> _Numbers:

@@ -161,6 +161,23 @@ def test_an_image_size_at_which_padding_is_not_known_is_not_agreement():
     assert outcome(other, "resnet18", like=True) is SAME
 
 
+def test_a_structure_that_is_bound_to_its_image_size_is_not_accused():
+    """Windows that are arranged by the size, here a reshape that holds it, cannot be read at the size that is known."""
+    smaller = resized(RESNET, (96, 96))
+    pool = next(node for node in smaller if node.op == "global_avg_pool")
+    before = smaller.by_name[pool.inputs[0]]
+    _, width, *extents = before.shape
+    split = Node("split", "reshape", (before.name,), (1, width, extents[0], 3, extents[1] // 3))
+    rolled = Node("rolled", "roll", ("split",), split.shape, {"axis": 3, "shift": 1})
+    merged = Node("merged", "reshape", ("rolled",), before.shape)
+    place = smaller.nodes.index(pool)
+    nodes = (*smaller.nodes[:place], split, rolled, merged, replace(pool, inputs=("merged",)))
+    graph = replace(smaller, nodes=(*nodes, *smaller.nodes[place + 1 :]))
+    found = identify(graph, "resnet18", names=["resnet18"])
+    assert found.verdict.outcome is NOT_KNOWN
+    assert "their arrangement is known at 224×224 only, while it is bound to 96×96" in found.judgement.sentence
+
+
 def test_a_padding_that_only_papers_could_tell_is_not_known():
     assert outcome(compile_paper(paper("resnet8")), "resnet8") is NOT_KNOWN
 

@@ -134,7 +134,7 @@ def _totals(structure: Structure, total: Cost) -> Iterator[str]:
 
 
 def _at(structure: Structure) -> str:
-    inputs = ["×".join(map(str, node.shape)) for node in structure.graph.inputs]
+    inputs = ["×".join(map(str, node.shape)) or "one number" for node in structure.graph.inputs]
     return f", input {' and '.join(inputs)}" if inputs else ""
 
 

@@ -26,7 +26,7 @@ from typing import Final
 
 from zoolens.graph.model import Graph, Node, Shape
 from zoolens.graph.remedies import remedy
-from zoolens.graph.vocabulary import HOLDING_GRAPHS, NOISE, POOLS, REDUCTIONS, VIEWS
+from zoolens.graph.vocabulary import GRAPH_INSIDE, HOLDING_GRAPHS, NOISE, POOLS, REDUCTIONS, VIEWS
 from zoolens.verdicts import Coverage, Gap, Tally
 
 _FREE: Final = VIEWS | NOISE | {"input", "parameter", "constant", "concat", "pad", "gather", "embedding"} | {
@@ -137,7 +137,7 @@ def _named(node: Node) -> str:
 
 def holds_graph(operator: str) -> bool:
     """Whether an operator that is not understood has a graph of its own inside, with parameters that nobody counts."""
-    return operator.split(" ")[0] in HOLDING_GRAPHS
+    return operator.split(" ")[0] in HOLDING_GRAPHS or operator.endswith(GRAPH_INSIDE)
 
 
 def macs(node: Node, inputs: list[Shape]) -> int:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from zoolens.graph.known_networks import PAPER, KnownNetwork
 from zoolens.graph.model import Graph
-from zoolens.graph.resized_padding import ResizedPadding
+from zoolens.graph.resized_signatures import ResizedSignatures
 from zoolens.graph.signatures import UNPADDED, StructureSignature, signature, without_width
 
 NEAR: Final = 0.6  # below, a network is said to be near nothing
@@ -70,7 +70,7 @@ def nearest(
     graph: Graph | StructureSignature,
     known: Iterable[KnownNetwork],
     n: int = 5,
-    resized: ResizedPadding | None = None,
+    resized: ResizedSignatures | None = None,
 ) -> list[NetworkMatch]:
     """The known networks most like a graph, best first; all that are exactly equal even if they are more than `n`.
     With `resized`, padding is compared at the image size of the known network."""
@@ -82,7 +82,7 @@ def nearest(
 
 
 def _match(
-    own: StructureSignature, score: float, network: KnownNetwork, resized: ResizedPadding | None
+    own: StructureSignature, score: float, network: KnownNetwork, resized: ResizedSignatures | None
 ) -> NetworkMatch:
     exact = is_equal(own, network.signature)
     words = () if exact else tuple(differences(own, network.signature))
@@ -91,7 +91,9 @@ def _match(
     return NetworkMatch(*named, score, exact, words, network.architecture, network.note, padding)
 
 
-def compare_padding(own: StructureSignature, network: KnownNetwork, resized: ResizedPadding | None = None) -> Padding:
+def compare_padding(
+    own: StructureSignature, network: KnownNetwork, resized: ResizedSignatures | None = None
+) -> Padding:
     theirs = network.signature
     if network.zoo == PAPER or not own.padding or not theirs.padding:
         return Padding.UNKNOWN
@@ -100,7 +102,8 @@ def compare_padding(own: StructureSignature, network: KnownNetwork, resized: Res
     if own.padding == theirs.padding == UNPADDED:
         return Padding.EQUAL
     # Pads that differ at another size prove nothing: what was fixed may have followed from the size, and conversely.
-    agrees = resized is not None and resized.at(theirs.size) == theirs.padding
+    at_their_size = resized.at(theirs.size) if resized else None
+    agrees = at_their_size is not None and at_their_size.padding == theirs.padding
     return Padding.EQUAL if agrees else Padding.UNKNOWN
 
 
@@ -155,6 +158,15 @@ def is_equal(own: StructureSignature, other: StructureSignature) -> bool:
         return True
     both = own.activations, other.activations
     return own.activated == other.activated and any(map(_is_capped, both)) and all(map(_may_be_relu6, both))
+
+
+def same_learned_layers(own: StructureSignature, other: StructureSignature) -> bool:
+    """Whether two networks have the same layers with weights and the same activations, in whatever arrangement."""
+    return own.activations == other.activations and _learned(own.layers) == _learned(other.layers)
+
+
+def _learned(layers: Mapping[str, int]) -> dict[str, int]:
+    return {layer: count for layer, count in layers.items() if "→" in layer and not layer.startswith("slice")}
 
 
 def _is_capped(activations: Mapping[str, int]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from zoolens.errors import ModelError
 from zoolens.graph.cost import cost
 from zoolens.graph.importers.base import Request
 from zoolens.graph.importers.onnx.file import ONNX
@@ -51,3 +52,34 @@ def test_bytes_that_an_unknown_operator_holds_are_parameters_that_are_not_unders
     path = saved(tmp_path / "m.onnx", nodes, {"x": X}, {"w": kernel})
     tallies = {tally.unit: tally for tally in cost(ONNX.load(Request(str(path)))).coverage.tallies}
     assert (tallies["parameters"].understood, tallies["parameters"].total) == (0, kernel.size)
+
+
+@pytest.mark.parametrize("domain", ["", "vendor"])
+def test_parameters_of_graphs_inside_are_not_counted_as_none(tmp_path, domain):
+    from onnx import TensorProto, helper
+
+    given, made = (helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in "eo")
+    body = helper.make_graph([plain("Conv", ["e", "w"], ["o"])], "body", [given], [made])
+    nodes = [
+        plain("SequenceConstruct", "xx", ["s"]),
+        node("SequenceMap", "s", ["t"], domain=domain, body=body),
+        plain("ConcatFromSequence", "t", axis=0),
+    ]
+    path = saved(tmp_path / "m.onnx", nodes, {"x": X}, {"w": numbers(8, 4, 3, 3)})
+    total = cost(ONNX.load(Request(str(path))))
+    assert not total.parameters_whole
+    assert not total.macs_whole
+
+
+def test_a_sparse_initialiser_is_refused_by_its_name(tmp_path):
+    import onnx
+    from onnx import helper, numpy_helper
+
+    values = numpy_helper.from_array(np.ones(2, np.float32), "w")
+    sparse = helper.make_sparse_tensor(values, numpy_helper.from_array(np.array([0, 5]), "i"), [8, 4, 3, 3])
+    path = saved(tmp_path / "m.onnx", [plain("Conv", "xw")], {"x": X}, {})
+    model = onnx.load(str(path))
+    model.graph.sparse_initializer.append(sparse)
+    onnx.save(model, str(path))
+    with pytest.raises(ModelError, match="keeps 'w' as a sparse initialiser, which is not read here"):
+        ONNX.load(Request(str(path)))

@@ -136,7 +136,10 @@ POOLS: Final = frozenset(
 NORMS: Final = frozenset({"batch_norm", "layer_norm", "rms_norm", "group_norm", "instance_norm", "affine"})
 REDUCTIONS: Final = frozenset({"mean", "sum", "max", "min", "prod"})
 # Operators of ONNX and TFLite that hold graphs of their own, of which nothing is read.
-HOLDING_GRAPHS: Final = frozenset({"If", "Loop", "Scan", "IF", "WHILE"})
+HOLDING_GRAPHS: Final = frozenset(
+    {"If", "Loop", "Scan", "SequenceMap", "IF", "WHILE", "CALL", "CALL_ONCE", "STABLEHLO_WHILE", "STABLEHLO_COMPOSITE"}
+)
+GRAPH_INSIDE: Final = "with a graph inside"  # of an operator outside the standard that has one, too
 # Why an operator is not understood, where its shape or that of its input is the reason.
 COMPUTED_SHAPE: Final = "whose shape is computed"
 UNKNOWN_SHAPE: Final = "of a value of unknown shape"

@@ -92,6 +92,7 @@ class OnnxGraph:
     producer: str = ""
     elsewhere: tuple[str, ...] = ()  # other files that any tensor of the file names, also inside branches and functions
     functions: dict[tuple[str, str], OnnxFunction] = field(default_factory=dict)  # by domain and name
+    sparse: set[str] = field(default_factory=set)  # initialisers of which only the numbers that are not 0 are kept
 
     def parameters(self) -> int:
         aside = {
@@ -159,6 +160,11 @@ class OnnxGraph:
         known = {"", *self.constants, *(spec.name for spec in self.inputs)}
         for node in self.nodes:
             missing = next((name for name in node.inputs if name not in known), None)
+            if missing in self.sparse:
+                raise ModelError(
+                    f"The ONNX graph keeps {missing[:60]!r} as a sparse initialiser, which is not read here.",
+                    hint="Export the model with dense initialisers.",
+                )
             if missing is not None:
                 raise ModelError(f"The ONNX graph is damaged: {self._why_missing(missing)}.")
             known.update(node.outputs)
@@ -289,6 +295,9 @@ def read_subgraph(data: Buffer) -> OnnxGraph:
         elif number == 5:
             tensor = read_tensor(content(value))
             graph.constants[tensor.name] = tensor
+        elif number == 15:
+            values = (content(part) for place, part in fields(content(value)) if place == 1)
+            graph.sparse.update(read_tensor(tensor).name for tensor in values)
         elif number == 11:
             graph.inputs.append(_value_info(content(value)))
         elif number == 12:

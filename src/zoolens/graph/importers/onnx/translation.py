@@ -14,6 +14,7 @@ from zoolens.graph.importers.constants import Constant
 from zoolens.graph.importers.onnx.output_shapes import output_shapes
 from zoolens.graph.model import Node, Shape, check_shape
 from zoolens.graph.reference_spatial import RESIZES
+from zoolens.graph.vocabulary import GRAPH_INSIDE, HOLDING_GRAPHS
 from zoolens.runtimes.base import TensorSpec
 from zoolens.runtimes.onnxfile import OnnxFunction, OnnxNode, OnnxTensor
 from zoolens.runtimes.onnxvalues import array, attributes
@@ -144,6 +145,10 @@ class OnnxCall(translation.OperatorCall):
             return not value.values().any()
         steps = self.shape(0)[1 if self.get("layout", 0) else 0]
         return bool((value.values() == steps).all())
+
+    def unknown(self, why: str = "", *known: Shape, macs: int | None = None) -> None:
+        inside = self.node.has_subgraph and self.kind not in HOLDING_GRAPHS
+        super().unknown(GRAPH_INSIDE if inside else why, *known, macs=macs)
 
     def derived(self) -> Sequence[Shape]:
         return output_shapes(self)
