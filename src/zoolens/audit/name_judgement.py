@@ -91,6 +91,8 @@ def judge_name(
         return _unproved(found, claim, meant)
     if graph is not None and (sizes := _bound_to_sizes(graph, found.signature, meant)):
         return _open(found, claim, f"it has the layers of what its name says, {sizes}")
+    if graph is not None and (folded := _folded_layer(graph, found.signature, meant)):
+        return _open(found, claim, f"it has all layers of {_words(claim)} but {folded}, which may be folded")
     hidden = graph is not None and implies_activations(graph)
     if hidden and any(score >= MOVED_ACTIVATIONS for score, _ in meant):
         return _open(
@@ -200,14 +202,30 @@ def _has_inside(found: Identified, meant: Scored, scored: Scored) -> bool:
 
 def _bound_to_sizes(graph: Graph, own: StructureSignature, meant: Scored) -> str:
     """Says where a network has the learned layers of one that is meant at another image size, and something binds it
-    to its own: the windows of a Swin transformer are arranged by the size."""
+    to its own: the windows of a Swin transformer are arranged by the size, and an MLP-Mixer has layers as wide as there
+    are places."""
     for _, network in meant:
         theirs = network.signature
-        if theirs.size == own.size or not same_learned_layers(own, theirs):
+        alike = same_learned_layers(own, theirs) or own.outline == theirs.outline  # widths may count places
+        if theirs.size == own.size or not alike:
             continue
         if ResizedSignatures(graph).at(theirs.size) is None:
             here, there = ("×".join(map(str, size)) for size in (own.size, theirs.size))
             return f"and their arrangement is known at {there} only, while it is bound to {here}"
+    return ""
+
+
+def _folded_layer(graph: Graph, own: StructureSignature, meant: Scored) -> str:
+    """The one layer that a network lacks, if it has a stored tensor in its place: optimisers compute a layer that acts
+    on constants, such as that of a position embedding, beforehand."""
+    if not any(node.op in ("parameter", "constant") and node.parameters for node in graph):
+        return ""
+    for _, network in meant:
+        theirs = network.signature
+        missing = Counter(theirs.layers) - Counter(own.layers)
+        surplus = Counter(own.layers) - Counter(theirs.layers)
+        if not surplus and missing.total() == 1 and own.activations == theirs.activations:
+            return next(iter(missing))
     return ""
 
 
