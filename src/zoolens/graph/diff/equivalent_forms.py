@@ -17,13 +17,25 @@ from zoolens.graph.passes.packed_layers import split_packed_layers
 from zoolens.graph.passes.separate_tensors import separate_tensors
 from zoolens.graph.passes.sunk_reshapes import sink_reshapes
 
-Form = Callable[[Graph], Graph]
+Form = Callable[[Graph, Graph], tuple[Graph, Graph]]
 Forms = tuple[tuple[str, Form], ...]  # what the verdict says of a form, and the form
+
+
+def _each(form: Callable[[Graph], Graph]) -> Form:
+    return lambda a, b: (form(a), form(b))
+
+
+def _leading_constants(a: Graph, b: Graph) -> tuple[Graph, Graph]:
+    """Where both scale as many inputs, neither side has folded a constant, and other numbers are a difference."""
+    folded = fold_leading_constants(a), fold_leading_constants(b)
+    return (a, b) if len(a) - len(folded[0]) == len(b) - len(folded[1]) else folded
+
+
 FORMS: Final[Forms] = (
-    ("layers that are packed into one (such as q, k and v) are compared one by one", split_packed_layers),
-    ("equal tensors that are stored once are compared as one for each layer", separate_tensors),
-    ("convolutions over parts of a value are compared as one with groups", join_grouped_convolutions),
-    ("reshapes are compared behind the layers that they do not concern", sink_reshapes),
-    ("constants that inputs of layers are scaled by are compared as part of their weights", fold_leading_constants),
-    ("scales and shifts behind layers are compared as part of their weights", folded_scales),
+    ("layers that are packed into one (such as q, k and v) are compared one by one", _each(split_packed_layers)),
+    ("equal tensors that are stored once are compared as one for each layer", _each(separate_tensors)),
+    ("convolutions over parts of a value are compared as one with groups", _each(join_grouped_convolutions)),
+    ("reshapes are compared behind the layers that they do not concern", _each(sink_reshapes)),
+    ("constants that inputs of layers are scaled by are compared as part of their weights", _leading_constants),
+    ("scales and shifts behind layers are compared as part of their weights", _each(folded_scales)),
 )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from zoolens.graph.blocks import LEARNED
 from zoolens.graph.cost import Cost, cost
 from zoolens.graph.diff import settings
 from zoolens.graph.diff.activation_proofs import proved_activations, without_extra
@@ -26,7 +27,7 @@ from zoolens.graph.passes.folded_norms import folded_norms, scales_layer
 from zoolens.graph.passes.lifted_sequences import has_sequences, lift_sequences
 from zoolens.graph.passes.stored_values import stored_values
 from zoolens.graph.passes.without_norms import norm_blind as without_norms
-from zoolens.graph.vocabulary import ARITHMETIC, NORMS
+from zoolens.graph.vocabulary import ACTIVATIONS, ARITHMETIC, NORMS
 from zoolens.verdicts import Coverage, Gap, Outcome, Tally, Verdict, judged
 from zoolens.verdicts.coverage import merged
 
@@ -229,7 +230,7 @@ def _in_nearest_form(
     for words, form in forms:
         if compared.same:
             return compared
-        other = form(a), form(b)
+        other = form(a, b)
         if other == (a, b):
             continue
         formed = compare(*other, compared.names, (compared.cost_a, compared.cost_b))
@@ -313,7 +314,29 @@ def _rank(difference: Difference) -> tuple[bool, int, bool, int]:
 
 def _without_norms(a: Graph, b: Graph, names: tuple[str, str]) -> str:
     has = (has_norms(a), has_norms(b))
-    return "" if has[0] == has[1] else names[0] if has[1] else names[1]
+    if has[0] == has[1] or not _could_be_folded(*((b, a) if has[1] else (a, b))):
+        return ""
+    return names[0] if has[1] else names[1]
+
+
+def _could_be_folded(normed: Graph, plain: Graph) -> bool:
+    """Whether a side without norms may be what an exporter made of the other. No exporter moves a scale to another
+    place, nor takes in a norm between an activation and a padded layer: at the border the two do not commute."""
+    standing = [node for node in normed if _stands_alone(node, normed)]
+    left = sum(_stands_alone(node, plain) for node in plain)
+    return sum(_is_fixed(node, normed) for node in standing) <= left <= len(standing)
+
+
+def _stands_alone(node: Node, graph: Graph) -> bool:
+    scales = node.op == "batch_norm" or (node.op == "affine" and node.parameter("scale") is not None)
+    return scales and node.get("axis", 1) == 1 and not _prepares_input(node, graph)
+
+
+def _is_fixed(norm: Node, graph: Graph) -> bool:
+    before = graph.by_name[norm.inputs[0]]
+    users = graph.consumers[norm.name]
+    padded = any(user.op not in LEARNED or any(user.get("pads", ())) for user in users)
+    return padded and (before.op in ACTIVATIONS or before.op == "max_pool")
 
 
 def _folded_side(a: Graph, b: Graph) -> tuple[int, frozenset[str]]:

@@ -185,6 +185,10 @@ class OperatorCall:
         value = self.given(position)
         return value if isinstance(value, Constant) else None
 
+    def is_computed(self, *positions: int) -> bool:
+        """Whether one of these inputs is given and is no constant."""
+        return any(isinstance(self.given(position), str) for position in positions)
+
     def learned(self, position: int) -> Constant | None:
         """A constant input, or one that is computed from weights alone, such as a standardised kernel."""
         value = self.given(position)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from math import isfinite
 from typing import Final
 
 import numpy as np
@@ -96,12 +97,9 @@ def _number_into_layer(node: Node, editor: Editor) -> Node | str:
 
 
 def scales_layer(node: Node, before: Node) -> bool:
-    return (
-        node.op == "mul"
-        and node.get("scalar") is not None
-        and before.op in ("conv", "dense")
-        and not before.get("norm")
-    )
+    """Whether a number could be in the layer's weights; behind 0 nothing is left of them."""
+    number = node.get("scalar") if node.op == "mul" else None
+    return bool(number) and isfinite(number) and before.op in ("conv", "dense") and not before.get("norm")
 
 
 def _as_affine(node: Node, editor: Editor) -> Node | str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from math import isfinite
 from typing import Final
 
 import numpy as np
@@ -35,7 +36,10 @@ def _scaled(node: Node, editor: Editor) -> Node | str:
         return node
     if (before.op == "div" and before.get("reverse")) or _prepares_input(before, editor):
         return node
-    number = float(before.get("scalar")) if before.op == "mul" else 1 / float(before.get("scalar"))
+    scalar = float(before.get("scalar"))
+    if scalar == 0 or not isfinite(scalar):
+        return node  # nothing is left of the input
+    number = scalar if before.op == "mul" else 1 / scalar
 
     def times(values: Array) -> Array:
         return np.asarray(values * number)

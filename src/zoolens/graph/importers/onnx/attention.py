@@ -120,8 +120,8 @@ def _angles(call: OnnxCall, table: int, positions: int) -> str:
 def _fused_attention(call: OnnxCall) -> None:
     """Input, one matrix for queries, keys and values, their biases, mask, past, and what is added to the scores."""
     kernel = call.constant(1)
-    if kernel is None or len(kernel.shape) != 2:
-        call.unknown("with a computed kernel")
+    if kernel is None or len(kernel.shape) != 2 or call.is_computed(2):
+        call.unknown("with a computed kernel or bias")
     else:
         packed_attention(call, kernel, call.constant(2), mask=3, past=4, added=5)
 
@@ -183,12 +183,15 @@ def _multi_head(call: OnnxCall) -> None:
         call.unknown("that is packed or remembers", call.shape(0))
         return
     heads, bias, start = call.get("num_heads", 1), call.constant(3), 0
+    if call.given(3) is not None and (bias is None or any(len(call.shape(place)) != 3 for place in range(3))):
+        call.unknown("with a computed bias, or one of values by heads", call.shape(0))
+        return
     parts = []
     for place in range(3):
         value = call.live(place)
-        size = call.state.shape(value)[-1] * (heads if len(call.state.shape(value)) == 4 else 1)
+        size = call.state.shape(value)[-1]
         part = _rows(bias, start, size)
-        if part is not None and len(call.state.shape(value)) == 3:
+        if part is not None:
             shift = (call.state.parameter("shift", part),)
             value = call.add("affine", (value,), parameters=shift, axis=2)
         parts.append(_as_heads(call, value, heads))

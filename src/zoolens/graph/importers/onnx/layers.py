@@ -116,6 +116,9 @@ def _batch_norm(call: OnnxCall) -> None:
     if parameters is None or len(parameters) < 4:
         call.unknown("with computed statistics", call.shape(0))
         return
+    if call.get("training_mode", 0):
+        call.unknown("that takes the statistics of the batch", call.shape(0), macs=0)
+        return
     if isinstance(call.given(3), str):
         _written_out(call)  # a kernel's own statistics, which are none of a layer that was trained
         return

@@ -267,8 +267,8 @@ def _dynamic_matmul(scales: tuple[int, int], bias: int) -> Callable[[OnnxCall], 
 
     def product(call: OnnxCall) -> None:
         kernel = call.constant(1)
-        if kernel is None or len(kernel.shape) != 2:
-            call.unknown("with a computed kernel")
+        if kernel is None or len(kernel.shape) != 2 or call.is_computed(bias):
+            call.unknown("with a computed kernel or bias")
             return
         real = dequantised(call, kernel, *scales, axis=1)
         dense(call, real.transposed((1, 0)), call.constant(bias))
@@ -279,8 +279,8 @@ def _dynamic_matmul(scales: tuple[int, int], bias: int) -> Callable[[OnnxCall], 
 def _attention(call: OnnxCall) -> None:
     """QAttention: input, matrix, biases, scales of input and matrix, mask, zero points of input and matrix, past."""
     kernel = call.constant(1)
-    if kernel is None or len(kernel.shape) != 2:
-        call.unknown("with a computed kernel")
+    if kernel is None or len(kernel.shape) != 2 or call.is_computed(2):
+        call.unknown("with a computed kernel or bias")
         return
     real = dequantised(call, kernel, 4, 7, axis=1)
     packed_attention(call, real, call.constant(2), mask=5, past=8, added=9)
@@ -317,7 +317,7 @@ def _few_bits(call: OnnxCall) -> None:
     """MatMulNBits: input, the matrix in blocks of a few bits a number, their scales and zero points, order, bias."""
     packed, scales, zeros = call.constant(1), call.constant(2), call.constant(3)
     rows, columns, bits = call.get("N", 0), call.get("K", 0), call.get("bits", 4)
-    if packed is None or scales is None or call.given(4) is not None or bits not in (4, 8):
+    if packed is None or scales is None or call.given(4) is not None or call.is_computed(5) or bits not in (4, 8):
         call.unknown("in an order of its own", macs=rows * prod(call.shape(0)))
         return
     block = call.get("block_size", 32)

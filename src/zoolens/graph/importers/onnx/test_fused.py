@@ -181,3 +181,13 @@ def test_an_lstm_that_quantises_its_input(tmp_path, by_channel):
         a = plain.weights[own.parameter(role).key]
         b = quantised.weights[other.parameter(role).key]
         assert np.abs(a - b).max() <= 0.01 * np.abs(a).max()
+
+
+@pytest.mark.parametrize(
+    ("op", "inputs", "size"),
+    [("MultiHeadAttention", ("x", "x", "x", "c"), 36), ("Attention", ("x", "w", "c"), 36)],
+)
+def test_a_bias_that_is_computed_is_not_left_out(tmp_path, op, inputs, size):
+    given = {"x": TOKENS, "c": numbers(size)}
+    path = saved(tmp_path / "m.onnx", [node(op, inputs, num_heads=3)], given, {"w": QKV["w"]})
+    assert [one.get("source_op") for one in ONNX.load(Request(str(path))).unknown]

@@ -1,0 +1,113 @@
+"""Networks that compute something else are not called the same, in whatever form they are compared."""
+
+import numpy as np
+import pytest
+
+from zoolens.graph.diff.report import diff
+from zoolens.graph.importers.base import Request
+from zoolens.graph.importers.onnx.file import ONNX
+from zoolens.graph.passes.canonical import canonical
+from zoolens.verdicts import Outcome
+
+onnx = pytest.importorskip("onnx")
+CONV = "Conv<pads=[1,1,1,1]>"
+POOL = "MaxPool<kernel_shape=[2,2]>"
+NORM = "BatchNormalization<epsilon=0.001>"
+SHAPES = {
+    "w": (4, 4, 3, 3), "b": (4,), "v": (4, 4, 3, 3), "wide": (4, 8, 3, 3), "pairs": (8, 4, 3, 3), "each": (8, 1, 3, 3),
+    "point": (4, 4, 1, 1), "s": (1, 4, 1, 1), "t": (1, 4, 1, 1), "g": (4,), "h": (4,), "mean": (4,), "var": (4,),
+}  # fmt: skip
+ENDS = f"y = {CONV}(z, v)"
+
+
+def network(folder, body, **numbers):
+    """The canonical graph of x -> y over maps of four channels, written in ONNX's text."""
+    head = '<ir_version: 8, opset_import: ["": 17]> g (float[1,4,6,6] x) => (float[a,b,c,d] y) '
+    model = onnx.parser.parse_model(f"{head}{{ {body} }}")
+    arrays = {name: np.full(shape, 0.5, np.float32) for name, shape in SHAPES.items()}
+    arrays |= {name: np.asarray(number, np.float32) for name, number in numbers.items()}
+    used = {name for node in model.graph.node for name in node.input}
+    model.graph.initializer.extend(
+        onnx.numpy_helper.from_array(arrays[name], name) for name in sorted(used & {*arrays})
+    )
+    path = folder / f"{len(list(folder.iterdir()))}.onnx"
+    onnx.save(model, str(path))
+    return canonical(ONNX.load(Request(str(path))))
+
+
+def outcome(folder, one, other):
+    return diff(network(folder, one), network(folder, other)).decision.outcome
+
+
+@pytest.mark.parametrize("step", ["z = Mul(r, k)", "z = Div(r, k)"])
+def test_a_constant_that_both_have_is_compared(tmp_path, step):
+    body = f"p = {CONV}(x, w, b) r = Relu(p) {step} {ENDS}"
+    found = diff(network(tmp_path, body, k=2), network(tmp_path, body, k=3))
+    assert found.same_cost
+    assert found.decision.outcome is Outcome.DIFFERENT
+    without = network(tmp_path, f"p = {CONV}(x, w, b) z = Relu(p) {ENDS}")
+    assert diff(network(tmp_path, body, k=2), without).same  # an optimiser may have folded it
+
+
+@pytest.mark.parametrize(
+    "before", ["q = Mul(p, k) z = Relu(q)", "r = Relu(p) z = Mul(r, k)", "r = Relu(p) z = Div(r, k)"]
+)
+@pytest.mark.parametrize("number", [0.0, float("inf")])
+def test_constants_that_no_weights_could_hold_are_a_difference(tmp_path, before, number):
+    plain = network(tmp_path, f"p = {CONV}(x, w, b) z = Relu(p) {ENDS}")
+    scaled = network(tmp_path, f"p = {CONV}(x, w, b) {before} {ENDS}", k=number)
+    assert diff(plain, scaled).decision.outcome is Outcome.DIFFERENT
+
+
+NORMED = f"p = {CONV}(x, w) q = {NORM}(p, g, h, mean, var) z = Relu(q) {ENDS}"
+PLAIN = f"p = {CONV}(x, w, b) z = Relu(p) {ENDS}"
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        # A scale is in another place, where it does not commute with what is between.
+        (NORMED, f"p = {CONV}(x, w) r = Relu(p) m = Mul(r, s) z = Add(m, t) {ENDS}"),
+        (
+            f"p = {CONV}(x, w) m = Mul(p, s) z = {POOL}(m) {ENDS}",
+            f"p = {CONV}(x, w) m = {POOL}(p) z = Mul(m, s) {ENDS}",
+        ),
+        # Zeros that pad what is normed are not those that pad what is not.
+        (f"p = {CONV}(x, w, b) r = Relu(p) z = {NORM}(r, g, h, mean, var) {ENDS}", PLAIN),
+    ],
+)
+def test_norms_that_no_exporter_could_have_folded_are_a_difference(tmp_path, one, other):
+    assert outcome(tmp_path, one, other) is Outcome.DIFFERENT
+    assert outcome(tmp_path, other, one) is Outcome.DIFFERENT
+
+
+def test_norms_that_may_be_folded_are_left_out(tmp_path):
+    assert outcome(tmp_path, NORMED, PLAIN) is Outcome.SAME
+    body = f"p = {CONV}(x, w, b) r = Relu(p) "
+    normed = f"{body} z = {NORM}(r, g, h, mean, var) y = Conv(z, point)"
+    assert outcome(tmp_path, normed, f"{body} y = Conv(r, point)") is Outcome.SAME
+
+
+def test_a_norm_in_training_mode_is_not_the_one_that_was_trained(tmp_path):
+    training = NORMED.replace("epsilon=0.001", "epsilon=0.001, training_mode=1").replace("q =", "q, m1, v1 =")
+    assert outcome(tmp_path, NORMED, training) is Outcome.NOT_KNOWN
+
+
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [
+        ("y = Tanh(c)", Outcome.DIFFERENT),
+        ("y = Conv<pads=[1,1,1,1], group=2>(c, pairs)", Outcome.DIFFERENT),
+        ("y = Conv<pads=[1,1,1,1], group=8>(c, each)", Outcome.DIFFERENT),
+        (f"y = {CONV}(c, wide)", Outcome.SAME),
+        (f"d = Conv<pads=[1,1,1,1], group=8>(c, each) r6 = Tanh(d) y = {CONV}(r6, wide)", Outcome.SAME),
+    ],
+)
+def test_the_order_of_a_concat_is_free_only_before_weights_for_all_channels(tmp_path, end, expected):
+    body = f"p = {CONV}(x, w, b) r = Relu(p) c = Concat<axis=1>(%s) {end}"
+    assert outcome(tmp_path, body % "p, r", body % "r, p") is expected
+
+
+def test_the_order_of_a_concat_of_places_is_compared(tmp_path):
+    body = f"p = {CONV}(x, w, b) r = Relu(p) c = Concat<axis=2>(%s) y = {CONV}(c, v)"
+    assert outcome(tmp_path, body % "p, r", body % "r, p") is Outcome.DIFFERENT
