@@ -26,6 +26,7 @@ from zoolens.graph.model import Graph, Node
 from zoolens.graph.passes.folded_norms import folded_norms, scales_layer
 from zoolens.graph.passes.lifted_sequences import has_sequences, lift_sequences
 from zoolens.graph.passes.stored_values import stored_values
+from zoolens.graph.passes.without_norms import is_along_channels
 from zoolens.graph.passes.without_norms import norm_blind as without_norms
 from zoolens.graph.vocabulary import ACTIVATIONS, ARITHMETIC, NORMS
 from zoolens.verdicts import Coverage, Gap, Outcome, Tally, Verdict, judged
@@ -328,8 +329,8 @@ def _could_be_folded(normed: Graph, plain: Graph) -> bool:
 
 
 def _stands_alone(node: Node, graph: Graph) -> bool:
-    scales = node.op == "batch_norm" or (node.op == "affine" and node.parameter("scale") is not None)
-    return scales and node.get("axis", 1) == 1 and not _prepares_input(node, graph)
+    scales = node.op == "affine" and node.parameter("scale") is not None and is_along_channels(node)
+    return (scales or node.op == "batch_norm") and not _prepares_input(node, graph)
 
 
 def _is_fixed(norm: Node, graph: Graph) -> bool:

@@ -45,7 +45,7 @@ CHOICES: Final[dict[str, dict[str, Any]]] = {
 # Attributes that say where in a value an op works. On values of other shapes they may only follow from a difference
 # upstream, so they are compared where both sides are given the same shapes.
 PLACES: Final[dict[str, dict[str, Any]]] = {
-    **{op: {"axis": None} for op in ("softmax", "log_softmax", "concat")},
+    **{op: {"axis": None} for op in ("softmax", "log_softmax", "concat", "affine")},
     **{op: {"axes": None} for op in (*REDUCTIONS, "l2_normalize", "layer_norm", "rms_norm")},
     "slice": {"axis": None, "start": 0, "stop": None, "step": 1},
     "gather": {"axis": None, "indices": None},

@@ -15,7 +15,8 @@ POOL = "MaxPool<kernel_shape=[2,2]>"
 NORM = "BatchNormalization<epsilon=0.001>"
 SHAPES = {
     "w": (4, 4, 3, 3), "b": (4,), "v": (4, 4, 3, 3), "wide": (4, 8, 3, 3), "pairs": (8, 4, 3, 3), "each": (8, 1, 3, 3),
-    "point": (4, 4, 1, 1), "s": (1, 4, 1, 1), "t": (1, 4, 1, 1), "g": (4,), "h": (4,), "mean": (4,), "var": (4,),
+    "point": (4, 4, 1, 1), "s": (1, 4, 1, 1), "t": (1, 4, 1, 1), "down": (4, 1), "along": (4,),
+    "g": (4,), "h": (4,), "mean": (4,), "var": (4,),
 }  # fmt: skip
 ENDS = f"y = {CONV}(z, v)"
 
@@ -111,3 +112,9 @@ def test_the_order_of_a_concat_is_free_only_before_weights_for_all_channels(tmp_
 def test_the_order_of_a_concat_of_places_is_compared(tmp_path):
     body = f"p = {CONV}(x, w, b) r = Relu(p) c = Concat<axis=2>(%s) y = {CONV}(c, v)"
     assert outcome(tmp_path, body % "p, r", body % "r, p") is Outcome.DIFFERENT
+
+
+@pytest.mark.parametrize("pair", [("s", "down"), ("s", "along"), ("down", "along")])
+def test_scales_along_different_axes_of_one_extent_differ(tmp_path, pair):
+    one, other = (f"p = Conv(x, w, b) m = Mul(p, {name}) z = Relu(m) {ENDS}" for name in pair)
+    assert outcome(tmp_path, one, other) is Outcome.DIFFERENT

@@ -21,4 +21,10 @@ def _bare(node: Node, _: Editor) -> Node | str:
 
 
 def _skipped(node: Node, _: Editor) -> Node | str:
-    return node if node.op == "affine" and node.get("axis") is None else node.inputs[0]
+    return node.inputs[0] if node.op == "batch_norm" or is_along_channels(node) else node
+
+
+def is_along_channels(affine: Node) -> bool:
+    """Whether it scales channels, which are the second axis of maps, and the second or last of sequences."""
+    rank = len(affine.shape)
+    return affine.get("axis") in ((1,) if rank > 3 else (1, rank - 1))

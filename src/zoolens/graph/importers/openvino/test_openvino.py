@@ -181,6 +181,22 @@ def test_a_layer_that_onnx_cannot_say_stays_unknown(tmp_path):
     assert "StridedSlice" in str(node.get("source_op"))
 
 
+@pytest.mark.parametrize(
+    ("extent", "build"),
+    [
+        # The last window lies in padding alone, or reaches behind it; extents of the output that ONNX would choose.
+        (7, lambda x: ops.max_pool(x, [2, 2], [1, 1], [1, 1], [1, 1], [2, 2], "ceil")),
+        (6, lambda x: ops.avg_pool(x, [2, 2], [0, 0], [0, 0], [3, 3], False, "ceil")),
+        (6, lambda x: ops.convolution_backprop_data(x, numbers(4, 8, 3, 3), [2, 2], auto_pad="same_upper")),
+    ],
+)
+def test_windows_that_onnx_places_in_another_way_stay_unknown(tmp_path, extent, build):
+    path = saved(tmp_path, (1, 4, extent, extent), build)
+    graph = OPENVINO.load(Request(str(path)))
+    (node,) = [node for node in graph.nodes if node.op == "unknown"]
+    assert node.shape == openvino.Core().read_model(path).output(0).shape
+
+
 def test_settings_that_older_files_leave_out_have_their_defaults(tmp_path):
     path = saved(tmp_path, (2, 6, 4), lambda x: ops.gather(x, whole(3, -1), AXIS))
     path.write_text(path.read_text().replace('batch_dims="0"', ""))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from zoolens.graph.importers.openvino.writing import LayerWriting, Untranslatable
@@ -47,8 +47,8 @@ def _group_conv(layer: LayerWriting) -> None:
 
 
 def _transposed(layer: LayerWriting, kernel: str, **settings: Any) -> None:
-    if len(layer.layer.inputs) > 2:
-        raise Untranslatable  # the extents of the output are given, and padding follows from them
+    if len(layer.layer.inputs) > 2 or layer.text("auto_pad").lower().startswith("same"):
+        raise Untranslatable  # padding follows from extents of the output, which ONNX chooses in another way
     added = layer.list("output_padding") or None
     _convolution(layer, "ConvTranspose", kernel, output_padding=added, **settings)
 
@@ -64,11 +64,34 @@ def _group_conv_transpose(layer: LayerWriting) -> None:
 
 def _max_pool(layer: LayerWriting) -> None:
     dilations = layer.list("dilations") or None
+    if any(starts >= inside for starts, _, inside, _ in _last_windows(layer)):
+        raise Untranslatable  # ONNX leaves out a window in nothing but padding
     _pool(layer, "MaxPool", dilations=dilations)
 
 
 def _avg_pool(layer: LayerWriting) -> None:
-    _pool(layer, "AveragePool", count_include_pad=int(not layer.flag("exclude-pad")))
+    padded = not layer.flag("exclude-pad")
+    for starts, ends, inside, extent in _last_windows(layer):
+        if starts >= inside or (padded and ends > extent):
+            raise Untranslatable  # nor does it count places behind the padding
+    _pool(layer, "AveragePool", count_include_pad=int(padded))
+
+
+def _last_windows(layer: LayerWriting) -> Iterator[tuple[int, int, int, int]]:
+    """Where windows are rounded up in OpenVINO's own way, for each axis: where the last one starts and ends, where
+    padding begins behind the input, and where that ends."""
+    if layer.text("rounding_type", "floor") != "ceil" or "pads" not in (padding := _padding(layer)):
+        return
+    kernel, strides = layer.list("kernel"), layer.list("strides")
+    dilations = layer.list("dilations") or [1] * len(kernel)
+    before, after = padding["pads"][: len(kernel)], padding["pads"][len(kernel) :]
+    extents = layer.extents(layer.layer.inputs[0])[2:]
+    for window, step, spread, begin, end, extent in zip(
+        kernel, strides, dilations, before, after, extents, strict=True
+    ):
+        reach, whole = (window - 1) * spread + 1, begin + extent + end
+        starts = -(-(whole - reach) // step) * step
+        yield starts, starts + reach, begin + extent, whole
 
 
 def _pool(layer: LayerWriting, op: str, **settings: Any) -> None:
