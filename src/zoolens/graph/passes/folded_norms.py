@@ -98,8 +98,8 @@ def _number_into_layer(node: Node, editor: Editor) -> Node | str:
 
 def scales_layer(node: Node, before: Node) -> bool:
     """Whether a number could be in the layer's weights; behind 0 nothing is left of them."""
-    number = node.get("scalar") if node.op == "mul" else None
-    return bool(number) and isfinite(number) and before.op in ("conv", "dense") and not before.get("norm")
+    number = float(node.get("scalar") or 0) if node.op == "mul" else 0.0
+    return number != 0 and isfinite(number) and before.op in ("conv", "dense") and not before.get("norm")
 
 
 def _as_affine(node: Node, editor: Editor) -> Node | str:
