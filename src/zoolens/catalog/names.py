@@ -18,7 +18,9 @@ contents are the same.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Set
+from itertools import combinations
+from pathlib import PurePath
 from typing import Final, NamedTuple
 
 from zoolens.errors import AmbiguousName
@@ -89,3 +91,13 @@ def ambiguous(name: str, candidates: Collection[str], **hint: str) -> AmbiguousN
     """The error for a name that several models have."""
     ordered = sorted(candidates)
     return AmbiguousName(name, [*ordered[:_SHOWN], *(["…"] if len(ordered) > _SHOWN else [])], **hint)
+
+
+def refuse_other_places(name: str, ref: str, contents: Mapping[tuple[str, str], Set[str]]) -> None:
+    """Refuse a name that models of different contents have in several folders, or by several manifests of one folder.
+    `contents`: the fingerprints of what was evaluated, by folder and file; copies of one file are one model."""
+    apart = any(a.isdisjoint(b) for a, b in combinations(contents.values(), 2))
+    if apart:
+        last = bare(ref).partition(":")[2]
+        paths = [str(PurePath(folder, file or last)) for folder, file in contents]
+        raise ambiguous(name, paths, hint="Name it by its path.")

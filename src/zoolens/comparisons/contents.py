@@ -8,14 +8,13 @@ apart by their manifests: with the same one, it is the file that was replaced.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
-from pathlib import Path, PurePath
+from pathlib import Path
 
 from pydantic import ValidationError
 
-from zoolens.catalog.names import FILE_ZOO, ambiguous, bare
+from zoolens.catalog.names import FILE_ZOO
 from zoolens.comparisons.wording import changed_file_note
 from zoolens.errors import ZoolensError
 from zoolens.manifests.digests import digest
@@ -64,16 +63,6 @@ def folder_of(run: Run) -> str:
 def file_of(run: Run) -> str:
     """The name of the manifest by which the model was named; "" where it was not, or nobody noted it."""
     return str(run.origin.get("file") or "")
-
-
-def refuse_other_places(name: str, ref: str, contents: Mapping[tuple[str, str], Set[str]]) -> None:
-    """Refuse a name that models of different contents have in several folders, or by several manifests of one folder.
-    `contents`: the fingerprints of what was evaluated, by folder and file; copies of one file are one model."""
-    apart = any(a.isdisjoint(b) for a, b in combinations(contents.values(), 2))
-    if apart:
-        last = bare(ref).partition(":")[2]
-        paths = [str(PurePath(folder, file or last)) for folder, file in contents]
-        raise ambiguous(name, paths, hint="Name it by its path.")
 
 
 def declared_by(run: Run) -> str:

@@ -18,9 +18,18 @@ from typing import Any
 from zoolens import plugins
 from zoolens.catalog.current import current_entry
 from zoolens.catalog.lookup import find
-from zoolens.catalog.names import FILE_ZOO, ambiguous, bare, is_pattern, is_run, last_part, nearest
+from zoolens.catalog.names import (
+    FILE_ZOO,
+    ambiguous,
+    bare,
+    is_pattern,
+    is_run,
+    last_part,
+    nearest,
+    refuse_other_places,
+)
 from zoolens.catalog.stored import contents_of, stored_entry
-from zoolens.comparisons.contents import file_of, folder_of, refuse_other_places, without_replaced
+from zoolens.comparisons.contents import file_of, folder_of, without_replaced
 from zoolens.comparisons.signatures import probe_runs
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.manifests.schema import FORMATS

@@ -12,6 +12,7 @@ from zoolens.comparisons.equivalence import equiv
 from zoolens.comparisons.matrix import agreement_matrix
 from zoolens.comparisons.runs import runs_of
 from zoolens.comparisons.wording import changed_file_note
+from zoolens.errors import AmbiguousName
 from zoolens.index.opener import build_index
 from zoolens.measure.evaluate import evaluate
 
@@ -121,7 +122,8 @@ def test_models_of_one_name_in_two_folders_are_two_models(store, model, measure,
     measure(model(1, folder=tmp_path / "a"), model(2, folder=tmp_path / "b"), model(3, "third"))
     found = query(ref="third", store=store)
     assert [match.row.attributes["folder"] for match in found.matches] == [str(tmp_path / "a"), str(tmp_path / "b")]
-    assert build_index(store).rows[build_index(store).find("net")].attributes["folder"] == str(tmp_path / "b")
+    with pytest.raises(AmbiguousName, match=r"a/net\.yaml, .*b/net\.yaml"):
+        build_index(store).find("net")
 
 
 def test_a_file_that_changed_and_was_not_measured_again_is_told(store, model, measure):

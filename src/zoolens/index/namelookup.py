@@ -20,8 +20,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.catalog.names import ambiguous, bare, last_part, nearest
-from zoolens.comparisons.contents import refuse_other_places
+from zoolens.catalog.names import ambiguous, bare, last_part, nearest, refuse_other_places
 from zoolens.errors import UnknownName, ZoolensError
 from zoolens.index.rows import Row
 from zoolens.index.rowtable import RowTable

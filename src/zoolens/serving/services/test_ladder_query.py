@@ -23,6 +23,7 @@ from zoolens.serving.services.candidates import NotConvertible
 from zoolens.serving.services.definition import Service, ServiceError, Split
 from zoolens.serving.services.ladder_query import LadderBuilder
 from zoolens.serving.services.profiles import profiled_sizes, stored_timings
+from zoolens.serving.services.rung_costs import compare_costs
 from zoolens.serving.services.service_ladder import ladder_data
 from zoolens.store.records import RunKind
 from zoolens.store.store import open_store
@@ -82,8 +83,16 @@ def test_more_threads_than_cores_take_turns(instances, threads, cores, slower):
 
 
 def test_a_model_that_is_slower_and_less_equivalent_is_no_rung(built):
+    """Which of the demo models is the slower one is a matter of the machine; why one is left out is not."""
     reasons = {other.model: other.reason for other in built.excluded}
-    assert reasons["demo:lenet-deep@1.0.0"].startswith("It is no cheaper than ")
+    rungs = {rung.model: rung for rung in built.ladder.rungs}
+    deep = "demo:lenet-deep@1.0.0"
+    if deep in reasons:
+        assert reasons[deep].startswith("It is no cheaper than ")
+    else:
+        others = [rung for rung in built.ladder.rungs if rung.equivalence > rungs[deep].equivalence]
+        cost = compare_costs(rungs[deep], others, 4, time_alone=False)
+        assert cost is None or cost.cheaper is not False
 
 
 def test_every_rung_answers_through_its_adapter_what_was_measured_of_it(built, measured_store):
