@@ -12,7 +12,7 @@ from zoolens.graph.cost import Cost, cost
 from zoolens.graph.diff import settings
 from zoolens.graph.diff.activation_proofs import proved_activations, without_extra
 from zoolens.graph.diff.alignment import Alignment, align
-from zoolens.graph.diff.causes import CONSTANTS, NORM, NORM_PLACEMENT
+from zoolens.graph.diff.causes import CONSTANTS, NORM, NORM_PLACEMENT, WIRING
 from zoolens.graph.diff.cost_shares import INTERPLAY, with_shares
 from zoolens.graph.diff.equivalent_forms import FORMS, Form
 from zoolens.graph.diff.findings import Difference, differences
@@ -32,6 +32,7 @@ from zoolens.graph.vocabulary import ACTIVATIONS, ARITHMETIC, NORMS
 from zoolens.verdicts import Coverage, Gap, Outcome, Tally, Verdict, judged
 from zoolens.verdicts.coverage import merged
 
+_RUN_BOTH: Final = "`zoolens diverge` runs both on the same inputs and compares their layers."
 _NO_LAYERS: Final = frozenset({"input", "parameter", "constant", "output_of"})
 
 
@@ -66,12 +67,25 @@ class Diff:
         if self.one_file:
             return Coverage((Tally("files", 2, 2),))
         sides = self.cost_a.coverage_of(self.names[0]), self.cost_b.coverage_of(self.names[1])
-        return merged((*sides, Coverage((), self.gaps)))
+        return merged((*sides, Coverage((), (*self.gaps, *self._arrangement_gap))))
+
+    @property
+    def rearranged(self) -> bool:
+        """Whether all that differs is how values are arranged between layers. Reshapes and transpositions in another
+        order may compute the same: that proves neither the same network nor another one."""
+        return bool(self.differences) and all(difference.cause == WIRING for difference in self.differences)
+
+    @property
+    def _arrangement_gap(self) -> tuple[Gap, ...]:
+        if not self.rearranged:
+            return ()
+        places = sum(len(difference.findings) for difference in self.differences)
+        return (Gap("arrangement of values that was not compared", places, _RUN_BOTH),)
 
     @property
     def decision(self) -> Verdict:
         """Same, different or not known, with the coverage that this rests on."""
-        return judged(self.coverage, different=bool(self.differences))
+        return judged(self.coverage, different=bool(self.differences) and not self.rearranged)
 
     @property
     def same(self) -> bool:
@@ -81,7 +95,7 @@ class Diff:
     def same_cost(self) -> bool:
         """Whether all that differs are constants which cost nothing: epsilon, padding side, biases …"""
         constant = (difference.cause in CONSTANTS and not difference.macs for difference in self.differences)
-        return self.decision.known and not self.unproved and all(constant)
+        return (self.decision.known or self.rearranged) and not self.unproved and all(constant)
 
     @property
     def counted_whole(self) -> bool:

@@ -118,3 +118,16 @@ def test_the_order_of_a_concat_of_places_is_compared(tmp_path):
 def test_scales_along_different_axes_of_one_extent_differ(tmp_path, pair):
     one, other = (f"p = Conv(x, w, b) m = Mul(p, {name}) z = Relu(m) {ENDS}" for name in pair)
     assert outcome(tmp_path, one, other) is Outcome.DIFFERENT
+
+
+def test_values_in_another_arrangement_are_neither_the_same_nor_different(tmp_path):
+    """Whether a transposition changes what is computed depends on the layers around it."""
+    plain = f"p = {CONV}(x, w, b) z = Relu(p) {ENDS}"
+    turned = f"p = {CONV}(x, w, b) r = Relu(p) z = Transpose<perm=[0,1,3,2]>(r) {ENDS}"
+    found = diff(network(tmp_path, plain), network(tmp_path, turned))
+    assert found.decision.outcome is Outcome.NOT_KNOWN
+    assert found.rearranged
+    assert "up to the arrangement of values, and it is not known whether" in found.verdict
+    assert [gap.remedy for gap in found.coverage.gaps] == [
+        "`zoolens diverge` runs both on the same inputs and compares their layers."
+    ]

@@ -47,14 +47,15 @@ def verdict(
     aside += "".join(f"; {form}" for form in forms)
     aside += f"; {stored} stores what the other computes from weights alone" if stored else ""
     coverage = decision.coverage
-    if decision.outcome is Outcome.NOT_KNOWN:
+    if decision.outcome is Outcome.NOT_KNOWN and not same_cost:
         return f"not known whether it is the same network{aside}. {_open(unproved)} {coverage.text}"
     if not differences:
         return f"the same network{aside}"
-    if not coverage.whole:
+    if not coverage.whole and not same_cost:
         return f"different networks: {_named(differences)}{aside}. {coverage.text}"
     if same_cost:
-        return f"the same network up to {_constants(differences)}{aside}"
+        doubt = "" if decision.known else ", and it is not known whether that changes what it computes"
+        return f"the same network up to {_constants(differences)}{aside}{doubt}"
     return f"different networks: {_causes(differences, macs_gap)}{aside}"
 
 
