@@ -3,6 +3,7 @@
 from zoolens.graph.builder import GraphBuilder
 from zoolens.graph.diff.report import diff
 from zoolens.graph.implied_activations import implies_activations, readings
+from zoolens.verdicts import Outcome
 
 
 def network(activation, **attributes):
@@ -29,3 +30,21 @@ def test_what_is_implied_is_no_difference_and_what_is_stated_is():
         assert diff(implied, other).same
     assert not diff(network("relu6"), network("relu")).same
     assert not diff(network("silu"), implied).same
+
+
+def stack(activation, **attributes):
+    builder = GraphBuilder("net")
+    value = builder.add("input", (), (1, 4))
+    for key in "abcd":
+        value = builder.add("dense", (value,), (1, 4), parameters=[builder.parameter("kernel", (4, 4), key, None)])
+        value = builder.add(activation, (value,), (1, 4), **attributes) if activation else value
+    return builder.finish([value])
+
+
+def test_whether_somebody_removed_most_of_what_is_implied_is_not_known():
+    implied = stack("relu", implied=True)
+    assert diff(stack("relu"), implied).same
+    for pair in ((stack(""), implied), (implied, stack(""))):
+        found = diff(*pair)
+        assert found.decision.outcome is Outcome.NOT_KNOWN
+        assert "4 × ReLU that a quantised range implies" in found.headline

@@ -10,7 +10,7 @@ from typing import Any, Final
 from zoolens.graph.blocks import LEARNED
 from zoolens.graph.cost import Cost, cost
 from zoolens.graph.diff import settings
-from zoolens.graph.diff.activation_proofs import proved_activations, without_extra
+from zoolens.graph.diff.activation_proofs import implied_gaps, proved_activations, without_extra
 from zoolens.graph.diff.alignment import Alignment, align
 from zoolens.graph.diff.causes import CONSTANTS, NORM, NORM_PLACEMENT, WIRING
 from zoolens.graph.diff.cost_shares import INTERPLAY, with_shares
@@ -316,6 +316,7 @@ def _compared(
         for part in (found, open_)
     )
     ranked = tuple(sorted(worded, key=_rank))
+    gaps = (*gaps, *implied_gaps(alignment))
     return Diff(
         names, a, b, *costs, alignment, ranked, tuple(unproved), norm_blind=norm_blind, folded=folded, gaps=gaps
     )
