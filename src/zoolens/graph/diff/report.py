@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from zoolens.graph.blocks import LEARNED
 from zoolens.graph.cost import Cost, cost
 from zoolens.graph.diff import settings
 from zoolens.graph.diff.activation_proofs import implied_gaps, proved_activations, without_extra
@@ -16,19 +15,19 @@ from zoolens.graph.diff.causes import CONSTANTS, NORM, NORM_PLACEMENT, WIRING
 from zoolens.graph.diff.cost_shares import INTERPLAY, with_shares
 from zoolens.graph.diff.equivalent_forms import FORMS, Form
 from zoolens.graph.diff.findings import Difference, differences
+from zoolens.graph.diff.foldable_norms import could_be_folded, prepares_input
 from zoolens.graph.diff.place_names import place_of
 from zoolens.graph.diff.proved_differences import beside_gaps, proved
 from zoolens.graph.diff.sentences import sentence
 from zoolens.graph.diff.unrolled_recurrence import unrolled_gaps
 from zoolens.graph.diff.verdict import has_shares, verdict
 from zoolens.graph.held_parameters import HeldParameters, held_parameters
-from zoolens.graph.model import Graph, Node
+from zoolens.graph.model import Graph
 from zoolens.graph.passes.folded_norms import folded_norms, scales_layer
 from zoolens.graph.passes.lifted_sequences import has_sequences, lift_sequences
 from zoolens.graph.passes.stored_values import stored_values
-from zoolens.graph.passes.without_norms import is_along_channels
 from zoolens.graph.passes.without_norms import norm_blind as without_norms
-from zoolens.graph.vocabulary import ACTIVATIONS, ARITHMETIC, NORMS
+from zoolens.graph.vocabulary import NORMS
 from zoolens.verdicts import Coverage, Gap, Outcome, Tally, Verdict, judged
 from zoolens.verdicts.coverage import merged
 
@@ -330,29 +329,9 @@ def _rank(difference: Difference) -> tuple[bool, int, bool, int]:
 
 def _without_norms(a: Graph, b: Graph, names: tuple[str, str]) -> str:
     has = (has_norms(a), has_norms(b))
-    if has[0] == has[1] or not _could_be_folded(*((b, a) if has[1] else (a, b))):
+    if has[0] == has[1] or not could_be_folded(*((b, a) if has[1] else (a, b))):
         return ""
     return names[0] if has[1] else names[1]
-
-
-def _could_be_folded(normed: Graph, plain: Graph) -> bool:
-    """Whether a side without norms may be what an exporter made of the other. No exporter moves a scale to another
-    place, nor takes in a norm between an activation and a padded layer: at the border the two do not commute."""
-    standing = [node for node in normed if _stands_alone(node, normed)]
-    left = sum(_stands_alone(node, plain) for node in plain)
-    return sum(_is_fixed(node, normed) for node in standing) <= left <= len(standing)
-
-
-def _stands_alone(node: Node, graph: Graph) -> bool:
-    scales = node.op == "affine" and node.parameter("scale") is not None and is_along_channels(node)
-    return (scales or node.op == "batch_norm") and not _prepares_input(node, graph)
-
-
-def _is_fixed(norm: Node, graph: Graph) -> bool:
-    before = graph.by_name[norm.inputs[0]]
-    users = graph.consumers[norm.name]
-    padded = any(user.op not in LEARNED or any(user.get("pads", ())) for user in users)
-    return padded and (before.op in ACTIVATIONS or before.op == "max_pool")
 
 
 def _folded_side(a: Graph, b: Graph) -> tuple[int, frozenset[str]]:
@@ -384,17 +363,8 @@ def _with_batch_norm(graph: Graph) -> set[str]:
     return {
         node.op
         for node in graph
-        if settings.normed(node) == "batch" or (node.op == "batch_norm" and not _prepares_input(node, graph))
+        if settings.normed(node) == "batch" or (node.op == "batch_norm" and not prepares_input(node, graph))
     }
-
-
-def _prepares_input(node: Node, graph: Graph) -> bool:
-    """Whether a norm stands right behind the input: it prepares the numbers, and no layer could have taken it in."""
-    while len(node.inputs) == 1:
-        node = graph.by_name[node.inputs[0]]
-        if node.op not in ("batch_norm", "affine", *ARITHMETIC):
-            break
-    return node.op == "input"
 
 
 def has_norms(graph: Graph) -> bool:
