@@ -30,6 +30,7 @@ from zoolens.graph.nearest_networks import (
     contains,
     differences,
     is_equal,
+    same_kinds_of_layers,
     same_learned_layers,
 )
 from zoolens.graph.resized_signatures import ResizedSignatures
@@ -206,7 +207,8 @@ def _bound_to_sizes(graph: Graph, own: StructureSignature, meant: Scored) -> str
     are places."""
     for _, network in meant:
         theirs = network.signature
-        alike = same_learned_layers(own, theirs) or own.outline == theirs.outline  # widths may count places
+        # Widths may count places, and an optimiser that moves a transposition makes convolutions of dense layers.
+        alike = own.outline == theirs.outline or same_learned_layers(own, theirs) or same_kinds_of_layers(own, theirs)
         if theirs.size == own.size or not alike:
             continue
         if ResizedSignatures(graph).at(theirs.size) is None:

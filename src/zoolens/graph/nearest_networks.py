@@ -165,6 +165,23 @@ def same_learned_layers(own: StructureSignature, other: StructureSignature) -> b
     return own.activations == other.activations and _learned(own.layers) == _learned(other.layers)
 
 
+def same_kinds_of_layers(own: StructureSignature, other: StructureSignature) -> bool:
+    """Whether two networks have the same layers with weights where a dense layer counts as the 1×1 convolution that it
+    is beside a transposition, and one as wide as its input may mix any number of places."""
+    return own.activations == other.activations and _kinds(own.layers) == _kinds(other.layers)
+
+
+def _kinds(layers: Mapping[str, int]) -> Counter[str]:
+    kinds: Counter[str] = Counter()
+    for layer, count in _learned(layers).items():
+        name, _, widths = layer.rpartition(" ")
+        given, _, made = widths.partition("→")
+        pointwise = name in ("dense", "conv 1×1")
+        kind = "mixes places" if pointwise and given == made else f"pointwise {widths}" if pointwise else layer
+        kinds[kind] += count
+    return kinds
+
+
 def _learned(layers: Mapping[str, int]) -> dict[str, int]:
     return {layer: count for layer, count in layers.items() if "→" in layer and not layer.startswith("slice")}
 

@@ -8,9 +8,9 @@ from zoolens.audit.papers import paper
 from zoolens.audit.papers.compile import compile_paper
 from zoolens.errors import ModelError
 from zoolens.graph.builder import GraphBuilder
-from zoolens.graph.known_networks import KnownNetwork, from_document, to_document
+from zoolens.graph.known_networks import KnownNetwork, from_document, shipped, to_document
 from zoolens.graph.model import Parameter
-from zoolens.graph.nearest_networks import NEAR, nearest, similarity
+from zoolens.graph.nearest_networks import NEAR, nearest, same_kinds_of_layers, same_learned_layers, similarity
 from zoolens.graph.passes.without_norms import norm_blind
 from zoolens.graph.signatures import signature, without_width
 
@@ -132,3 +132,14 @@ def test_widths_are_told_from_kinds():
     assert without_width("conv 3×3/2 3→64") == "conv 3×3/2"
     assert without_width("global_avg_pool") == "global_avg_pool"
     assert without_width("max_pool 3×3/2") == "max_pool 3×3/2"
+
+
+def test_dense_layers_that_an_optimiser_made_convolutions_and_layers_over_places_are_of_the_same_kind():
+    known = next(network.signature for network in shipped() if network.ref == "timm:gmlp_ti16_224")
+    small = {"dense 196→196": "dense 16→16", "dense 384→128": "conv 1×1 384→128"}
+    assert small.keys() <= known.layers.keys()
+    optimised = replace(known, layers={small.get(layer, layer): count for layer, count in known.layers.items()})
+    assert not same_learned_layers(known, optimised)
+    assert same_kinds_of_layers(known, optimised)
+    assert not same_kinds_of_layers(known, replace(optimised, layers={**optimised.layers, "dense 16→16": 29}))
+    assert not same_kinds_of_layers(known, replace(optimised, activations={"relu": 30}))
