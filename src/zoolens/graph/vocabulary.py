@@ -18,7 +18,10 @@ OPS: Final[dict[str, dict[str, str]]] = {
     # leaves
     "input": {},
     "parameter": {},  # parameters: value
-    "constant": {"value": "a number, or nested tuples of them, where it is small; else absent and key names weights"},
+    "constant": {
+        "value": "a number, or nested tuples of them, where it is small; else absent and key names weights",
+        "mask": "which places a mask of attention hides, in words; absent for other constants",
+    },
     # learned layers
     "conv": {
         "kernel": "extents", "stride": "default all 1", "dilation": "default all 1", "pads": "default all 0",

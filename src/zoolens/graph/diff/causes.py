@@ -144,12 +144,17 @@ def _differences(
         yield from _norms(a, b, "")
     if a.op == b.op:
         yield from _choices(a, b, context)
-    if a.op == b.op == "constant" and a.shape == b.shape and None not in (a.get("value"), b.get("value")):
-        values = a.get("value"), b.get("value")
-        if not settings.equal(*values):
-            yield CONSTANT, "", values, (a.op, "value", *map(str, values))
+    if a.op == b.op and a.op in ("constant", "parameter") and a.shape == b.shape:
+        yield from _fixed_numbers(a, b)
     if a.op == "flatten" and a.get("order") != b.get("order"):
         yield FLATTEN, "", (a.get("order"), b.get("order")), ()
+
+
+def _fixed_numbers(a: Node, b: Node) -> Iterator[Raw]:
+    for name in ("value", "mask"):
+        values = a.get(name), b.get(name)
+        if None not in values and not settings.equal(*values):
+            yield CONSTANT, "", values, (a.op, name, *map(str, values))
 
 
 def _inputs(a: Node, b: Node) -> Iterator[Raw]:

@@ -131,3 +131,21 @@ def test_values_in_another_arrangement_are_neither_the_same_nor_different(tmp_pa
     assert [gap.remedy for gap in found.coverage.gaps] == [
         "`zoolens diverge` runs both on the same inputs and compares their layers."
     ]
+
+
+def masked(folder, mask):
+    """Scores of six places with each other, with numbers that the file adds before the softmax."""
+    steps = "s = MatMul(x, x) m = Add(s, mask) p = Softmax<axis=3>(m) y = MatMul(p, x)"
+    return network(folder, steps, mask=mask)
+
+
+def test_a_mask_is_compared_by_the_places_that_it_hides(tmp_path):
+    causal = np.triu(np.full((1, 1, 6, 6), -np.inf), 1)
+    other = np.swapaxes(causal, 2, 3)
+    finite = np.where(np.isinf(causal), -100, 0)
+    learned = np.linspace(-1, 1, 36).reshape(causal.shape)
+    nets = [masked(tmp_path, mask) for mask in (causal, other, finite, learned)]
+    outcomes = [diff(nets[0], net).decision.outcome for net in nets]
+    assert outcomes == [Outcome.SAME, Outcome.DIFFERENT, Outcome.SAME, Outcome.DIFFERENT]
+    assert [net.parameters for net in nets] == [0, 0, 0, 36]  # nobody learned a mask
+    assert "instead of causal in a" in diff(nets[0], nets[1]).differences[0].text

@@ -7,6 +7,7 @@ there and back is still the same tensor.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -19,6 +20,7 @@ from zoolens.graph.model import Array, Shape, check_shape
 
 SMALL: Final = 4_096  # elements: shape arithmetic needs no more
 MOST: Final = 1 << 20  # elements of one that was computed here, such as a mask
+HIDDEN: Final = -50.0  # as good as minus infinity in a softmax; the masks of a Swin transformer hold -100
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,18 @@ class Constant:
     def is_learned(self) -> bool:
         """Whether these are numbers that a training may have chosen: several real ones that the file keeps."""
         return self.is_float and self.learned and self.size > 1
+
+    @property
+    def mask(self) -> str:
+        """Which places a mask hides, in words: it holds minus infinity, or as good as that, and zeros. Empty for other
+        tensors. Nobody learned a mask, and two networks with other masks are not the same."""
+        if not self.is_float or len(self.shape) < 2 or not 1 < self.size <= MOST or 1 in self.shape[-2:]:
+            return ""
+        try:
+            hidden = _hidden(self.load())
+        except ModelError:  # its numbers are in a file that is not here
+            return ""
+        return "" if hidden is None else _mask_words(hidden)
 
     def values(self) -> Array:
         """ModelError unless it is small: what the importer computes with, it must be able to hold."""
@@ -79,6 +93,20 @@ class Constant:
     def changed(self, mark: str, change: Callable[[Array], Array]) -> Constant:
         """Other values of the same shape, as float32."""
         return Constant(self.shape, "float32", f"{self.key}.{mark}", lambda: change(self.load()).astype(np.float32))
+
+
+def _hidden(values: Array) -> Array | None:
+    """Where a mask hides; None where the numbers are of anything else."""
+    hidden: Array = values <= HIDDEN
+    return hidden if hidden.any() and (hidden | (values == 0)).all() else None
+
+
+def _mask_words(hidden: Array) -> str:
+    rows, columns = hidden.shape[-2:]
+    if (hidden == ~np.tri(rows, columns, dtype=bool)).all():
+        return "causal"
+    digest = hashlib.blake2b(np.packbits(hidden).tobytes(), digest_size=4).hexdigest()
+    return f"hides {int(hidden.sum()):,} of {hidden.size:,} places ({digest})"
 
 
 def computed(values: Array, key: str) -> Constant:

@@ -86,6 +86,9 @@ class Translation:
         return self.live[constant.key]
 
     def _leaf(self, constant: Constant) -> str:
+        if mask := constant.mask:
+            kept = (self.parameter("value", constant),)
+            return self.add("constant", (), constant.shape, source=constant.key, parameters=kept, mask=mask)
         if constant.size > _SHOWN or constant.is_learned:
             parameter, op = self.parameter("value", constant), "parameter" if constant.is_learned else "constant"
             return self.add(op, (), constant.shape, source=constant.key, parameters=(parameter,))

@@ -37,4 +37,5 @@ def _leaf(node: Node) -> Node:
     if node.op in FIXED and not node.parameters:
         return node  # a few numbers, which are an attribute
     key = node.parameters[0].key if node.op in FIXED else f"{node.name}:stored"
-    return Node(node.name, "parameter", (), node.shape, {}, (Parameter("value", node.shape, key),), node.source)
+    stored = Node(node.name, "parameter", (), node.shape, {}, (Parameter("value", node.shape, key),), node.source)
+    return stored.with_attributes(mask="learned numbers" if node.op == "parameter" else node.get("mask"))
