@@ -55,6 +55,15 @@ def beside_gaps(found: Sequence[Difference], open_: Sequence[Difference]) -> tup
     return certain, [*(difference for difference in found if difference.cause not in _OF_INPUTS), *open_]
 
 
+def beside_batches(
+    found: Sequence[Difference], open_: Sequence[Difference]
+) -> tuple[list[Difference], list[Difference]]:
+    """The same where inputs differ in what may be a batch: layers of other kinds and settings are proved, while how
+    values are arranged may follow from the batch."""
+    certain = [difference for difference in found if difference.cause in _SHOWN]
+    return certain, [*(difference for difference in found if difference.cause not in _SHOWN), *open_]
+
+
 class _Side:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph

@@ -16,8 +16,9 @@ from zoolens.graph.diff.cost_shares import INTERPLAY, with_shares
 from zoolens.graph.diff.equivalent_forms import FORMS, Form
 from zoolens.graph.diff.findings import Difference, differences
 from zoolens.graph.diff.foldable_norms import could_be_folded, prepares_input
+from zoolens.graph.diff.other_batches import batch_gaps
 from zoolens.graph.diff.place_names import place_of
-from zoolens.graph.diff.proved_differences import beside_gaps, proved
+from zoolens.graph.diff.proved_differences import beside_batches, beside_gaps, proved
 from zoolens.graph.diff.sentences import sentence
 from zoolens.graph.diff.unrolled_recurrence import unrolled_gaps
 from zoolens.graph.diff.verdict import has_shares, verdict
@@ -305,9 +306,12 @@ def _compared(
 ) -> Diff:
     alignment = align(a, b)
     found, open_ = proved(proved_activations(differences(alignment, a, b)), a, b)
-    gaps = unrolled_gaps(a, b, names)
-    if gaps:
+    unrolled, batches = unrolled_gaps(a, b, names), batch_gaps(a, b, names)
+    if unrolled:
         found, open_ = beside_gaps(found, open_)
+    if batches:
+        found, open_ = beside_batches(found, open_)
+    gaps = (*unrolled, *batches)
     if all(each.whole for each in costs) and not gaps:
         found = with_shares(found, alignment, a, b)
     worded, unproved = (

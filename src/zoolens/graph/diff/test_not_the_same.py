@@ -149,3 +149,22 @@ def test_a_mask_is_compared_by_the_places_that_it_hides(tmp_path):
     assert outcomes == [Outcome.SAME, Outcome.DIFFERENT, Outcome.SAME, Outcome.DIFFERENT]
     assert [net.parameters for net in nets] == [0, 0, 0, 36]  # nobody learned a mask
     assert "instead of causal in a" in diff(nets[0], nets[1]).differences[0].text
+
+
+def over_rows(folder, rows, steps="h = MatMul(x, w) z = Relu(h) y = MatMul(z, v)"):
+    head = f'<ir_version: 8, opset_import: ["": 17]> g (float[{rows},4,5] x) => (float[a,b,c] y) '
+    model = onnx.parser.parse_model(f"{head}{{ {steps} }}")
+    model.graph.initializer.extend(onnx.numpy_helper.from_array(np.ones((5, 5), np.float32), name) for name in "wv")
+    path = folder / f"{len(list(folder.iterdir()))}.onnx"
+    onnx.save(model, str(path))
+    return canonical(ONNX.load(Request(str(path))))
+
+
+def test_files_for_other_batch_sizes_are_not_known_to_be_different_unless_their_layers_are(tmp_path):
+    one, eight = over_rows(tmp_path, 1), over_rows(tmp_path, 8)
+    found = diff(one, eight)
+    assert found.decision.outcome is Outcome.NOT_KNOWN
+    assert "1×4×5 in a and 8×4×5 in b" in found.coverage.text
+    assert not found.differences
+    shallow = over_rows(tmp_path, 8, "y = MatMul(x, w)")
+    assert diff(one, shallow).decision.outcome is Outcome.DIFFERENT

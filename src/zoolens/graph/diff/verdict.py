@@ -63,7 +63,7 @@ def _open(unproved: int) -> str:
     if not unproved:
         return "Nothing that is understood differs."
     stand = "1 difference stands" if unproved == 1 else f"{unproved:,} differences stand"
-    return f"{stand} beside operators that are not understood, which proves nothing."
+    return f"{stand} beside what is not understood, which proves nothing."
 
 
 def _named(differences: Sequence[Difference]) -> str:
