@@ -156,6 +156,7 @@ def test_a_faithful_ir_is_the_same_and_constants_in_float16_are_named(small, tmp
     assert {cause.kind for cause in others} <= {Kind.KERNEL}
 
 
+@pytest.mark.slow  # seconds; the layers of an IR are held against OpenVINO one by one beside their importer
 def test_an_ir_against_its_original(small, tmp_path):
     entry, data = small("convolutional", "plain")
     whole = against_ir(entry, as_ir(entry, tmp_path / "whole.xml", half=False), data)
