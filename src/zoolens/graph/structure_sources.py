@@ -40,7 +40,7 @@ _MAKING: Final = (  # what decides a graph and the figures kept beside it, as pa
     "graph/importers/**/*.py", "graph/passes/*.py", "graph/reference*.py",
     *(f"graph/{name}.py" for name in ("builder", "cost", "model", "equality", "serialisation", "shapes")),
     *(f"graph/{name}.py" for name in ("vocabulary", "sliding_windows", "rounded_numbers", "recurrent_gates")),
-    "graph/file_operators.py",
+    "graph/file_operators.py", "graph/mask_values.py",
     *(f"runtimes/{name}.py" for name in ("arguments", "onnxfile", "onnxreference", "onnxvalues", "protobuf")),
     "runtimes/tflitefile.py", "runtimes/openvinofile.py",
 )  # fmt: skip

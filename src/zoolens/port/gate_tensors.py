@@ -6,7 +6,7 @@ torch adds two biases in every gate, Keras and Flax mostly one: their sum is the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -34,37 +34,36 @@ class BiasSum:
         self.into.put(bias, (self.into.taken(bias) + self.bias.taken(values)).astype(bias.dtype))
 
 
-def bias_sums(
-    pairs: Sequence[LayerPair], origins: tuple[Mapping[str, Origin], Mapping[str, Origin]]
-) -> tuple[BiasSum, ...]:
+Origins = Mapping[str, Origin]  # of the tensors of a side, by key
+
+
+def bias_sums(pairs: Sequence[LayerPair], origins: tuple[Origins, Origins]) -> tuple[BiasSum, ...]:
     """The second biases of A that B has no place for but has a first one."""
-    found: dict[tuple[str, str], list[BiasSum]] = {}
-    for pair in pairs:
-        a, b = pair.a.node if pair.a else None, pair.b.node if pair.b else None
-        if a is None or b is None or not a.op == b.op == "recurrent_layer":
-            continue
-        for each in _of_layers(a, b, origins):
-            found.setdefault((each.bias.tensor, each.into.tensor), []).append(each)
-    return tuple(_joined(members) for members in found.values())
+    return _joined_sums(each for a, b in _recurrent(pairs) for each in _of_layers(a, b, origins))
 
 
-def second_biases(
-    pairs: Sequence[LayerPair], origins: tuple[Mapping[str, Origin], Mapping[str, Origin]]
-) -> tuple[BiasSum, ...]:
+def second_biases(pairs: Sequence[LayerPair], origins: tuple[Origins, Origins]) -> tuple[BiasSum, ...]:
     """The second biases of B that A has no place for, each with the first bias of B that it is added to."""
-    found: dict[tuple[str, str], list[BiasSum]] = {}
+    own = origins[1], origins[1]
+    return _joined_sums(each for a, b in _recurrent(pairs) for each in _of_layers(b, b, own, lacking=a))
+
+
+def _recurrent(pairs: Sequence[LayerPair]) -> Iterator[tuple[Node, Node]]:
+    """Recurrent layers that both sides have."""
     for pair in pairs:
-        a, b = pair.a.node if pair.a else None, pair.b.node if pair.b else None
-        if a is None or b is None or not a.op == b.op == "recurrent_layer":
-            continue
-        for each in _of_layers(b, b, (origins[1], origins[1]), lacking=a):
-            found.setdefault((each.bias.tensor, each.into.tensor), []).append(each)
+        if pair.a and pair.b and pair.a.node.op == pair.b.node.op == "recurrent_layer":
+            yield pair.a.node, pair.b.node
+
+
+def _joined_sums(sums: Iterable[BiasSum]) -> tuple[BiasSum, ...]:
+    """Sums of the same two tensors, such as one for each gate that they pack, as one."""
+    found: dict[tuple[str, str], list[BiasSum]] = {}
+    for each in sums:
+        found.setdefault((each.bias.tensor, each.into.tensor), []).append(each)
     return tuple(_joined(members) for members in found.values())
 
 
-def _of_layers(
-    a: Node, b: Node, origins: tuple[Mapping[str, Origin], Mapping[str, Origin]], *, lacking: Node | None = None
-) -> Iterator[BiasSum]:
+def _of_layers(a: Node, b: Node, origins: tuple[Origins, Origins], *, lacking: Node | None = None) -> Iterator[BiasSum]:
     """Biases of `a` that are added to one of `b`; `lacking` is the layer that has the first and not the second."""
     other = lacking or b
     for tensor in a.parameters:

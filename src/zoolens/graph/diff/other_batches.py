@@ -20,7 +20,7 @@ def batch_gaps(a: Graph, b: Graph, names: tuple[str, str]) -> tuple[Gap, ...]:
     shapes = [[node.shape for node in graph.inputs] for graph in (a, b)]
     if shapes[0] == shapes[1] or not _same_but_first(*shapes):
         return ()
-    made_for = " and ".join(f"{shape_words(found)} in {name}" for found, name in zip(shapes, names, strict=True))
+    made_for = " and ".join(f"{_words(found)} in {name}" for found, name in zip(shapes, names, strict=True))
     return (Gap(f"the first extent of inputs, which may be a batch ({made_for})", 1, _REMEDY),)
 
 
@@ -31,5 +31,5 @@ def _same_but_first(a: Sequence[Shape], b: Sequence[Shape]) -> bool:
     return all(one and other and one[1:] == other[1:] for one, other in zip(a, b, strict=True))
 
 
-def shape_words(shapes: Sequence[Shape]) -> str:
+def _words(shapes: Sequence[Shape]) -> str:
     return ", ".join("×".join(map(str, shape)) for shape in shapes)

@@ -151,7 +151,8 @@ class _Context:
             major = difference.cause not in CONSTANTS or bool(difference.macs)
             for finding in difference.findings:
                 self.marks.setdefault(finding.pair.names, []).append((number, major))
-        self.unproved = {finding.pair.names for difference in diff.unproved for finding in difference.findings}
+        open_ = (*diff.unproved, *diff.differences) if diff.rearranged else diff.unproved
+        self.unproved = {finding.pair.names for difference in open_ for finding in difference.findings}
 
     def is_open(self, pair: LayerPair) -> bool:
         opaque = any(layer is not None and layer.node.op == "unknown" for layer in (pair.a, pair.b))

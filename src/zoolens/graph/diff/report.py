@@ -21,7 +21,7 @@ from zoolens.graph.diff.place_names import place_of
 from zoolens.graph.diff.proved_differences import beside_batches, beside_gaps, proved
 from zoolens.graph.diff.sentences import sentence
 from zoolens.graph.diff.unrolled_recurrence import unrolled_gaps
-from zoolens.graph.diff.verdict import has_shares, verdict
+from zoolens.graph.diff.verdict import form_words, has_shares, verdict
 from zoolens.graph.held_parameters import HeldParameters, held_parameters
 from zoolens.graph.model import Graph
 from zoolens.graph.passes.folded_norms import folded_norms, scales_layer
@@ -128,13 +128,15 @@ class Diff:
         return verdict(
             self.differences,
             self.macs_gap,
-            same_cost=self.same_cost,
-            norm_blind=self.norm_blind,
-            folded=self.folded,
-            scaled=self.scaled,
-            stored=self.stored,
-            forms=self.forms,
             decision=self.decision,
+            same_cost=self.same_cost,
+            aside=form_words(
+                norm_blind=self.norm_blind,
+                folded=self.folded,
+                scaled=self.scaled,
+                forms=self.forms,
+                stored=self.stored,
+            ),
             unproved=len(self.unproved),
         )
 

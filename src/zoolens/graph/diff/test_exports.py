@@ -101,5 +101,5 @@ def test_inputs_that_nothing_uses_are_no_difference():
 def test_a_verdict_always_names_what_differs():
     both = [Difference(causes.PADDING, (), macs=5), Difference(causes.PADDING, (), macs=-5)]
     different = judged(Coverage((Tally("layers", 2, 2),)), different=True)
-    words = verdict(both, 0, decision=different, same_cost=False, norm_blind="")
+    words = verdict(both, 0, decision=different, same_cost=False)
     assert words == "different networks: padding"

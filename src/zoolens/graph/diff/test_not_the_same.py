@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from zoolens.graph.diff.picture_cards import State, cards
 from zoolens.graph.diff.report import diff
 from zoolens.graph.importers.base import Request
 from zoolens.graph.importers.onnx.file import ONNX
@@ -127,6 +128,7 @@ def test_values_in_another_arrangement_are_neither_the_same_nor_different(tmp_pa
     found = diff(network(tmp_path, plain), network(tmp_path, turned))
     assert found.decision.outcome is Outcome.NOT_KNOWN
     assert found.rearranged
+    assert {card.state for card in cards(found)} == {State.SAME, State.NOT_KNOWN}
     assert "up to the arrangement of values, and it is not known whether" in found.verdict
     assert [gap.remedy for gap in found.coverage.gaps] == [
         "`zoolens diverge` runs both on the same inputs and compares their layers."

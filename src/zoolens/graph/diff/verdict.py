@@ -28,24 +28,27 @@ _BESIDE: Final = {
 }
 
 
+def form_words(
+    *, norm_blind: str = "", folded: str = "", scaled: str = "", forms: Sequence[str] = (), stored: str = ""
+) -> str:
+    """Says in which form two networks were compared; each name is that of a side (see `Diff`)."""
+    words = f"; norms aside, for {norm_blind} has none (folded into its layers, or never there)" if norm_blind else ""
+    words += f"; norms are folded into the layers of {folded}" if folded else ""
+    words += f"; outputs of layers are scaled by a constant in {scaled}, by weights in the other" if scaled else ""
+    words += "".join(f"; {form}" for form in forms)
+    return words + (f"; {stored} stores what the other computes from weights alone" if stored else "")
+
+
 def verdict(
     differences: Sequence[Difference],
     macs_gap: int,
     *,
     decision: Verdict,
     same_cost: bool,
-    norm_blind: str,
-    folded: str = "",
-    scaled: str = "",
-    forms: Sequence[str] = (),
-    stored: str = "",
+    aside: str = "",
     unproved: int = 0,
 ) -> str:
-    aside = f"; norms aside, for {norm_blind} has none (folded into its layers, or never there)" if norm_blind else ""
-    aside += f"; norms are folded into the layers of {folded}" if folded else ""
-    aside += f"; outputs of layers are scaled by a constant in {scaled}, by weights in the other" if scaled else ""
-    aside += "".join(f"; {form}" for form in forms)
-    aside += f"; {stored} stores what the other computes from weights alone" if stored else ""
+    """`aside`: in which form the two were compared. `unproved`: differences beside what is not understood."""
     coverage = decision.coverage
     if decision.outcome is Outcome.NOT_KNOWN and not same_cost:
         return f"not known whether it is the same network{aside}. {_open(unproved)} {coverage.text}"

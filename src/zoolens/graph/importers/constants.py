@@ -7,7 +7,6 @@ there and back is still the same tensor.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import prod
@@ -16,11 +15,11 @@ from typing import Final
 import numpy as np
 
 from zoolens.errors import ModelError
+from zoolens.graph.mask_values import hidden_places, mask_words
 from zoolens.graph.model import Array, Shape, check_shape
 
 SMALL: Final = 4_096  # elements: shape arithmetic needs no more
 MOST: Final = 1 << 20  # elements of one that was computed here, such as a mask
-HIDDEN: Final = -50.0  # as good as minus infinity in a softmax; the masks of a Swin transformer hold -100
 
 
 @dataclass(frozen=True)
@@ -57,10 +56,10 @@ class Constant:
         if not self.is_float or len(self.shape) < 2 or not 1 < self.size <= MOST or 1 in self.shape[-2:]:
             return ""
         try:
-            hidden = _hidden(self.load())
+            hidden = hidden_places(self.load())
         except ModelError:  # its numbers are in a file that is not here
             return ""
-        return "" if hidden is None else _mask_words(hidden)
+        return mask_words(hidden) if hidden is not None and hidden.any() else ""
 
     def values(self) -> Array:
         """ModelError unless it is small: what the importer computes with, it must be able to hold."""
@@ -93,20 +92,6 @@ class Constant:
     def changed(self, mark: str, change: Callable[[Array], Array]) -> Constant:
         """Other values of the same shape, as float32."""
         return Constant(self.shape, "float32", f"{self.key}.{mark}", lambda: change(self.load()).astype(np.float32))
-
-
-def _hidden(values: Array) -> Array | None:
-    """Where a mask hides; None where the numbers are of anything else."""
-    hidden: Array = values <= HIDDEN
-    return hidden if hidden.any() and (hidden | (values == 0)).all() else None
-
-
-def _mask_words(hidden: Array) -> str:
-    rows, columns = hidden.shape[-2:]
-    if (hidden == ~np.tri(rows, columns, dtype=bool)).all():
-        return "causal"
-    digest = hashlib.blake2b(np.packbits(hidden).tobytes(), digest_size=4).hexdigest()
-    return f"hides {int(hidden.sum()):,} of {hidden.size:,} places ({digest})"
 
 
 def computed(values: Array, key: str) -> Constant:

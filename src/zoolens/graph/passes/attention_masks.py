@@ -11,10 +11,10 @@ from typing import Final
 
 import numpy as np
 
+from zoolens.graph.mask_values import HIDDEN, hidden_places, is_causal
 from zoolens.graph.model import Array, Graph, Node
 from zoolens.graph.passes.editor import Editor, rewrite
 
-_HIDDEN: Final = -1e4  # what is added is as good as minus infinity from here on: half precision ends at -65504
 _OPPOSITE: Final = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _VIEWS: Final = ("reshape", "expand")
 
@@ -71,7 +71,7 @@ def _is_causal(seen: Array, node: Node, editor: Editor) -> bool:
     rows, columns = editor.maker(node.inputs[0]).shape[-2], editor.maker(node.inputs[1]).shape[-2]
     if seen.shape[-2:] != (rows, columns):
         return False
-    return bool((seen == np.tri(rows, columns, dtype=bool)).all())
+    return is_causal(~seen)
 
 
 def _stored(name: str, editor: Editor) -> Array | None:
@@ -93,8 +93,8 @@ def _constant(name: str, editor: Editor) -> Array | None:
         return None
     if values.dtype.kind == "b":
         return values
-    hidden = values <= _HIDDEN
-    return ~hidden if bool((hidden | (values == 0)).all()) else None
+    hidden = hidden_places(values)
+    return None if hidden is None else ~hidden
 
 
 def _conditions(name: str, editor: Editor) -> list[str] | None:
@@ -128,9 +128,9 @@ def _of_choice(node: Node, editor: Editor) -> list[str] | None:
     numbers = [_number(name, editor) for name in choices]
     if numbers[0] is None or numbers[1] is None:
         return None
-    if numbers[0] == 0 and numbers[1] <= _HIDDEN:
+    if numbers[0] == 0 and numbers[1] <= HIDDEN:
         return _conditions(condition, editor)
-    if numbers[1] == 0 and numbers[0] <= _HIDDEN:
+    if numbers[1] == 0 and numbers[0] <= HIDDEN:
         return _negated(condition, editor)
     return None
 
