@@ -19,7 +19,7 @@ $(DEMO)/.ready: pyproject.toml constraints.txt
 
 ## test: set up everything, then lint, types and all but the slow tests
 test: $(VENV)/.ready system clients lint
-	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder -m "not slow"
+	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not slow"
 
 ## clients: environments of the real clients that the server is tested with (minutes, once; kept in .serve-clients)
 clients: $(VENV)/.ready
