@@ -29,7 +29,7 @@ clients: $(VENV)/.ready
 test-slow: $(VENV)/.ready system
 	$(BIN)/python -m pytest -m slow
 
-## ui: build the explorer (needs node 20 or newer) into src/zoolens/ui/assets, which is committed and in the wheel
+## ui: build the explorer (needs node 20 or newer) into src/zoolens/faces/ui/assets, which is committed and in the wheel
 ui: explorer/node_modules/.package-lock.json
 	$(BIN)/python -m scripts.make_ui_types
 	cd explorer && npm run --silent build

@@ -33,7 +33,7 @@ import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 
-from zoolens.engine.sandbox import trusting
+from zoolens.base.engine.sandbox import trusting
 
 # No example has a time limit: how long one takes says how busy the machine is.
 UNHURRIED = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
@@ -47,18 +47,18 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 gc.set_threshold(10_000)
 
 SLOWEST = (
-    "src/zoolens/crosstrain/",
+    "src/zoolens/training/crosstrain/",
     "tests/test_crosstrain.py",
     "tests/test_hostile.py",
     "tests/test_readme.py",
     "tests/test_wheel.py",
     "tests/test_plugin.py",
-    "src/zoolens/audit/doctor/test_damaged.py",
-    "src/zoolens/audit/doctor/test_doctor.py",
-    "src/zoolens/runtimes/test_environments_network.py",
+    "src/zoolens/findings/audit/doctor/test_damaged.py",
+    "src/zoolens/findings/audit/doctor/test_doctor.py",
+    "src/zoolens/inventory/runtimes/isolation/test_environments_network.py",
     "tests/test_fanout.py",
     "tests/ui/",
-    "src/zoolens/port/",
+    "src/zoolens/training/port/",
     "tests/test_docs_python.py",  # not beside test_readme.py: one would wait until the demo has run for the other
 )
 TOGETHER = tuple(name for name in SLOWEST if name.endswith("/"))

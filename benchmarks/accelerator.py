@@ -18,10 +18,10 @@ from pathlib import Path
 
 import numpy as np
 
-from zoolens.crosstrain.training.job import Job
-from zoolens.crosstrain.training.recipe import Recipe
-from zoolens.crosstrain.training.semantics import Semantics
-from zoolens.crosstrain.training.trainers.base import TrainData
+from zoolens.training.crosstrain.training.job import Job
+from zoolens.training.crosstrain.training.recipe import Recipe
+from zoolens.training.crosstrain.training.semantics import Semantics
+from zoolens.training.crosstrain.training.trainers.trainer import TrainData
 
 ARCHITECTURES = ("vgg16", "resnet50", "densenet121")
 PEAK = {"tf32": 494e12, "bfloat16": 989e12, "float32": 67e12}  # FLOP/s of an H100 or H200, dense, by its data sheet
@@ -82,8 +82,8 @@ def on_torch(architecture: str) -> tuple[object, str, int]:
     """The trainer, the device, and the multiplications of one image."""
     import torch
 
-    from zoolens.crosstrain.training.trainers.torch import Torch
-    from zoolens.crosstrain.training.trainers.torch_building import build_shipped
+    from zoolens.training.crosstrain.training.trainers.torch_building import build_shipped
+    from zoolens.training.crosstrain.training.trainers.torch_trainer import Torch
 
     total = 0
 
@@ -102,8 +102,8 @@ def on_torch(architecture: str) -> tuple[object, str, int]:
 def on_jax(architecture: str) -> tuple[object, str, int]:
     import jax
 
-    from zoolens.crosstrain.training.trainers.keras import Jax
-    from zoolens.crosstrain.training.trainers.keras_building import shipped_model
+    from zoolens.training.crosstrain.training.trainers.keras_building import shipped_model
+    from zoolens.training.crosstrain.training.trainers.keras_trainer import Jax
 
     total = 0
     for layer in shipped_model(architecture, (3, 32, 32), 10).model.layers:

@@ -1,4 +1,4 @@
-"""Do the bounds hold, and how wide are they? Every bound of zoolens.statistics is simulated where the truth is known.
+"""Do the bounds hold, and how wide are they? Every bound of `base.statistics` is simulated where the truth is known.
 
     python benchmarks/bounds.py [--reps 4000] [--seed 0]
 
@@ -19,11 +19,11 @@ from statistics import NormalDist
 import numpy as np
 from scipy.stats import binom, multinomial
 
-from zoolens.statistics.anytime import Method, lowers_in_order, paired_interval, paired_lowers
-from zoolens.statistics.binomial import binomial_lower, binomial_lowers, binomial_upper
-from zoolens.statistics.groups import worst_group
-from zoolens.statistics.intervals import Interval, paired_difference
-from zoolens.statistics.multiplicity import corrected
+from zoolens.base.statistics.anytime import Method, lowers_in_order, paired_interval, paired_lowers
+from zoolens.base.statistics.binomial import binomial_lower, binomial_lowers, binomial_upper
+from zoolens.base.statistics.groups import worst_group
+from zoolens.base.statistics.intervals import Interval, paired_difference
+from zoolens.base.statistics.multiplicity import corrected
 
 ALPHA = 0.05
 SIZES = (100, 1_000, 10_000)

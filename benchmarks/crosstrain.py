@@ -29,7 +29,7 @@ from port_loops import loops as port_loops
 from query import against_fastest, yardstick
 from search_cost import LAST, search_costs
 from training_loops import LOOPS, TRAINED, Compared, compare
-from zoolens.errors import ZoolensError
+from zoolens.base.errors import ZoolensError
 
 RATIO_GOAL, SEARCH_GOAL = 1.05, 0.5
 PARTS = ("loops", "search", "kills", "port")

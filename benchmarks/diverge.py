@@ -22,9 +22,9 @@ import tempfile
 import time
 from pathlib import Path
 
-from zoolens.catalog.lookup import find
-from zoolens.graph.weighted_graph import weighted_graph
-from zoolens.twins.provenance import write_twin
+from zoolens.findings.graph.weighted_graph import weighted_graph
+from zoolens.findings.twins.provenance import write_twin
+from zoolens.inventory.catalog.lookup import find
 
 REPO = Path(__file__).parent.parent
 MODEL = REPO / "tests" / "reference_zoo" / "imagenet" / "tf_efficientnet_lite0_torch.yaml"

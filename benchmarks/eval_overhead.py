@@ -21,17 +21,17 @@ import numpy as np
 import psutil
 from PIL import Image
 
-from zoolens.catalog.lookup import find
-from zoolens.datasets.opening import open_dataset
-from zoolens.measure.job_runner import run_job
-from zoolens.measure.jobs import Job
-from zoolens.measure.latency import LatencySettings, measure_latency
-from zoolens.measure.plan import EvaluationPlan
-from zoolens.progress import Silent
-from zoolens.runtimes.base import Options
-from zoolens.runtimes.onnxruntime import OnnxRuntime
-from zoolens.store.store import open_store
-from zoolens.zoos.base import Entry
+from zoolens.base.progress import Silent
+from zoolens.base.store.store import open_store
+from zoolens.findings.measure.job_runner import run_job
+from zoolens.findings.measure.jobs import Job
+from zoolens.findings.measure.latency import LatencySettings, measure_latency
+from zoolens.findings.measure.plan import EvaluationPlan
+from zoolens.inventory.catalog.lookup import find
+from zoolens.inventory.datasets.opening import open_dataset
+from zoolens.inventory.runtimes.onnxruntime.onnxruntime_runtime import OnnxRuntime
+from zoolens.inventory.runtimes.runtime import Options
+from zoolens.inventory.zoos.zoo import Entry
 
 MEAN, STD = 0.2860, 0.3530
 THREADS = 1

@@ -96,8 +96,8 @@ def side(chosen: argparse.Namespace) -> int:
 
 
 def facts(chosen: argparse.Namespace) -> None:
-    from zoolens.engine.machine import describe_machine
-    from zoolens.measure.lock import accelerator_identity
+    from zoolens.base.engine.machine import describe_machine
+    from zoolens.findings.measure.lock import accelerator_identity
 
     known: dict[str, Any] = {"machine": describe_machine().cpu, "cores": describe_machine().cores}
     if chosen.device != "cpu":
@@ -115,7 +115,7 @@ def facts(chosen: argparse.Namespace) -> None:
 
 
 def torch_times(chosen: argparse.Namespace) -> None:
-    from zoolens.runtimes.torch import Torch
+    from zoolens.inventory.runtimes.torch.torch_runtime import Torch
 
     files, _ = torch_network(side(chosen))
     some = [size for size in sizes(chosen) if size in (1, 32, 256)]
@@ -131,8 +131,8 @@ def torch_times(chosen: argparse.Namespace) -> None:
 def jax_times(chosen: argparse.Namespace) -> None:
     import numpy as np
 
-    from zoolens.runtimes.base import Options
-    from zoolens.runtimes.jax import Jax
+    from zoolens.inventory.runtimes.jax.jax_runtime import Jax
+    from zoolens.inventory.runtimes.runtime import Options
 
     files = jax_network(side(chosen), 8 if chosen.small else 1)
     batches = [size for size in sizes(chosen) if size in (1, 32, 256)]
@@ -243,8 +243,8 @@ def own_profiles(chosen: argparse.Namespace) -> None:
     """Layers and kernels of each mode, without the command."""
     import numpy as np
 
-    from zoolens.runtimes.base import Options
-    from zoolens.runtimes.torch import Torch
+    from zoolens.inventory.runtimes.runtime import Options
+    from zoolens.inventory.runtimes.torch.torch_runtime import Torch
 
     files, _ = torch_network(side(chosen))
     feeds = {"input": np.random.default_rng(0).normal(size=(32, 3, side(chosen), side(chosen))).astype(np.float32)}
@@ -256,8 +256,8 @@ def own_profiles(chosen: argparse.Namespace) -> None:
 def divergence(chosen: argparse.Namespace) -> None:
     import numpy as np
 
-    from zoolens.runtimes.base import Options
-    from zoolens.runtimes.torch import Torch
+    from zoolens.inventory.runtimes.runtime import Options
+    from zoolens.inventory.runtimes.torch.torch_runtime import Torch
 
     files, manifest = torch_network(64, "resnet18")
     images = np.random.default_rng(1).normal(size=(64, 3, 64, 64)).astype(np.float32)

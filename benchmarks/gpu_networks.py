@@ -14,8 +14,8 @@ def torch_network(extent: int, name: str = "resnet50") -> tuple[Any, Path]:
     """Files of a torchvision network for images of this side, with weights from a seed, and its manifest."""
     import torch
 
-    from zoolens.runtimes.base import ModelFiles, TensorSpec
-    from zoolens.torchvision_shim import import_torchvision
+    from zoolens.inventory.frameworks.torchvision_shim import import_torchvision
+    from zoolens.inventory.runtimes.runtime import ModelFiles, TensorSpec
 
     folder = Path(tempfile.mkdtemp(prefix=f"{name}-"))
     torch.manual_seed(0)
@@ -49,7 +49,7 @@ def jax_network(extent: int, divisor: int) -> Any:
     from jax import export, lax
     from jax import numpy as jnp
 
-    from zoolens.runtimes.base import ModelFiles
+    from zoolens.inventory.runtimes.runtime import ModelFiles
 
     random = np.random.default_rng(0)
 

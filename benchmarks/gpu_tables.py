@@ -12,10 +12,10 @@ def measured_rows(
     """Open the model once and print a line for each batch size, whose latency and energy take so many seconds each."""
     import numpy as np
 
-    from zoolens.measure.device_time import device_observations
-    from zoolens.measure.energy import energy_observations
-    from zoolens.measure.latency import LatencySettings, latency_observations, measure_latency
-    from zoolens.runtimes.base import Options
+    from zoolens.findings.measure.device_time import device_observations
+    from zoolens.findings.measure.energy import energy_observations
+    from zoolens.findings.measure.latency import LatencySettings, latency_observations, measure_latency
+    from zoolens.inventory.runtimes.runtime import Options
 
     rows = []
     try:

@@ -15,13 +15,13 @@ import threading
 
 import numpy as np
 
-from zoolens.catalog.lookup import find
-from zoolens.datasets.opening import open_dataset
-from zoolens.measure.jobs import Job
-from zoolens.measure.latency import LatencySamples, LatencySettings, measure_latency
-from zoolens.measure.subject import prepare_subject
-from zoolens.runtimes.base import Options
-from zoolens.runtimes.onnxruntime import OnnxRuntime
+from zoolens.findings.measure.jobs import Job
+from zoolens.findings.measure.latency import LatencySamples, LatencySettings, measure_latency
+from zoolens.findings.measure.subject import prepare_subject
+from zoolens.inventory.catalog.lookup import find
+from zoolens.inventory.datasets.opening import open_dataset
+from zoolens.inventory.runtimes.onnxruntime.onnxruntime_runtime import OnnxRuntime
+from zoolens.inventory.runtimes.runtime import Options
 
 HOG = "import os; parent = os.getppid()\nwhile os.getppid() == parent: pass"  # ends with us, however we end
 

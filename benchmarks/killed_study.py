@@ -15,12 +15,12 @@ from typing import Any
 
 import psutil
 
-from zoolens.crosstrain.study.plan import Dimension, Plan, Search
-from zoolens.crosstrain.study.plan_runner import Unwatched, run_plan
-from zoolens.crosstrain.study.store_training import Manner
-from zoolens.crosstrain.training.job import Epoch
-from zoolens.crosstrain.training.recipe import Recipe
-from zoolens.store.store import open_store
+from zoolens.base.store.store import open_store
+from zoolens.training.crosstrain.study.plan_runner import Unwatched, run_plan
+from zoolens.training.crosstrain.study.store_training import Manner
+from zoolens.training.crosstrain.study.study_plan import Dimension, Plan, Search
+from zoolens.training.crosstrain.training.job import Epoch
+from zoolens.training.crosstrain.training.recipe import Recipe
 
 TRIALS = 6
 PATIENCE = 300.0  # seconds for a study to begin its next trial
@@ -129,7 +129,7 @@ def killed(place: Place, wait: float) -> tuple[bool, int]:
 
 
 def filed(place: Place) -> int:
-    from zoolens.crosstrain.study.stored_studies import read_study
+    from zoolens.training.crosstrain.study.stored_studies import read_study
 
     with open_store(place.folder / "store.sqlite") as store:
         return len({trial.id for trial in read_study(store, PLAN.name).trials})

@@ -27,7 +27,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from zoolens.store.checksums import checksum
+from zoolens.base.store.checksums import checksum
 
 STACKS, DATASETS = 5, 4  # machines on which, and data on which, every model was measured
 TABLES = ("stages", "observations", "parts")  # facts of a run

@@ -23,9 +23,9 @@ import tempfile
 from pathlib import Path
 from statistics import median
 
-from zoolens.engine.machine import available_cores
-from zoolens.tracing.roofline.peak_process import COPY_SIZES
-from zoolens.tracing.roofline.peaks import Peaks, machine_peaks
+from zoolens.base.engine.machine import available_cores
+from zoolens.findings.tracing.roofline.peak_process import COPY_SIZES
+from zoolens.findings.tracing.roofline.peaks import Peaks, machine_peaks
 
 GEMM = """
 import json, sys, time

@@ -12,8 +12,8 @@ import numpy as np
 from keras import layers
 from numpy.typing import NDArray
 
-from zoolens.crosstrain.training.trainers.keras_building import Built
-from zoolens.crosstrain.training.trainers.keras_layout import load
+from zoolens.training.crosstrain.training.trainers.keras_building import Built
+from zoolens.training.crosstrain.training.trainers.keras_layout import load
 
 Batches = list[tuple[Any, Any]]
 

@@ -31,12 +31,12 @@ STEPS = (1, 2, 10)
 
 
 def lockstep_part(device: str) -> list[str]:
-    from zoolens.port.check import opened
-    from zoolens.port.sides import InputShape
-    from zoolens.port.training.data.opening import DataChoice, opened_data
-    from zoolens.port.training.lockstep import lockstep_of
-    from zoolens.port.training.lockstep_words import lockstep_lines
-    from zoolens.port.training.sides import open_trainable_side
+    from zoolens.training.port.check import opened
+    from zoolens.training.port.sides import InputShape
+    from zoolens.training.port.training.data.opening import DataChoice, opened_data
+    from zoolens.training.port.training.lockstep import lockstep_of
+    from zoolens.training.port.training.lockstep_words import lockstep_lines
+    from zoolens.training.port.training.sides import open_trainable_side
 
     open_ = partial(open_trainable_side, device=device)
     with (
@@ -49,8 +49,8 @@ def lockstep_part(device: str) -> list[str]:
 
 
 def training_part(device: str, epochs: int, seeds: int) -> list[str]:
-    from zoolens.port.training.paired import train
-    from zoolens.port.training.paired_words import paired_lines
+    from zoolens.training.port.training.paired import train
+    from zoolens.training.port.training.paired_words import paired_lines
 
     found = train(*SIDES, [SHAPE], data=DATA, epochs=epochs, seeds=seeds, device=device)
     print("\n".join(paired_lines(found)))

@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from contestants import ADVERSARIAL, CONTESTANTS, LIMIT, Contestant, Floats, Question, Search, Table, numpy_mask
-from zoolens.index.memory import Residence
-from zoolens.index.ranking import Ranking
-from zoolens.index.searchcolumns import Range, given_columns
+from zoolens.findings.index.memory import Residence
+from zoolens.findings.index.ranking import Ranking
+from zoolens.findings.index.search_columns import Range, given_columns
 
 if TYPE_CHECKING:
-    from zoolens.index.index import Index
+    from zoolens.findings.index.index import Index
 
 SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)
 PROBES = 1_000
@@ -196,10 +196,10 @@ def memory(rows: int) -> int:
 
 def synthetic_index(rows: int) -> Index:
     """An index as `build_index` makes it from a store, over models that answer 200 probes."""
-    from zoolens.index.index import Index
-    from zoolens.index.rows import Figure, Row
-    from zoolens.index.semantic import open_semantic
-    from zoolens.store.records import DatasetRecord
+    from zoolens.base.store.records import DatasetRecord
+    from zoolens.findings.index.index import Index
+    from zoolens.findings.index.rows import Figure, Row
+    from zoolens.findings.index.semantic import open_semantic
 
     values, agreement = records(rows)
     random = np.random.default_rng(3)
@@ -227,8 +227,8 @@ def texts(queries: int) -> Iterator[str]:
 
 def _steps(text: str, index: Index) -> tuple[int, int, int]:
     """Nanoseconds of parsing, planning and running."""
-    from zoolens.queries.api import prepare
-    from zoolens.queries.parser import parse
+    from zoolens.findings.queries.parser import parse
+    from zoolens.findings.queries.query import prepare
 
     begun = time.perf_counter_ns()
     asked = parse(text)

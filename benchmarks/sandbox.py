@@ -19,17 +19,17 @@ from functools import partial
 
 import numpy as np
 
-from zoolens.catalog.lookup import find_all
-from zoolens.datasets.base import Dataset
-from zoolens.datasets.loader import batches
-from zoolens.datasets.opening import open_dataset
-from zoolens.engine.sandbox import describe, trusting
-from zoolens.measure.jobs import Job, RunOptions, plan_jobs
-from zoolens.measure.latency import LatencySettings, measure_latency
-from zoolens.measure.prediction_stage import ACCURACY_BATCH, answered_batches
-from zoolens.measure.subject import prepare_subject
-from zoolens.runtimes.base import Options
-from zoolens.runtimes.isolated_session import IsolatedSession
+from zoolens.base.engine.sandbox import describe, trusting
+from zoolens.findings.measure.jobs import Job, RunOptions, plan_jobs
+from zoolens.findings.measure.latency import LatencySettings, measure_latency
+from zoolens.findings.measure.prediction_stage import ACCURACY_BATCH, answered_batches
+from zoolens.findings.measure.subject import prepare_subject
+from zoolens.inventory.catalog.lookup import find_all
+from zoolens.inventory.datasets.dataset import Dataset
+from zoolens.inventory.datasets.loader import batches
+from zoolens.inventory.datasets.opening import open_dataset
+from zoolens.inventory.runtimes.isolation.isolated_session import IsolatedSession
+from zoolens.inventory.runtimes.runtime import Options
 
 MODELS = ("demo:mlp-small", "demo:lenet-wide", "demo:resnet-tiny")
 THROUGHPUT_GOAL, COLD_GOAL = 0.95, 0.150

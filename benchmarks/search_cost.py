@@ -13,20 +13,20 @@ from typing import Any
 
 import numpy as np
 
-from zoolens.crosstrain.study.plan import Dimension, Plan, Search
-from zoolens.crosstrain.study.plan_runner import Trials, Unwatched, journal_path
-from zoolens.crosstrain.study.search.journal import TrialResult
-from zoolens.crosstrain.study.search.search_loop import run_search
-from zoolens.crosstrain.study.search.search_state import SearchStatus
-from zoolens.crosstrain.study.store_training import Manner, begin_study
-from zoolens.crosstrain.training.data import load
-from zoolens.crosstrain.training.job import Epoch, Job, Outcome
-from zoolens.crosstrain.training.recipe import Recipe
-from zoolens.crosstrain.training.trainer_process import keep
-from zoolens.crosstrain.training.trainers.base import Trained
-from zoolens.crosstrain.training.trainers.registry import trainer_named
-from zoolens.crosstrain.training.trials import Hyperparameter
-from zoolens.store.store import open_store
+from zoolens.base.store.store import open_store
+from zoolens.training.crosstrain.study.plan_runner import Trials, Unwatched, journal_path
+from zoolens.training.crosstrain.study.search.journal import TrialResult
+from zoolens.training.crosstrain.study.search.search_loop import run_search
+from zoolens.training.crosstrain.study.search.search_state import SearchStatus
+from zoolens.training.crosstrain.study.store_training import Manner, begin_study
+from zoolens.training.crosstrain.study.study_plan import Dimension, Plan, Search
+from zoolens.training.crosstrain.training.data import load
+from zoolens.training.crosstrain.training.job import Epoch, Job, Outcome
+from zoolens.training.crosstrain.training.recipe import Recipe
+from zoolens.training.crosstrain.training.trainer_process import keep
+from zoolens.training.crosstrain.training.trainers.registry import trainer_named
+from zoolens.training.crosstrain.training.trainers.trainer import Trained
+from zoolens.training.crosstrain.training.trials import Hyperparameter
 
 SPACE = (
     Dimension(name="learning_rate", low=1e-4, high=3e-2, log=True),

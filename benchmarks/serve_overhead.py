@@ -35,12 +35,12 @@ import numpy as np
 
 import zoolens
 from served import serving
-from zoolens.load.http_transport import HttpTransport
-from zoolens.protocol.address import parse_address
-from zoolens.protocol.client import open_client
-from zoolens.protocol.grpc_client import OPTIONS
-from zoolens.protocol.messages import InferRequest
-from zoolens.protocol.protobuf import INFERENCE, methods
+from zoolens.base.protocol.address import parse_address
+from zoolens.base.protocol.client import open_client
+from zoolens.base.protocol.grpc_client import OPTIONS
+from zoolens.base.protocol.messages import InferRequest
+from zoolens.base.protocol.protobuf import INFERENCE, methods
+from zoolens.faces.load.http_transport import HttpTransport
 
 GOAL = 0.5e-3  # seconds of overhead at the 90th percentile, of the small network
 RUNTIME = "onnxruntime"
@@ -123,7 +123,7 @@ def with_arrays(url: str, request: InferRequest) -> Call:
 def over_grpc(target: str, request: InferRequest) -> Call:
     import grpc
 
-    from zoolens.protocol.grpc_messages import request_to_protobuf
+    from zoolens.base.protocol.grpc_messages import request_to_protobuf
 
     channel = grpc.insecure_channel(target, options=OPTIONS)
     ask = channel.unary_unary(methods(INFERENCE)["ModelInfer"].path)

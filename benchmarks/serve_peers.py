@@ -29,17 +29,17 @@ from typing import Any
 import numpy as np
 
 from served import serving
-from zoolens.errors import ZoolensError
-from zoolens.load.closed_loop import drive_closed_loop
-from zoolens.load.driver import DriverSettings
-from zoolens.load.exchanges import Outcome
-from zoolens.load.grpc_transport import GrpcTransport
-from zoolens.load.http_transport import HttpTransport
-from zoolens.load.results import Results, summarise
-from zoolens.load.transport_base import Reply, Transport
-from zoolens.load.workload import Workload
-from zoolens.protocol.address import Address
-from zoolens.protocol.messages import InferRequest
+from zoolens.base.errors import ZoolensError
+from zoolens.base.protocol.address import Address
+from zoolens.base.protocol.messages import InferRequest
+from zoolens.faces.load.closed_loop import drive_closed_loop
+from zoolens.faces.load.driver import DriverSettings
+from zoolens.faces.load.exchanges import Outcome
+from zoolens.faces.load.grpc_transport import GrpcTransport
+from zoolens.faces.load.http_transport import HttpTransport
+from zoolens.faces.load.results import Results, summarise
+from zoolens.faces.load.transport_base import Reply, Transport
+from zoolens.faces.load.workload import Workload
 
 PEERS = Path(__file__).parent / "peers"
 PAYLOADS = {"3 kB": (1, 28, 28), "600 kB": (3, 224, 224), "6 MB": (30, 224, 224)}

@@ -28,19 +28,19 @@ import yaml
 
 from serve_switching import DEMO, LONGEST_WAIT, NAME, Bench, Setup, definition, fill, imagenet
 from served import serving
-from zoolens.load.api import Inputs, Target, prepare, transport_to
-from zoolens.load.arrivals import Arrivals, varying
-from zoolens.load.driver import DriverSettings
-from zoolens.load.open_loop import drive_open_loop
-from zoolens.load.results import AnsweredBy, Results, summarise
-from zoolens.load.workload import Workload
-from zoolens.protocol.client import open_client
-from zoolens.protocol.client_base import Client
-from zoolens.protocol.messages import InferResponse
-from zoolens.runtimes.remote import ANSWERED_BY
-from zoolens.serving.services.events import ModelComparison, Session, sessions
-from zoolens.statistics.intervals import Interval
-from zoolens.store.store import open_store
+from zoolens.base.protocol.client import open_client
+from zoolens.base.protocol.client_base import Client
+from zoolens.base.protocol.messages import InferResponse
+from zoolens.base.statistics.intervals import Interval
+from zoolens.base.store.store import open_store
+from zoolens.faces.load.arrivals import Arrivals, varying
+from zoolens.faces.load.driver import DriverSettings
+from zoolens.faces.load.open_loop import drive_open_loop
+from zoolens.faces.load.results import AnsweredBy, Results, summarise
+from zoolens.faces.load.run_load import Inputs, Target, prepare, transport_to
+from zoolens.faces.load.workload import Workload
+from zoolens.faces.serving.services.events import ModelComparison, Session, sessions
+from zoolens.inventory.runtimes.remote import ANSWERED_BY
 
 LOW, HIGH = 0.5, 2.5  # times the reference's capacity
 PHASE = 10.0  # seconds of each

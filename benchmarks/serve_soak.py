@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 
 from serve_switching import DEMO, Bench, definition, fill, imagenet
 from served import serving_process
-from zoolens.load.api import LoadRun
-from zoolens.load.arrivals import Arrivals, varying
+from zoolens.faces.load.arrivals import Arrivals, varying
+from zoolens.faces.load.run_load import LoadRun
 
 LOW, HIGH = 0.3, 1.3  # times the capacity: 0.8 on average
 PHASE = 6.0  # seconds of each

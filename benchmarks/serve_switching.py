@@ -29,15 +29,15 @@ from typing import Any
 import yaml
 
 from served import serving
-from zoolens.load.api import Clients, Inputs, LoadRun, run_load
-from zoolens.load.arrivals import Arrivals, burst
-from zoolens.load.driver import DriverSettings
-from zoolens.load.report import run_as_data, write_report
-from zoolens.measure.evaluate import carry_out
-from zoolens.measure.jobs import RunOptions
-from zoolens.measure.plan import EvaluationPlan
-from zoolens.progress import Silent
-from zoolens.store.store import open_store
+from zoolens.base.progress import Silent
+from zoolens.base.store.store import open_store
+from zoolens.faces.load.arrivals import Arrivals, burst
+from zoolens.faces.load.driver import DriverSettings
+from zoolens.faces.load.report import run_as_data, write_report
+from zoolens.faces.load.run_load import Clients, Inputs, LoadRun, run_load
+from zoolens.findings.measure.evaluate import carry_out
+from zoolens.findings.measure.jobs import RunOptions
+from zoolens.findings.measure.plan import EvaluationPlan
 
 ZOO = Path(__file__).parent.parent / "tests" / "reference_zoo" / "imagenet"
 REFERENCES = (Path(__file__).parent / "classifiers", ZOO)  # folders of manifests

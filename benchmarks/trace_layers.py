@@ -23,11 +23,11 @@ from typing import Any
 import numpy as np
 
 import zoolens
-from zoolens.present.figures import figure
-from zoolens.tracing.layers import Timing
-from zoolens.tracing.report import sentences
-from zoolens.tracing.spans import Level
-from zoolens.tracing.stored import SUMS_UP, Trace
+from zoolens.base.present.figures import figure
+from zoolens.findings.tracing.report import sentences
+from zoolens.findings.tracing.spans import Level
+from zoolens.findings.tracing.stored import SUMS_UP, Trace
+from zoolens.findings.tracing.trace_layers import Timing
 
 SIDE, CLASSES = 64, 10
 CHANNELS, STRIDES = (1, 32, 64, 64, 128, 128), (1, 2, 1, 2, 1)
@@ -234,8 +234,8 @@ def main() -> None:
                 print(f"{runtime}: {error}")
     print("\n".join(table(traces)))
     if chosen.details:
-        from zoolens.present.terminal import print_table
-        from zoolens.tracing.report import layers_table
+        from zoolens.base.present.terminal import print_table
+        from zoolens.findings.tracing.report import layers_table
 
         for trace in traces:
             print(f"\n{trace.title}")

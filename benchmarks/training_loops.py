@@ -21,17 +21,17 @@ from typing import Any
 
 import numpy as np
 
-from zoolens import plugins
-from zoolens.crosstrain.training.architectures import build
-from zoolens.crosstrain.training.data import load, prepared
-from zoolens.crosstrain.training.initial import initial_weights
-from zoolens.crosstrain.training.job import Job
-from zoolens.crosstrain.training.order import batches
-from zoolens.crosstrain.training.recipe import Recipe
-from zoolens.crosstrain.training.semantics import USUAL, Semantics
-from zoolens.crosstrain.training.trainer_process import TrainerWorker
-from zoolens.crosstrain.training.trainers.base import TrainData, Weights
-from zoolens.crosstrain.training.weights import write_weights
+from zoolens.base import plugins
+from zoolens.training.crosstrain.training.architectures import build
+from zoolens.training.crosstrain.training.data import load, prepared
+from zoolens.training.crosstrain.training.initial import initial_weights
+from zoolens.training.crosstrain.training.job import Job
+from zoolens.training.crosstrain.training.order import batches
+from zoolens.training.crosstrain.training.recipe import Recipe
+from zoolens.training.crosstrain.training.semantics import USUAL, Semantics
+from zoolens.training.crosstrain.training.trainer_process import TrainerWorker
+from zoolens.training.crosstrain.training.trainers.trainer import TrainData, Weights
+from zoolens.training.crosstrain.training.weights import write_weights
 
 LOOPS = (("torch", "eager"), ("torch", "compiled"), ("tensorflow", "compiled"), ("jax", "compiled"))
 BATCHES = {"lenet": 128, "resnet8": 32}

@@ -10,7 +10,7 @@ budget. The ideal answer has the smallest true difference of those; nothing else
 With signatures a model's difference is how many of n random probes it answers differently. With transitivity the
 reference was compared with five random models of the index, and they with five each before; the differences of these
 comparisons are the true ones here, which is more than any number of probes can tell. Then both again with the real
-indexes of `zoolens.index` and real signatures, for fewer trials.
+indexes of `zoolens.findings.index` and real signatures, for fewer trials.
 
 Counting cannot be improved upon here. All that a signature tells about a model's difference is how many probes differ
 (it is a sufficient statistic, and more of them always speak for a larger difference), and the models are drawn alike,
@@ -28,8 +28,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.index.semantic import Approximate, SemanticIndex, open_semantic
-from zoolens.index.transitivity import ANCHORS, infer
+from zoolens.findings.index.semantic import Approximate, SemanticIndex, open_semantic
+from zoolens.findings.index.transitivity import ANCHORS, infer
 
 CLASSES = 1000
 MODELS = 60  # in the index

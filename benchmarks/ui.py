@@ -242,9 +242,9 @@ def _acted(browser: Any, url: str, action: Action) -> float:
 
 
 def _answered_runs(store: Path) -> tuple[str, str]:
-    from zoolens.measure.predictions import KIND
-    from zoolens.store.schema import parts
-    from zoolens.store.store import open_store
+    from zoolens.base.store.schema import parts
+    from zoolens.base.store.store import open_store
+    from zoolens.findings.measure.predictions import KIND
 
     with open_store(store, must_exist=True) as opened:
         query = parts.select().with_only_columns(parts.c.run_id).where(parts.c.kind == KIND).distinct().limit(2)

@@ -22,12 +22,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from zoolens.measure.classorder import AS_NAMED
-from zoolens.measure.predictions import KIND, AnswerBatch, PredictionBuffer
-from zoolens.store.checksums import checksum
-from zoolens.store.records import DONE, EVALUATED, FAILED, RunKey, RunKind, fingerprint
-from zoolens.store.store import open_store
-from zoolens.store.values import to_json
+from zoolens.base.store.checksums import checksum
+from zoolens.base.store.records import DONE, EVALUATED, FAILED, RunKey, RunKind, fingerprint
+from zoolens.base.store.store import open_store
+from zoolens.base.store.values import to_json
+from zoolens.findings.measure.classorder import AS_NAMED
+from zoolens.findings.measure.predictions import KIND, AnswerBatch, PredictionBuffer
 
 BEGAN: Final = datetime(2026, 2, 1, tzinfo=UTC)
 DAYS: Final = 270

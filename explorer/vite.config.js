@@ -5,7 +5,7 @@ import { defineConfig } from "vite";
 export default defineConfig({
   base: "./",
   build: {
-    outDir: "../src/zoolens/ui/assets",
+    outDir: "../src/zoolens/faces/ui/assets",
     emptyOutDir: false,
     target: "es2022",
     modulePreload: false,

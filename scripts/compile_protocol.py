@@ -1,4 +1,4 @@
-"""Write `src/zoolens/protocol/descriptors.binpb` from the .proto files beside it: run it after one of them changed.
+"""Write `src/zoolens/base/protocol/descriptors.binpb` from the .proto files beside it: run it after one changed.
 
 python -m scripts.compile_protocol
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from google.protobuf.descriptor_pb2 import FileDescriptorSet
 
-FOLDER = Path(__file__).parent.parent / "src" / "zoolens" / "protocol"
+FOLDER = Path(__file__).parent.parent / "src" / "zoolens" / "base" / "protocol"
 TARGET = FOLDER / "descriptors.binpb"
 
 

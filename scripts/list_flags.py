@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 import click
 
-from zoolens.cli.main import COMMANDS, cli
+from zoolens.faces.cli.main import COMMANDS, cli
 
 
 def described(command: click.Command, path: str) -> Iterator[str]:
@@ -35,7 +35,7 @@ def main() -> None:
     for line in described(cli, "zoolens"):
         print(line)
     for name in sorted(COMMANDS):
-        command: click.Command = importlib.import_module(f"zoolens.cli.{name}").command
+        command: click.Command = importlib.import_module(f"zoolens.faces.cli.{name}").command
         for line in described(command, f"zoolens {name}"):
             print(line)
 

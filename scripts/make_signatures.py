@@ -1,4 +1,4 @@
-"""Make src/zoolens/graph/data/known_structures.json: the signatures by which `zoolens identify` knows networks.
+"""Make src/zoolens/findings/graph/data/known_structures.json: the signatures that `zoolens identify` knows.
 
     python scripts/make_signatures.py [--store known.sqlite] [--zoos torchvision keras …] [--limit 300]
 
@@ -18,23 +18,23 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import zoolens.graph
-from zoolens import plugins
-from zoolens.audit.architectures import architecture, architectures
-from zoolens.audit.papers import papers
-from zoolens.audit.papers.compile import compile_paper
-from zoolens.errors import ZoolensError
-from zoolens.graph.export_pool import ExportJob, export_many
-from zoolens.graph.importers.base import Request
-from zoolens.graph.known_networks import FILE, PAPER, KnownNetwork, from_document, to_document
-from zoolens.graph.model import Graph
-from zoolens.graph.signatures import signature
-from zoolens.graph.structure import structure_of
-from zoolens.graph.structure_sources import source_of
-from zoolens.zoos import listing
-from zoolens.zoos.base import Entry
+import zoolens.findings.graph
+from zoolens.base import plugins
+from zoolens.base.errors import ZoolensError
+from zoolens.findings.audit.architectures import architecture, architectures
+from zoolens.findings.audit.papers import papers
+from zoolens.findings.audit.papers.compile import compile_paper
+from zoolens.findings.graph.export_pool import ExportJob, export_many
+from zoolens.findings.graph.importers.importer import Request
+from zoolens.findings.graph.known_networks import FILE, PAPER, KnownNetwork, from_document, to_document
+from zoolens.findings.graph.model import Graph
+from zoolens.findings.graph.signatures import signature
+from zoolens.findings.graph.structure import structure_of
+from zoolens.findings.graph.structure_sources import source_of
+from zoolens.inventory.zoos import listing
+from zoolens.inventory.zoos.zoo import Entry
 
-TARGET = Path(zoolens.graph.__file__).parent / FILE
+TARGET = Path(zoolens.findings.graph.__file__).parent / FILE
 ZOOS = ("torchvision", "keras", "timm", "gluon", "slim", "official", "onnx")
 MOST_PARAMETERS = 150e6  # of timm's: larger networks are scaled-up sisters of smaller ones
 

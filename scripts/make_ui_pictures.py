@@ -26,8 +26,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from zoolens.ui.server import running
-from zoolens.ui.settings import Settings
+from zoolens.faces.ui.server import running
+from zoolens.faces.ui.settings import Settings
 
 TARGET = Path(__file__).parent.parent / "docs" / "images"
 SIZE = {"width": 1280, "height": 800}

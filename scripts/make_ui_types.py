@@ -10,14 +10,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from zoolens.ui.endpoint import Answer
-from zoolens.ui.openapi import answer_schemas
-from zoolens.ui.resources import endpoints
+from zoolens.faces.ui.endpoint import Answer
+from zoolens.faces.ui.openapi import answer_schemas
+from zoolens.faces.ui.resources import endpoints
 
 TARGET = Path(__file__).parent.parent / "explorer" / "src" / "answers.ts"
-HEAD = (
-    "// Written by scripts/make_ui_types.py from the endpoints that src/zoolens/ui/resources declares: do not edit.\n"
-)
+HEAD = "// Written by scripts/make_ui_types.py from the endpoints of src/zoolens/faces/ui/resources: do not edit.\n"
 _PLAIN = {"string": "string", "number": "number", "integer": "number", "boolean": "boolean", "null": "null"}
 
 

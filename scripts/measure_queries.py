@@ -23,18 +23,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 import zoolens
-from zoolens.cli.bars import Bars
-from zoolens.comparisons.matrix_chart import svg
-from zoolens.index.index import Index
-from zoolens.index.opener import build_index
-from zoolens.measure.evaluate import carry_out
-from zoolens.measure.jobs import RunOptions
-from zoolens.measure.latency import LatencySettings
-from zoolens.measure.plan import EvaluationPlan
-from zoolens.measure.predictions import KIND
-from zoolens.statistics.multiplicity import holm
-from zoolens.statistics.significance import exact_mcnemar
-from zoolens.store.store import Store, open_store
+from zoolens.base.statistics.multiplicity import holm
+from zoolens.base.statistics.significance import exact_mcnemar
+from zoolens.base.store.store import Store, open_store
+from zoolens.faces.cli.bars import Bars
+from zoolens.findings.comparisons.matrix_chart import svg
+from zoolens.findings.index.index import Index
+from zoolens.findings.index.opener import build_index
+from zoolens.findings.measure.evaluate import carry_out
+from zoolens.findings.measure.jobs import RunOptions
+from zoolens.findings.measure.latency import LatencySettings
+from zoolens.findings.measure.plan import EvaluationPlan
+from zoolens.findings.measure.predictions import KIND
 
 REPO = Path(__file__).parent.parent
 ZOO = REPO / "tests" / "reference_zoo"

@@ -14,14 +14,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from zoolens.catalog.lookup import find
-from zoolens.cli.bars import Bars
-from zoolens.measure.evaluate import carry_out
-from zoolens.measure.jobs import RunOptions
-from zoolens.measure.latency import LatencySettings
-from zoolens.measure.plan import EvaluationPlan, Outcome
-from zoolens.present.figures import figure, with_interval
-from zoolens.store.store import Store, open_store
+from zoolens.base.present.figures import figure, with_interval
+from zoolens.base.store.store import Store, open_store
+from zoolens.faces.cli.bars import Bars
+from zoolens.findings.measure.evaluate import carry_out
+from zoolens.findings.measure.jobs import RunOptions
+from zoolens.findings.measure.latency import LatencySettings
+from zoolens.findings.measure.plan import EvaluationPlan, Outcome
+from zoolens.inventory.catalog.lookup import find
 
 REPO = Path(__file__).parent.parent
 ZOO = REPO / "tests" / "reference_zoo"

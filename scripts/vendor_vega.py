@@ -1,4 +1,4 @@
-"""Write `src/zoolens/present/assets/vega.js`: vega, vega-lite and vega-embed in one minified file, as vl-convert has
+"""Write `src/zoolens/base/present/assets/vega.js`: vega, vega-lite and vega-embed in one file, as vl-convert has
 them, so that a chart looks the same in a page and in a file. Run it when vl-convert is updated.
 
 python -m scripts.vendor_vega
@@ -10,7 +10,7 @@ from pathlib import Path
 
 import vl_convert
 
-TARGET = Path(__file__).parent.parent / "src" / "zoolens" / "present" / "assets" / "vega.js"
+TARGET = Path(__file__).parent.parent / "src" / "zoolens" / "base" / "present" / "assets" / "vega.js"
 LICENCE = """/* vega, vega-lite, vega-embed: BSD-3-Clause, Copyright (c) University of Washington Interactive Data Lab
 and contributors. d3: ISC, Copyright Mike Bostock. Written by scripts/vendor_vega.py. */
 """

@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from zoolens.manifests.files import write_manifest
-from zoolens.manifests.schema import Manifest
+from zoolens.inventory.manifests.files import write_manifest
+from zoolens.inventory.manifests.schema import Manifest
 
 OUT = Path(__file__).parent.parent / "tests" / "reference_zoo"
 

@@ -1,4 +1,4 @@
-"""Write `store/migrations/sqlite.sql`, the schema that all migrations together make of an empty SQLite file.
+"""Write `base/store/migrations/sqlite.sql`, the schema that all migrations together make of an empty SQLite file.
 
 Run it after adding a migration: `python -m scripts.write_sqlite_schema`.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sqlite3
 
-from zoolens.store.opening import SQLITE_SCHEMA, migrated_schema
+from zoolens.base.store.opening import SQLITE_SCHEMA, migrated_schema
 
 
 def main() -> None:

@@ -20,8 +20,9 @@ from pathlib import Path
 
 # what commands import when they run
 LATER = (
-    "zoolens.comparisons.compare", "zoolens.crosstrain", "zoolens.measure.evaluate", "zoolens.queries.api",
-    "zoolens.store.store", "pyarrow.parquet", "sqlalchemy.dialects.sqlite", "numpy.random", "rich.markup",
+    "zoolens.findings.comparisons.compare", "zoolens.training.crosstrain", "zoolens.findings.measure.evaluate",
+    "zoolens.findings.queries.query",
+    "zoolens.base.store.store", "pyarrow.parquet", "sqlalchemy.dialects.sqlite", "numpy.random", "rich.markup",
     "rich.progress",
 )  # fmt: skip
 # what pyarrow imports for the first array that it makes, where it is installed
@@ -113,9 +114,9 @@ def serve(requests, answers):
 
 if __name__ == "__main__":
     sys.path.pop(0)  # the folder of this file
-    from zoolens.cli.main import COMMANDS, main
+    from zoolens.faces.cli.main import COMMANDS, main
 
-    for name in (*(f"zoolens.cli.{command}" for command in COMMANDS), *LATER):
+    for name in (*(f"zoolens.faces.cli.{command}" for command in COMMANDS), *LATER):
         importlib.import_module(name)
     with suppress(ImportError):
         for name in OPTIONAL:

@@ -27,8 +27,8 @@ def run(command_server):
 
 OPEN_DATA = """
 import sys
-from zoolens.datasets.opening import open_dataset
-from zoolens.errors import ZoolensError
+from zoolens.inventory.datasets.opening import open_dataset
+from zoolens.base.errors import ZoolensError
 try:
     data = open_dataset(sys.argv[1])
     data.fingerprint()
@@ -40,8 +40,8 @@ OPEN_MODEL = """
 import sys
 from pathlib import Path
 from zoolens import plugins
-from zoolens.errors import ZoolensError
-from zoolens.runtimes.base import ModelFiles
+from zoolens.base.errors import ZoolensError
+from zoolens.inventory.runtimes.runtime import ModelFiles
 try:
     plugins.load(plugins.RUNTIMES, sys.argv[1])().open(ModelFiles(sys.argv[2], {"model": Path(sys.argv[3])}))
 except ZoolensError as error:

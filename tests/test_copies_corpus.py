@@ -17,11 +17,11 @@ import zoolens
 from export_corpus.copies import KINDS, make
 from export_corpus.networks import Network
 from test_export_corpus import FOLDER, exported
-from zoolens.errors import ZoolensError
-from zoolens.graph.importers.base import Request
-from zoolens.graph.importers.onnx import ONNX
-from zoolens.graph.passes.canonical import canonical
-from zoolens.verdicts import Outcome
+from zoolens.base.errors import ZoolensError
+from zoolens.base.verdicts import Outcome
+from zoolens.findings.graph.importers.importer import Request
+from zoolens.findings.graph.importers.onnx import ONNX
+from zoolens.findings.graph.passes.canonical import canonical
 
 NETWORKS = tuple(
     Network(*one)

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from zoolens.comparisons.compare import compare
-from zoolens.crosstrain.study.stored_studies import read_study
-from zoolens.store.store import open_store
+from zoolens.base.store.store import open_store
+from zoolens.findings.comparisons.compare import compare
+from zoolens.training.crosstrain.study.stored_studies import read_study
 
 pytest.importorskip("torch")
 pytest.importorskip("jax")

@@ -3,7 +3,7 @@
 import pytest
 
 import zoolens
-from zoolens.divergence.causes import Kind
+from zoolens.findings.divergence.divergence_causes import Kind
 
 pytestmark = [pytest.mark.slow, pytest.mark.assets]
 CIFAR = "cifar10:{assets}/data/cifar10/test_batch_first2000.bin.gz"

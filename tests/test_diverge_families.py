@@ -9,18 +9,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from zoolens.catalog.lookup import find
-from zoolens.datasets.opening import open_dataset
-from zoolens.divergence.causes import Kind
-from zoolens.divergence.diverging import diverge_jobs
-from zoolens.divergence.words import lines
-from zoolens.errors import ModelError
-from zoolens.manifests.schema import Asset, AssetFile
-from zoolens.measure.jobs import RunOptions, plan_jobs
+from zoolens.base.errors import ModelError
+from zoolens.base.verdicts import Outcome
+from zoolens.findings.divergence.divergence_causes import Kind
+from zoolens.findings.divergence.divergence_words import lines
+from zoolens.findings.divergence.diverging import diverge_jobs
+from zoolens.findings.measure.jobs import RunOptions, plan_jobs
+from zoolens.inventory.catalog.lookup import find
+from zoolens.inventory.datasets.opening import open_dataset
+from zoolens.inventory.manifests.schema import Asset, AssetFile
 from zoolens.testing.damaged_onnx import model_file, reexports, with_file
 from zoolens.testing.network_damages import DAMAGES, weights
 from zoolens.testing.small_networks import CLASSES, FAMILIES, FEATURES, STEPS, TOKENS, VOCABULARY, Drawn
-from zoolens.verdicts import Outcome
 
 onnx = pytest.importorskip("onnx")
 RUNTIME_KINDS = {Kind.PRECISION, Kind.KERNEL, Kind.UNEXPLAINED}  # true: OpenVINO's softplus is off by 9e-05 on ARM

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 import pytest
 
-from zoolens.catalog.lookup import find
-from zoolens.datasets.opening import open_dataset
-from zoolens.divergence.diverging import diverge_jobs
-from zoolens.engine.sandbox import trusting
-from zoolens.graph.weighted_graph import weighted_graph
-from zoolens.measure.jobs import RunOptions, plan_jobs
+from zoolens.base.engine.sandbox import trusting
+from zoolens.findings.divergence.diverging import diverge_jobs
+from zoolens.findings.graph.weighted_graph import weighted_graph
+from zoolens.findings.measure.jobs import RunOptions, plan_jobs
+from zoolens.findings.twins.provenance import write_twin
+from zoolens.inventory.catalog.lookup import find
+from zoolens.inventory.datasets.opening import open_dataset
 from zoolens.testing.damaged_onnx import KINDS, damaged_copies, reexports, with_file
-from zoolens.twins.provenance import write_twin
 
 pytestmark = [pytest.mark.slow, pytest.mark.assets]
 RUNTIME = "onnxruntime"

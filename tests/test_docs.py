@@ -13,12 +13,13 @@ import pytest
 import yaml
 
 import zoolens
-from zoolens import crosstrain, plugins
-from zoolens.cli.main import COMMANDS
+from zoolens.base import plugins
+from zoolens.faces.cli.main import COMMANDS
+from zoolens.training import crosstrain
 
 REPO = Path(__file__).parent.parent
 PAGES = [REPO / "README.md", REPO / "CONTRIBUTING.md", *sorted((REPO / "docs").glob("*.md"))]
-RULES = sorted((REPO / "src" / "zoolens" / "audit" / "rules").glob("*.py"))
+RULES = sorted((REPO / "src" / "zoolens" / "findings" / "audit" / "rules").glob("*.py"))
 GROUPS = [
     plugins.ZOOS,
     plugins.RUNTIMES,
@@ -49,7 +50,7 @@ def test_generated_parts_are_current():
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_is_described_and_its_one_line_help_is_there(name):
-    command = importlib.import_module(f"zoolens.cli.{name}").command
+    command = importlib.import_module(f"zoolens.faces.cli.{name}").command
     assert command.help
     assert any(f"zoolens {name}" in page.read_text() for page in HAND_WRITTEN), f"no page explains zoolens {name}"
 
@@ -95,7 +96,7 @@ def test_shown_commands_parse(line, tmp_path):
     words = words[: next((i for i, word in enumerate(words) if word in ("|", ">", "&&")), len(words))]
     if words[0].startswith("--"):
         return
-    command = importlib.import_module(f"zoolens.cli.{words[0]}").command
+    command = importlib.import_module(f"zoolens.faces.cli.{words[0]}").command
     rest = words[1:]
     while isinstance(command, click.Group) and rest and rest[0] in command.commands:
         command, rest = command.commands[rest[0]], rest[1:]

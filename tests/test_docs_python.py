@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 REPO = Path(__file__).parent.parent
-MODELS = REPO / "src" / "zoolens" / "zoos" / "demo_data" / "models"
+MODELS = REPO / "src" / "zoolens" / "inventory" / "zoos" / "demo_data" / "models"
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PAGES = [REPO / "CONTRIBUTING.md", *sorted((REPO / "docs").glob("*.md"))]
 

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import zoolens
-from zoolens.catalog.lookup import find
-from zoolens.engine import sandbox
-from zoolens.measure import prediction_stage, stages
-from zoolens.measure.evaluate import evaluate
-from zoolens.progress import Silent
+from zoolens.base.engine import sandbox
+from zoolens.base.progress import Silent
+from zoolens.findings.measure import prediction_stage, stages
+from zoolens.findings.measure.evaluate import evaluate
+from zoolens.inventory.catalog.lookup import find
 
 TIMED = {"cold": False}
 QUICK = {"cold": False, "batches": ()}
@@ -96,7 +96,9 @@ def test_every_declared_output_is_kept_in_the_same_row(home, tmp_path):
 def test_the_same_evaluation_again_measures_nothing(home, fake_model, data, monkeypatch):
     model = str(fake_model())
     (first,) = evaluate([model], data, **TIMED)
-    monkeypatch.setattr("zoolens.measure.jobs.Job.open", lambda self: pytest.fail("the model was opened again"))
+    monkeypatch.setattr(
+        "zoolens.findings.measure.jobs.Job.open", lambda self: pytest.fail("the model was opened again")
+    )
     (second,) = evaluate([model], data, **TIMED)
     assert second.run.id == first.run.id
     assert second.measured == ()
@@ -302,8 +304,8 @@ def test_runs_without_predictions_are_compared_and_reproduced_by_their_timings(h
 
 
 def test_a_figure_that_is_gone_is_not_reproduced():
-    from zoolens.comparisons.reproduce import verdicts
-    from zoolens.store.records import Observation
+    from zoolens.base.store.records import Observation
+    from zoolens.findings.comparisons.reproduce import verdicts
 
     then = [Observation("top1", 0.8, low=0.7, high=0.9), Observation("own", 2.0), Observation("never", None)]
     now = [Observation("top1", 0.85), Observation("never", 3.0)]
@@ -331,7 +333,7 @@ def test_the_same_content_under_two_names_is_found_under_both(home, fake_model, 
 
 
 def test_a_failing_metric_stops_nothing_else(home, fake_model, data, monkeypatch):
-    from zoolens import plugins
+    from zoolens.base import plugins
 
     def broken(predictions):
         raise RuntimeError("no such luck")
@@ -345,8 +347,8 @@ def test_a_failing_metric_stops_nothing_else(home, fake_model, data, monkeypatch
 
 def test_a_model_whose_process_died_is_opened_again(home, fake_model, data, monkeypatch):
     """The next stage and the next run get a new process."""
-    from zoolens.measure import job_runner as module
-    from zoolens.runtimes.isolated_session import IsolatedSession
+    from zoolens.findings.measure import job_runner as module
+    from zoolens.inventory.runtimes.isolation.isolated_session import IsolatedSession
 
     real = module.measure_batch_latency
 
@@ -364,8 +366,8 @@ def test_a_model_whose_process_died_is_opened_again(home, fake_model, data, monk
 
 
 def test_facts_measured_under_other_conditions_do_not_mix(home, fake_model, data, monkeypatch):
-    from zoolens.runtimes.base import Effective
-    from zoolens.runtimes.fake import FakeSession
+    from zoolens.inventory.runtimes.fake import FakeSession
+    from zoolens.inventory.runtimes.runtime import Effective
 
     model = str(fake_model())
     evaluate([model], data, **TIMED)
@@ -541,7 +543,7 @@ def test_a_metric_of_ours_that_was_revised_is_computed_anew_from_the_stored_answ
 ):
     model = str(fake_model(behaviour="label_leak"))
     with monkeypatch.context() as before:
-        before.setattr("zoolens.measure.carryover._REVISIONS", {})
+        before.setattr("zoolens.findings.measure.carryover._REVISIONS", {})
         (old,) = evaluate([model], data, batches=(), cold=False)
     (new,) = evaluate([model], data, batches=(), cold=False)
     assert new.run.key.attempt == old.run.key.attempt + 1

@@ -7,20 +7,21 @@ import numpy as np
 import pytest
 
 import zoolens
-from zoolens import catalog, plugins
-from zoolens.crosstrain.training import fanout as training_fanout
-from zoolens.crosstrain.training.job import Job
-from zoolens.crosstrain.training.node import train_here
-from zoolens.crosstrain.training.recipe import Recipe
-from zoolens.crosstrain.training.trainer_pool import Workers
-from zoolens.engine.executors.base import running_on
-from zoolens.engine.executors.local import Local
-from zoolens.engine.machine import gpu_names
-from zoolens.errors import ConstraintError, UnknownName
-from zoolens.graph import export_pool, fanout
-from zoolens.graph.importers.base import Request
-from zoolens.graph.structure import structure_of
-from zoolens.store.store import open_store
+from zoolens.base import plugins
+from zoolens.base.engine.executors.executor import running_on
+from zoolens.base.engine.executors.local import Local
+from zoolens.base.engine.machine import gpu_names
+from zoolens.base.errors import ConstraintError, UnknownName
+from zoolens.base.store.store import open_store
+from zoolens.findings.graph import export_pool, fanout
+from zoolens.findings.graph.importers.importer import Request
+from zoolens.findings.graph.structure import structure_of
+from zoolens.inventory import catalog
+from zoolens.training.crosstrain.training import fanout as training_fanout
+from zoolens.training.crosstrain.training.job import Job
+from zoolens.training.crosstrain.training.node import train_here
+from zoolens.training.crosstrain.training.recipe import Recipe
+from zoolens.training.crosstrain.training.trainer_pool import Workers
 
 TIMED = ("latency", "throughput", "cold", "memory", "energy", "time", "seconds")
 
@@ -182,7 +183,9 @@ def test_a_structure_is_not_read_by_other_packages_or_from_another_file(tmp_path
     by_library = fanout._described(export_pool.ExportJob("alexnet", library, Request("alexnet")))
     assert "torchvision" in by_library["packages"]
     by_library["packages"] = dict.fromkeys(by_library["packages"], "0.0.1")
-    from_file = fanout._described(export_pool.ExportJob("net", "zoolens.graph.importers.onnx:ONNX", Request(str(path))))
+    from_file = fanout._described(
+        export_pool.ExportJob("net", "zoolens.findings.graph.importers.onnx:ONNX", Request(str(path)))
+    )
     path.write_bytes(b"two")
     first, second = fanout.export_here({"jobs": [by_library, from_file], "timeout": 10.0})
     assert first["circumstantial"]

@@ -6,7 +6,7 @@ import pytest
 from tests.fuzz.__main__ import TARGETS
 from tests.fuzz.harness import fuzz
 
-from zoolens.errors import ZoolensError
+from zoolens.base.errors import ZoolensError
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -32,7 +32,7 @@ OTHER_MEANINGS = {
     "hub": [r"Hugging Face hub", r"ONNX hub", r"ONNX Model Zoo's hub", r"the hub's (list|files)", r"hub manifest"],
     "instance": [r"instance norm"],
     "overlap": [r"overlap of (the subspaces|layers)", r"the overlap that the paper names", r"intervals overlap"],
-    "parser": [r"the language: parser", r"parsed by a parser"],
+    "parser": [r"parsed by a parser"],
     "platform": [r"platform or backend", r"of a platform that zoolens does not run"],
 }  # fmt: skip
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from zoolens.engine import landlock
+from zoolens.base.engine import landlock
 
 MANIFEST = (
     "zoolens: 1\nname: m\n"
@@ -44,7 +44,7 @@ def manifest(tmp_path):
 
 
 def demo_file(suffix):
-    from zoolens.catalog.lookup import find
+    from zoolens.inventory.catalog.lookup import find
 
     return find("demo:lenet-torch").folder / f"lenet-torch.{suffix}"
 

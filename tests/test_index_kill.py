@@ -10,18 +10,18 @@ import time
 import numpy as np
 import pytest
 
-from zoolens.comparisons.conftest import one_hot, write_run
-from zoolens.index.opener import build_index
-from zoolens.index.semantic import open_semantic
-from zoolens.paths import cache_dir
-from zoolens.store.store import open_store
+from zoolens.base.paths import cache_dir
+from zoolens.base.store.store import open_store
+from zoolens.findings.comparisons.conftest import one_hot, write_run
+from zoolens.findings.index.opener import build_index
+from zoolens.findings.index.semantic import open_semantic
 
 MODELS, PROBES = 40, 400
 
 BUILD = """
 import sys, time
-from zoolens.index import journal
-from zoolens.index.opener import build_index
+from zoolens.findings.index import journal
+from zoolens.findings.index.opener import build_index
 write = journal.Journal.append
 def slowly(self, kind, payload):
     # Half a record, a pause in which we are killed, or the whole record over it.
@@ -92,7 +92,7 @@ def test_a_killed_indexer_resumes(filled):
 INSERT = """
 import sys, numpy as np
 from pathlib import Path
-from zoolens.index.semantic import open_semantic
+from zoolens.findings.index.semantic import open_semantic
 index = open_semantic(Path(sys.argv[1]), dataset="d", probes=2000)
 print("begun", flush=True)
 for number in range(100_000):

@@ -1,6 +1,6 @@
 """Every interval that is printed covers the truth as often as it says: simulated, or counted exactly.
 
-`TABLE` has every function of `zoolens.statistics` that makes an interval or a bound, and the tests of its coverage.
+`TABLE` has every function of `base.statistics` that makes an interval or a bound, and the tests of its coverage.
 docs/bounds.md shows the same table with the coverage that was measured. A function that is not in it fails a test.
 """
 
@@ -12,10 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from zoolens.load.exchanges import Exchanges
-from zoolens.load.results import _accuracy
-from zoolens.serving.services.comparison import ModelPair
-from zoolens.statistics.anytime import (
+from zoolens.base.statistics.anytime import (
     bounded_mean,
     bounded_mean_lower,
     paired_interval,
@@ -23,47 +20,50 @@ from zoolens.statistics.anytime import (
     paired_upper,
     share_interval,
 )
-from zoolens.statistics.binomial import binomial_lowers, binomial_upper
-from zoolens.statistics.intervals import bootstrap_mean, median_difference, quantile, wilson
-from zoolens.statistics.series import series_quantile, series_share
-from zoolens.statistics.student import mean_estimate
+from zoolens.base.statistics.binomial import binomial_lowers, binomial_upper
+from zoolens.base.statistics.intervals import bootstrap_mean, median_difference, quantile, wilson
+from zoolens.base.statistics.series import series_quantile, series_share
+from zoolens.base.statistics.student import mean_estimate
+from zoolens.faces.load.exchanges import Exchanges
+from zoolens.faces.load.results import _accuracy
+from zoolens.faces.serving.services.comparison import ModelPair
 
 ROOT = Path(__file__).parent.parent
-STATISTICS = ROOT / "src" / "zoolens" / "statistics"
+STATISTICS = ROOT / "src" / "zoolens" / "base" / "statistics"
 HERE = "tests/test_interval_coverage.py"
-_ANYTIME = "src/zoolens/statistics/test_anytime.py::test_at_no_moment_is_the_truth_refuted_more_often_than_alpha"
+_ANYTIME = "src/zoolens/base/statistics/test_anytime.py::test_at_no_moment_is_the_truth_refuted_more_often_than_alpha"
 
 TABLE = {
     "wilson": f"{HERE}::test_wilson_covers_on_average",
     "wilson_share": f"{HERE}::test_percentiles_of_a_queue_cover_or_are_not_given",
-    "paired_difference": "src/zoolens/statistics/test_intervals.py::"
+    "paired_difference": "src/zoolens/base/statistics/test_intervals.py::"
     "test_paired_difference_covers_the_truth_also_where_few_inputs_are_answered_differently",
     "quantile": f"{HERE}::test_order_statistics_cover",
     "median_difference": f"{HERE}::test_differences_of_medians_cover",
     "bootstrap": f"{HERE}::test_the_accuracy_of_inputs_that_are_sent_again_and_again_covers",
     "bootstrap_mean": f"{HERE}::test_the_accuracy_of_inputs_that_are_sent_again_and_again_covers",
-    "calibration_error": "src/zoolens/statistics/test_calibration.py::test_the_interval_covers",
+    "calibration_error": "src/zoolens/base/statistics/test_calibration.py::test_the_interval_covers",
     "bounded_mean": f"{HERE}::test_means_of_bounded_scores_cover",
     "bounded_mean_lower": f"{HERE}::test_graded_agreement_is_bounded_from_below",
     "share_interval": f"{HERE}::test_graded_scores_cover_also_where_all_of_them_are_equal",
     "binomial_lower": f"{HERE}::test_exact_bounds_hold",
     "binomial_lowers": f"{HERE}::test_exact_bounds_hold",
     "binomial_upper": f"{HERE}::test_exact_bounds_hold",
-    "worst_group": "src/zoolens/statistics/test_groups.py::"
+    "worst_group": "src/zoolens/base/statistics/test_groups.py::"
     "test_the_worst_of_several_groups_is_covered_without_correction_and_all_together_with_it",
     "paired_interval": f"{HERE}::test_paired_bounds_hold_for_graded_differences",
     "paired_lower": _ANYTIME,
     "paired_upper": f"{HERE}::test_paired_bounds_hold_for_graded_differences",
     "paired_lowers": _ANYTIME,
     "lowers_in_order": _ANYTIME,
-    "RunningBound.interval": "src/zoolens/statistics/test_anytime.py::"
+    "RunningBound.interval": "src/zoolens/base/statistics/test_anytime.py::"
     "test_a_running_bound_narrows_and_ends_where_the_whole_does",
     "StreamingBound.interval": f"{HERE}::test_a_service_may_be_looked_at_at_any_moment",
     "series_quantile": f"{HERE}::test_percentiles_of_a_queue_cover_or_are_not_given",
     "series_share": f"{HERE}::test_goodput_of_a_queue_covers_or_is_not_given",
     "mean_estimate": f"{HERE}::test_means_over_seeds_cover",
-    "ratio_interval": "src/zoolens/statistics/test_student.py::test_ratio_intervals_cover",
-    "seed_noise": "src/zoolens/statistics/test_seeds.py::"
+    "ratio_interval": "src/zoolens/base/statistics/test_student.py::test_ratio_intervals_cover",
+    "seed_noise": "src/zoolens/base/statistics/test_seeds.py::"
     "test_the_excess_interval_covers_also_where_sides_share_their_weights",
 }
 MAKES = ("Interval", "Estimate", "WorstGroup", "CalibrationError", "SeedNoise")  # types that hold ends of intervals
@@ -115,15 +115,15 @@ def test_the_documentation_has_the_table():
 def test_intervals_are_made_in_one_room():
     """Who else builds one only maps the ends of another: each is named here with what it does."""
     allowed = {
-        "tasks/base.py": "the mark of an unknown distance",
-        "tasks/classification.py": "limits that surely hold",
-        "tasks/vectors.py": "an exact distance, twice",
-        "tracing/comparison.py": "ends of two medians subtracted, which is wider",
-        "tracing/stored.py": "ends of two medians divided, which is wider",
-        "serving/services/comparison.py": "from −1 to 1 brought to 0 to 1",
-        "crosstrain/study/explanation/stored_explanations.py": "reads a stored one",
-        "audit/doctor/verdict.py": "no change of the declared settings against themselves",
-        "comparisons/reproduce.py": "room for the machine around a stored one",
+        "inventory/tasks/task.py": "the mark of an unknown distance",
+        "inventory/tasks/classification.py": "limits that surely hold",
+        "inventory/tasks/vectors.py": "an exact distance, twice",
+        "findings/tracing/comparison.py": "ends of two medians subtracted, which is wider",
+        "findings/tracing/stored.py": "ends of two medians divided, which is wider",
+        "faces/serving/services/comparison.py": "from −1 to 1 brought to 0 to 1",
+        "training/crosstrain/study/explanation/stored_explanations.py": "reads a stored one",
+        "findings/audit/doctor/verdict.py": "no change of the declared settings against themselves",
+        "findings/comparisons/reproduce.py": "room for the machine around a stored one",
     }
     source = ROOT / "src" / "zoolens"
     building = set()

@@ -12,8 +12,8 @@ import time
 
 import pytest
 
-from zoolens.comparisons.reproduce import DRIFTING
-from zoolens.store.store import open_store
+from zoolens.base.store.store import open_store
+from zoolens.findings.comparisons.reproduce import DRIFTING
 
 KILLS = int(os.environ.get("ZOOLENS_KILLS", "200"))
 MODELS = 6

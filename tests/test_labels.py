@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 import zoolens
-from zoolens.measure.evaluate import evaluate
+from zoolens.findings.measure.evaluate import evaluate
 
 pytestmark = pytest.mark.usefixtures("trusted_models")
 

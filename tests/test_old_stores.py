@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from zoolens.crosstrain.study.stored_studies import read_study, study_names
-from zoolens.measure.answers import kept_labels, trained_answers
-from zoolens.store.checking import check_store
-from zoolens.store.records import RunKind
-from zoolens.store.store import open_store
+from zoolens.base.store.checking import check_store
+from zoolens.base.store.records import RunKind
+from zoolens.base.store.store import open_store
+from zoolens.findings.measure.answers import kept_labels, trained_answers
 from zoolens.testing.postgres import postgres_server
+from zoolens.training.crosstrain.study.stored_studies import read_study, study_names
 
 OLD = Path(__file__).parent / "data" / "store-0002"
 KINDS = {"claim:": RunKind.CLAIM, "graph:": RunKind.STRUCTURE, "operator:": RunKind.OPERATOR, "theirs:": RunKind.OTHER}
@@ -112,7 +112,7 @@ def copy_second_schema(path, url):
     from alembic.config import Config
     from sqlalchemy import create_engine
 
-    from zoolens.store.opening import MIGRATIONS
+    from zoolens.base.store.opening import MIGRATIONS
 
     engine = create_engine(url.replace("postgresql://", "postgresql+psycopg://"))
     with engine.begin() as connection:

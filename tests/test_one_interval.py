@@ -6,25 +6,25 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from zoolens.audit.doctor.evidence import Contrast, from_predictions
-from zoolens.cli.compare import command as compare_command
-from zoolens.cli.crosstrain.pairtext import pair_line
-from zoolens.cli.equiv import command as equiv_command
-from zoolens.comparisons.compare import compare
-from zoolens.comparisons.conftest import one_hot, write_run
-from zoolens.comparisons.equivalence import equiv
-from zoolens.crosstrain.study.side_comparison import paired_sides
-from zoolens.crosstrain.study.stored_studies import file_trial
-from zoolens.crosstrain.training.job import Outcome
-from zoolens.crosstrain.training.semantics import Semantics
-from zoolens.crosstrain.training.trial_runner import churn, side_of
-from zoolens.crosstrain.training.trials import Trial
-from zoolens.measure.answers import keep_labels
-from zoolens.measure.metrics.topk import topk
-from zoolens.measure.predictions import KIND, read_predictions
-from zoolens.statistics.intervals import paired_difference
-from zoolens.store.records import DatasetRecord
-from zoolens.store.store import open_store
+from zoolens.base.statistics.intervals import paired_difference
+from zoolens.base.store.records import DatasetRecord
+from zoolens.base.store.store import open_store
+from zoolens.faces.cli.compare import command as compare_command
+from zoolens.faces.cli.crosstrain.pairtext import pair_line
+from zoolens.faces.cli.equiv import command as equiv_command
+from zoolens.findings.audit.doctor.evidence import Contrast, from_predictions
+from zoolens.findings.comparisons.compare import compare
+from zoolens.findings.comparisons.conftest import one_hot, write_run
+from zoolens.findings.comparisons.equivalence import equiv
+from zoolens.findings.measure.answers import keep_labels
+from zoolens.findings.measure.metrics.topk import topk
+from zoolens.findings.measure.predictions import KIND, read_predictions
+from zoolens.training.crosstrain.study.side_comparison import paired_sides
+from zoolens.training.crosstrain.study.stored_studies import file_trial
+from zoolens.training.crosstrain.training.job import Outcome
+from zoolens.training.crosstrain.training.semantics import Semantics
+from zoolens.training.crosstrain.training.trial_runner import churn, side_of
+from zoolens.training.crosstrain.training.trials import Trial
 
 N = 400
 LABELS = (np.arange(N) % 10).astype(np.int32)

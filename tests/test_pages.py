@@ -43,8 +43,8 @@ def shown(browser, folder, page):
 
 
 def audit_page():
-    from zoolens.audit.report import test_report
-    from zoolens.audit.report.page import html
+    from zoolens.findings.audit.report import test_report
+    from zoolens.findings.audit.report.audit_page import html
 
     audit = test_report.audit()
     everything = " ".join(HOSTILE)
@@ -62,9 +62,9 @@ def audit_page():
 
 
 def report_page():
-    from zoolens.present.charts import Chart, axis, heading, level, series, values
-    from zoolens.present.pages import Page, Section, Tile, page_html
-    from zoolens.present.tables import Column, Link, Table
+    from zoolens.base.present.charts import Chart, axis, heading, level, series, values
+    from zoolens.base.present.pages import Page, Section, Tile, page_html
+    from zoolens.base.present.tables import Column, Link, Table
 
     columns = (Column(HOSTILE[0]), Column(HOSTILE[1], "link"))
     table = Table("t", columns, tuple((one, Link(one, one)) for one in HOSTILE))
@@ -78,9 +78,9 @@ def report_page():
 
 
 def diff_page():
-    from zoolens.graph.builder import GraphBuilder
-    from zoolens.graph.diff.page import html
-    from zoolens.graph.diff.report import diff
+    from zoolens.findings.graph.builder import GraphBuilder
+    from zoolens.findings.graph.diff.diff_page import html
+    from zoolens.findings.graph.diff.report import diff
 
     def graph(name, width):
         builder = GraphBuilder(name)
@@ -114,12 +114,12 @@ HERE = "/home/someone/private/net.onnx"
 
 def shared_pages():
     """Every page that a user may pass on, made of models, data and notes that lie somewhere on this machine."""
-    from zoolens.audit.report import test_report
-    from zoolens.audit.report.page import html as audit_html
-    from zoolens.graph.builder import GraphBuilder
-    from zoolens.graph.diff.page import html as diff_html
-    from zoolens.graph.diff.report import diff
-    from zoolens.present.pages import Page, Section, page_html
+    from zoolens.base.present.pages import Page, Section, page_html
+    from zoolens.findings.audit.report import test_report
+    from zoolens.findings.audit.report.audit_page import html as audit_html
+    from zoolens.findings.graph.builder import GraphBuilder
+    from zoolens.findings.graph.diff.diff_page import html as diff_html
+    from zoolens.findings.graph.diff.report import diff
 
     audit = test_report.audit()
     [row] = audit.architectures
@@ -138,8 +138,8 @@ def shared_pages():
 def test_a_page_that_is_passed_on_tells_no_folder_and_no_name_of_this_machine(tmp_path):
     import platform
 
-    from zoolens.crosstrain.study.report import write_report
-    from zoolens.crosstrain.study.report.conftest import made_study
+    from zoolens.training.crosstrain.study.report import write_report
+    from zoolens.training.crosstrain.study.report.conftest import made_study
 
     study = made_study(25, (HERE, "jax"), name=HERE)
     study = replace(study, details={"data": {"location": HERE, "note": f"read from {HERE}"}})
@@ -155,8 +155,8 @@ def test_a_page_that_is_passed_on_tells_no_folder_and_no_name_of_this_machine(tm
 
 def test_charts_of_one_name_are_each_drawn(browser, tmp_path):
     """A page of traces has a timeline for each level: the second was once drawn as the first."""
-    from zoolens.present.charts import Chart, values
-    from zoolens.present.pages import Page, Section, page_html
+    from zoolens.base.present.charts import Chart, values
+    from zoolens.base.present.pages import Page, Section, page_html
 
     def chart(title):
         return Chart("timeline", title, {"title": title, "data": values([{"x": 1}]), "mark": "point"})

@@ -75,7 +75,7 @@ def test_runtime_passes_the_conformance_suite(installed, tmp_path):
     test.write_text(
         "import shutil\n"
         "from pathlib import Path\n"
-        "from zoolens.runtimes.base import ModelFiles, TensorSpec\n"
+        "from zoolens.inventory.runtimes.runtime import ModelFiles, TensorSpec\n"
         "from zoolens.testing.runtime_contract import RuntimeContract\n"
         "from zoolens_ncnn.runtime import Ncnn\n"
         f"SOURCE = Path({str(ASSETS / 'imagenet' / 'ncnn')!r})\n"

@@ -6,9 +6,9 @@ import os
 import pytest
 
 CODE = """
-from zoolens.datasets.npz import open_npz
-from zoolens.runtimes.fake import Fake
-from zoolens.store.records import Observation
+from zoolens.inventory.datasets.npz import open_npz
+from zoolens.inventory.runtimes.fake import Fake
+from zoolens.base.store.records import Observation
 
 FACTOR = 1.0
 
@@ -97,7 +97,7 @@ def test_an_edited_runtime_or_dataset_is_another_run(plugin, evaluated, fake_mod
 
 
 def test_our_own_plugins_change_no_keys():
-    from zoolens import plugins
+    from zoolens.base import plugins
 
     assert plugins.code_of(plugins.METRICS, "topk") is None
     assert plugins.code_of(plugins.TRAINERS, "torch") is None

@@ -7,9 +7,9 @@ import pytest
 from tests.test_fanout import facts
 
 import zoolens
-from zoolens.engine.executors.base import current_executor, open_executor, running_on
-from zoolens.graph.structure import structure_of
-from zoolens.store.store import open_store
+from zoolens.base.engine.executors.executor import current_executor, open_executor, running_on
+from zoolens.base.store.store import open_store
+from zoolens.findings.graph.structure import structure_of
 from zoolens.testing.executor_contract import ExecutorContract
 
 pytestmark = pytest.mark.slow
@@ -82,10 +82,10 @@ class TestRay(ExecutorContract):
 def test_a_study_is_the_same_there(cluster, tmp_path):
     pytest.importorskip("torch")
     pytest.importorskip("jax")
-    from zoolens.crosstrain.study.plan import Dimension, Plan, Search
-    from zoolens.crosstrain.study.plan_runner import run_plan
-    from zoolens.crosstrain.study.store_training import Manner
-    from zoolens.crosstrain.training.recipe import Recipe
+    from zoolens.training.crosstrain.study.plan_runner import run_plan
+    from zoolens.training.crosstrain.study.store_training import Manner
+    from zoolens.training.crosstrain.study.study_plan import Dimension, Plan, Search
+    from zoolens.training.crosstrain.training.recipe import Recipe
 
     recipe = Recipe(architecture="mlp", dataset="demo", learning_rate=0.01, batch_size=64, epochs=1)
     plan = Plan(

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from zoolens.runtimes.base import TensorSpec
-from zoolens.runtimes.calls import ObservedCall
-from zoolens.runtimes.onnxfile import OnnxGraph, OnnxNode
-from zoolens.runtimes.onnxfusion import computed_tensors, fused_nodes
-from zoolens.runtimes.onnxruntimeprofile import read_profiles
+from zoolens.inventory.runtimes.onnx.onnx_file import OnnxGraph, OnnxNode
+from zoolens.inventory.runtimes.onnxruntime.fused_operators import computed_tensors, fused_nodes
+from zoolens.inventory.runtimes.onnxruntime.onnxruntime_profile import read_profiles
+from zoolens.inventory.runtimes.runtime import TensorSpec
+from zoolens.inventory.runtimes.timing.calls import ObservedCall
 
 RECORDED = Path(__file__).parent / "data" / "onnxruntime_graphs.tsv"
 CONSTANT = "*"

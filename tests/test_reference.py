@@ -7,8 +7,8 @@ import measure_reference
 import pytest
 
 import zoolens
-from zoolens.measure.evaluate import carry_out, evaluate
-from zoolens.progress import Silent
+from zoolens.base.progress import Silent
+from zoolens.findings.measure.evaluate import carry_out, evaluate
 
 REPO = Path(__file__).parent.parent
 ZOO = REPO / "tests" / "reference_zoo"

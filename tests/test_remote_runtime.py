@@ -4,18 +4,18 @@ import numpy as np
 import pytest
 
 import zoolens
-from zoolens.catalog.sessions import RunOptions
-from zoolens.errors import ModelError, ZoolensError
-from zoolens.measure.containers import write_stack
-from zoolens.measure.evaluate import carry_out
-from zoolens.measure.latency import LatencySettings
-from zoolens.measure.plan import EvaluationPlan
-from zoolens.present.figures import with_interval
-from zoolens.progress import Silent
-from zoolens.protocol.messages import InferResponse, ModelMetadata, TensorMetadata
-from zoolens.serving.plane.settings import EndpointSettings
-from zoolens.store.records import Provenance
-from zoolens.store.store import open_store
+from zoolens.base.errors import ModelError, ZoolensError
+from zoolens.base.present.figures import with_interval
+from zoolens.base.progress import Silent
+from zoolens.base.protocol.messages import InferResponse, ModelMetadata, TensorMetadata
+from zoolens.base.store.records import Provenance
+from zoolens.base.store.store import open_store
+from zoolens.faces.serving.plane.plane_settings import EndpointSettings
+from zoolens.findings.measure.containers import write_stack
+from zoolens.findings.measure.evaluate import carry_out
+from zoolens.findings.measure.latency import LatencySettings
+from zoolens.findings.measure.plan import EvaluationPlan
+from zoolens.inventory.catalog.sessions import RunOptions
 from zoolens.testing.v2_server import serving
 
 pytest.importorskip("uvicorn")

@@ -15,9 +15,9 @@ import numpy as np
 import psutil
 import pytest
 
-from zoolens.protocol.messages import InferRequest, RequestedOutput
-from zoolens.protocol.rest import HEADER_LENGTH, encode_request
-from zoolens.serving.conftest import write_fake
+from zoolens.base.protocol.messages import InferRequest, RequestedOutput
+from zoolens.base.protocol.rest import HEADER_LENGTH, encode_request
+from zoolens.faces.serving.conftest import write_fake
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("uvicorn")

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 import zoolens
-from zoolens.protocol.errors import ServingError
-from zoolens.protocol.messages import InferRequest
-from zoolens.serving.cluster.plan import ReplicaCount
-from zoolens.serving.options import ServerOptions
-from zoolens.serving.plane.settings import EndpointSettings, ModelSpec
-from zoolens.serving.services.events import sessions
-from zoolens.store.store import open_store
+from zoolens.base.protocol.errors import ServingError
+from zoolens.base.protocol.messages import InferRequest
+from zoolens.base.store.store import open_store
+from zoolens.faces.serving.cluster.cluster_plan import ReplicaCount
+from zoolens.faces.serving.options import ServerOptions
+from zoolens.faces.serving.plane.plane_settings import EndpointSettings, ModelSpec
+from zoolens.faces.serving.services.events import sessions
 
 pytestmark = pytest.mark.slow
 
@@ -58,7 +58,7 @@ def service(tmp_path, monkeypatch, ray_home):
 
 
 def test_a_replica_that_is_killed_under_load_loses_no_request(service):
-    from zoolens.serving.cluster.ray import RaySettings, running_on_ray
+    from zoolens.faces.serving.cluster.ray import RaySettings, running_on_ray
 
     file, store = service
     image = np.zeros((1, 28, 28), np.float32)
@@ -97,7 +97,7 @@ def test_a_replica_that_is_killed_under_load_loses_no_request(service):
 
 
 def test_a_replica_is_added_when_requests_pile_up(service):
-    from zoolens.serving.cluster.ray import RaySettings, running_on_ray
+    from zoolens.faces.serving.cluster.ray import RaySettings, running_on_ray
 
     image = np.zeros((1, 28, 28), np.float32)
 

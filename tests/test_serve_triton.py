@@ -19,17 +19,17 @@ import pytest
 from tests.serve_clients import environment
 
 import zoolens
-from zoolens.protocol.documents import model_from_data
-from zoolens.protocol.messages import InferRequest, RequestedOutput
-from zoolens.protocol.rest import decode_response, encode_request
-from zoolens.serving.plane.settings import ModelSpec
+from zoolens.base.protocol.documents import model_from_data
+from zoolens.base.protocol.messages import InferRequest, RequestedOutput
+from zoolens.base.protocol.rest import decode_response, encode_request
+from zoolens.faces.serving.plane.plane_settings import ModelSpec
 
 pytestmark = pytest.mark.slow
 pytest.importorskip("onnxruntime")
 pytest.importorskip("uvicorn")
 
 FOLDER = Path(__file__).parent / "serve_clients"
-ONNX = Path(zoolens.__file__).parent / "zoos" / "demo_data" / "models" / "lenet-torch.onnx"
+ONNX = Path(zoolens.__file__).parent / "inventory" / "zoos" / "demo_data" / "models" / "lenet-torch.onnx"
 MODEL = "lenet-torch"
 X = np.random.default_rng(0).random((2, 28, 28)).astype(np.float32)
 

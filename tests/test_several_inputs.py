@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from zoolens.comparisons.compare import compare
-from zoolens.datasets.opening import open_dataset
-from zoolens.errors import DatasetError
-from zoolens.measure.evaluate import evaluate
-from zoolens.store.store import open_store
+from zoolens.base.errors import DatasetError
+from zoolens.base.store.store import open_store
+from zoolens.findings.comparisons.compare import compare
+from zoolens.findings.measure.evaluate import evaluate
+from zoolens.inventory.datasets.opening import open_dataset
 
 N, CLASSES = 50, 4
 MANIFEST = """zoolens: 1

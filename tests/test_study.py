@@ -8,10 +8,10 @@ from importlib.util import find_spec
 
 import pytest
 
-from zoolens.audit.auditing import audit_models
-from zoolens.audit.findings import Severity
-from zoolens.graph.counters.conventions import as_counted_by
-from zoolens.graph.structure import graph_of
+from zoolens.findings.audit.audit_findings import Severity
+from zoolens.findings.audit.auditing import audit_models
+from zoolens.findings.graph.counters.conventions import as_counted_by
+from zoolens.findings.graph.structure import graph_of
 
 for package in ("torchvision", "timm", "keras", "onnx"):  # not importorskip: importing them here takes seconds
     if find_spec(package) is None:

@@ -7,24 +7,24 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from zoolens import plugins
-from zoolens.cli.compare import command as compare_command
-from zoolens.cli.equiv import command as equiv_command
-from zoolens.comparisons.compare import compare
-from zoolens.comparisons.disagreements import disagree
-from zoolens.comparisons.equivalence import equiv
-from zoolens.comparisons.gate import parse_equivalence_gate, parse_gate
-from zoolens.comparisons.report_page import report_page
-from zoolens.errors import ZoolensError
-from zoolens.manifests.schema import Output
-from zoolens.measure.evaluate import evaluate
-from zoolens.measure.predictions import KIND, AnswerBatch, PredictionBuffer
-from zoolens.queries.api import query
-from zoolens.store.records import DatasetRecord, ModelRecord, StackRecord, fingerprint
-from zoolens.store.store import open_store
-from zoolens.tasks.base import task_named
+from zoolens.base import plugins
+from zoolens.base.errors import ZoolensError
+from zoolens.base.store.records import DatasetRecord, ModelRecord, StackRecord, fingerprint
+from zoolens.base.store.store import open_store
+from zoolens.base.verdicts import NotKnown
+from zoolens.faces.cli.compare import command as compare_command
+from zoolens.faces.cli.equiv import command as equiv_command
+from zoolens.findings.comparisons.compare import compare
+from zoolens.findings.comparisons.disagreements import disagree
+from zoolens.findings.comparisons.equivalence import equiv
+from zoolens.findings.comparisons.gate import parse_equivalence_gate, parse_gate
+from zoolens.findings.comparisons.report_page import report_page
+from zoolens.findings.measure.evaluate import evaluate
+from zoolens.findings.measure.predictions import KIND, AnswerBatch, PredictionBuffer
+from zoolens.findings.queries.query import query
+from zoolens.inventory.manifests.schema import Output
+from zoolens.inventory.tasks.task import task_named
 from zoolens.testing.task_contract import TaskContract
-from zoolens.verdicts import NotKnown
 
 PAGE = Path(__file__).parent.parent / "docs" / "plugins.md"
 N, TAGS = 40, 5
@@ -35,7 +35,7 @@ SPECIES = """
 import numpy as np
 import pyarrow as pa
 
-from zoolens.tasks.base import Task
+from zoolens.inventory.tasks.task import Task
 
 
 class Species(Task):

@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 from scripts.write_text_zoo import write_zoo
 
-from zoolens.comparisons.compare import compare
-from zoolens.comparisons.compatibility import compatible
-from zoolens.measure.answers import run_predictions
-from zoolens.measure.evaluate import evaluate
-from zoolens.store.store import open_store
-from zoolens.tasks.vectors import cosine
+from zoolens.base.store.store import open_store
+from zoolens.findings.comparisons.compare import compare
+from zoolens.findings.comparisons.compatibility import compatible
+from zoolens.findings.measure.answers import run_predictions
+from zoolens.findings.measure.evaluate import evaluate
+from zoolens.inventory.tasks.vectors import cosine
 from zoolens.testing.text_models import (
     MAX_LENGTH,
     VECTORS,

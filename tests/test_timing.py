@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import zoolens
-from zoolens.measure.evaluate import evaluate
+from zoolens.findings.measure.evaluate import evaluate
 
 onnx = pytest.importorskip("onnx")
 helper = onnx.helper
@@ -75,7 +75,7 @@ def test_data_without_labels_are_enough_to_compare_models(home, zoolens, tmp_pat
 def test_a_flat_folder_of_images_is_data_without_labels(tmp_path):
     from PIL import Image
 
-    from zoolens.datasets.opening import open_dataset
+    from zoolens.inventory.datasets.opening import open_dataset
 
     for number in range(3):
         Image.fromarray(np.full((4, 4, 3), number, np.uint8)).save(tmp_path / f"{number}.png")
@@ -106,8 +106,8 @@ def test_idx_and_parquet_files_without_labels(tmp_path):
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from zoolens.datasets.opening import open_dataset
-    from zoolens.errors import DatasetError
+    from zoolens.base.errors import DatasetError
+    from zoolens.inventory.datasets.opening import open_dataset
 
     images = np.random.default_rng(0).integers(0, 256, (6, 4, 4), np.uint8)
     folder = tmp_path / "idx"

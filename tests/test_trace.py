@@ -7,13 +7,13 @@ import pytest
 from click.testing import CliRunner
 
 import zoolens
-from zoolens.cli.main import cli
-from zoolens.errors import ZoolensError
-from zoolens.store.records import RunKind
-from zoolens.store.series import read_series, series_names
-from zoolens.store.store import open_store
-from zoolens.tracing import load_trace, recording
-from zoolens.tracing.spans import Level
+from zoolens.base.errors import ZoolensError
+from zoolens.base.store.records import RunKind
+from zoolens.base.store.series import read_series, series_names
+from zoolens.base.store.store import open_store
+from zoolens.faces.cli.main import cli
+from zoolens.findings.tracing import load_trace, recording
+from zoolens.findings.tracing.spans import Level
 
 QUICK = {"repeats": 6, "seconds": 1.0}
 
@@ -76,7 +76,7 @@ def test_what_changes_the_times_changes_the_run(store, fake_model, data):
 
 def test_spans_of_an_interrupted_level_are_used_and_not_made_again(store, fake_model, data, monkeypatch):
     model = fake_model()
-    monkeypatch.setattr("zoolens.tracing.runner._figures", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr("zoolens.findings.tracing.runner._figures", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         zoolens.trace(model, data, level="pipeline", store=store, **QUICK)
     monkeypatch.undo()
@@ -142,7 +142,7 @@ def test_a_trace_that_a_caller_asked_for_is_never_an_earlier_one(store, fake_mod
 
 
 def test_a_request_and_its_steps_are_compared_on_the_same_inputs(store, fake_model, data, monkeypatch):
-    from zoolens.tracing import measuring
+    from zoolens.findings.tracing import measuring
 
     sent = []
     observe = measuring.observed_calls

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from zoolens.cli.main import cli
-from zoolens.errors import ZoolensError
-from zoolens.runtimes.base import TensorSpec
-from zoolens.tracing.chain import links
+from zoolens.base.errors import ZoolensError
+from zoolens.faces.cli.main import cli
+from zoolens.findings.tracing.chain import links
+from zoolens.inventory.runtimes.runtime import TensorSpec
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")

@@ -3,11 +3,11 @@
 import pytest
 
 import zoolens
-from zoolens.store.store import open_store
-from zoolens.tracing import compare_traces
-from zoolens.tracing.comparison import sentences
-from zoolens.tracing.roofline.attained import roofline
-from zoolens.tracing.roofline.peaks import Peaks
+from zoolens.base.store.store import open_store
+from zoolens.findings.tracing import compare_traces
+from zoolens.findings.tracing.comparison import sentences
+from zoolens.findings.tracing.roofline.attained import roofline
+from zoolens.findings.tracing.roofline.peaks import Peaks
 
 pytest.importorskip("onnxruntime")
 

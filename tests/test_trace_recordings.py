@@ -5,17 +5,23 @@ import pytest
 from click.testing import CliRunner
 
 import zoolens
-from zoolens.catalog.sessions import place
-from zoolens.cli.main import cli
-from zoolens.protocol.client import open_client
-from zoolens.protocol.messages import InferResponse
-from zoolens.runtimes.remote import RemoteSession
-from zoolens.store.store import open_store
+from zoolens.base.protocol.client import open_client
+from zoolens.base.protocol.messages import InferResponse
+from zoolens.base.store.store import open_store
+from zoolens.faces.cli.main import cli
+from zoolens.findings.tracing import load_recording, recording, span, traced
+from zoolens.findings.tracing.stored import find_trace
+from zoolens.findings.tracing.stored_recording import (
+    is_recording,
+    recording_as_data,
+    sentences,
+    steps_table,
+    typical_request,
+)
+from zoolens.findings.tracing.trace_page import recording_page
+from zoolens.inventory.catalog.sessions import place
+from zoolens.inventory.runtimes.remote import RemoteSession
 from zoolens.testing.v2_server import serving
-from zoolens.tracing import load_recording, recording, span, traced
-from zoolens.tracing.page import recording_page
-from zoolens.tracing.stored import find_trace
-from zoolens.tracing.stored_recording import is_recording, recording_as_data, sentences, steps_table, typical_request
 
 
 @pytest.fixture

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 import zoolens
-from zoolens.runtimes.naming import runtime_named
-from zoolens.tracing.coverage import coverage_sentences
-from zoolens.tracing.layers import flat
-from zoolens.tracing.spans import Level
-from zoolens.tracing.stored import SUMS_UP, spans_of
-from zoolens.tracing.timeline import timeline
+from zoolens.findings.tracing.spans import Level
+from zoolens.findings.tracing.stored import SUMS_UP, spans_of
+from zoolens.findings.tracing.timeline import timeline
+from zoolens.findings.tracing.trace_coverage import coverage_sentences
+from zoolens.findings.tracing.trace_layers import flat
+from zoolens.inventory.runtimes.runtime_names import runtime_named
 
 pytestmark = pytest.mark.slow
 

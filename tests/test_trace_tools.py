@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from zoolens.cli.main import cli
+from zoolens.faces.cli.main import cli
 
 pytestmark = pytest.mark.slow
 

@@ -8,26 +8,26 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from zoolens import plugins
-from zoolens.crosstrain import api
-from zoolens.crosstrain.study.store_training import Manner, begin_study, train_into
-from zoolens.crosstrain.training.data import load, prepared
-from zoolens.crosstrain.training.diff.static_diff import static_diff
-from zoolens.crosstrain.training.lockstep import lockstep
-from zoolens.crosstrain.training.recipe import Optimizer, Recipe
-from zoolens.crosstrain.training.trainer_pool import Workers
-from zoolens.crosstrain.training.trainers.base import Trainer
-from zoolens.crosstrain.training.trainers.registry import default_frameworks, reference_trainer, trainer_named
-from zoolens.errors import ModelError, UnknownName
-from zoolens.measure.answers import trained_answers
-from zoolens.store.store import open_store
+from zoolens.base import plugins
+from zoolens.base.errors import ModelError, UnknownName
+from zoolens.base.store.store import open_store
+from zoolens.findings.measure.answers import trained_answers
 from zoolens.testing.trainer_contract import TrainerContract
+from zoolens.training.crosstrain import crosstrain_api
+from zoolens.training.crosstrain.study.store_training import Manner, begin_study, train_into
+from zoolens.training.crosstrain.training.data import load, prepared
+from zoolens.training.crosstrain.training.diff.static_diff import static_diff
+from zoolens.training.crosstrain.training.lockstep import lockstep
+from zoolens.training.crosstrain.training.recipe import Optimizer, Recipe
+from zoolens.training.crosstrain.training.trainer_pool import Workers
+from zoolens.training.crosstrain.training.trainers.registry import default_frameworks, reference_trainer, trainer_named
+from zoolens.training.crosstrain.training.trainers.trainer import Trainer
 
 pytest.importorskip("torch")
 PAGE = Path(__file__).parent.parent / "docs" / "plugins.md"
 BARE = """
 from zoolens_numpy.trainer import Numpy
-from zoolens.crosstrain.training.trainers.base import Trainer
+from zoolens.training.crosstrain.training.trainers.trainer import Trainer
 
 class Bare(Trainer):
     name, summary, distributions = "bare", "Declares nothing", ("numpy",)
@@ -117,7 +117,7 @@ def test_live_model(workers, home, tmp_path):
             store, "fourth", RECIPE, ("torch", "numpy"), workers, trial_id="1", hyperparameters={}, manner=manner
         )
         assert [side.status for side in trial.sides] == ["finished", "finished"]
-        network = api.model(trial, "numpy", store)
+        network = crosstrain_api.model(trial, "numpy", store)
         images = np.asarray(load(prepared(RECIPE).folder).test_x) / np.float32(255)
         assert network(images).argmax(1).tolist() == trained_answers(store, trial.side("numpy").run).tolist()
         with pytest.raises(ModelError, match="bare makes no live models"):

@@ -3,18 +3,18 @@
 import numpy as np
 import pytest
 
-from zoolens.comparisons.compare import compare
-from zoolens.comparisons.disagreements import disagree
-from zoolens.comparisons.equivalence import equiv
-from zoolens.crosstrain.study.side_comparison import paired_sides
-from zoolens.crosstrain.study.stored_studies import file_trial
-from zoolens.crosstrain.training.recipe import Recipe
-from zoolens.crosstrain.training.semantics import ALIGNED
-from zoolens.crosstrain.training.trials import TrainedSide, Trial
-from zoolens.measure.answers import keep_labels
-from zoolens.queries.api import query
-from zoolens.store.records import DatasetRecord
-from zoolens.store.store import open_store
+from zoolens.base.store.records import DatasetRecord
+from zoolens.base.store.store import open_store
+from zoolens.findings.comparisons.compare import compare
+from zoolens.findings.comparisons.disagreements import disagree
+from zoolens.findings.comparisons.equivalence import equiv
+from zoolens.findings.measure.answers import keep_labels
+from zoolens.findings.queries.query import query
+from zoolens.training.crosstrain.study.side_comparison import paired_sides
+from zoolens.training.crosstrain.study.stored_studies import file_trial
+from zoolens.training.crosstrain.training.recipe import Recipe
+from zoolens.training.crosstrain.training.semantics import ALIGNED
+from zoolens.training.crosstrain.training.trials import TrainedSide, Trial
 
 DATASET = DatasetRecord("d" * 64, "tiny", 260, {"train": 200, "test": 60, "classes": 3, "image": [8, 8, 1]})
 LABELS = np.arange(60) % 3

@@ -99,9 +99,12 @@ ROWS = {
     "a recipe of `port train`": test_a_recipe_of_port_runs_after_you_agree,
     "a recipe or plan of `crosstrain`": test_recipes_and_plans_of_crosstrain_name_no_code,
     "a service definition": test_service_definitions_name_no_code,
-    "a manifest or a stored run that needs packages": "src/zoolens/comparisons/test_reproduce_environment.py",
+    "a manifest or a stored run that needs packages": "src/zoolens/findings/comparisons/test_reproduce_environment.py",
     "a pickle, in any model file or dataset": test_a_pickle_never_runs,
-    "a model file with a program": "src/zoolens/runtimes/test_allowlists.py, src/zoolens/runtimes/test_sandbox.py",
+    "a model file with a program": (
+        "src/zoolens/inventory/runtimes/model_files/test_allowlists.py, "
+        "src/zoolens/inventory/runtimes/isolation/test_sandbox.py"
+    ),
 }
 
 

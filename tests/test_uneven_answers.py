@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from zoolens.measure.evaluate import evaluate
+from zoolens.findings.measure.evaluate import evaluate
 
 MANIFEST = """zoolens: 1
 name: {name}

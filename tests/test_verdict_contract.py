@@ -203,11 +203,11 @@ CASES = {
     "query": (test_query,),
 }
 ELSEWHERE = {  # cases that need trainings, services or zoos: in the rooms themselves
-    "audit": "src/zoolens/audit/test_auditing.py",
-    "port check": "src/zoolens/port/test_unusual_networks.py",
-    "port weights": "src/zoolens/port/test_sequences.py",
-    "port train": "src/zoolens/port/training/test_lockstep_verdicts.py",
-    "serve --check": "src/zoolens/serving/services/test_ladder_verdict.py",
+    "audit": "src/zoolens/findings/audit/test_auditing.py",
+    "port check": "src/zoolens/training/port/test_unusual_networks.py",
+    "port weights": "src/zoolens/training/port/test_sequences.py",
+    "port train": "src/zoolens/training/port/training/test_lockstep_verdicts.py",
+    "serve --check": "src/zoolens/faces/serving/services/test_ladder_verdict.py",
     "eval": "tests/test_evaluate.py",
 }
 

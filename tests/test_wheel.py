@@ -47,14 +47,15 @@ def test_the_wheel_has_the_contracts_and_data_and_no_tests(wheel):
     }
     assert len(shipped) >= 2
     assert shipped <= set(names)
-    lists = [path.name for path in (REPO / "src" / "zoolens" / "runtimes" / "allowed").glob("*.txt")]
+    allowed = REPO / "src" / "zoolens" / "inventory" / "runtimes" / "model_files" / "allowed"
+    lists = [path.name for path in allowed.glob("*.txt")]
     assert len(lists) >= 6
     for name in lists:  # without its list a reader of untrusted files refuses everything
-        assert f"zoolens/runtimes/allowed/{name}" in names
-    for data in ("zoos/demo_data/models/lenet-wide.onnx", "testing/pytest_plugin.py", "py.typed"):
+        assert f"zoolens/inventory/runtimes/model_files/allowed/{name}" in names
+    for data in ("inventory/zoos/demo_data/models/lenet-wide.onnx", "testing/pytest_plugin.py", "py.typed"):
         assert f"zoolens/{data}" in names
     for data in ("index.html", "explorer.js", "explorer.css", "favicon.svg"):  # users have no node to build them
-        assert f"zoolens/ui/assets/{data}" in names
+        assert f"zoolens/faces/ui/assets/{data}" in names
 
 
 def requirements(wheel):

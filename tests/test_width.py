@@ -8,7 +8,7 @@ import pytest
 from rich.cells import cell_len
 
 import zoolens
-from zoolens.cli.main import cli
+from zoolens.faces.cli.main import cli
 
 pytest.importorskip("onnxruntime")
 

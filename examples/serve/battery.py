@@ -13,7 +13,7 @@ import time
 
 from common import ROWS, example_folder, last_session, lost, measure, print_events, requests, send, served
 
-from zoolens.load.arrivals import poisson
+from zoolens.faces.load.arrivals import poisson
 
 REFERENCE = "demo:lenet-wide"
 SERVICE = f"""

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from common import example_folder, last_session, measure, print_events, requests, send, served
 
-from zoolens.load.arrivals import burst
-from zoolens.serving.services.hosting import build_ladders, read_service_files
+from zoolens.faces.load.arrivals import burst
+from zoolens.faces.serving.services.hosting import build_ladders, read_service_files
 
 REFERENCE = "demo:lenet-deep"
 ROWS = 256  # images in a request

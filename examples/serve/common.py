@@ -15,22 +15,22 @@ from typing import TextIO
 import numpy as np
 
 import zoolens
-from zoolens.catalog.lookup import find
-from zoolens.datasets.opening import open_dataset
-from zoolens.load.arrivals import Arrivals
-from zoolens.load.driver import DriverSettings
-from zoolens.load.exchanges import Outcome
-from zoolens.load.open_loop import drive_open_loop
-from zoolens.load.results import Results, summarise
-from zoolens.load.transport import make_transport
-from zoolens.load.workload import Workload
-from zoolens.manifests.schema import Input
-from zoolens.preprocess.pipeline import build_prepare
-from zoolens.protocol.address import parse_address
-from zoolens.protocol.messages import InferRequest
-from zoolens.runtimes.base import TensorSpec
-from zoolens.serving.services.events import Session, sessions
-from zoolens.store.store import open_store
+from zoolens.base.protocol.address import parse_address
+from zoolens.base.protocol.messages import InferRequest
+from zoolens.base.store.store import open_store
+from zoolens.faces.load.arrivals import Arrivals
+from zoolens.faces.load.driver import DriverSettings
+from zoolens.faces.load.exchanges import Outcome
+from zoolens.faces.load.open_loop import drive_open_loop
+from zoolens.faces.load.results import Results, summarise
+from zoolens.faces.load.transport import make_transport
+from zoolens.faces.load.workload import Workload
+from zoolens.faces.serving.services.events import Session, sessions
+from zoolens.inventory.catalog.lookup import find
+from zoolens.inventory.datasets.opening import open_dataset
+from zoolens.inventory.manifests.schema import Input
+from zoolens.inventory.preprocess.pipeline import build_prepare
+from zoolens.inventory.runtimes.runtime import TensorSpec
 
 ROWS = 32  # images in a request: the demo models are so small that one alone is answered in a tenth of a millisecond
 

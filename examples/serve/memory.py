@@ -13,8 +13,8 @@ import time
 
 from common import ROWS, example_folder, last_session, lost, measure, print_events, requests, send, served, wait_until
 
-from zoolens.load.arrivals import poisson
-from zoolens.serving.services.hosting import build_ladders, read_service_files
+from zoolens.faces.load.arrivals import poisson
+from zoolens.faces.serving.services.hosting import build_ladders, read_service_files
 
 REFERENCE = "demo:lenet-wide"
 SERVICE = f"""

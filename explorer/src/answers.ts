@@ -1,4 +1,4 @@
-// Written by scripts/make_ui_types.py from the endpoints that src/zoolens/ui/resources declares: do not edit.
+// Written by scripts/make_ui_types.py from the endpoints of src/zoolens/faces/ui/resources: do not edit.
 
 /** `store`: its file name or address. `runs`: evaluations in it. */
 export interface About {

@@ -6,7 +6,7 @@ import { useReturns } from "./connection";
 
 const PAUSE = 1500; // milliseconds between two looks at a job that is not streamed
 
-/** Start a job; see src/zoolens/ui/jobs/kinds.py for its kinds and their parameters. */
+/** Start a job; see src/zoolens/faces/ui/jobs/kinds.py for its kinds and their parameters. */
 export function startJob(kind: string, parameters: Record<string, unknown>): Promise<Job> {
   return send<Job>("POST", `/jobs/${kind}`, parameters);
 }

@@ -13,7 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Final
 
-from zoolens.zoos.demo import DATA_FOLDER
+from zoolens.inventory.zoos.demo import DATA_FOLDER
 
 from . import data
 from .make import make

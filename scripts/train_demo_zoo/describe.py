@@ -7,8 +7,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from zoolens.datasets.demo import CLASSES
-from zoolens.manifests.schema import Asset, AssetFile, Claim, Framework, Input, Manifest, Normalize, Output
+from zoolens.inventory.datasets.demo import CLASSES
+from zoolens.inventory.manifests.schema import Asset, AssetFile, Claim, Framework, Input, Manifest, Normalize, Output
 
 from .architecture import INPUT_SHAPE
 from .data import MEAN, SCALE, STD

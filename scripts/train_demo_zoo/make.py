@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
-from zoolens.manifests.files import write_manifest
+from zoolens.inventory.manifests.files import write_manifest
 
 from . import data
 from .architecture import count_parameters

@@ -11,8 +11,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.manifests.files import read_manifest
-from zoolens.manifests.schema import Manifest
+from zoolens.inventory.manifests.files import read_manifest
+from zoolens.inventory.manifests.schema import Manifest
 
 from .data import Split
 

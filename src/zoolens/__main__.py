@@ -1,5 +1,5 @@
 """`python -m zoolens` is `zoolens`."""
 
-from zoolens.cli.main import main
+from zoolens.faces.cli.main import main
 
 main()

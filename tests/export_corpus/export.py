@@ -38,8 +38,8 @@ def check(path):
 def torch_module(library, name, size):
     import torch
 
-    from zoolens.graph.importers.base import Request
-    from zoolens.graph.importers.torch.modules import built, plan_timm, plan_torchvision
+    from zoolens.findings.graph.importers.importer import Request
+    from zoolens.findings.graph.importers.torch.modules import built, plan_timm, plan_torchvision
 
     plan_of = plan_timm if library == "timm" else plan_torchvision
     module = built(plan_of(Request(name, size=(size, size), weights=True)), name, "weights")
@@ -64,8 +64,8 @@ def with_torch(dynamo):
 
 def keras_module(library, name, size):
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")
-    from zoolens.graph.importers.base import Request
-    from zoolens.graph.importers.keras.library import build, randomise
+    from zoolens.findings.graph.importers.importer import Request
+    from zoolens.findings.graph.importers.keras.keras_library import build, randomise
 
     model = build(Request(name, size=(size, size), weights=True))
     randomise(model)

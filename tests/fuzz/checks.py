@@ -78,8 +78,8 @@ def _spoilt_text(draw: random.Random, text: str) -> bytes:
 
 def torchscript(draw: random.Random, folder: Path) -> None:
     """Spoilt code, pickles and archives. Which names are operators is told here: torch itself would have to say."""
-    from zoolens.runtimes.torcharchive import check_pickle, opened, text_of
-    from zoolens.runtimes.torchscript import _Code
+    from zoolens.inventory.runtimes.torch.torch_archive import check_pickle, opened, text_of
+    from zoolens.inventory.runtimes.torch.torch_script import _Code
 
     path, what = folder / "m.pt", draw.randrange(3)
     code = _spoilt_text(draw, CODE) if what == 0 else CODE.encode()
@@ -95,7 +95,7 @@ def torchscript(draw: random.Random, folder: Path) -> None:
 
 
 def torch_export(draw: random.Random, folder: Path) -> None:
-    from zoolens.runtimes.torchexport import check_export
+    from zoolens.inventory.runtimes.torch.torch_export import check_export
 
     path = folder / "m.pt2"
     program = _spoilt_text(draw, json.dumps(PROGRAM))
@@ -108,7 +108,7 @@ def keras(draw: random.Random, folder: Path) -> None:
     """Both of Keras' formats, with a spoilt configuration or a spoilt file around it."""
     import h5py
 
-    from zoolens.runtimes.kerasfile import check_keras, check_keras_h5
+    from zoolens.inventory.runtimes.tensorflow.keras_file import check_keras, check_keras_h5
 
     text = _spoilt_text(draw, json.dumps(NETWORK))
     if draw.random() < 0.5:
@@ -142,8 +142,8 @@ def _weights() -> bytes:
 
 def hdf5(draw: random.Random, folder: Path) -> None:
     """Weights, alone and inside a Keras archive."""
-    from zoolens.runtimes.base import ModelFiles
-    from zoolens.runtimes.kerassizes import check_sizes
+    from zoolens.inventory.runtimes.runtime import ModelFiles
+    from zoolens.inventory.runtimes.tensorflow.keras_sizes import check_sizes
 
     content = mutations.octets(draw, _weights())
     format_, path = draw.choice((("keras-h5", folder / "m.h5"), ("keras", folder / "m.keras")))
@@ -152,7 +152,7 @@ def hdf5(draw: random.Random, folder: Path) -> None:
 
 
 def mxnet(draw: random.Random, folder: Path) -> None:
-    from zoolens.runtimes.mxnetsymbol import check_symbol
+    from zoolens.inventory.runtimes.mxnet.mxnet_symbol import check_symbol
 
     (folder / "m-symbol.json").write_bytes(_spoilt_text(draw, json.dumps(SYMBOL)))
     check_symbol(folder / "m-symbol.json")

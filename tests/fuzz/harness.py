@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from zoolens.errors import ZoolensError
+from zoolens.base.errors import ZoolensError
 
 Attempt = Callable[[random.Random, Path], object]  # draws an input, writes it below the folder, and has it read
 

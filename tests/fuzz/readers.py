@@ -18,7 +18,7 @@ from tests.fuzz import mutations
 
 
 def _opened(path: Path | str) -> None:
-    from zoolens.datasets.opening import open_dataset
+    from zoolens.inventory.datasets.opening import open_dataset
 
     with contextlib.closing(open_dataset(str(path))) as dataset:
         dataset.fingerprint()
@@ -119,7 +119,7 @@ def image(draw: random.Random, folder: Path) -> None:
 
 
 def _demo(suffix: str) -> list[bytes]:
-    from zoolens.zoos.demo import MODELS_FOLDER
+    from zoolens.inventory.zoos.demo import MODELS_FOLDER
 
     return [path.read_bytes() for path in sorted(MODELS_FOLDER.glob(f"*.{suffix}"))]
 
@@ -130,18 +130,18 @@ def _models(suffix: str) -> list[bytes]:
 
 
 def _graph(importer: object, path: Path, weights: bool, files: dict[str, str] | None = None) -> None:
-    from zoolens.graph.cost import cost
-    from zoolens.graph.importers.base import Request
-    from zoolens.graph.passes.canonical import canonical
+    from zoolens.findings.graph.cost import cost
+    from zoolens.findings.graph.importers.importer import Request
+    from zoolens.findings.graph.passes.canonical import canonical
 
     graph = importer.load(Request(str(path), weights=weights, files=files or {}))
     cost(canonical(graph))
 
 
 def onnx(draw: random.Random, folder: Path) -> None:
-    from zoolens.graph.importers.onnx import ONNX
-    from zoolens.runtimes.base import ModelFiles
-    from zoolens.runtimes.onnxfile import check_external
+    from zoolens.findings.graph.importers.onnx import ONNX
+    from zoolens.inventory.runtimes.onnx.onnx_file import check_external
+    from zoolens.inventory.runtimes.runtime import ModelFiles
 
     path = folder / "m.onnx"
     path.write_bytes(mutations.octets(draw, draw.choice(_models("onnx"))))
@@ -150,7 +150,7 @@ def onnx(draw: random.Random, folder: Path) -> None:
 
 
 def tflite(draw: random.Random, folder: Path) -> None:
-    from zoolens.graph.importers.tflite import TFLITE
+    from zoolens.findings.graph.importers.tflite import TFLITE
 
     path = folder / "m.tflite"
     path.write_bytes(mutations.octets(draw, draw.choice(_models("tflite"))))
@@ -204,8 +204,8 @@ def caffe(draw: random.Random, folder: Path) -> None:
 
 def archive(draw: random.Random, folder: Path) -> None:
     """Zip archives as torch and Keras write them, and what is said of their format and size."""
-    from zoolens.manifests.formats import detect_format
-    from zoolens.runtimes.model_reading import check_file
+    from zoolens.inventory.manifests.formats import detect_format
+    from zoolens.inventory.runtimes.model_files.model_reading import check_file
 
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w") as made:
@@ -221,9 +221,9 @@ def archive(draw: random.Random, folder: Path) -> None:
 @cache
 def exported_study() -> Path:
     """A small study, exported once for the process."""
-    from zoolens.crosstrain.exchange.conftest import fill
-    from zoolens.crosstrain.exchange.export import export_study
-    from zoolens.store.store import open_store
+    from zoolens.base.store.store import open_store
+    from zoolens.training.crosstrain.exchange.conftest import fill
+    from zoolens.training.crosstrain.exchange.exchange_export import export_study
 
     folder = Path(tempfile.mkdtemp(prefix="zoolens-fuzz-study-"))
     with open_store(folder / "store.sqlite") as store:
@@ -233,9 +233,9 @@ def exported_study() -> Path:
 
 def submission(draw: random.Random, folder: Path) -> None:
     """One spoilt file with checksums made anew, so that the content itself is judged."""
-    from zoolens.crosstrain.exchange.check import check_submission
-    from zoolens.crosstrain.exchange.contents import CHECKSUMS
-    from zoolens.crosstrain.exchange.files import checksum_lines, digest
+    from zoolens.training.crosstrain.exchange.check import check_submission
+    from zoolens.training.crosstrain.exchange.contents import CHECKSUMS
+    from zoolens.training.crosstrain.exchange.files import checksum_lines, digest
 
     given = folder / "given"
     shutil.copytree(exported_study(), given)

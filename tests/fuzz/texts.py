@@ -104,11 +104,11 @@ def _write(path: Path, text: str) -> Path:
 
 def manifest(draw: random.Random, folder: Path) -> None:
     """A folder zoo with one good and one spoilt manifest: the good one must be listed, whatever the other says."""
-    from zoolens.manifests.files import dump_manifest, read_manifest
-    from zoolens.manifests.locations import presence
-    from zoolens.preprocess.outputs import labels_of
-    from zoolens.runtimes.constraints import parse_requirements_text
-    from zoolens.zoos.folder import FolderZoo
+    from zoolens.inventory.manifests.files import dump_manifest, read_manifest
+    from zoolens.inventory.manifests.locations import presence
+    from zoolens.inventory.preprocess.outputs import labels_of
+    from zoolens.inventory.runtimes.constraints import parse_requirements_text
+    from zoolens.inventory.zoos.folder import FolderZoo
 
     _write(folder / "good.yaml", "zoolens: 1\nname: good\ninputs:\n- shape: [1, 3, 8, 8]\noutputs:\n- {}\n")
     spoilt = _write(folder / "spoilt.yaml", mutations.text(draw, [MANIFEST]))
@@ -125,8 +125,8 @@ def manifest(draw: random.Random, folder: Path) -> None:
 
 def foreign(draw: random.Random, folder: Path) -> None:
     """A manifest of another system, beside the files that it names: what is imported is a manifest of ours."""
-    from zoolens.manifests.files import dump_manifest, parse_manifest
-    from zoolens.manifests.foreign.importing import import_manifest
+    from zoolens.inventory.manifests.files import dump_manifest, parse_manifest
+    from zoolens.inventory.manifests.foreign.importing import import_manifest
 
     (folder / "1").mkdir(exist_ok=True)
     _write(folder / "1" / "model.onnx", "model")
@@ -137,7 +137,7 @@ def foreign(draw: random.Random, folder: Path) -> None:
 
 
 def plan(draw: random.Random, folder: Path) -> None:
-    from zoolens.crosstrain.study.yaml_files import check_plan, load_plan, load_recipe
+    from zoolens.training.crosstrain.study.yaml_files import check_plan, load_plan, load_recipe
 
     path = _write(folder / "p.yaml", mutations.text(draw, _plans()))
     if draw.random() < 0.3:
@@ -146,7 +146,7 @@ def plan(draw: random.Random, folder: Path) -> None:
 
 
 def query(draw: random.Random, folder: Path) -> None:
-    from zoolens.queries.parser import parse, parse_bounds, parse_condition, parse_orders
+    from zoolens.findings.queries.parser import parse, parse_bounds, parse_condition, parse_orders
 
     text = mutations.text(draw, QUERIES)
     parts = {"ON ": parse_bounds, "WHERE ": parse_condition, "ORDER BY ": parse_orders}
@@ -157,9 +157,9 @@ def query(draw: random.Random, folder: Path) -> None:
 
 
 def environment(draw: random.Random, folder: Path) -> None:
-    from zoolens.datasets.opening import open_dataset, parse_spec
-    from zoolens.engine.environments import parse_env
-    from zoolens.runtimes.constraints import parse_requirements_text
+    from zoolens.base.engine.environments import parse_env
+    from zoolens.inventory.datasets.opening import open_dataset, parse_spec
+    from zoolens.inventory.runtimes.constraints import parse_requirements_text
 
     kind = draw.randrange(3)
     if kind == 0:

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from zoolens.engine.environments import Environment, ensure_environment, list_environments, parse_env
-from zoolens.errors import ZoolensError
+from zoolens.base.engine.environments import Environment, ensure_environment, list_environments, parse_env
+from zoolens.base.errors import ZoolensError
 
 FOLDER = Path(os.environ.get("ZOOLENS_CLIENTS") or Path(__file__).parents[2] / ".serve-clients")
 SPECIFICATIONS = {

@@ -34,7 +34,7 @@ def at_home(home):
 def serving(settings):
     """A server of the explorer in a thread of this process; gives its address. Without zoos of its own it lists those
     that need no framework: others would take a minute in a fresh home."""
-    from zoolens.ui.server import running
+    from zoolens.faces.ui.server import running
 
     settings = settings if settings.zoos else replace(settings, zoos=QUICK_ZOOS)
 

@@ -36,10 +36,10 @@ def explored_home(tmp_path_factory):
 def evaluate_a_few(home):
     import zoolens
     from zoolens import EvaluationPlan, open_store, trusting
-    from zoolens.measure.evaluate import carry_out
-    from zoolens.measure.jobs import RunOptions
-    from zoolens.measure.latency import LatencySettings
-    from zoolens.progress import Silent
+    from zoolens.base.progress import Silent
+    from zoolens.findings.measure.evaluate import carry_out
+    from zoolens.findings.measure.jobs import RunOptions
+    from zoolens.findings.measure.latency import LatencySettings
 
     home.mkdir(exist_ok=True)
     write_text_models(home / "texts")
@@ -75,7 +75,7 @@ def listed_zoos():
 @pytest.fixture(scope="session")
 def explorer(explored_home):
     """The address of a server over `explored_home`."""
-    from zoolens.ui.settings import Settings
+    from zoolens.faces.ui.settings import Settings
 
     with ExitStack() as stack:
         with at_home(explored_home):  # while it starts: other tests of this process have homes of their own

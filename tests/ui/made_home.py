@@ -15,7 +15,7 @@ import pyarrow as pa
 import pytest
 from browsing import at_home, serving
 
-from zoolens.store.records import DatasetRecord, ModelRecord, Observation, RunKind, StackRecord
+from zoolens.base.store.records import DatasetRecord, ModelRecord, Observation, RunKind, StackRecord
 from zoolens.testing.text_models import write_classifier
 
 # Every page and every tab of it, with a text that must be there. {names} are those that `write_home` gives. Add the
@@ -87,7 +87,7 @@ PLAIN = Words("A plain sentence, not short", tuple(f"plain sentence {place}" for
 @contextmanager
 def explored(home, words):
     """Fills a home and gives the address of an explorer over it, and the names in `VIEWS`."""
-    from zoolens.ui.settings import Settings
+    from zoolens.faces.ui.settings import Settings
 
     with at_home(home), pytest.MonkeyPatch.context() as patch:
         patch.setenv("ZOOLENS_ZOO_PATH", str(home / "zoo"))
@@ -131,7 +131,7 @@ def write_evaluations(store, words):
 
 def write_pair(store, words):
     """Two runs of one model on the same inputs that answer differently."""
-    from zoolens.comparisons.conftest import class_columns, one_hot, write_run
+    from zoolens.findings.comparisons.conftest import class_columns, one_hot, write_run
 
     classes = words.cut(90_000)
     labels = np.arange(2 * len(classes)) % len(classes)
@@ -153,11 +153,11 @@ def write_pair(store, words):
 
 def write_trace(store, words, runtime, slow=0):
     """A trace of a model with an operator for each of the words."""
-    from zoolens.runtimes.observing import OperatorTime, Profile
-    from zoolens.store.series import write_series
-    from zoolens.tracing.runner import series_name
-    from zoolens.tracing.spans import Level, SpanColumns, add_profiles
-    from zoolens.tracing.tracecontext import TraceContext
+    from zoolens.base.store.series import write_series
+    from zoolens.findings.tracing.runner import series_name
+    from zoolens.findings.tracing.spans import Level, SpanColumns, add_profiles
+    from zoolens.findings.tracing.trace_context import TraceContext
+    from zoolens.inventory.runtimes.observing import OperatorTime, Profile
 
     def spans(observed, *operators):
         columns = SpanColumns(TraceContext("ab" * 16, 7), observed)
@@ -194,12 +194,12 @@ def trial_name(words, number):
 
 def write_study(store, words):
     """Trials in two frameworks, of which one side of the second failed, and the first is explained."""
-    from zoolens.crosstrain.study.explanation.stored_explanations import file_explanation
-    from zoolens.crosstrain.study.explanation.test_stored_explanations import made_explanation
-    from zoolens.crosstrain.study.stored_studies import file_study, file_trial
-    from zoolens.crosstrain.training.recipe import Recipe
-    from zoolens.crosstrain.training.semantics import ALIGNED
-    from zoolens.crosstrain.training.trials import TrainedSide, Trial
+    from zoolens.training.crosstrain.study.explanation.stored_explanations import file_explanation
+    from zoolens.training.crosstrain.study.explanation.test_stored_explanations import made_explanation
+    from zoolens.training.crosstrain.study.stored_studies import file_study, file_trial
+    from zoolens.training.crosstrain.training.recipe import Recipe
+    from zoolens.training.crosstrain.training.semantics import ALIGNED
+    from zoolens.training.crosstrain.training.trials import TrainedSide, Trial
 
     name, sides = f"study {words.all}", {"torch": {"torch": words.all}, "jax": {"jax": "1"}}
     file_study(store, name, tuple(sides), {"source": words.all})
@@ -229,8 +229,8 @@ def write_study(store, words):
 def write_session(words):
     """A service that was stopped. Gives the id of its session."""
     from zoolens import open_store
-    from zoolens.serving.services.definition import Service
-    from zoolens.serving.services.events import (
+    from zoolens.faces.serving.services.definition import Service
+    from zoolens.faces.serving.services.events import (
         AnswerCounts,
         EventKind,
         EventLog,
@@ -298,7 +298,7 @@ def write_network(path, words):
 
 def write_jobs(words, pair):
     """Jobs that ended. Gives the ids of an audit, and of what was found about two runs."""
-    from zoolens.ui.jobs.folder import make_job_folder
+    from zoolens.faces.ui.jobs.folder import make_job_folder
 
     def ended(kind, title, parameters, printed, code=0):
         job = make_job_folder(kind, title, parameters, [kind, title])
@@ -347,8 +347,8 @@ def made_divergence(words):
 
 
 def made_audit(words):
-    from zoolens.audit.findings import Finding, Severity, ranked
-    from zoolens.audit.report.test_report import audit
+    from zoolens.findings.audit.audit_findings import Finding, Severity, ranked
+    from zoolens.findings.audit.report.test_report import audit
 
     found = [
         Finding(f"structure/{text[:1_000]}", severity, text, (text, words.all), text, (text, words.all), text)

@@ -9,8 +9,8 @@ pytest.importorskip("playwright")
 from browsing import Visitor, at_home, serving
 from playwright.sync_api import expect
 
-from zoolens.audit.findings import Finding, Severity, ranked
-from zoolens.audit.report.test_report import EVIL, audit
+from zoolens.findings.audit.audit_findings import Finding, Severity, ranked
+from zoolens.findings.audit.report.test_report import EVIL, audit
 
 
 def made_audit():
@@ -39,8 +39,8 @@ def audited(tmp_path_factory, explorer):
     """The address of an explorer with one audit, the audit, and the id of its job. The explorer of all tests comes
     before, because jobs are kept in the home that was entered last."""
     from zoolens import open_store
-    from zoolens.ui.jobs.folder import make_job_folder
-    from zoolens.ui.settings import Settings
+    from zoolens.faces.ui.jobs.folder import make_job_folder
+    from zoolens.faces.ui.settings import Settings
 
     with at_home(tmp_path_factory.mktemp("audited")):
         open_store().close()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 REPO = Path(__file__).parents[2]
 SOURCES = REPO / "explorer"
-BUILT = REPO / "src" / "zoolens" / "ui" / "assets"
+BUILT = REPO / "src" / "zoolens" / "faces" / "ui" / "assets"
 STALE = "the explorer is stale: run `make ui` and commit what it writes"
 
 

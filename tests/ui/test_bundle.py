@@ -20,24 +20,24 @@ from playwright.sync_api import expect
 from test_audit_page import made_audit
 from test_studies_page import SIDES, made_trials
 
-from zoolens.comparisons.compare import compare_runs
-from zoolens.comparisons.report_page import verdict
-from zoolens.crosstrain.study.explanation.stored_explanations import file_explanation
-from zoolens.crosstrain.study.explanation.test_stored_explanations import made_explanation
-from zoolens.crosstrain.study.stored_studies import file_study, file_trial, read_study
-from zoolens.crosstrain.training.recipe import Recipe
-from zoolens.crosstrain.training.semantics import ALIGNED
-from zoolens.datasets.opening import open_dataset
-from zoolens.errors import ZoolensError
-from zoolens.paths import cache_dir
-from zoolens.present.figures import percent
-from zoolens.present.text import without_folders
-from zoolens.store.records import DatasetRecord
-from zoolens.store.store import open_store
-from zoolens.ui.bundle.export import export_bundle
-from zoolens.ui.input_reader import InputReader
-from zoolens.ui.jobs.folder import make_job_folder
-from zoolens.ui.resources.test_traces import traced
+from zoolens.base.errors import ZoolensError
+from zoolens.base.paths import cache_dir
+from zoolens.base.present.figures import percent
+from zoolens.base.present.text import without_folders
+from zoolens.base.store.records import DatasetRecord
+from zoolens.base.store.store import open_store
+from zoolens.faces.ui.bundle.bundle_export import export_bundle
+from zoolens.faces.ui.input_reader import InputReader
+from zoolens.faces.ui.jobs.folder import make_job_folder
+from zoolens.faces.ui.resources.test_traces import traced
+from zoolens.findings.comparisons.compare import compare_runs
+from zoolens.findings.comparisons.report_page import verdict
+from zoolens.inventory.datasets.opening import open_dataset
+from zoolens.training.crosstrain.study.explanation.stored_explanations import file_explanation
+from zoolens.training.crosstrain.study.explanation.test_stored_explanations import made_explanation
+from zoolens.training.crosstrain.study.stored_studies import file_study, file_trial, read_study
+from zoolens.training.crosstrain.training.recipe import Recipe
+from zoolens.training.crosstrain.training.semantics import ALIGNED
 
 STUDY = "rates"
 QUERIES = ("ON accuracy >= 1% ORDER BY latency", "CORR lenet-torch WITHIN 50% ON size <= 1%")

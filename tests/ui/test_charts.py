@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("playwright")
 from playwright.sync_api import expect
 
-from zoolens.present.charts import Chart, axis, heading, quantity, series, themed, values
+from zoolens.base.present.charts import Chart, axis, heading, quantity, series, themed, values
 
 REPO = Path(__file__).parents[2]
 DRAW = """async (spec) => {

@@ -7,8 +7,8 @@ from playwright.sync_api import expect
 from tests.ui.conftest import Visitor, at_home, serving
 
 import zoolens
-from zoolens.store.records import DatasetRecord, ModelRecord, Observation, StackRecord
-from zoolens.store.store import open_store
+from zoolens.base.store.records import DatasetRecord, ModelRecord, Observation, StackRecord
+from zoolens.base.store.store import open_store
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 ASKED = "CORR lenet-torch WITHIN 95% ON size <= 60%"
@@ -102,7 +102,7 @@ def test_other_figures_across_and_upwards(visitor):
 @pytest.fixture
 def strange(tmp_path, chromium):
     """A window over a store with a hostile name, and one without runs."""
-    from zoolens.ui.settings import Settings
+    from zoolens.faces.ui.settings import Settings
 
     with at_home(tmp_path), open_store():
         pass

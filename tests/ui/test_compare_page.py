@@ -7,11 +7,11 @@ import numpy as np
 from browsing import Visitor, at_home, serving
 from playwright.sync_api import expect
 
-from zoolens.comparisons.answer_pages import AnswerOrder, AnswerReader, AnswersShown, page_of_answers
-from zoolens.comparisons.compare import compare_runs
-from zoolens.comparisons.report_page import change_words, verdict
-from zoolens.present.figures import percent, probability, with_interval
-from zoolens.store.store import open_store
+from zoolens.base.present.figures import percent, probability, with_interval
+from zoolens.base.store.store import open_store
+from zoolens.findings.comparisons.answer_pages import AnswerOrder, AnswerReader, AnswersShown, page_of_answers
+from zoolens.findings.comparisons.compare import compare_runs
+from zoolens.findings.comparisons.report_page import change_words, verdict
 
 OPENING = 60_000  # milliseconds in which data are opened on a busy machine
 
@@ -96,8 +96,8 @@ def test_what_differs_in_the_files_of_two_models_is_a_job(visitor, two_models):
 @pytest.fixture
 def flipping(tmp_path, chromium):
     """A window over a store with one model in two stacks that answer three inputs differently, and the two runs."""
-    from zoolens.comparisons.conftest import one_hot, write_run
-    from zoolens.ui.settings import Settings
+    from zoolens.faces.ui.settings import Settings
+    from zoolens.findings.comparisons.conftest import one_hot, write_run
 
     labels = np.arange(20) % 4
     wrong = np.where(np.arange(20) < 3, (labels + 1) % 4, labels)

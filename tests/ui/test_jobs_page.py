@@ -13,7 +13,7 @@ PATIENCE = 60_000
 def own_explorer(tmp_path_factory):
     """An explorer with a home of its own, in which jobs may write."""
     from zoolens import open_store
-    from zoolens.ui.settings import Settings
+    from zoolens.faces.ui.settings import Settings
 
     home = tmp_path_factory.mktemp("jobs")
     with at_home(home):

@@ -26,7 +26,7 @@ def demo_image(index):
 
 
 def test_an_image_is_answered_by_several_models_side_by_side(visitor):
-    from zoolens.ui.live import LiveModels
+    from zoolens.faces.ui.live import LiveModels
 
     content, pixels = demo_image(2)
     page = visitor.visit("#/live?with=demo:lenet-torch+in+litert&with=demo:lenet-int8", expect="Waits for an image.")

@@ -7,10 +7,10 @@ from playwright.sync_api import expect
 from tests.ui.conftest import at_home
 
 import zoolens
-from zoolens.audit.claims_chart import claims_beside
-from zoolens.graph.network_layout import heat, network_layout
-from zoolens.present.figures import count
-from zoolens.store.store import open_store
+from zoolens.base.present.figures import count
+from zoolens.base.store.store import open_store
+from zoolens.findings.audit.claims_chart import claims_beside
+from zoolens.findings.graph.network_layout import heat, network_layout
 
 MODEL = "demo:lenet-torch@1.0.0"
 

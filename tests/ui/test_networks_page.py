@@ -11,9 +11,9 @@ from browsing import Visitor, at_home, serving
 from playwright.sync_api import expect
 
 import zoolens
-from zoolens.audit.findings import Finding, Severity
-from zoolens.graph.network_layout import network_layout
-from zoolens.present.figures import count
+from zoolens.base.present.figures import count
+from zoolens.findings.audit.audit_findings import Finding, Severity
+from zoolens.findings.graph.network_layout import network_layout
 
 SHALLOW, DEEP, BLOCKS = (f"demo:{name}@1.0.0" for name in ("lenet-torch", "lenet-deep", "resnet-tiny"))
 PATIENCE = 120_000  # milliseconds for a job
@@ -22,8 +22,8 @@ PATIENCE = 120_000  # milliseconds for a job
 @pytest.fixture(scope="module")
 def workshop(tmp_path_factory, explorer):
     """The address of an explorer whose jobs really run, and its home. The network of DEEP is not read yet."""
-    from zoolens.graph.structure import structure_of
-    from zoolens.ui.settings import Settings
+    from zoolens.faces.ui.settings import Settings
+    from zoolens.findings.graph.structure import structure_of
 
     home = tmp_path_factory.mktemp("workshop")
     with at_home(home), pytest.MonkeyPatch.context() as patch:
@@ -120,8 +120,8 @@ def test_a_model_that_was_added_is_listed_when_asked_for(window, workshop):
 @pytest.fixture(scope="module")
 def finding(workshop):
     """The id of an audit's job with a finding about two networks; a third one is odd in the same way."""
-    from zoolens.audit.report.test_report import audit
-    from zoolens.ui.jobs.folder import make_job_folder
+    from zoolens.faces.ui.jobs.folder import make_job_folder
+    from zoolens.findings.audit.report.test_report import audit
 
     with at_home(workshop[1]):
         about = Finding(

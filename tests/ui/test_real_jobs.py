@@ -15,15 +15,15 @@ pytest.importorskip("ai_edge_litert")
 from browsing import Visitor, at_home, serving
 from playwright.sync_api import expect
 
-from zoolens.audit.auditing import audit_models
-from zoolens.crosstrain.study.explanation.stored_explanations import filed_explanations
-from zoolens.crosstrain.study.stored_studies import file_study, file_trial
-from zoolens.crosstrain.training.recipe import Recipe
-from zoolens.crosstrain.training.semantics import ALIGNED
-from zoolens.crosstrain.training.trials import TrainedSide, Trial
-from zoolens.store.records import DatasetRecord
-from zoolens.store.store import open_store
-from zoolens.ui.jobs.folder import job_folders
+from zoolens.base.store.records import DatasetRecord
+from zoolens.base.store.store import open_store
+from zoolens.faces.ui.jobs.folder import job_folders
+from zoolens.findings.audit.auditing import audit_models
+from zoolens.training.crosstrain.study.explanation.stored_explanations import filed_explanations
+from zoolens.training.crosstrain.study.stored_studies import file_study, file_trial
+from zoolens.training.crosstrain.training.recipe import Recipe
+from zoolens.training.crosstrain.training.semantics import ALIGNED
+from zoolens.training.crosstrain.training.trials import TrainedSide, Trial
 
 PATIENCE = 180_000  # milliseconds for a job
 
@@ -32,7 +32,7 @@ PATIENCE = 180_000  # milliseconds for a job
 def workshop(tmp_path_factory, explorer):
     """The address of an explorer over an empty store, and its home."""
     from zoolens import open_store
-    from zoolens.ui.settings import Settings
+    from zoolens.faces.ui.settings import Settings
 
     home = tmp_path_factory.mktemp("real-jobs")
     with at_home(home):

@@ -11,15 +11,21 @@ from browsing import Visitor, at_home, serving
 from PIL import Image
 from playwright.sync_api import expect
 
-from zoolens.comparisons.answer_pages import AnswerOrder, AnswerReader, AnswersShown, AnswersWithin, page_of_answers
-from zoolens.comparisons.origins import open_inputs
-from zoolens.measure.confusion import confusion_of
-from zoolens.measure.latency_chart import latency_distributions, latency_table
-from zoolens.measure.reliability import reliability_of
-from zoolens.present.figures import probability, with_interval
-from zoolens.store.records import DatasetRecord, ModelRecord, Observation, StackRecord
-from zoolens.store.store import open_store
-from zoolens.ui.settings import Settings
+from zoolens.base.present.figures import probability, with_interval
+from zoolens.base.store.records import DatasetRecord, ModelRecord, Observation, StackRecord
+from zoolens.base.store.store import open_store
+from zoolens.faces.ui.settings import Settings
+from zoolens.findings.comparisons.answer_pages import (
+    AnswerOrder,
+    AnswerReader,
+    AnswersShown,
+    AnswersWithin,
+    page_of_answers,
+)
+from zoolens.findings.comparisons.origins import open_inputs
+from zoolens.findings.measure.confusion import confusion_of
+from zoolens.findings.measure.latency_chart import latency_distributions, latency_table
+from zoolens.findings.measure.reliability import reliability_of
 
 OPENING = 60_000  # milliseconds in which data are opened on a busy machine
 
@@ -160,7 +166,7 @@ def test_two_runs_are_chosen_from_the_list_and_compared(visitor, measured):
 @pytest.fixture(scope="module")
 def troubled(tmp_path_factory):
     """The address of an explorer over a run that failed, one that was only begun, and one whose data are elsewhere."""
-    from zoolens.comparisons.conftest import one_hot, vector_columns, write_run
+    from zoolens.findings.comparisons.conftest import one_hot, vector_columns, write_run
 
     home = tmp_path_factory.mktemp("troubled")
     with at_home(home), open_store() as store:

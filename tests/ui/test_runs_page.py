@@ -6,9 +6,9 @@ pytest.importorskip("playwright")
 from playwright.sync_api import expect
 from tests.ui.conftest import Visitor, at_home, serving
 
-from zoolens.present.figures import with_interval
-from zoolens.store.records import DatasetRecord, ModelRecord, Observation, StackRecord
-from zoolens.store.store import open_store
+from zoolens.base.present.figures import with_interval
+from zoolens.base.store.records import DatasetRecord, ModelRecord, Observation, StackRecord
+from zoolens.base.store.store import open_store
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 
@@ -74,7 +74,7 @@ def test_everybody_can_read_it(look_everywhere):
 @pytest.fixture
 def strange(tmp_path, chromium):
     """A window over a store with an unfinished, a failed and a hostile run."""
-    from zoolens.ui.settings import Settings
+    from zoolens.faces.ui.settings import Settings
 
     with at_home(tmp_path), open_store() as store:
         stack = StackRecord("s", "fake", {"version": HOSTILE}, {})

@@ -12,9 +12,9 @@ from playwright.sync_api import expect
 @pytest.fixture(scope="module")
 def service_explorer(tmp_path_factory):
     from zoolens import open_store
-    from zoolens.serving.services.definition import Service
-    from zoolens.serving.services.events import AnswerCounts, EventKind, EventLog, ObjectiveCounts, ServiceEvent
-    from zoolens.ui.settings import Settings
+    from zoolens.faces.serving.services.definition import Service
+    from zoolens.faces.serving.services.events import AnswerCounts, EventKind, EventLog, ObjectiveCounts, ServiceEvent
+    from zoolens.faces.ui.settings import Settings
 
     second = 10**9
     now = time.time_ns()

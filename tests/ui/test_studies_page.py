@@ -9,16 +9,16 @@ import numpy as np
 from browsing import Visitor, at_home, serving
 from playwright.sync_api import expect
 
-from zoolens.crosstrain.study.explanation.stored_explanations import file_explanation
-from zoolens.crosstrain.study.explanation.test_stored_explanations import made_explanation
-from zoolens.crosstrain.study.report.findings import gather
-from zoolens.crosstrain.study.stored_studies import file_study, file_trial, read_study
-from zoolens.crosstrain.training.recipe import Recipe
-from zoolens.crosstrain.training.semantics import ALIGNED
-from zoolens.crosstrain.training.trials import TrainedSide, Trial
-from zoolens.present.figures import percent
-from zoolens.store.records import DatasetRecord
-from zoolens.store.store import open_store
+from zoolens.base.present.figures import percent
+from zoolens.base.store.records import DatasetRecord
+from zoolens.base.store.store import open_store
+from zoolens.training.crosstrain.study.explanation.stored_explanations import file_explanation
+from zoolens.training.crosstrain.study.explanation.test_stored_explanations import made_explanation
+from zoolens.training.crosstrain.study.report.study_findings import gather
+from zoolens.training.crosstrain.study.stored_studies import file_study, file_trial, read_study
+from zoolens.training.crosstrain.training.recipe import Recipe
+from zoolens.training.crosstrain.training.semantics import ALIGNED
+from zoolens.training.crosstrain.training.trials import TrainedSide, Trial
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 NAME = f"rates/{HOSTILE}"
@@ -43,7 +43,7 @@ def made_trials():
 @pytest.fixture(scope="module")
 def studied(tmp_path_factory, listed_zoos):
     """The address of an explorer over a store with a study of 24 trials, one of which is explained; and the study."""
-    from zoolens.ui.settings import Settings
+    from zoolens.faces.ui.settings import Settings
 
     home = tmp_path_factory.mktemp("studied")
     with at_home(home), open_store() as store:

@@ -8,15 +8,15 @@ pytest.importorskip("playwright")
 from browsing import Visitor, at_home, serving
 from playwright.sync_api import expect
 
-from zoolens.engine.machine import available_cores
-from zoolens.present.figures import figure
-from zoolens.store.records import DatasetRecord, ModelRecord, Observation, RunKind, StackRecord
-from zoolens.store.store import open_store
-from zoolens.tracing.comparison import compare_traces
-from zoolens.tracing.comparison import sentences as comparison_sentences
-from zoolens.tracing.report import merged_layers, sentences, timing_words
-from zoolens.tracing.roofline import peaks
-from zoolens.tracing.stored import load_trace
+from zoolens.base.engine.machine import available_cores
+from zoolens.base.present.figures import figure
+from zoolens.base.store.records import DatasetRecord, ModelRecord, Observation, RunKind, StackRecord
+from zoolens.base.store.store import open_store
+from zoolens.findings.tracing.comparison import compare_traces
+from zoolens.findings.tracing.comparison import sentences as comparison_sentences
+from zoolens.findings.tracing.report import merged_layers, sentences, timing_words
+from zoolens.findings.tracing.roofline import peaks
+from zoolens.findings.tracing.stored import load_trace
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 
@@ -27,7 +27,7 @@ def traced(tmp_path_factory):
     pytest.importorskip("onnxruntime")
     pytest.importorskip("ai_edge_litert")
     import zoolens
-    from zoolens.ui.settings import Settings
+    from zoolens.faces.ui.settings import Settings
 
     home = tmp_path_factory.mktemp("traced")
     with at_home(home), open_store() as store:

@@ -14,10 +14,10 @@ pytest.importorskip("playwright")
 from browsing import Visitor, at_home, serving
 from playwright.sync_api import expect
 
-from zoolens.store.records import DatasetRecord, ModelRecord, Observation, StackRecord
-from zoolens.store.store import open_store
-from zoolens.store.target import resolve
-from zoolens.ui.settings import Settings
+from zoolens.base.store.records import DatasetRecord, ModelRecord, Observation, StackRecord
+from zoolens.base.store.store import open_store
+from zoolens.base.store.target import resolve
+from zoolens.faces.ui.settings import Settings
 
 SILENT = "The server of the explorer does not answer."
 DELETED = "The store store.sqlite was deleted or moved away while the explorer was open."
@@ -105,8 +105,8 @@ def test_a_server_that_is_restarted_under_an_open_page(window, home):
 WRITER = """
 import sys
 from pathlib import Path
-from zoolens.store.records import DatasetRecord, ModelRecord, Observation, StackRecord
-from zoolens.store.store import open_store
+from zoolens.base.store.records import DatasetRecord, ModelRecord, Observation, StackRecord
+from zoolens.base.store.store import open_store
 
 with open_store(Path(sys.argv[1])) as store:
     print("writes", flush=True)

@@ -13,10 +13,10 @@ pytest.importorskip("playwright")
 from browsing import Visitor, at_home
 from click.testing import CliRunner
 
-from zoolens.cli.main import cli
-from zoolens.present.figures import figure, percent, with_interval
-from zoolens.queries.wording import amount, at_least
-from zoolens.store.records import Observation
+from zoolens.base.present.figures import figure, percent, with_interval
+from zoolens.base.store.records import Observation
+from zoolens.faces.cli.main import cli
+from zoolens.findings.queries.wording import amount, at_least
 
 QUERY = "CORR lenet-torch WITHIN 50% ON size <= 100% SHOW accuracy, latency, size"
 
@@ -170,7 +170,7 @@ def layers_where_two_stacks_part(names):
 
 
 def kept(job):
-    from zoolens.ui.jobs.folder import job_folder
+    from zoolens.faces.ui.jobs.folder import job_folder
 
     return json.loads(job_folder(job).output_file.read_bytes())
 

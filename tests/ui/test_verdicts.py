@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip("playwright")
 from browsing import Visitor, at_home, serving
 
-from zoolens.verdicts import Coverage, Gap, Tally, judged
+from zoolens.base.verdicts import Coverage, Gap, Tally, judged
 
 PARTIAL = Coverage((Tally("layers", 6, 7),), (Gap("operator Swirl in B", 1, "Export it."),))
 WHOLE = Coverage((Tally("layers", 7, 7),))
@@ -27,8 +27,8 @@ def divergence(verdict):
 def jobs(tmp_path_factory):
     """The address of an explorer, and a finished job for each outcome."""
     from zoolens import open_store
-    from zoolens.ui.jobs.folder import make_job_folder
-    from zoolens.ui.settings import Settings
+    from zoolens.faces.ui.jobs.folder import make_job_folder
+    from zoolens.faces.ui.settings import Settings
 
     verdicts = {
         "same": judged(WHOLE, different=False),

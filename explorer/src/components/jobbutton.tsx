@@ -9,7 +9,7 @@ import { ErrorState } from "./states";
 
 interface Props {
   label: string;
-  /** See src/zoolens/ui/jobs/kinds.py. */
+  /** See src/zoolens/faces/ui/jobs/kinds.py. */
   kind: string;
   parameters: Record<string, unknown>;
   /** The parameter of the address that holds the job's id. */

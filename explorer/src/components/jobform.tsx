@@ -22,7 +22,7 @@ export interface FormField {
 interface JobFormProps {
   label: string;
   button: string;
-  /** See src/zoolens/ui/jobs/kinds.py. */
+  /** See src/zoolens/faces/ui/jobs/kinds.py. */
   kind: string;
   fields: FormField[];
   /** What the job is given, made of what was typed. */

@@ -23,12 +23,12 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from zoolens.comparisons.equivalence import ModelBound
-from zoolens.errors import ZoolensError
-from zoolens.graph.builder import GraphBuilder
-from zoolens.graph.model import Array, Graph
-from zoolens.store.records import Run
-from zoolens.twins.theory import TwinBound
+from zoolens.base.errors import ZoolensError
+from zoolens.base.store.records import Run
+from zoolens.findings.comparisons.equivalence import ModelBound
+from zoolens.findings.graph.builder import GraphBuilder
+from zoolens.findings.graph.model import Array, Graph
+from zoolens.findings.twins.theory import TwinBound
 
 
 def _is_sentence(text: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, timedelta
 
-from zoolens.store.browsing import (
+from zoolens.base.store.browsing import (
     FigureOrder,
     RunsWanted,
     TimeOrder,
@@ -14,10 +14,10 @@ from zoolens.store.browsing import (
     history,
     page_of_runs,
 )
-from zoolens.store.model_activity import model_activity
-from zoolens.store.records import DatasetRecord, Observation, Run, RunKind, fingerprint
-from zoolens.store.run_columns import RunIndex, RunState
-from zoolens.store.store import Store
+from zoolens.base.store.model_activity import model_activity
+from zoolens.base.store.records import DatasetRecord, Observation, Run, RunKind, fingerprint
+from zoolens.base.store.run_columns import RunIndex, RunState
+from zoolens.base.store.store import Store
 from zoolens.testing.store_records import dataset_record, model_record, stack_record
 
 

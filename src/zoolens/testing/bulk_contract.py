@@ -7,10 +7,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pyarrow as pa
 import pytest
 
-from zoolens.errors import StoreError, UnknownName, ZoolensError
-from zoolens.store.bulk import Bulk
-from zoolens.store.series import append_series, read_series, series_names
-from zoolens.store.store import Store
+from zoolens.base.errors import StoreError, UnknownName, ZoolensError
+from zoolens.base.store.bulk import Bulk
+from zoolens.base.store.series import append_series, read_series, series_names
+from zoolens.base.store.store import Store
 from zoolens.testing.store_records import begin, some_rows
 
 

@@ -13,11 +13,11 @@ from typing import ClassVar
 
 import pytest
 
-from zoolens.graph.counters.base import KINDS, Counter
-from zoolens.graph.counters.terms import Convention
-from zoolens.graph.importers.base import Request
-from zoolens.graph.importers.onnx import ONNX
-from zoolens.graph.model import Graph
+from zoolens.findings.graph.counters.counter import KINDS, Counter
+from zoolens.findings.graph.counters.terms import Convention
+from zoolens.findings.graph.importers.importer import Request
+from zoolens.findings.graph.importers.onnx import ONNX
+from zoolens.findings.graph.model import Graph
 from zoolens.testing import models
 from zoolens.testing.late_imports import frameworks_imported_by
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from zoolens.manifests.schema import Asset, AssetFile, Resize
-from zoolens.zoos.base import Entry
+from zoolens.inventory.manifests.schema import Asset, AssetFile, Resize
+from zoolens.inventory.zoos.zoo import Entry
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ def with_file(entry: Entry, path: Path) -> Entry:
 
 
 def model_file(entry: Entry) -> Path:
-    from zoolens.manifests.locations import resolve_asset
+    from zoolens.inventory.manifests.locations import resolve_asset
 
     asset = next(asset for asset in entry.manifest.assets if asset.format == "onnx")
     return resolve_asset(asset, entry.folder, fetch=False)["model"]

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from zoolens.datasets.base import UNLABELLED, Dataset, Sample
+from zoolens.inventory.datasets.dataset import UNLABELLED, Dataset, Sample
 
 LOOKED_AT = 30  # samples that are compared one by one
 

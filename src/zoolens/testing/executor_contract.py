@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from zoolens.engine.executors.base import Executor, run_jobs
-from zoolens.engine.sandbox import trusted, trusting
-from zoolens.errors import AssetError, ModelError, UnexpectedError
+from zoolens.base.engine.executors.executor import Executor, run_jobs
+from zoolens.base.engine.sandbox import trusted, trusting
+from zoolens.base.errors import AssetError, ModelError, UnexpectedError
 
 _HERE = __name__
 _PATIENCE = 120.0  # seconds; a machine that is not there yet may have to start
@@ -71,4 +71,4 @@ class ExecutorContract:
     def test_a_path_that_is_not_there_is_named(self, opened: Executor) -> None:
         absent = {"paths": ["/nowhere/at/all"]}
         with pytest.raises(AssetError, match="has no /nowhere/at/all"):
-            opened.submit("zoolens.measure.fanout:evaluate_here", absent).result(_PATIENCE)
+            opened.submit("zoolens.findings.measure.fanout:evaluate_here", absent).result(_PATIENCE)

@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.queries.expressionevaluator import evaluate
-from zoolens.queries.syntax import FunctionCall, Metric
+from zoolens.findings.queries.expression_evaluator import evaluate
+from zoolens.findings.queries.syntax import FunctionCall, Metric
 
 Values = NDArray[np.float64]
 

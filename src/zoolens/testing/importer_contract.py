@@ -18,11 +18,11 @@ from typing import ClassVar
 
 import pytest
 
-from zoolens.errors import ZoolensError
-from zoolens.graph.importers.base import Importer, Request
-from zoolens.graph.model import Graph
-from zoolens.graph.passes.canonical import canonical
-from zoolens.graph.vocabulary import OPS
+from zoolens.base.errors import ZoolensError
+from zoolens.findings.graph.importers.importer import Importer, Request
+from zoolens.findings.graph.model import Graph
+from zoolens.findings.graph.passes.canonical import canonical
+from zoolens.findings.graph.vocabulary import OPS
 from zoolens.testing.late_imports import frameworks_imported_by
 
 

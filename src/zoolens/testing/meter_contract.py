@@ -14,8 +14,8 @@ from typing import ClassVar
 
 import pytest
 
-from zoolens import plugins
-from zoolens.measure.meters.base import Meter, MeterSource, NoEnergy
+from zoolens.base import plugins
+from zoolens.findings.measure.meters.meter import Meter, MeterSource, NoEnergy
 
 
 class MeterContract:

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from zoolens.measure.predictions import Predictions
-from zoolens.store.records import Observation, Provenance
-from zoolens.tasks.base import Answers
+from zoolens.base.store.records import Observation, Provenance
+from zoolens.findings.measure.predictions import Predictions
+from zoolens.inventory.tasks.task import Answers
 
 N, CLASSES = 120, 6
 

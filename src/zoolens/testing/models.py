@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.runtimes.base import ModelFiles, TensorSpec
+from zoolens.inventory.runtimes.runtime import ModelFiles, TensorSpec
 
 Array = NDArray[np.float32]
 

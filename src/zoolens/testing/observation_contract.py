@@ -11,9 +11,9 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from zoolens.errors import UnknownName, ZoolensError
-from zoolens.store.records import Observation, Provenance
-from zoolens.store.store import Store
+from zoolens.base.errors import UnknownName, ZoolensError
+from zoolens.base.store.records import Observation, Provenance
+from zoolens.base.store.store import Store
 from zoolens.testing.store_records import begin, dataset_record, model_record, some_rows, stack_record
 
 

@@ -7,9 +7,9 @@ import os
 import numpy as np
 import pytest
 
-from zoolens.errors import ModelError
-from zoolens.runtimes.base import Runtime, Session, Tensor
-from zoolens.runtimes.observing import CapturePoint, Profile
+from zoolens.base.errors import ModelError
+from zoolens.inventory.runtimes.observing import CapturePoint, Profile
+from zoolens.inventory.runtimes.runtime import Runtime, Session, Tensor
 from zoolens.testing.runtime_case import RuntimeCase
 
 

@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 
 import pytest
 
-from zoolens import plugins
-from zoolens.errors import ZoolensError
-from zoolens.serving.ladder import Ladder
-from zoolens.serving.policies.base import Choice, Policy, Situation
+from zoolens.base import plugins
+from zoolens.base.errors import ZoolensError
+from zoolens.faces.serving.ladder import Ladder
+from zoolens.faces.serving.policies.policy import Choice, Policy, Situation
 from zoolens.testing.serving_simulation import simulate, simulated_ladder
 
 

@@ -16,12 +16,12 @@ from typing import Any, ClassVar
 
 import pytest
 
-from zoolens.crosstrain.study.published import PublishedStudy
-from zoolens.crosstrain.study.search.hyperspace import Axis, subspaces
-from zoolens.crosstrain.study.stored_studies import read_study
-from zoolens.errors import ZoolensError
-from zoolens.store.records import Provenance
-from zoolens.store.store import open_store
+from zoolens.base.errors import ZoolensError
+from zoolens.base.store.records import Provenance
+from zoolens.base.store.store import open_store
+from zoolens.training.crosstrain.study.published import PublishedStudy
+from zoolens.training.crosstrain.study.search.hyperspace import Axis, subspaces
+from zoolens.training.crosstrain.study.stored_studies import read_study
 
 
 class PublishedStudyContract:

@@ -40,7 +40,7 @@ def pytest_runtest_makereport(
     report = yield
     if call.excinfo is not None and "zoolens" in getattr(item, "fixturenames", ()):
         error = call.excinfo.value
-        if any(kind.__module__ == "zoolens.errors" for kind in type(error).__mro__):
+        if any(kind.__module__ == "zoolens.base.errors" for kind in type(error).__mro__):
             report.longrepr = str(error)
     return report
 

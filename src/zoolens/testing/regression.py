@@ -13,17 +13,17 @@ from typing import Any, NoReturn
 
 import pytest
 
-from zoolens.catalog.names import is_run
-from zoolens.comparisons.compare import AnswerComparison, Report, compare
-from zoolens.comparisons.contents import changed_notes
-from zoolens.comparisons.equivalence import Equivalence, equiv
-from zoolens.comparisons.gate import ComparisonGate, parse_equivalence_gate, parse_gate
-from zoolens.comparisons.wording import agreement_words, full_words
-from zoolens.measure.evaluate import evaluate
-from zoolens.measure.plan import Outcome
-from zoolens.present.figures import with_interval
-from zoolens.store.store import Store
-from zoolens.verdicts import UnknownGate
+from zoolens.base.present.figures import with_interval
+from zoolens.base.store.store import Store
+from zoolens.base.verdicts import UnknownGate
+from zoolens.findings.comparisons.compare import AnswerComparison, Report, compare
+from zoolens.findings.comparisons.contents import changed_notes
+from zoolens.findings.comparisons.equivalence import Equivalence, equiv
+from zoolens.findings.comparisons.gate import ComparisonGate, parse_equivalence_gate, parse_gate
+from zoolens.findings.comparisons.wording import agreement_words, full_words
+from zoolens.findings.measure.evaluate import evaluate
+from zoolens.findings.measure.plan import Outcome
+from zoolens.inventory.catalog.names import is_run
 
 # Timings of a CI machine are noise unless somebody asks for them.
 _DEFAULTS: Mapping[str, Any] = {"batches": (), "cold": False}

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import ClassVar
 
-from zoolens.index.resources import with_resources
-from zoolens.index.rows import Figure, Row
-from zoolens.index.rowtable import table_of
+from zoolens.findings.index.resources import with_resources
+from zoolens.findings.index.row_table import table_of
+from zoolens.findings.index.rows import Figure, Row
 
 _NAME = "resource"
 

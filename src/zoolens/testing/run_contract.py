@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from zoolens.errors import UnknownName, ZoolensError
-from zoolens.store.records import RunKind
-from zoolens.store.store import Store
+from zoolens.base.errors import UnknownName, ZoolensError
+from zoolens.base.store.records import RunKind
+from zoolens.base.store.store import Store
 from zoolens.testing.store_records import begin, dataset_record, model_record, stack_record
 
 

@@ -9,9 +9,9 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from zoolens.errors import ZoolensError
-from zoolens.runtimes.base import ModelFiles, Runtime, Session, Tensor, Tensors
-from zoolens.runtimes.fake import Fake
+from zoolens.base.errors import ZoolensError
+from zoolens.inventory.runtimes.fake import Fake
+from zoolens.inventory.runtimes.runtime import ModelFiles, Runtime, Session, Tensor, Tensors
 from zoolens.testing import models
 
 

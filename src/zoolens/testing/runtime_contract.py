@@ -22,8 +22,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from zoolens.errors import ModelError, UnsupportedAbility
-from zoolens.runtimes.base import ABILITIES, ModelFiles, Options, Runtime, Session
+from zoolens.base.errors import ModelError, UnsupportedAbility
+from zoolens.inventory.runtimes.runtime import ABILITIES, ModelFiles, Options, Runtime, Session
 from zoolens.testing import models
 from zoolens.testing.observing_contract import ObservingContract
 

@@ -21,11 +21,11 @@ import pytest
 from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
-from zoolens.errors import StoreError
-from zoolens.store.records import Observation
-from zoolens.store.schema import metadata
-from zoolens.store.store import Store, open_store
-from zoolens.store.studies import StudyRecord, TrialRecord, TrialSide
+from zoolens.base.errors import StoreError
+from zoolens.base.store.records import Observation
+from zoolens.base.store.schema import metadata
+from zoolens.base.store.store import Store, open_store
+from zoolens.base.store.studies import StudyRecord, TrialRecord, TrialSide
 from zoolens.testing.browsing_contract import BrowsingContract
 from zoolens.testing.bulk_contract import BulkContract
 from zoolens.testing.observation_contract import ObservationContract

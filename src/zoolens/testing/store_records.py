@@ -6,8 +6,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from zoolens.store.records import DatasetRecord, ModelRecord, Run, StackRecord, fingerprint
-from zoolens.store.store import Store
+from zoolens.base.store.records import DatasetRecord, ModelRecord, Run, StackRecord, fingerprint
+from zoolens.base.store.store import Store
 
 
 def model_record(name: str = "zoo:net@1.0.0", content: Any = None) -> ModelRecord:

@@ -13,8 +13,8 @@ import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
 
-from zoolens.measure.predictions import schema
-from zoolens.tasks.base import Answers, Task
+from zoolens.findings.measure.predictions import schema
+from zoolens.inventory.tasks.task import Answers, Task
 
 N, WIDTH = 12, 6
 

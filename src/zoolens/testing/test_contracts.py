@@ -13,23 +13,23 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from zoolens import plugins
+from zoolens.base import plugins
+from zoolens.base.errors import ZoolensError
 from zoolens.contrib.caffe import CAFFE
-from zoolens.datasets.base import Dataset
-from zoolens.datasets.cifar10 import open_cifar10
-from zoolens.datasets.demo import open_demo
-from zoolens.datasets.idx import open_idx
-from zoolens.datasets.imagefolder import open_image_folder
-from zoolens.datasets.npz import open_npz
-from zoolens.datasets.parquet import open_parquet
-from zoolens.datasets.texts import open_texts
-from zoolens.errors import ZoolensError
-from zoolens.graph.importers.base import Request
-from zoolens.graph.importers.keras import KERAS
-from zoolens.graph.importers.onnx import ONNX
-from zoolens.graph.importers.openvino import OPENVINO
-from zoolens.graph.importers.tflite import TFLITE
-from zoolens.graph.importers.torch import TORCHVISION
+from zoolens.findings.graph.importers.importer import Request
+from zoolens.findings.graph.importers.keras import KERAS
+from zoolens.findings.graph.importers.onnx import ONNX
+from zoolens.findings.graph.importers.openvino import OPENVINO
+from zoolens.findings.graph.importers.tflite import TFLITE
+from zoolens.findings.graph.importers.torch import TORCHVISION
+from zoolens.inventory.datasets.cifar10 import open_cifar10
+from zoolens.inventory.datasets.dataset import Dataset
+from zoolens.inventory.datasets.demo import open_demo
+from zoolens.inventory.datasets.idx import open_idx
+from zoolens.inventory.datasets.imagefolder import open_image_folder
+from zoolens.inventory.datasets.npz import open_npz
+from zoolens.inventory.datasets.parquet import open_parquet
+from zoolens.inventory.datasets.texts import open_texts
 from zoolens.testing import models
 from zoolens.testing.counter_contract import CounterContract
 from zoolens.testing.dataset_contract import DatasetContract
@@ -159,7 +159,9 @@ class TestTfliteImporter(ImporterContract):
 
     def request(self, tmp_path):
         demo = (
-            Path(str(importlib.util.find_spec("zoolens.zoos").submodule_search_locations[0])) / "demo_data" / "models"
+            Path(str(importlib.util.find_spec("zoolens.inventory.zoos").submodule_search_locations[0]))
+            / "demo_data"
+            / "models"
         )
         return Request(str(demo / "lenet-narrow.tflite"))
 

@@ -169,7 +169,7 @@ def test_a_project_that_does_not_use_it_pays_nothing(pytester):
         import sys
 
         def test_nothing_heavy_is_there():
-            heavy = {"numpy", "pydantic", "sqlalchemy", "pyarrow", "rich", "yaml", "PIL", "click", "zoolens.store"}
+            heavy = {"numpy", "pydantic", "sqlalchemy", "pyarrow", "rich", "yaml", "PIL", "click", "zoolens.base.store"}
             assert "zoolens.testing.pytest_plugin" in sys.modules
             assert not heavy & set(sys.modules)
         """

@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from zoolens.errors import ModelError
-from zoolens.runtimes.base import Effective
-from zoolens.runtimes.fake import Fake, FakeSession, FakeSettings
+from zoolens.base.errors import ModelError
+from zoolens.inventory.runtimes.fake import Fake, FakeSession, FakeSettings
+from zoolens.inventory.runtimes.runtime import Effective
 from zoolens.testing import models
 from zoolens.testing.runtime_contract import RuntimeContract
 

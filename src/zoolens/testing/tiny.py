@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from zoolens.runtimes.base import ModelFiles, Options, Runtime
+from zoolens.inventory.runtimes.runtime import ModelFiles, Options, Runtime
 from zoolens.testing import models
 
 

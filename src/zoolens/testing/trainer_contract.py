@@ -17,20 +17,20 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from zoolens import plugins
-from zoolens.crosstrain.training.architectures import STRUCTURAL, build, tensor_shapes
-from zoolens.crosstrain.training.initial import initial_weights
-from zoolens.crosstrain.training.job import Job, Outcome
-from zoolens.crosstrain.training.recipe import Recipe
-from zoolens.crosstrain.training.semantics import ALIGNED
-from zoolens.crosstrain.training.side_recipe import SideRecipe
-from zoolens.crosstrain.training.trainer_pool import Workers
-from zoolens.crosstrain.training.trainer_process import WEIGHTS
-from zoolens.crosstrain.training.trainers.base import Trainer
-from zoolens.crosstrain.training.weights import read_weights, write_weights
-from zoolens.graph.importers.base import Importer
-from zoolens.store.records import DatasetRecord
+from zoolens.base import plugins
+from zoolens.base.store.records import DatasetRecord
+from zoolens.findings.graph.importers.importer import Importer
 from zoolens.testing.late_imports import frameworks_imported_by
+from zoolens.training.crosstrain.training.architectures import STRUCTURAL, build, tensor_shapes
+from zoolens.training.crosstrain.training.initial import initial_weights
+from zoolens.training.crosstrain.training.job import Job, Outcome
+from zoolens.training.crosstrain.training.recipe import Recipe
+from zoolens.training.crosstrain.training.semantics import ALIGNED
+from zoolens.training.crosstrain.training.side_recipe import SideRecipe
+from zoolens.training.crosstrain.training.trainer_pool import Workers
+from zoolens.training.crosstrain.training.trainer_process import WEIGHTS
+from zoolens.training.crosstrain.training.trainers.trainer import Trainer
+from zoolens.training.crosstrain.training.weights import read_weights, write_weights
 
 CLASSES, TRAINED, TESTED = 3, 60, 30
 

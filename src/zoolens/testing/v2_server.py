@@ -10,11 +10,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote
 
-from zoolens.protocol import json_text
-from zoolens.protocol.address import Address
-from zoolens.protocol.documents import error_body, model_to_data, repository_to_data, server_to_data
-from zoolens.protocol.errors import Refusal, ServingError
-from zoolens.protocol.messages import (
+from zoolens.base.protocol import json_text
+from zoolens.base.protocol.address import Address
+from zoolens.base.protocol.documents import error_body, model_to_data, repository_to_data, server_to_data
+from zoolens.base.protocol.errors import Refusal, ServingError
+from zoolens.base.protocol.messages import (
     InferRequest,
     InferResponse,
     ModelMetadata,
@@ -22,7 +22,7 @@ from zoolens.protocol.messages import (
     ServerMetadata,
     TensorMetadata,
 )
-from zoolens.protocol.rest import HEADER_LENGTH, Caller, decode_request, encode_response, parse_header_length
+from zoolens.base.protocol.rest import HEADER_LENGTH, Caller, decode_request, encode_response, parse_header_length
 
 Answer = Callable[[InferRequest], InferResponse]
 

@@ -13,10 +13,10 @@ from typing import ClassVar
 
 import pytest
 
-from zoolens.manifests.files import dump_manifest, parse_manifest
-from zoolens.manifests.locations import presence
+from zoolens.inventory.manifests.files import dump_manifest, parse_manifest
+from zoolens.inventory.manifests.locations import presence
+from zoolens.inventory.zoos.zoo import Entry, Weights, Zoo
 from zoolens.testing.late_imports import frameworks_imported_by
-from zoolens.zoos.base import Entry, Weights, Zoo
 
 LOOKED_AT = 50  # entries that are checked one by one
 

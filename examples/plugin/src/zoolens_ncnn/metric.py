@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from zoolens.measure.predictions import Predictions
-from zoolens.store.records import Observation
+from zoolens.base.store.records import Observation
+from zoolens.findings.measure.predictions import Predictions
 
 SHOWN = 3
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from zoolens.index.rows import Figure, Row
-from zoolens.store.records import Provenance
+from zoolens.base.store.records import Provenance
+from zoolens.findings.index.rows import Figure, Row
 
 BITS_PER_SECOND = 10e6
 

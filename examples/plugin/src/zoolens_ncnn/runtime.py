@@ -7,8 +7,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from zoolens.errors import ModelError
-from zoolens.runtimes.base import (
+from zoolens.base.errors import ModelError
+from zoolens.inventory.runtimes.runtime import (
     Effective,
     ModelFiles,
     Options,

@@ -14,13 +14,13 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from zoolens.contrib.arora import steps as steps
+from zoolens.base.errors import ModelError
+from zoolens.contrib.arora import steps
 from zoolens.contrib.arora.steps import Step, Window
-from zoolens.errors import ModelError
-from zoolens.graph.model import Array, Graph, Node, Parameter, pruned
-from zoolens.graph.proof import without_final_softmax
-from zoolens.graph.reference import run
-from zoolens.graph.sliding_windows import reach, spread
+from zoolens.findings.graph.model import Array, Graph, Node, Parameter, pruned
+from zoolens.findings.graph.proof import without_final_softmax
+from zoolens.findings.graph.reference import run
+from zoolens.findings.graph.sliding_windows import reach, spread
 
 _LEARNED: Final = ("conv", "dense")
 _LAYERS: Final = (*_LEARNED, "global_avg_pool")

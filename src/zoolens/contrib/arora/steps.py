@@ -12,8 +12,8 @@ from math import prod
 
 import numpy as np
 
-from zoolens.graph import reference_spatial as spatial
-from zoolens.graph.model import Array
+from zoolens.findings.graph import reference_spatial as spatial
+from zoolens.findings.graph.model import Array
 
 Map = Callable[[Array], Array]
 

@@ -3,14 +3,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from zoolens.base.errors import DatasetError, ModelError
 from zoolens.contrib.arora.bound import MARGINS, arora_bound
 from zoolens.contrib.arora.chain import chain_of
 from zoolens.contrib.arora.stability import smoothness, stability
-from zoolens.datasets.opening import open_dataset
-from zoolens.errors import DatasetError, ModelError
-from zoolens.graph.model import Graph, Node, Parameter
-from zoolens.graph.passes.canonical import canonical
-from zoolens.graph.structure_sources import find_entries, source_of
+from zoolens.findings.graph.model import Graph, Node, Parameter
+from zoolens.findings.graph.passes.canonical import canonical
+from zoolens.findings.graph.structure_sources import find_entries, source_of
+from zoolens.inventory.datasets.opening import open_dataset
 
 
 def network(*matrices, biases=None):

@@ -1,13 +1,13 @@
 import numpy as np
 import pytest
 
-from zoolens.contrib.arora import steps as steps
+from zoolens.base.errors import ModelError
+from zoolens.contrib.arora import steps
 from zoolens.contrib.arora.chain import chain_of
 from zoolens.contrib.arora.stability import run_chain
 from zoolens.contrib.arora.steps import Window
-from zoolens.errors import ModelError
-from zoolens.graph.model import Graph, Node, Parameter
-from zoolens.graph.reference import run
+from zoolens.findings.graph.model import Graph, Node, Parameter
+from zoolens.findings.graph.reference import run
 
 random = np.random.default_rng(3)
 PADDED = Window((3, 2), (2, 1), (1, 2), (1, 0, 1, 2))

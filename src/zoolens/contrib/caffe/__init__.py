@@ -1,5 +1,5 @@
 """Caffe networks: .prototxt and .caffemodel files."""
 
-from zoolens.contrib.caffe.file import CAFFE
+from zoolens.contrib.caffe.caffe_file import CAFFE
 
 __all__ = ["CAFFE"]

@@ -13,12 +13,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from zoolens.contrib.caffe.text import Message, read_message
-from zoolens.errors import ModelError
-from zoolens.graph.model import MAX_NODES, Array
-from zoolens.runtimes.base import TensorSpec
-from zoolens.runtimes.model_reading import model_bytes
-from zoolens.runtimes.protobuf import Buffer, content, fields, integers, text
+from zoolens.base.errors import ModelError
+from zoolens.contrib.caffe.caffe_text import Message, read_message
+from zoolens.findings.graph.model import MAX_NODES, Array
+from zoolens.inventory.runtimes.model_files.model_reading import model_bytes
+from zoolens.inventory.runtimes.model_files.protobuf_wire import Buffer, content, fields, integers, text
+from zoolens.inventory.runtimes.runtime import TensorSpec
 
 _V1_TYPES: Final = {
     "ABSVAL": "AbsVal", "CONCAT": "Concat", "CONVOLUTION": "Convolution", "DATA": "Data",

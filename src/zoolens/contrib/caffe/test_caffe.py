@@ -11,13 +11,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from zoolens.contrib.caffe.file import CAFFE
-from zoolens.contrib.caffe.text import read_message
-from zoolens.errors import ModelError
-from zoolens.graph.importers.base import Request
-from zoolens.graph.model import Graph
-from zoolens.graph.passes.canonical import canonical
-from zoolens.graph.reference import run
+from zoolens.base.errors import ModelError
+from zoolens.contrib.caffe.caffe_file import CAFFE
+from zoolens.contrib.caffe.caffe_text import read_message
+from zoolens.findings.graph.importers.importer import Request
+from zoolens.findings.graph.model import Graph
+from zoolens.findings.graph.passes.canonical import canonical
+from zoolens.findings.graph.reference import run
 from zoolens.testing import models
 
 ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[4] / "shared" / "assets")

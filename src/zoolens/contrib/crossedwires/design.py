@@ -18,10 +18,10 @@ from typing import Final
 
 import numpy as np
 
-from zoolens.crosstrain.study.plan import Dimension
-from zoolens.crosstrain.study.search.hyperspace import Axis, Point
-from zoolens.crosstrain.training.trials import Hyperparameter
-from zoolens.errors import ZoolensError
+from zoolens.base.errors import ZoolensError
+from zoolens.training.crosstrain.study.search.hyperspace import Axis, Point
+from zoolens.training.crosstrain.study.study_plan import Dimension
+from zoolens.training.crosstrain.training.trials import Hyperparameter
 
 PUBLISHED_SPACE: Final = (
     Dimension(name="learning_rate", low=1e-8, high=0.1),

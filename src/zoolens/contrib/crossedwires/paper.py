@@ -19,8 +19,7 @@ from typing import Any, Final
 import numpy as np
 
 from zoolens.contrib.crossedwires.trials import ARCHITECTURES, FRAMEWORKS, TEST_SAMPLES
-from zoolens.crosstrain.study.analysis.collapsed import TOLERANCE, Labels, correct_counts, flag
-from zoolens.crosstrain.study.analysis.tables import (
+from zoolens.training.crosstrain.study.analysis.analysis_tables import (
     accuracy_table,
     apart,
     delta_of,
@@ -28,8 +27,9 @@ from zoolens.crosstrain.study.analysis.tables import (
     least_apart,
     most_apart,
 )
-from zoolens.crosstrain.study.published import PaperComparison, PaperFigure, Verdict
-from zoolens.crosstrain.training.trials import Study, Trial
+from zoolens.training.crosstrain.study.analysis.collapsed import TOLERANCE, Labels, correct_counts, flag
+from zoolens.training.crosstrain.study.published import PaperComparison, PaperFigure, Verdict
+from zoolens.training.crosstrain.training.trials import Study, Trial
 
 _COLUMNS: Final = ("adam_epsilon", "batch_size", "learning_rate", "epochs")  # then both accuracies and Δ
 _TABLE_NUMBERS: Final = {"vgg16": 4, "resnet50": 5, "densenet121": 6}

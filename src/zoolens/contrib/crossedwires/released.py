@@ -7,9 +7,9 @@ from typing import Final
 import numpy as np
 
 from zoolens.contrib.crossedwires.design import PUBLISHED_INITIAL, PUBLISHED_OVERLAP, PUBLISHED_SPACE
-from zoolens.crosstrain.study.plan import Search
-from zoolens.crosstrain.study.search.hyperspace import Point
-from zoolens.crosstrain.training.trials import Study
+from zoolens.training.crosstrain.study.search.hyperspace import Point
+from zoolens.training.crosstrain.study.study_plan import Search
+from zoolens.training.crosstrain.training.trials import Study
 
 _NAMES: Final = {"optimizer.epsilon": "adam_epsilon"}  # ours -> the release's
 _ROUNDING: Final = 6e-10  # VGG16 was released with nine decimals

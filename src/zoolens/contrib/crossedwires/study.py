@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from zoolens.base.errors import DatasetError
+from zoolens.base.store.store import Store
 from zoolens.contrib.crossedwires.design import PUBLISHED_SPACE, published_points
 from zoolens.contrib.crossedwires.paper import compare_with_paper, is_released
 from zoolens.contrib.crossedwires.released import hits, published_search
 from zoolens.contrib.crossedwires.trials import ARCHITECTURES, TEST_SAMPLES, import_published, read_published
-from zoolens.crosstrain.study.analysis.collapsed import Labels
-from zoolens.crosstrain.study.published import Imported, PaperComparison, PublishedStudy
-from zoolens.crosstrain.study.search.hyperspace import Axis, Point
-from zoolens.crosstrain.study.stored_studies import read_study, study_names
-from zoolens.crosstrain.training.trials import Study
-from zoolens.errors import DatasetError
-from zoolens.store.store import Store
+from zoolens.training.crosstrain.study.analysis.collapsed import Labels
+from zoolens.training.crosstrain.study.published import Imported, PaperComparison, PublishedStudy
+from zoolens.training.crosstrain.study.search.hyperspace import Axis, Point
+from zoolens.training.crosstrain.study.stored_studies import read_study, study_names
+from zoolens.training.crosstrain.training.trials import Study
 
 
 class CrossedWires(PublishedStudy):

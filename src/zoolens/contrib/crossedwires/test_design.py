@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 from scipy.stats import uniform
 
+from zoolens.base.errors import ZoolensError
 from zoolens.contrib.crossedwires.design import (
     PUBLISHED_INITIAL,
     PUBLISHED_OVERLAP,
     PUBLISHED_SPACE,
     published_points,
 )
-from zoolens.crosstrain.study.plan import Dimension, Search
-from zoolens.crosstrain.study.search.designs import design
-from zoolens.crosstrain.study.search.hyperspace import Axis, subspaces
-from zoolens.errors import ZoolensError
+from zoolens.training.crosstrain.study.search.designs import design
+from zoolens.training.crosstrain.study.search.hyperspace import Axis, subspaces
+from zoolens.training.crosstrain.study.study_plan import Dimension, Search
 
 ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[5] / "shared" / "assets")
 COLUMNS = {"optimizer.epsilon": "adam_epsilon"}

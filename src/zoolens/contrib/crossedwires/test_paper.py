@@ -12,8 +12,8 @@ import pytest
 
 from zoolens.contrib.crossedwires.paper import agrees, compare_with_paper
 from zoolens.contrib.crossedwires.trials import read_published
-from zoolens.crosstrain.study.analysis.tables import accuracy_table, apart, delta_table
-from zoolens.crosstrain.training.trials import Study, TrainedSide, Trial
+from zoolens.training.crosstrain.study.analysis.analysis_tables import accuracy_table, apart, delta_table
+from zoolens.training.crosstrain.training.trials import Study, TrainedSide, Trial
 
 ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[5] / "shared" / "assets")
 

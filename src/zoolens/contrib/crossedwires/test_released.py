@@ -1,6 +1,6 @@
 from zoolens.contrib.crossedwires.design import PUBLISHED_SPACE
 from zoolens.contrib.crossedwires.released import hits, published_search
-from zoolens.crosstrain.training.trials import Study, Trial
+from zoolens.training.crosstrain.training.trials import Study, Trial
 
 POINT = {"learning_rate": 0.01, "batch_size": 64, "optimizer.epsilon": 1e-3, "epochs": 5}
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from zoolens.base.errors import DatasetError
+from zoolens.base.store.records import Provenance
+from zoolens.base.store.store import open_store
 from zoolens.contrib.crossedwires.study import CrossedWires
 from zoolens.contrib.crossedwires.trials import ARCHITECTURES, Imported, import_published, read_published
-from zoolens.crosstrain.study.stored_studies import read_study, study_names
-from zoolens.errors import DatasetError
-from zoolens.store.records import Provenance
-from zoolens.store.store import open_store
 from zoolens.testing.published_contract import PublishedStudyContract
+from zoolens.training.crosstrain.study.stored_studies import read_study, study_names
 
 ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[5] / "shared" / "assets")
 ROW = {

@@ -16,20 +16,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from zoolens.crosstrain.study.published import Imported
-from zoolens.crosstrain.study.stored_studies import (
+from zoolens.base.errors import DatasetError
+from zoolens.base.safety.untrusted import read_text
+from zoolens.base.store.records import DatasetRecord, Provenance, fingerprint
+from zoolens.base.store.store import Store
+from zoolens.training.crosstrain.study.published import Imported
+from zoolens.training.crosstrain.study.stored_studies import (
     file_trial,
     importing,
     natural_order,
     read_study,
     study_names,
 )
-from zoolens.crosstrain.training.semantics import Semantics
-from zoolens.crosstrain.training.trials import Hyperparameter, Study, TrainedSide, Trial
-from zoolens.errors import DatasetError
-from zoolens.store.records import DatasetRecord, Provenance, fingerprint
-from zoolens.store.store import Store
-from zoolens.untrusted import read_text
+from zoolens.training.crosstrain.training.semantics import Semantics
+from zoolens.training.crosstrain.training.trials import Hyperparameter, Study, TrainedSide, Trial
 
 ARCHITECTURES: Final = ("vgg16", "resnet50", "densenet121")
 FRAMEWORKS: Final = ("pytorch", "tensorflow")

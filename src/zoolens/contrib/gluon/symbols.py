@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from zoolens.errors import ModelError
-from zoolens.graph.builder import GraphBuilder
-from zoolens.graph.model import Array, Graph, Parameter, Shape
-from zoolens.graph.sliding_windows import covering_ends
+from zoolens.base.errors import ModelError
+from zoolens.findings.graph.builder import GraphBuilder
+from zoolens.findings.graph.model import Array, Graph, Parameter, Shape
+from zoolens.findings.graph.sliding_windows import covering_ends
 
 _AXES: Final = {4: "NCHW", 3: "NCW", 5: "NCDHW"}
 

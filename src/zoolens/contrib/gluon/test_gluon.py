@@ -6,13 +6,13 @@ from math import prod
 
 import pytest
 
-from zoolens.contrib.gluon import library as gluon
-from zoolens.engine.environments import environment_of
-from zoolens.engine.process import WorkerProcess
-from zoolens.errors import ModelError, ZoolensError
-from zoolens.graph.export_pool import ExportJob, export_many, reader
-from zoolens.graph.importers.base import Request
-from zoolens.runtimes.test_environments_network import loadable_mxnet
+from zoolens.base.engine.environments import environment_of
+from zoolens.base.engine.process import WorkerProcess
+from zoolens.base.errors import ModelError, ZoolensError
+from zoolens.contrib.gluon import gluon_library as gluon
+from zoolens.findings.graph.export_pool import ExportJob, export_many, reader
+from zoolens.findings.graph.importers.importer import Request
+from zoolens.inventory.runtimes.isolation.test_environments_network import loadable_mxnet
 
 SPEC = environment_of(gluon.GLUON.environment)
 POINT = "zoolens.contrib.gluon:GLUON"
@@ -31,8 +31,8 @@ import sys
 import numpy as np
 sys.path.insert(0, sys.argv[1])
 from zoolens.contrib.gluon import library as gluon
-from zoolens.graph.importers.base import Request
-from zoolens.graph.reference import run
+from zoolens.findings.graph.importers.importer import Request
+from zoolens.findings.graph.reference import run
 name, size = sys.argv[2], int(sys.argv[3])
 graph = gluon.load(Request(name, size=(size, size), weights=True))
 mx = gluon._mxnet()
@@ -57,8 +57,8 @@ def macs(graph):
 
 
 def test_the_environment_is_the_one_of_the_runtime():
-    from zoolens.engine.environments import _completed, _key, parse_env
-    from zoolens.runtimes.mxnet import MxNet
+    from zoolens.base.engine.environments import _completed, _key, parse_env
+    from zoolens.inventory.runtimes.mxnet.mxnet_runtime import MxNet
 
     theirs, ours = _completed(parse_env("mxnet==1.9.1"), MxNet().requirements), _completed(SPEC, ())
     assert _key(ours, SPEC.alone) == _key(theirs)
@@ -108,7 +108,7 @@ def test_costs_are_the_known_ones(exported, name, expected):
 
 @pytest.mark.network
 def test_names_do_not_depend_on_what_was_built_before(environment):
-    worker = WorkerProcess(reader("zoolens.contrib.gluon.library", environment, None))
+    worker = WorkerProcess(reader("zoolens.contrib.gluon.gluon_library", environment, None))
     message = {"importer": POINT, "subject": "resnet18_v2", "size": [64, 64], "raw": True}
     try:
         assert worker.ask(message, "reading", timeout=60) == worker.ask(message, "reading", timeout=60)

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from zoolens.base.errors import ModelError
 from zoolens.contrib.gluon.symbols import graph_of_symbol
-from zoolens.errors import ModelError
 
 IMAGE = (1, 4, 7, 7)
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from zoolens.graph.equality import signature
-from zoolens.graph.model import Graph, Node
-from zoolens.graph.splicing import SPLICED
-from zoolens.graph.vocabulary import COMMUTATIVE
+from zoolens.findings.graph.equality import signature
+from zoolens.findings.graph.model import Graph, Node
+from zoolens.findings.graph.splicing import SPLICED
+from zoolens.findings.graph.vocabulary import COMMUTATIVE
 
 
 @dataclass(frozen=True)

@@ -20,14 +20,14 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from zoolens.base.errors import ModelError
 from zoolens.contrib.layerwise.linear import LINEAR, linear, norms_of, values
 from zoolens.contrib.layerwise.lipschitz import Gain, gain, joined
 from zoolens.contrib.layerwise.places import Places, places, spliced_segments
 from zoolens.contrib.layerwise.spectra import Proof
-from zoolens.errors import ModelError
-from zoolens.graph.model import Array, Graph, Node
-from zoolens.graph.proof import without_final_softmax
-from zoolens.twins.activations import Feed, as_feed, in_parts, lengths, starting_at, values_of
+from zoolens.findings.graph.model import Array, Graph, Node
+from zoolens.findings.graph.proof import without_final_softmax
+from zoolens.findings.twins.activations import Feed, as_feed, in_parts, lengths, starting_at, values_of
 
 Floats = NDArray[np.float64]
 FIXED: Final = ("constant", "parameter")

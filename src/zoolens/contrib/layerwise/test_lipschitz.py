@@ -5,12 +5,12 @@ from math import inf, sqrt
 import numpy as np
 import pytest
 
+from zoolens.base.errors import ModelError
 from zoolens.contrib.layerwise import lipschitz
 from zoolens.contrib.layerwise.lipschitz import STEEPEST, gain, joined
-from zoolens.errors import ModelError
-from zoolens.graph.model import Graph, Node, Parameter
-from zoolens.graph.reference import run
-from zoolens.graph.vocabulary import OPS
+from zoolens.findings.graph.model import Graph, Node, Parameter
+from zoolens.findings.graph.reference import run
+from zoolens.findings.graph.vocabulary import OPS
 
 random = np.random.default_rng(11)
 

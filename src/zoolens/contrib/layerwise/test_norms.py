@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from zoolens.base.errors import ModelError
 from zoolens.contrib.layerwise.norms import conv_norm, matrix_norm
-from zoolens.errors import ModelError
-from zoolens.graph.reference_spatial import conv, conv_transpose, padded
+from zoolens.findings.graph.reference_spatial import conv, conv_transpose, padded
 
 random = np.random.default_rng(3)
 

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from zoolens.base.errors import ModelError
 from zoolens.contrib.layerwise.places import places
 from zoolens.contrib.layerwise.propagation import bound_twin
-from zoolens.errors import ModelError
-from zoolens.graph.builder import GraphBuilder
-from zoolens.graph.model import Node
-from zoolens.graph.segments import Segment
-from zoolens.graph.splicing import splice
+from zoolens.findings.graph.builder import GraphBuilder
+from zoolens.findings.graph.model import Node
+from zoolens.findings.graph.segments import Segment
+from zoolens.findings.graph.splicing import splice
+from zoolens.findings.twins.activations import values_of
 from zoolens.testing.bound_contract import TwinBoundContract
-from zoolens.twins.activations import values_of
 
 ROUNDED = 1 + 1e-9
 

@@ -15,13 +15,13 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Final
 
+from zoolens.base.errors import MissingDependency, ModelError, UnknownName
 from zoolens.contrib.tensorflow_models.ops import OPERATORS, SEVERAL, further_output, unknown
 from zoolens.contrib.tensorflow_models.walk import TensorFlowWalk, Variable, constant, needed_operations, static_shape
-from zoolens.errors import MissingDependency, ModelError, UnknownName
-from zoolens.graph.builder import GraphBuilder
-from zoolens.graph.importers.base import Importer, Request
-from zoolens.graph.model import STATISTICS, Graph
-from zoolens.runtimes.arguments import plain_arguments
+from zoolens.findings.graph.builder import GraphBuilder
+from zoolens.findings.graph.importers.importer import Importer, Request
+from zoolens.findings.graph.model import STATISTICS, Graph
+from zoolens.inventory.runtimes.model_files.constructor_arguments import plain_arguments
 
 # network -> the module of tf_slim.nets that has it, and how many outputs its published checkpoint has
 _SLIM: Final = {

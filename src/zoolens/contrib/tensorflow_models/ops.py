@@ -8,8 +8,8 @@ from typing import Any, Final
 import numpy as np
 
 from zoolens.contrib.tensorflow_models.walk import TensorFlowWalk, constant, integers, scope, static_shape
-from zoolens.graph.importers.padding_modes import explicit_pads
-from zoolens.graph.model import Array, Shape
+from zoolens.findings.graph.importers.padding_modes import explicit_pads
+from zoolens.findings.graph.model import Array, Shape
 
 Handler = Callable[[TensorFlowWalk, Any], str]
 

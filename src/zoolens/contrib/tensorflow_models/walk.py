@@ -12,10 +12,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from zoolens.errors import ModelError
-from zoolens.graph.builder import Arrange, GraphBuilder
-from zoolens.graph.importers.seeded_values import seeded_values
-from zoolens.graph.model import Array, Parameter, Shape, nested_tuples
+from zoolens.base.errors import ModelError
+from zoolens.findings.graph.builder import Arrange, GraphBuilder
+from zoolens.findings.graph.importers.seeded_values import seeded_values
+from zoolens.findings.graph.model import Array, Parameter, Shape, nested_tuples
 
 _TRANSPARENT: Final = frozenset({"Identity", "ReadVariableOp", "Cast", "StopGradient", "Enter", "Snapshot"})
 

@@ -1,0 +1,113 @@
+"""A Ray cluster: each job is a Ray task, which starts our own worker processes on its node.
+
+`ray` is the cluster that RAY_ADDRESS names, or one on this machine for as long as it is needed; `ray://host:port` is a
+cluster that is reached through Ray's client server. A job whose node is lost is run again on another.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from concurrent.futures import Future
+from typing import Any, Final
+
+from zoolens.base.engine.executors.executor import Executor, Job, lost, outcome_of, perform, task
+from zoolens.base.engine.machine import available_cores
+from zoolens.base.errors import ConstraintError, MissingDependency, ZoolensError, first_line
+
+_TRIES: Final = 5  # of a job whose node or process is lost
+_THREADS: Final = "OMP_NUM_THREADS"  # Ray sets it for its processes, which would change results
+_SETTINGS: Final = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_worker_niceness": "0",  # otherwise 15: whatever else the machine does would count as time of the model
+}
+
+
+class RayExecutor(Executor):
+    name = "ray"
+    summary = "A Ray cluster"
+
+    def __init__(self, ray: Any, *, ends_cluster: bool) -> None:
+        self._ray = ray
+        self._ends_cluster = ends_cluster
+        self._remote = ray.remote(_on_node)
+
+    @classmethod
+    def open(cls, address: str | None) -> RayExecutor:
+        for name, value in _SETTINGS.items():
+            os.environ.setdefault(name, value)
+        try:
+            import ray
+        except ImportError as error:
+            raise MissingDependency("Running on Ray", "ray", "ray") from error
+        if ray.is_initialized():
+            return cls(ray, ends_cluster=False)
+        where = address or os.environ.get("RAY_ADDRESS")
+        own = {} if where else {"num_cpus": available_cores(), "include_dashboard": False}
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # what keeps us from the cluster is said below
+                # "local": not a cluster that somebody else happens to have started on this machine
+                ray.init(address=where or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
+        except Exception as error:  # Ray raises nearly anything: connection, version and value errors
+            raise ZoolensError(
+                f"The Ray cluster{f' at {where}' if where else ''} cannot be used: {first_line(error).rstrip('.')}.",
+                hint="Is it running, with the same versions of Python and Ray?",
+            ) from error
+        return cls(ray, ends_cluster=True)
+
+    @property
+    def capacity(self) -> int:
+        return max(1, int(self._ray.cluster_resources().get("CPU", 0)))
+
+    def submit(self, function: str, job: Job, *, whole_machine: bool = False, gpu: bool = False) -> Future[Any]:
+        needs = {"num_cpus": self._whole_machine() if whole_machine else 1, "num_gpus": 1 if gpu else 0}
+        asked = {**task(function, job), _THREADS: os.environ.get(_THREADS)}
+        chosen = self._remote.options(max_retries=_TRIES, scheduling_strategy="SPREAD", **needs)
+        reference = chosen.remote(asked)
+        translated = _translated(reference.future())
+        translated.add_done_callback(lambda done: self._ray.cancel(reference) if done.cancelled() else None)
+        return translated
+
+    def close(self) -> None:
+        if self._ends_cluster:
+            self._ray.shutdown()
+
+    def _whole_machine(self) -> float:
+        """The cores of the largest node: with so many for each job, no two of them share a machine. Smaller nodes
+        then time nothing."""
+        nodes = [node for node in self._ray.nodes() if node["Alive"]]
+        cores = [float(node["Resources"]["CPU"]) for node in nodes if node["Resources"].get("CPU")]
+        if not cores:
+            raise ConstraintError("No node of the Ray cluster has a CPU for jobs.", hint="Start one with --num-cpus.")
+        return max(cores)
+
+
+def _on_node(asked: dict[str, Any]) -> dict[str, Any]:
+    """Run a job in Ray's process, with as many threads as whoever asks would use."""
+    threads = asked.pop(_THREADS)
+    if threads is None:
+        os.environ.pop(_THREADS, None)
+    else:
+        os.environ[_THREADS] = threads
+    return perform(asked)
+
+
+def _translated(answer: Future[Any]) -> Future[Any]:
+    """A future of the function's own result or error."""
+    translated: Future[Any] = Future()
+
+    def settle(done: Future[Any]) -> None:
+        if not translated.set_running_or_notify_cancel():
+            return
+        try:
+            translated.set_result(outcome_of(done.result()))
+        except ZoolensError as error:
+            translated.set_exception(error)
+        except BaseException as error:  # Ray's own: a node was lost too often, or lacks zoolens
+            translated.set_exception(lost("Ray", error))
+
+    answer.add_done_callback(settle)
+    return translated

@@ -1,0 +1,113 @@
+"""`zoolens store check`: every row against its checksum, every file of bulk facts against its digest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from sqlalchemy import Connection, Table, func, select
+from sqlalchemy.exc import DBAPIError
+
+from zoolens.base.errors import StoreError
+from zoolens.base.store import queries, schema
+from zoolens.base.store.checksums import CHECKED, DamagedRow, check_row
+from zoolens.base.store.records import Part
+from zoolens.base.store.retry import reason
+from zoolens.base.store.store import Store
+
+MOST: Final = 1_000  # damages that are told; who has more restores a backup
+Say = Callable[[str, int], None]  # a table's name, how many of its rows were looked at
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What was looked at, and what of it is damaged: one sentence each, at most `MOST`."""
+
+    rows: int
+    files: int
+    damage: tuple[str, ...]
+
+
+def check_store(store: Store, say: Say | None = None) -> Checked:
+    """Look at everything in the store. Nothing is changed; what is measured meanwhile may or may not be looked at."""
+    damage: list[str] = []
+    rows = files = 0
+    damage += store.read(_database_damage)
+    for name in CHECKED:
+        table = schema.metadata.tables[name]
+        count, broken = store.read(lambda connection, table=table: _check_table(connection, table))  # type: ignore[misc]
+        rows += count
+        damage += broken
+        if say is not None:
+            say(name, count)
+    damage += store.read(lambda connection: list(_missing_facts(connection)))
+    for part in _all_parts(store, damage):
+        files += 1
+        try:
+            store.verify_part(part)
+        except StoreError as error:
+            damage.append(error.message)
+    return Checked(rows, files, tuple(dict.fromkeys(damage))[:MOST])
+
+
+def _database_damage(connection: Connection) -> list[str]:
+    """What SQLite finds wrong with its own pages and indexes; PostgreSQL has checksums of its own."""
+    if connection.dialect.name != "sqlite":
+        return []
+    try:
+        lines = [str(row[0]) for row in connection.exec_driver_sql("PRAGMA integrity_check(100)")]
+    except DBAPIError as error:
+        lines = [reason(error)]
+    return [f"The database reports: {' '.join(text.split())}." for text in lines if text != "ok"]
+
+
+def _check_table(connection: Connection, table: Table) -> tuple[int, list[str]]:
+    count, damage = 0, []
+    try:
+        for row in connection.execute(queries.everything(table)):
+            count += 1
+            try:
+                check_row(table.name, row)
+            except DamagedRow as error:
+                damage.append(f"{str(error)[:1].upper()}{str(error)[1:]}.")
+            if len(damage) >= MOST:
+                break
+    except (DBAPIError, ValueError, TypeError) as error:
+        damage.append(f"Table {table.name} cannot be read beyond row {count:,}: {reason(error)}.")
+    return count, damage
+
+
+def _missing_facts(connection: Connection) -> Iterator[str]:
+    """Stages that have lost observations, and rows that refer to what is not there."""
+    stages, facts = schema.stages.c, schema.observations.c
+    counted = select(facts.run_id, facts.stage, func.count().label("n")).group_by(facts.run_id, facts.stage).subquery()
+    same = (counted.c.run_id == stages.run_id) & (counted.c.stage == stages.stage)
+    there = func.coalesce(counted.c.n, 0)
+    query = select(stages.run_id, stages.stage, stages.facts, there.label("there"))
+    query = query.select_from(schema.stages.outerjoin(counted, same)).where(stages.facts != there).limit(MOST)
+    try:
+        for row in connection.execute(query):
+            yield f"Stage {row.stage} of run {row.run_id} has {row.there} observations instead of {row.facts}."
+        for table in schema.metadata.sorted_tables:
+            for key in table.foreign_keys:
+                lost = select(func.count()).where(~select(key.column).where(key.column == key.parent).exists())
+                if count := connection.execute(lost.select_from(table)).scalar_one():
+                    yield f"{count:,} rows of {table.name} refer to {key.column.table.name} that are not there."
+    except DBAPIError as error:
+        yield f"The rows of stages and runs cannot be held against each other: {reason(error)}."
+
+
+def _all_parts(store: Store, damage: list[str]) -> Iterator[Part]:
+    """Rows of parts that are damaged were told already."""
+    ids = select(schema.parts.c.run_id, schema.parts.c.kind).distinct()
+    try:
+        groups = store.read(lambda connection: connection.execute(ids).all())
+    except StoreError as error:
+        damage.append(error.message)
+        return
+    for row in groups:
+        try:
+            yield from store.parts(row.run_id, row.kind)
+        except StoreError as error:
+            damage.append(error.message)

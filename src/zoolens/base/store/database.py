@@ -1,0 +1,89 @@
+"""A database that is opened, read and written with patience: a busy one is tried again, damage is one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Self, TypeVar
+
+from sqlalchemy import Connection, Engine
+
+from zoolens.base.errors import StoreError, ZoolensError
+from zoolens.base.store.checksums import DamagedRow
+from zoolens.base.store.engines import BEGIN, make_engine, read_only_engine
+from zoolens.base.store.opening import make_ready
+from zoolens.base.store.retry import damaged, is_unwritable, patience, with_patience
+from zoolens.base.store.target import Target
+
+OPENING_PATIENCE: Final = 10.0  # a mistyped host should not cost a minute
+
+T = TypeVar("T")
+
+
+class Database:
+    """Close it, or use it as a context manager."""
+
+    def __init__(self, target: Target) -> None:
+        self.name = target.name
+        self._patience = patience()
+        self._engine = make_engine(target, self._patience)
+        try:
+            self.id = self._make_ready()  # which the database carries, wherever it lies
+        except StoreError as error:
+            self._engine.dispose()
+            if target.path is None or not is_unwritable(error.__cause__):
+                raise
+            self._engine = read_only_engine(target.path)  # on a full disk one may still look at what there is
+            self.id = self._make_ready()
+        except BaseException:
+            self._engine.dispose()
+            raise
+        self._writing = self._engine.execution_options(**{BEGIN: "BEGIN IMMEDIATE"})
+
+    def _make_ready(self) -> str:
+        patience = min(self._patience, OPENING_PATIENCE)
+        return with_patience(lambda: make_ready(self._engine, self.name), self.name, patience)
+
+    @property
+    def engine(self) -> Engine:
+        """For queries of your own. Writing through it may break what the store promises."""
+        return self._engine
+
+    @property
+    def orders_changes(self) -> bool:
+        """Whether changes become visible in the order in which they are numbered, as in SQLite. In PostgreSQL a change
+        may become visible after a later one did."""
+        return self._engine.dialect.name == "sqlite"
+
+    def close(self) -> None:
+        """Let go of the database. Calling it twice is fine."""
+        self._engine.dispose()
+
+    def reconnect(self) -> None:
+        """Forget what SQLite keeps of the file in memory: who reads next reads what is there now."""
+        self._engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def read(self, action: Callable[[Connection], T]) -> T:
+        """For queries of your own: tried again while the database is busy, and what is damaged is a sentence."""
+        return self._with(self._engine, action)
+
+    def _write(self, action: Callable[[Connection], T]) -> T:
+        return self._with(self._writing, action)
+
+    def _with(self, engine: Engine, action: Callable[[Connection], T]) -> T:
+        def once() -> T:
+            with engine.begin() as connection:
+                return action(connection)
+
+        try:
+            return with_patience(once, self.name, self._patience)
+        except ZoolensError:
+            raise
+        except (DamagedRow, ValueError, TypeError, LookupError) as error:
+            # Rows of a sound store are read without an error: a date that is none, say, was not written by us.
+            raise damaged(self.name, str(error)) from error

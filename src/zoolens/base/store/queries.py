@@ -1,0 +1,393 @@
+"""Reading: rows to records. Every function takes an open connection and begins no transaction of its own."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from sys import intern
+from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, Unpack
+
+from sqlalchemy import JSON, Column, Connection, Select, Table, Text, and_, cast, func, or_, select
+from sqlalchemy.engine import Row
+from sqlalchemy.sql.elements import ColumnElement
+
+from zoolens.base.store.checksums import DamagedRow, check_row
+from zoolens.base.store.json_columns import JsonText
+from zoolens.base.store.records import (
+    DONE,
+    MEASURED_KINDS,
+    DatasetRecord,
+    ModelRecord,
+    Observation,
+    Part,
+    Provenance,
+    Run,
+    RunKey,
+    RunKind,
+    StackRecord,
+    StageState,
+    stage_words,
+)
+from zoolens.base.store.schema import aliases, datasets, locks, models, observations, parts, runs, stacks, stages
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_Values = dict[str, Any]
+_SHOWN: Final = 8  # digits of a fingerprint
+NAME_AND_DIGITS: Final = re.compile(r"(?:(.+)#)?([0-9a-fA-F]{6,64})")  # of a dataset: name#fingerprint, or that alone
+T = TypeVar("T")
+
+_CHUNK: Final = 10_000  # ids a statement: SQLite takes at most 32,766 values
+
+
+class RunFilter(TypedDict, total=False):
+    """Which runs are meant; see `Store.runs`."""
+
+    model: str | None
+    dataset: str | None
+    runtime: str | None
+    kind: RunKind | None
+    trials: bool
+    limit: int | None
+
+
+def load_runs(
+    connection: Connection,
+    *,
+    ids: Collection[str] | None = None,
+    prefix: str | None = None,
+    model: str | None = None,
+    dataset: str | None = None,
+    runtime: str | None = None,
+    kind: RunKind | None = None,
+    trials: bool = False,
+    limit: int | None = None,
+    offset: int = 0,
+    stages: bool = True,
+) -> list[Run]:
+    query = everything(runs).order_by(runs.c.seq.desc()).limit(limit)
+    if offset:
+        query = query.offset(offset)
+    if ids is not None:
+        query = query.where(runs.c.id.in_(ids))
+    elif prefix is not None:
+        query = query.where(runs.c.id.startswith(prefix))
+    else:
+        query = query.where(*_fitting(model, dataset, runtime, kind, trials=trials))
+    rows = connection.execute(query).all()
+    for row in rows:
+        check_row(runs.name, row)
+    states = _stage_words(connection, [row.id for row in rows]) if stages else {}
+    subjects = _Subjects(connection, rows)
+    return told_apart(connection, [subjects.run(row, states.get(row.id, {})) for row in rows])
+
+
+def load_run_ids(connection: Connection, **wanted: Unpack[RunFilter]) -> list[str]:
+    """The ids of the runs that `load_runs` would give."""
+    patterns = (wanted.get("model"), wanted.get("dataset"), wanted.get("runtime"))
+    fitting = _fitting(*patterns, wanted.get("kind"), trials=wanted.get("trials", False))
+    query = select(runs.c.id).where(*fitting).order_by(runs.c.seq.desc()).limit(wanted.get("limit"))
+    return [str(row.id) for row in connection.execute(query)]
+
+
+def _fitting(
+    model: str | None, dataset: str | None, runtime: str | None, kind: RunKind | None, *, trials: bool
+) -> Iterator[ColumnElement[bool]]:
+    if model is not None:
+        yield runs.c.model.in_(_named("model", model))
+    if dataset is not None:
+        yield runs.c.dataset.in_(_named("dataset", dataset))
+    if runtime is not None:
+        yield runs.c.stack.in_(select(stacks.c.fingerprint).where(_like(stacks.c.runtime, runtime)))
+    if kind is not None:
+        yield of_kinds(kind)
+    elif runtime is None:  # "last" is the last evaluation; other facts come only when they are named
+        yield of_kinds(*MEASURED_KINDS) if trials else of_kinds(RunKind.EVALUATION)
+    elif not trials:
+        yield runs.c.kind != RunKind.TRIAL.value
+
+
+def of_kinds(*kinds: RunKind) -> ColumnElement[bool]:
+    """Whether a run is of one of these kinds."""
+    if RunKind.EVALUATION not in kinds:
+        return runs.c.kind.in_(kinds)
+    # Most runs are evaluations. Said like this, SQLite does not take the index of kinds for the narrowest one.
+    return runs.c.kind.not_in([kind for kind in RunKind if kind not in kinds])
+
+
+def told_apart(connection: Connection, listed: list[Run]) -> list[Run]:
+    """The same runs, with datasets that share their name called name#fingerprint."""
+    names = shared_names(connection) if listed else []
+    if not names:
+        return listed
+    return [
+        replace(run, dataset=replace(run.dataset, name=full_name(run.dataset))) if run.dataset.name in names else run
+        for run in listed
+    ]
+
+
+def shared_names(connection: Connection) -> list[str]:
+    """Names that several datasets have."""
+    query = select(datasets.c.name).group_by(datasets.c.name).having(func.count() > 1).order_by(datasets.c.name)
+    return [str(row.name) for row in connection.execute(query)]
+
+
+def full_name(dataset: DatasetRecord) -> str:
+    return f"{dataset.name}#{dataset.fingerprint[:_SHOWN]}"
+
+
+def load_rows(connection: Connection, table: Table, *where: ColumnElement[bool], lock: bool = False) -> list[_Values]:
+    """Rows of any table, each found to bear its checksum; JSON is given as text. `lock`: until the transaction ends."""
+    query = everything(table).where(*where)
+    rows = connection.execute(query.with_for_update(key_share=True) if lock else query).all()
+    for row in rows:
+        check_row(table.name, row)
+    return [dict(row._mapping) for row in rows]
+
+
+@cache
+def everything(table: Table) -> Select[Any]:
+    """All columns of a table, JSON as text. A statement is never changed in place, so that one of each table serves."""
+    return select(*(_as_text(column) for column in table.c))
+
+
+def _as_text(column: Column[Any]) -> Any:
+    """JSON as it is stored: checksums are made of the text, and most of it is never looked at."""
+    return cast(column, Text).label(column.name) if isinstance(column.type, JSON) else column
+
+
+class _Subjects:
+    """The models, datasets, stacks and locks of some runs. Many runs share them, so that each is read once."""
+
+    def __init__(self, connection: Connection, rows: Sequence[Row[Any]]) -> None:
+        self._models = _by_fingerprint(connection, models, {row.model for row in rows})
+        self._datasets = _by_fingerprint(connection, datasets, {row.dataset for row in rows})
+        self._stacks = _by_fingerprint(connection, stacks, {row.stack for row in rows})
+        self._locks = _by_fingerprint(connection, locks, {row.lock for row in rows})
+
+    def run(self, row: Row[Any], stages: Mapping[str, str]) -> Run:
+        model, dataset = self._models[row.model], self._datasets[row.dataset]
+        stack, lock = self._stacks[row.stack], self._locks[row.lock]
+        return Run(
+            id=row.id,
+            key=RunKey(row.model, row.dataset, row.stack, row.attempt),
+            created=row.created,
+            model=ModelRecord(row.model, model.ref, model.format, JsonText(model.manifest)),
+            dataset=DatasetRecord(row.dataset, dataset.name, dataset.size, JsonText(dataset.details)),
+            stack=StackRecord(row.stack, stack.runtime, JsonText(stack.identity), JsonText(lock.content)),
+            resolved=JsonText(row.resolved),
+            stages=stages,
+            kind=RunKind(row.kind),
+        )
+
+
+def _by_fingerprint(connection: Connection, table: Table, wanted: Collection[str]) -> dict[str, Row[Any]]:
+    by_fingerprint = {}
+    for chunk in in_chunks(wanted):
+        for row in connection.execute(everything(table).where(table.c.fingerprint.in_(chunk))):
+            check_row(table.name, row)
+            by_fingerprint[row.fingerprint] = row
+    if len(by_fingerprint) < len(wanted):
+        raise DamagedRow(
+            f"{len(wanted) - len(by_fingerprint)} of {len(wanted)} {table.name} that runs refer to are missing"
+        )
+    return by_fingerprint
+
+
+def _named(kind: str, pattern: str) -> Select[tuple[str]]:
+    """Fingerprints of what goes, or went, by a name like this."""
+    name = _like(aliases.c.name, pattern)
+    if kind == "model" and "@" not in pattern:
+        name = or_(name, _like(aliases.c.name, f"{pattern}@*"))
+    if kind == "dataset" and (parts_of_name := NAME_AND_DIGITS.fullmatch(pattern)):
+        content = aliases.c.fingerprint.startswith(parts_of_name[2].lower())
+        name = or_(name, and_(_like(aliases.c.name, parts_of_name[1]), content) if parts_of_name[1] else content)
+    return select(aliases.c.fingerprint).where(aliases.c.kind == kind, name)
+
+
+def _like(column: ColumnElement[str], pattern: str) -> ColumnElement[bool]:
+    """`*` and `?` as a shell means them; the same on both databases, which differ in case sensitivity otherwise."""
+    escaped = pattern.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return column.ilike(escaped.replace("*", "%").replace("?", "_"), escape="\\")
+
+
+def next_attempt(connection: Connection, model: str, dataset: str, stack: str) -> int:
+    """The first attempt number, given three fingerprints, that no run has yet."""
+    run = runs.c
+    query = select(func.max(run.attempt)).where(run.model == model, run.dataset == dataset, run.stack == stack)
+    last = connection.execute(query).scalar()
+    return 0 if last is None else int(last) + 1
+
+
+def has_alias(connection: Connection, kind: str, name: str, fingerprint: str) -> bool:
+    alias = aliases.c
+    same = (alias.kind == kind, alias.name == name, alias.fingerprint == fingerprint)
+    return connection.execute(select(alias.kind).where(*same)).first() is not None
+
+
+def load_stages(connection: Connection, run_ids: Collection[str]) -> dict[str, dict[str, StageState]]:
+    by_run: dict[str, dict[str, StageState]] = {}
+    for row in _stage_rows(connection, run_ids):
+        state = StageState(row.state == DONE, row.error, JsonText(row.details), row.updated)
+        by_run.setdefault(row.run_id, {})[row.stage] = state
+    return by_run
+
+
+def _stage_words(connection: Connection, run_ids: Collection[str]) -> dict[str, dict[str, str]]:
+    """The stages of runs in words, which take a tenth of the memory of `StageState`."""
+    by_run: dict[str, dict[str, str]] = {}
+    for row in _stage_rows(connection, run_ids):
+        by_run.setdefault(row.run_id, {})[intern(row.stage)] = stage_words(row.state == DONE, row.error)
+    return by_run
+
+
+def _stage_rows(connection: Connection, run_ids: Collection[str]) -> Iterator[Row[Any]]:
+    for chunk in in_chunks(run_ids):
+        query = everything(stages).where(stages.c.run_id.in_(chunk)).order_by(stages.c.updated, stages.c.stage)
+        for row in connection.execute(query):
+            check_row(stages.name, row)
+            yield row
+
+
+def load_observations(
+    connection: Connection,
+    run_ids: Collection[str] | None,
+    *,
+    metrics: Collection[str] | None = None,
+    scope: str | None = None,
+) -> dict[str, list[Observation]]:
+    by_run: dict[str, list[Observation]] = {}
+    counts: Counter[tuple[str, str]] = Counter()
+    for row in _observation_rows(connection, run_ids, metrics=metrics, scope=scope):
+        by_run.setdefault(row.run_id, []).append(_observation(row))
+        counts[row.run_id, row.stage] += 1
+    if run_ids is not None and metrics is None and scope is None:
+        _check_counts(connection, run_ids, counts)
+    return by_run
+
+
+def load_observations_by_stage(connection: Connection, run_id: str) -> dict[str, list[Observation]]:
+    by_stage: dict[str, list[Observation]] = {}
+    for row in _observation_rows(connection, [run_id]):
+        by_stage.setdefault(row.stage, []).append(_observation(row))
+    return by_stage
+
+
+def _observation(row: Row[Any]) -> Observation:
+    return Observation(
+        metric=row.metric,
+        value=row.value,
+        scope=row.scope,
+        unit=row.unit,
+        low=row.low,
+        high=row.high,
+        n=row.n,
+        provenance=Provenance(row.provenance),
+        details=json.loads(row.details),
+    )
+
+
+def _check_counts(connection: Connection, run_ids: Collection[str], counts: Mapping[tuple[str, str], int]) -> None:
+    """Damage may also make rows vanish: each stage knows how many facts it has."""
+    for row in _stage_rows(connection, run_ids):
+        if row.facts != counts.get((row.run_id, row.stage), 0):
+            raise DamagedRow(
+                f"stage {row.stage} of run {row.run_id} has {counts.get((row.run_id, row.stage), 0)} observations "
+                f"instead of {row.facts}"
+            )
+
+
+def _observation_rows(
+    connection: Connection,
+    run_ids: Collection[str] | None,
+    *,
+    metrics: Collection[str] | None = None,
+    scope: str | None = None,
+) -> Iterator[Row[Any]]:
+    """Rows that bear their checksums, with details as text."""
+    query = everything(observations).order_by(observations.c.seq)
+    if metrics is not None:
+        query = query.where(observations.c.metric.in_(metrics))
+    if scope is not None:
+        query = query.where(observations.c.scope == scope)
+    chunks: Iterable[list[str] | None] = [None] if run_ids is None else in_chunks(run_ids)
+    for chunk in chunks:
+        for row in connection.execute(query if chunk is None else query.where(observations.c.run_id.in_(chunk))):
+            check_row(observations.name, row)
+            yield row
+
+
+def observation_table(connection: Connection, run_ids: Collection[str] | None) -> pa.Table:
+    import pyarrow as pa
+
+    text, number = pa.string(), pa.float64()
+    about = {"model": text, "dataset": text, "runtime": text, "runtime_version": text, "precision": text}
+    facts = {"stage": text, "metric": text, "scope": text, "value": number, "low": number, "high": number}
+    facts |= {"unit": text, "n": pa.int64(), "provenance": text, "created": pa.timestamp("us", tz="UTC")}
+    rows = list(_observation_rows(connection, run_ids))
+    subjects = _subjects(connection)
+    columns = {"run": pa.array([row.run_id for row in rows], text)}
+    columns |= {name: pa.array([subjects[row.run_id][name] for row in rows], kind) for name, kind in about.items()}
+    fields = {**facts, "details": text}
+    columns |= {name: pa.array([getattr(row, name) for row in rows], kind) for name, kind in fields.items()}
+    return pa.table(columns)
+
+
+def _subjects(connection: Connection) -> dict[str, dict[str, Any]]:
+    """What each run is about, without the manifests and locks."""
+    query = (
+        select(runs.c.id, runs.c.resolved, models.c.ref, datasets.c.name, stacks.c.runtime, stacks.c.identity)
+        .join(models, models.c.fingerprint == runs.c.model)
+        .join(datasets, datasets.c.fingerprint == runs.c.dataset)
+        .join(stacks, stacks.c.fingerprint == runs.c.stack)
+    )
+    return {
+        row.id: {
+            "model": row.ref,
+            "dataset": row.name,
+            "runtime": row.runtime,
+            "runtime_version": _text(row.identity.get("version")),
+            "precision": _text(row.resolved.get("precision")),
+        }
+        for row in connection.execute(query)
+    }
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def part_name(connection: Connection, run_id: str, kind: str, part: int) -> str | None:
+    """The file that is registered for a part; None if there is no such part."""
+    same = (parts.c.run_id == run_id, parts.c.kind == kind, parts.c.part == part)
+    return connection.execute(select(parts.c.name).where(*same)).scalar()
+
+
+def load_parts(connection: Connection, run_id: str, kind: str, locate: Callable[[str], Path]) -> list[Part]:
+    rows = load_rows(connection, parts, parts.c.run_id == run_id, parts.c.kind == kind)
+    return [
+        Part(
+            run_id=row["run_id"],
+            kind=row["kind"],
+            part=row["part"],
+            rows=row["rows"],
+            bytes=row["bytes"],
+            sha256=row["sha256"],
+            path=locate(row["name"]),
+            created=row["created"],
+        )
+        for row in sorted(rows, key=lambda row: row["part"])
+    ]
+
+
+def in_chunks(ids: Iterable[T], most: int = _CHUNK) -> Iterator[list[T]]:
+    """The ids in lists of at most `most`: a statement takes no more than so many values."""
+    everything = list(ids)
+    for start in range(0, len(everything), most):
+        yield everything[start : start + most]

@@ -1,5 +1,0 @@
-"""Two sides trained step by step beside a float64 reference: which layer and quantity is the first beyond rounding."""
-
-from zoolens.crosstrain.training.lockstep.comparison import Divergence, Lockstep, lockstep
-
-__all__ = ["Divergence", "Lockstep", "lockstep"]

@@ -1,1 +1,0 @@
-"""What a model runs on: one file per kind of data, all behind the contract in `base`."""

@@ -1,0 +1,153 @@
+"""`zoolens diff A B`: how two networks differ, layer by layer, and what each difference costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from zoolens.base.errors import ModelError, ZoolensError
+from zoolens.base.present.terminal import echo_json, make_console, plain
+from zoolens.base.verdicts import at_least
+from zoolens.faces.cli.options import OUT_FILE, Size, json_option, trust_option
+from zoolens.faces.cli.stores import check_store, store_option
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from zoolens.findings.graph.cost import Cost
+    from zoolens.findings.graph.diff.diff_findings import Difference
+    from zoolens.findings.graph.diff.report import Diff
+    from zoolens.findings.graph.held_parameters import HeldParameters
+
+SHOWN = 12  # differences, unless --all
+TROUBLE = 2  # as diff(1) has it
+
+
+@click.command("diff")
+@click.argument("a", metavar="A")
+@click.argument("b", metavar="B")
+@click.option("--size", type=Size(), help="Image size of both, such as 224 or 480x640, instead of each model's own.")
+@click.option("--html", type=OUT_FILE, help="Write a page with the picture.")
+@click.option("--svg", type=OUT_FILE, help="Write the picture.")
+@click.option("--all", "show_all", is_flag=True, help="Show every difference, with the layers it concerns.")
+@json_option
+@store_option(None)
+@click.pass_context
+@trust_option
+def command(
+    ctx: click.Context,
+    a: str,
+    b: str,
+    size: tuple[int, int] | None,
+    html: Path | None,
+    svg: Path | None,
+    show_all: bool,
+    as_json: bool,
+    store: str | None,
+) -> None:
+    """Compare the structure of two models, A and B (zoo:name, or the path of a manifest or model file).
+
+    Says what differs and which share of the cost gap each difference has. Exits with 0 if they are the same network,
+    1 if anything differs, 2 if one cannot be read or a file cannot be written, 4 if it is not known because operators
+    are not understood.
+    """
+    result = _diff(a, b, size, store)
+    if html is not None:
+        from zoolens.findings.graph.diff.diff_page import html as page
+
+        _write(html, page(result))
+    if svg is not None:
+        from zoolens.findings.graph.diff.picture import svg as picture
+
+        _write(svg, picture(result))
+    if as_json:
+        echo_json(result.as_data())
+    else:
+        _print(result, (a, b), show_all=show_all)
+    ctx.exit(result.decision.outcome.exit_code)
+
+
+def _diff(a: str, b: str, size: tuple[int, int] | None, store: str | None) -> Diff:
+    from zoolens.faces.cli.bars import Bars
+    from zoolens.findings.graph.diff.report import diff
+    from zoolens.findings.graph.diff.side_names import short_names
+    from zoolens.findings.graph.structure import structure_of
+    from zoolens.findings.graph.structure_sources import find_entries
+
+    try:
+        check_store(store, "keeps")
+        sides = {ref: find_entries([ref]) for ref in (a, b)}
+        for ref, named in sides.items():
+            if len(named) != 1:
+                raise ModelError(f"{ref} names {len(named)} models.", hint="Name one on each side.")
+        with Bars() as bars:
+            structures = structure_of([sides[a][0], sides[b][0]], size=size, store=store, progress=bars)
+        found = diff(structures[0].graph, structures[-1].graph, names=short_names(a, b))
+        keys = [structure.source.key if structure.source else None for structure in (structures[0], structures[-1])]
+        return replace(found, one_file=keys[0] is not None and keys[0] == keys[1])
+    except ZoolensError as error:
+        error.exit_code = TROUBLE
+        raise
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as problem:
+        error = ZoolensError(f"{path} cannot be written: {problem.strerror}.")
+        error.exit_code = TROUBLE
+        raise error from problem
+
+
+def _print(result: Diff, refs: tuple[str, str], *, show_all: bool) -> None:
+    console = make_console()
+    for ref, cost, held in zip(refs, (result.cost_a, result.cost_b), result.held, strict=True):
+        console.print(f"{plain(ref)}: {plain(_totals(cost, held))}")
+    console.print(f"\n[bold]{plain(result.headline)}[/]")
+    _list(console, result.differences, result, show_all=show_all)
+    if result.unproved:
+        console.print("\nNot proved, beside operators that are not understood:")
+        _list(console, result.unproved, result, show_all=show_all)
+    for remedy in result.coverage.remedies:
+        console.print(f"[dim]{plain(remedy)}[/]")
+
+
+def _totals(cost: Cost, held: HeldParameters | None) -> str:
+    from zoolens.findings.graph.diff.phrases import unsigned
+
+    macs = at_least(unsigned(cost.macs), "MACs", whole=cost.macs_whole)
+    parameters = at_least(unsigned(cost.parameters), "parameters", whole=cost.parameters_whole)
+    beside = f" ({unsigned(held.total)} held: {held.reason})" if held is not None else ""
+    return f"{macs}, {parameters}{beside}"
+
+
+def _list(console: Console, differences: Sequence[Difference], result: Diff, *, show_all: bool) -> None:
+    shown = differences if show_all else differences[:SHOWN]
+    for number, difference in enumerate(shown, 1):
+        console.print(f"{number:3}. {plain(difference.text)} [dim]({plain(_figures(difference, result))})[/]")
+        for line in _layers(difference) if show_all else ():
+            console.print(f"       [dim]{plain(line)}[/]")
+    if len(differences) > len(shown):
+        console.print(f"[dim]… and {len(differences) - len(shown)} more; see all with --all.[/]")
+
+
+def _figures(difference: Difference, result: Diff) -> str:
+    from zoolens.findings.graph.diff.phrases import amount
+
+    parts = [difference.cause]
+    if difference.macs:
+        share = f", {100 * difference.macs / result.macs_gap:.0f} % of the gap" if result.has_shares else ""
+        parts.append(f"{amount(difference.macs)} MACs{share}")
+    if difference.parameters:
+        parts.append(f"{difference.parameters:+,} parameters")
+    return "; ".join(parts)
+
+
+def _layers(difference: Difference) -> Iterator[str]:
+    for finding in difference.findings:
+        names = [layer.node.source or layer.node.name if layer else "–" for layer in (finding.pair.a, finding.pair.b)]
+        yield f"{names[0]} | {names[1]}"

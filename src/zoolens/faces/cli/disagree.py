@@ -1,0 +1,111 @@
+"""`zoolens disagree A --with 5`: the inputs on which a model and its nearest equivalents disagree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from zoolens.base.present.tables import Column
+from zoolens.base.present.terminal import echo_json, make_console, plain, print_table
+from zoolens.faces.cli.options import OUT_FILE, json_option, trust_option, wide_option
+from zoolens.faces.cli.stores import store_option
+
+if TYPE_CHECKING:
+    from zoolens.findings.comparisons.disagreements import Disagreements, Vote
+
+LONGEST = 24  # characters of a class name
+
+
+@click.command()
+@click.argument("model", metavar="A")
+@click.option(
+    "--with", "neighbours", type=click.IntRange(1), default=5, show_default=True, help="Number of nearest equivalents."
+)
+@click.option("--data", "-d", help="Dataset, by its name in the store or as `zoolens eval --data` takes it.")
+@click.option("--runtime", "-r", help="Only runs in this runtime.")
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Number of inputs to show.")
+@click.option("--picture", type=OUT_FILE, help="Write a contact sheet with the pictures, as .html.")
+@click.option("--csv", "csv_file", type=OUT_FILE, help="Write the inputs as CSV.")
+@store_option("reads")
+@json_option
+@trust_option
+@wide_option
+def command(
+    model: str,
+    neighbours: int,
+    data: str | None,
+    runtime: str | None,
+    limit: int,
+    picture: Path | None,
+    csv_file: Path | None,
+    store: str | None,
+    as_json: bool,
+) -> None:
+    """Inputs on which model A and its nearest equivalents do not all agree, the most contested first.
+
+    The nearest are those that answer most like A on the same data, among all that were measured on it.
+    """
+    from zoolens.findings.comparisons.disagreements import as_csv, as_data, disagree
+
+    if picture is not None and picture.suffix != ".html":
+        raise click.UsageError(f"A contact sheet is written as .html, not as {picture.name!r}.")
+    panel = disagree(model, neighbours, data=data, runtime=runtime, limit=limit, store=store)
+    if picture is not None:
+        from zoolens.findings.comparisons.contactsheet import html
+
+        picture.write_text(html(panel), encoding="utf-8")
+    if csv_file is not None:
+        csv_file.write_text(as_csv(panel), encoding="utf-8")
+    if as_json:
+        echo_json(as_data(panel))
+    else:
+        print_disagreements(panel)
+
+
+def print_disagreements(panel: Disagreements) -> None:
+    from zoolens.findings.comparisons.disagreements import readable
+    from zoolens.findings.comparisons.signatures import task_of
+    from zoolens.inventory.tasks.task import task_named
+
+    console = make_console()
+    run = panel.run
+    console.print(f"[bold]{plain(panel.panel[0].name)}[/] in {plain(run.stack.runtime)}, and nearest to it")
+    graded = task_named(task_of(run)).graded
+    agrees = "mean agreement" if graded else "agrees on"
+    for letter, member in zip(_letters(panel), panel.panel, strict=True):
+        share = "" if member.run is run else f"  {agrees} {100 * member.agreement:.1f} %"
+        console.print(f"  [bold]{letter}[/] {plain(member.name)}  {member.run.id[:8]}{share}")
+    size = run.inputs
+    console.print(
+        f"\n{panel.total:,} of {size:,} inputs of {plain(panel.dataset)} ({100 * panel.total / size:.1f} %) are not "
+        "answered alike by all" + (", the most contested first\n" if panel.inputs else "\n")
+    )
+    columns = [Column("input", keep=100), Column("truth", keep=99), Column("bits", "number")]
+    columns += [Column(letter, keep=90 - i) for i, letter in enumerate(_letters(panel))]
+    rows = [
+        [
+            contested.input,
+            _short(readable(panel.class_name(contested.label))),
+            f"{contested.entropy:.2f}",
+            *(f"{_short(readable(panel.class_name(vote.answer)))} {_score(vote)}" for vote in contested.votes),
+        ]
+        for contested in panel.inputs
+    ]
+    if rows:
+        print_table(columns, rows)
+    for note in panel.notes:
+        console.print(f"[dim]note: {plain(note)}[/]")
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
+
+
+def _score(vote: Vote) -> str:
+    return "" if vote.score is None else f"{100 * vote.score:.0f} %"
+
+
+def _letters(panel: Disagreements) -> list[str]:
+    return ["A", *(str(i) for i in range(1, len(panel.panel)))]

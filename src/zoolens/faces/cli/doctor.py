@@ -1,0 +1,164 @@
+"""`zoolens doctor MODEL --data …`: is the declared preprocessing right?"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from zoolens.base.errors import GateFailed
+from zoolens.base.present.tables import Column
+from zoolens.base.present.terminal import echo_json, make_console, plain, print_table
+from zoolens.faces.cli.options import json_option, on_option, trust_option, wide_option
+from zoolens.faces.cli.stores import store_option
+
+if TYPE_CHECKING:
+    from zoolens.findings.audit.doctor.verdict import Diagnosis, VariantTrial
+
+EQUALS_SHOWN = 4
+REASON_SHOWN = 40  # characters; --json has it whole
+
+
+@click.command()
+@click.argument("model", metavar="MODEL")
+@click.option("--data", "-d", required=True, help="Labelled data: 'demo', a path, or kind:path?key=value.")
+@click.option("--runtime", "-r", default=None, help="Runtime; default: the first that can run the model.")
+@click.option("--limit", type=click.IntRange(2), default=None, help="Use this many inputs, drawn at random.")
+@click.option(
+    "--seed", type=click.IntRange(0), default=0, show_default=True, help="Seed by which the inputs are drawn."
+)
+@click.option(
+    "--screen", type=click.IntRange(10), default=64, show_default=True, help="Inputs on which every variant is tried."
+)
+@click.option("--threads", type=click.IntRange(1), default=None, help="Threads inside the runtime.")
+@click.option("--allow-code", is_flag=True, help="Run Python code that builds the model (in a process of its own).")
+@click.option("--all", "show_all", is_flag=True, help="List every variant, also combinations.")
+@click.option("--write", type=click.Path(path_type=Path), default=None, help="Write the corrected manifest here.")
+@click.option("--force", is_flag=True, help="Let --write overwrite a file.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(["wrong", "improvable"]),
+    default=None,
+    help="Exit with 3 if the manifest is wrong or nothing works, or also if another decoder, crop or resize is better.",
+)
+@store_option("makes")
+@json_option
+@on_option
+@trust_option
+@wide_option
+def command(model: str, data: str, **chosen: Any) -> None:
+    """Find out whether MODEL's manifest declares the right preprocessing, from its accuracy on labelled data.
+
+    Variants of resize, crop, scaling, mean and deviation, colour order, layout, label offset and scores are evaluated
+    and kept like any evaluation: the same command again, also after Ctrl-C, only does what is missing.
+    """
+    from zoolens.faces.cli.bars import Bars
+    from zoolens.findings.audit.doctor.correction import as_data, write_corrected
+    from zoolens.findings.audit.doctor.diagnose import doctor
+
+    with Bars() as bars:
+        diagnosis = doctor(
+            model,
+            data,
+            runtime=chosen["runtime"],
+            limit=chosen["limit"],
+            seed=chosen["seed"],
+            screen=chosen["screen"],
+            threads=chosen["threads"],
+            allow_code=chosen["allow_code"],
+            store=chosen["store"],
+            progress=bars,
+        )
+    if chosen["as_json"]:
+        echo_json(as_data(diagnosis))
+    else:
+        print_diagnosis(diagnosis, chosen["show_all"])
+    target = chosen["write"]
+    if target is not None and diagnosis.corrected is not None:
+        write_corrected(diagnosis, model, target, force=chosen["force"])
+    if target is not None:
+        done = f"{target} written." if diagnosis.corrected else "Nothing to correct, nothing written."
+        click.echo(done, err=True)
+    if _fails(diagnosis, chosen["fail_on"]):
+        raise GateFailed(f"Gate failed: the manifest of {diagnosis.model} is {diagnosis.status}.")
+
+
+def _fails(diagnosis: Diagnosis, condition: str | None) -> bool:
+    return condition is not None and diagnosis.status in ("wrong", "suspicious", condition)
+
+
+def print_diagnosis(diagnosis: Diagnosis, show_all: bool) -> None:
+    console = make_console()
+    console.print(f"[bold]{plain(diagnosis.model)}[/] in {diagnosis.runtime} on {plain(diagnosis.data)}\n")
+    _print_trials(diagnosis, show_all)
+    _print_sensitivity(diagnosis, console)
+    console.print("\n[bold]Not swept[/]")
+    for axis in diagnosis.not_swept:
+        console.print(f"  {plain(f'{axis.factor}: {axis.reason}')}", soft_wrap=True)
+    _print_verdict(diagnosis, console)
+
+
+def _print_trials(diagnosis: Diagnosis, show_all: bool) -> None:
+    columns = [
+        Column("variant", keep=9),
+        Column("images", "number", keep=3),
+        Column("top-1 [95 %]", "number", keep=8),
+        Column("against the manifest", "number", keep=7),
+        Column("p (Holm)", "number", keep=6),
+        Column("run", keep=1),
+    ]
+    declared, *others = diagnosis.trials
+    best = _best(diagnosis)
+    shown = [trial for trial in others if show_all or trial.steps <= 1 or trial.variant == best]
+    ordered = sorted(shown, key=lambda trial: (-trial.accuracy, trial.variant))
+    print_table(columns, [_row(trial) for trial in (declared, *ordered)])
+    hidden = len(others) - len(shown)
+    if hidden:
+        click.echo(f"{hidden} combinations of several changes are not listed; --all lists them.")
+
+
+def _best(diagnosis: Diagnosis) -> str:
+    return " + ".join(f"{fault.factor}: {fault.correct}" for fault in diagnosis.faults)
+
+
+def _row(trial: VariantTrial) -> list[str]:
+    if trial.error:
+        reason = trial.error if len(trial.error) <= REASON_SHOWN else f"{trial.error[:REASON_SHOWN]}…"
+        return [trial.variant, f"{trial.n:,}", "cannot run", reason, "–", (trial.run or "–")[:8]]
+    low, high = (100 * end for end in trial.interval)
+    least, most = (100 * end for end in trial.change_interval)
+    compared = trial.variant != "as declared"
+    return [
+        trial.variant,
+        f"{trial.n:,}",
+        f"{100 * trial.accuracy:.1f} % [{low:.1f}, {high:.1f}]",
+        f"{100 * trial.change:+.1f} [{least:+.1f}, {most:+.1f}]" if compared else "–",
+        f"{trial.p_value:.2g}" if compared else "–",
+        (trial.run or "–")[:8],
+    ]
+
+
+def _print_sensitivity(diagnosis: Diagnosis, console: Any) -> None:
+    if diagnosis.sensitivity:
+        console.print(
+            f"\n[bold]What the model minds[/] (top-1 on {diagnosis.sensitivity[0].n:,} images, one change each)"
+        )
+    for factor in diagnosis.sensitivity:
+        ends = f"{factor.worst} {100 * factor.worst_accuracy:.1f} %, {factor.best} {100 * factor.best_accuracy:.1f} %"
+        console.print(f"  {plain(factor.factor)}: {100 * factor.spread:.1f} points ({plain(ends)})", soft_wrap=True)
+
+
+def _print_verdict(diagnosis: Diagnosis, console: Any) -> None:
+    from zoolens.findings.audit.doctor.correction import fragment
+
+    console.print(f"\n[bold]{plain(diagnosis.sentence)}[/]", soft_wrap=True)
+    if diagnosis.equals:
+        more = len(diagnosis.equals) - EQUALS_SHOWN
+        named = "; ".join(diagnosis.equals[:EQUALS_SHOWN]) + (f"; and {more} more" if more > 0 else "")
+        console.print(f"These could not be told from it: {plain(named)}.", soft_wrap=True)
+    for note in diagnosis.notes:
+        console.print(f"[yellow]Note:[/] {plain(note)}", soft_wrap=True)
+    if diagnosis.corrected is not None:
+        console.print("\nThe manifest should say\n")
+        console.print(plain(fragment(diagnosis)), end="", soft_wrap=True)

@@ -1,0 +1,166 @@
+"""`zoolens identify FILE_OR_MODEL`: what a network is by structure, whatever it is called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from zoolens.base.errors import ZoolensError
+from zoolens.base.present.tables import Column
+from zoolens.base.present.terminal import echo_json, make_console, plain, print_table
+from zoolens.base.verdicts import NotKnown, Outcome
+from zoolens.faces.cli.diff import TROUBLE
+from zoolens.faces.cli.options import Size, json_option, trust_option, wide_option
+from zoolens.faces.cli.stores import store_option
+
+if TYPE_CHECKING:
+    from zoolens.findings.audit.folder_identification import IdentifiedFile
+    from zoolens.findings.audit.identification import Identification
+    from zoolens.findings.graph.nearest_networks import NetworkMatch
+    from zoolens.findings.graph.structure import Structure
+
+
+_SAME_LAYERS = {  # by how the padding compares
+    "equal": "the same structure",
+    "differs": "the same layers, other padding",
+    "unknown": "the same layers; its padding at this image size is not known",
+}
+
+
+class NameContradicted(ZoolensError):
+    """The name of a model says one thing, its structure another."""
+
+
+@click.command()
+@click.argument("model", metavar="FILE_OR_MODEL_OR_FOLDER")
+@click.option("-n", "shown", type=click.IntRange(1), default=5, show_default=True, help="How many networks to list.")
+@click.option("--size", type=Size(), help="Image size, such as 224 or 480x640, where the file leaves it open.")
+@click.option("--like", is_flag=True, help="Let relatives of an architecture go by its name, too.")
+@store_option("keeps")
+@json_option
+@click.pass_context
+@trust_option
+@wide_option
+def command(ctx: click.Context, /, model: str, store: str | None, as_json: bool, **chosen: Any) -> None:
+    """Name the architecture of a model by its structure, and the members of zoos that are nearest to it.
+
+    A name claims an architecture: exits with 1 if the structure is not exactly that of a network of this name, with 2
+    if the file cannot be read, and with 4 if that is not known (operators that are not understood, a name whose
+    structure is not known here). Of a FOLDER, every model file in it is looked at, one line each, and the exit code is
+    the gravest: 1 counts more than 4.
+    """
+    from zoolens.inventory.manifests.formats import guess_format
+
+    folder = Path(model).expanduser()
+    if folder.is_dir() and guess_format(folder) is None:
+        ctx.exit(_folder(folder, store, chosen, as_json=as_json))
+    result = _identified(model, store, chosen)
+    if as_json:
+        echo_json(result.as_data())
+    else:
+        _print(result)
+    _refuse(result)
+
+
+def _identified(model: str, store: str | None, chosen: dict[str, Any]) -> Identification:
+    from zoolens.base.store.store import borrowed_store
+    from zoolens.findings.audit.identification import identify, stored
+    from zoolens.findings.graph.structure import structure_of
+
+    with _readable(), borrowed_store(store) as opened:
+        structures = structure_of(model, store=opened, size=chosen["size"])
+        if len(structures) != 1:
+            raise ZoolensError(f"{model} names {len(structures)} models.", hint="Name a single model, or a folder.")
+        graph = structures[0].graph
+        further = list(stored(opened, besides=_own_refs(structures[0])))
+    subject, names = _subject(structures[0], model), _names(structures[0], model)
+    return identify(graph, subject, names=names, n=chosen["shown"], further=further, like=chosen["like"])
+
+
+@contextmanager
+def _readable() -> Iterator[None]:
+    """What cannot be read has an exit code of its own: 1 would accuse its name."""
+    try:
+        yield
+    except ZoolensError as error:
+        error.exit_code = TROUBLE
+        raise
+
+
+def _refuse(result: Identification) -> None:
+    """The guard: an error for a name that is wrong, and another for one that cannot be judged."""
+    if result.judgement is None:
+        return
+    verdict = result.judgement.verdict
+    if verdict.outcome is Outcome.DIFFERENT:
+        raise NameContradicted(result.judgement.sentence)
+    if verdict.outcome is Outcome.NOT_KNOWN:
+        raise NotKnown(result.judgement.sentence, hint=" ".join(verdict.coverage.remedies) or None)
+
+
+def _subject(structure: Structure, model: str) -> str:
+    return Path(model).name if Path(model).is_file() else structure.entry.ref
+
+
+def _own_refs(structure: Structure) -> list[str]:
+    refs = [structure.entry.ref, structure.source.ref if structure.source else ""]
+    return [ref.partition("@")[0] for ref in refs]
+
+
+def _names(structure: Structure, model: str) -> list[str]:
+    """The names of a model: of its file, of its manifest, and of the architecture that its zoo lists it under."""
+    manifest = structure.entry.manifest
+    claimed = str(manifest.attributes.get("architecture") or "")
+    return [Path(model).name if Path(model).is_file() else "", manifest.name, claimed]
+
+
+def _print(result: Identification) -> None:
+    console = make_console()
+    console.print(f"[bold]{plain(result.sentence)}[/]\n", soft_wrap=True)
+    columns = [
+        Column("network", keep=9),
+        Column("likeness", "number", keep=8),
+        Column("this has", keep=5, folds=True),
+    ]
+    print_table(columns, [_row(match) for match in result.matches])
+
+
+def _row(match: NetworkMatch) -> list[str]:
+    from zoolens.findings.graph.nearest_networks import NEAR
+
+    if match.exact:
+        words = _SAME_LAYERS[match.padding]
+    else:
+        words = "; ".join(match.differences) if match.similarity >= NEAR else "–"
+    return [match.ref, f"{100 * match.similarity:.0f} %", words]
+
+
+# --- a folder
+
+
+def _folder(folder: Path, store: str | None, chosen: dict[str, Any], *, as_json: bool) -> int:
+    from zoolens.faces.cli.bars import Bars
+    from zoolens.findings.audit.folder_identification import as_data, exit_code, identified_files
+
+    with _readable(), Bars() as bars:
+        files = identified_files(folder, store=store, size=chosen["size"], like=chosen["like"], progress=bars)
+    if as_json:
+        echo_json(as_data(folder, files))
+    else:
+        _print_files(files)
+    return exit_code(files)
+
+
+def _print_files(files: list[IdentifiedFile]) -> None:
+    console = make_console()
+    colours = {"same": "green", "different": "bold red", "not known": "yellow"}
+    for file in files:
+        colour = colours.get(file.state, "dim")
+        console.print(f"[{colour}]{file.state:>10}[/]  {plain(file.path)}: {plain(file.sentence)}", soft_wrap=True)
+    states = [file.state for file in files]
+    counted = ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
+    console.print(f"\n{len(files):,} model file{'' if len(files) == 1 else 's'}: {plain(counted)}.")

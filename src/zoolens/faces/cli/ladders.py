@@ -1,0 +1,73 @@
+"""The ladder of a service on a terminal: its rungs, what was left out and why, and what is promised."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from zoolens.base.present.figures import figure, percent
+from zoolens.base.present.tables import Column
+from zoolens.base.present.terminal import echo_prose, print_table
+from zoolens.faces.serving.services.ladder_verdict import ladder_verdict
+from zoolens.faces.serving.services.ladder_words import left_out
+from zoolens.findings.queries.wording import at_least
+
+if TYPE_CHECKING:
+    from zoolens.faces.serving.ladder import Rung
+    from zoolens.faces.serving.services.service_ladder import ServiceLadder
+
+_UNKNOWN = "–"
+
+
+def print_ladder(name: str, built: ServiceLadder) -> None:
+    service, largest = built.service, built.service.batch.size
+    click.echo(f"{name}: {service.reference} within {service.within:.4g}, policy {service.policy_name}")
+    columns = [
+        Column("", "key", keep=9),
+        Column("model", keep=9),
+        Column("runtime", keep=5),
+        Column("equal answers", "number", keep=8),
+        Column("×1", "number", keep=7),
+        *([Column(f"×{largest}", "number", keep=6)] if largest > 1 else []),
+        Column("memory", "number", keep=3),
+        Column("accuracy", "number", keep=4),
+    ]
+    print_table(columns, [_row(place, rung, largest) for place, rung in enumerate(built.ladder.rungs)])
+    for sentence in left_out(built):
+        echo_prose(f"  {sentence}")
+    if built.confidence is not None and len(built.ladder.rungs) > 1:
+        echo_prose(
+            f"The lower bounds in brackets hold with {built.confidence:.4g} confidence for inputs drawn like the "
+            f"{built.probes:,} of {built.dataset}."
+        )
+    inputs = ", ".join(f"{spec.name} {spec.datatype}{_shape(spec.shape)}" for spec in built.inputs)
+    outputs = ", ".join(f"{spec.name} {spec.datatype}{_shape(spec.shape)}" for spec in built.outputs)
+    echo_prose(f"Clients send {inputs} and get {outputs}.")
+    for note in built.notes:
+        echo_prose(note)
+    for sentence in ladder_verdict(built).sentences:
+        echo_prose(sentence)
+
+
+def _row(place: int, rung: Rung, largest: int) -> list[str]:
+    if place == 0:
+        alike = "reference"
+    else:
+        lower = "" if rung.equivalence_lower is None else f" [{at_least(rung.equivalence_lower)}]"
+        alike = f"{percent(rung.equivalence, 1)}{lower}"
+    accuracy = rung.figures.get("accuracy")
+    return [
+        str(place),
+        rung.model,
+        rung.runtime,
+        alike,
+        figure(rung.profile.of(1), "s"),
+        *([figure(rung.profile.of(largest), "s")] if largest > 1 else []),
+        figure(float(rung.memory_bytes), "B") if rung.memory_bytes is not None else _UNKNOWN,
+        percent(accuracy, 1) if accuracy is not None else _UNKNOWN,
+    ]
+
+
+def _shape(shape: tuple[int, ...]) -> str:
+    return f"[{','.join(map(str, shape))}]"

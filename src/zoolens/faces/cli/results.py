@@ -1,0 +1,97 @@
+"""The comparison table of an evaluation, and the same as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from zoolens.base.present.figures import count, disturbed_mark, figure, network_mark, stack_label, with_interval
+from zoolens.base.present.tables import Column
+from zoolens.base.present.terminal import echo_json, print_table
+from zoolens.base.store.records import ROUND_TRIPS, Observation
+from zoolens.base.store.scopes import batch_scope
+from zoolens.base.store.store import Store
+from zoolens.findings.measure.classorder import judged_right
+from zoolens.findings.measure.plan import Outcome
+
+Found = dict[tuple[str, str], Observation]
+
+
+def print_outcomes(store: Store, outcomes: Sequence[Outcome], batches: Sequence[int]) -> None:
+    rows = [_row(store, outcome, batches) for outcome in outcomes if outcome.run is not None]
+    if rows:
+        columns = [
+            Column("run", keep=8),
+            Column("model", keep=10),
+            Column("runtime", keep=9),
+            Column("top-1 [95 %]", "number", keep=7),
+            Column("ECE", "number", keep=2),
+            *(Column(f"p50 ×{batch}", kind="number", keep=6) for batch in batches),
+            Column("p99 clean / raw", "number", keep=3),
+            Column("cold", "number", keep=1),
+            Column("size", "number", keep=5),
+            Column("params", "number", keep=4),
+        ]
+        print_table(columns, rows)
+
+
+def _row(store: Store, outcome: Outcome, batches: Sequence[int]) -> list[str]:
+    run = outcome.run
+    assert run is not None
+    known = judged_right(run, store.observations(run.id))
+    observations = {(observation.metric, observation.scope): observation for observation in known}
+    size = batches[0] if batches else 1
+    return [
+        run.id[:8],
+        run.ref.partition("@")[0],
+        stack_label(run),
+        with_interval(observations.get(("top1", ""))),
+        _value(observations.get(("ece", ""))),
+        *(_timing(observations, "latency_p50", batch_scope(batch)) for batch in batches),
+        f"{_timing(observations, 'latency_p99', batch_scope(size))} / "
+        f"{_timing(observations, 'latency_p99', batch_scope(size, raw=True))}",
+        _value(observations.get(("cold_start", "total"))),
+        _value(observations.get(("file_size", ""))),
+        count(observations[("parameters", "")].value) if ("parameters", "") in observations else "–",
+    ]
+
+
+def _timing(observations: Found, metric: str, scope: str) -> str:
+    """The latency, or of a model behind a server the round trip with a mark."""
+    round_trip = observations.get((ROUND_TRIPS[metric], scope))
+    if round_trip is not None:
+        return _value(round_trip) + network_mark(round_trip)
+    return _value(observations.get((metric, scope)))
+
+
+def _value(observation: Observation | None) -> str:
+    return figure(observation.value, observation.unit) + disturbed_mark(observation) if observation else "–"
+
+
+def print_json(store: Store, outcomes: Sequence[Outcome], _: Sequence[int]) -> None:
+    echo_json([_as_data(store, outcome) for outcome in outcomes])
+
+
+def _as_data(store: Store, outcome: Outcome) -> dict[str, Any]:
+    run = outcome.run
+    data: dict[str, Any] = {
+        "title": outcome.title,
+        "measured": outcome.measured,
+        "kept": outcome.kept,
+        "errors": outcome.errors,
+        "warnings": outcome.warnings,
+        "notes": outcome.notes,
+        "skipped": outcome.skipped,
+        "guessed": outcome.guessed,
+    }
+    if run is not None:
+        data |= {
+            "run": run.id,
+            "model": run.ref,
+            "dataset": run.dataset.name,
+            "runtime": run.stack.runtime,
+            "resolved": run.resolved,
+            "observations": [asdict(observation) for observation in store.observations(run.id)],
+        }
+    return data

@@ -1,0 +1,19 @@
+from zoolens.faces.cli.bars import Bars
+
+
+def test_without_a_terminal_progress_is_a_line_at_every_tenth(capsys):
+    with Bars(lines=True) as bars:
+        bars.begin("the design", "runs", 40)
+        for _ in range(40):
+            bars.advance(1)
+    said = capsys.readouterr().err.splitlines()
+    assert said[0] == "the design: runs 0 of 40"
+    assert said[-1] == "the design: runs 40 of 40"
+    assert len(said) == 11
+
+
+def test_others_stay_silent_without_a_terminal(capsys):
+    with Bars() as bars:
+        bars.begin("model", "latency", 4)
+        bars.advance(4)
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+from click.testing import CliRunner
+
+from zoolens.base.errors import ModelError
+from zoolens.base.store.store import open_store
+from zoolens.base.verdicts import NotKnown
+from zoolens.faces.cli.cost import command, explained, shortened
+from zoolens.findings.graph.builder import GraphBuilder
+from zoolens.findings.graph.counters.conventions import COUNTERS
+from zoolens.findings.graph.counters.runner import Count
+from zoolens.findings.graph.serialisation import pack
+from zoolens.findings.graph.structure import Structure
+
+MODEL = "demo:lenet-wide"
+MACS = 1_116_416  # 24·24·16·25 + 8·8·32·16·25 + 512·128 + 128·10
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    store = str(tmp_path_factory.mktemp("cost") / "store.sqlite")
+    open_store(store).close()
+
+    def call(*arguments):
+        done = CliRunner().invoke(command, [*arguments, "--store", store], catch_exceptions=False)
+        return done.output, done.exit_code
+
+    return call
+
+
+def test_totals_in_words(run):
+    output, code = run(MODEL)
+    assert code == 0
+    assert "MACs        1,116,416 (1.12M)" in output
+    assert "parameters  80,202" in output
+    assert "two per MAC" in output  # the convention is named
+
+
+def test_layers_have_their_share(run):
+    output, _ = run(MODEL, "--layers")
+    [conv] = [line for line in output.splitlines() if line.startswith("conv_1")]
+    assert "32×8×8" in conv
+    assert "73.4 %" in conv
+
+
+def test_json_has_exact_figures_and_the_layers_add_up(run):
+    data = json.loads(run(MODEL, "--layers", "--json")[0])
+    assert data["macs"] == MACS == sum(layer["macs"] for layer in data["layers"])
+    assert data["flops"] == sum(layer["flops"] for layer in data["layers"])
+    assert "counters" not in data
+
+
+def test_another_size_costs_more(run):
+    own, larger = (
+        json.loads(run(*words, "--json")[0])["macs"] for words in ((SQUEEZE,), (SQUEEZE, "--size", "448x224"))
+    )
+    assert own == 349_151_936
+    assert 1.9 < larger / own < 2.2
+
+
+SQUEEZE = "onnx:light/squeezenet"
+
+
+def test_counters_are_run_and_explained(run):
+    pytest.importorskip("onnx_opcounter")
+    output, _ = run(MODEL, "--counters")
+    assert "onnx-opcounter: MACs + 11.4k activations, + 2.82k pooling, + 512 moving data" in output
+    assert "for live torch networks only" in output
+    [said] = [one for one in json.loads(run(MODEL, "--counters", "--json")[0])["counters"] if one["value"] == 1_131_136]
+    assert said["residual"] == 0
+
+
+def test_a_size_that_is_none_is_refused(run):
+    output, code = run(MODEL, "--size", "large")
+    assert code == 2
+    assert "write 224 or 480x640" in output
+
+
+def test_a_pattern_is_refused(run):
+    with pytest.raises(ModelError, match="names 12 models"):
+        run("demo:*")
+
+
+def with_unknown(monkeypatch, *arguments, macs=None, dense=True, kind="com.acme:Swirl"):
+    """What the command says of a network with three operators that nobody knows behind a dense layer."""
+    from zoolens.findings.graph import structure
+    from zoolens.findings.graph.structure_sources import find_entries
+
+    build = GraphBuilder("odd")
+    value = build.add("input", [], (1, 4))
+    if dense:
+        value = build.add("dense", [value], (1, 8), parameters=[build.parameter("kernel", (8, 4), "k", None)])
+    for _ in range(3):
+        value = build.add("unknown", [value], (1, 8), source_op=kind, macs=macs)
+    odd = Structure(find_entries([MODEL])[0], packed=pack(build.finish([value])))
+    monkeypatch.setattr(structure, "structure_of", lambda *_, **__: [odd])
+    return CliRunner().invoke(command, [MODEL, *arguments])
+
+
+def test_a_total_with_uncounted_parts_is_a_lower_bound(monkeypatch):
+    done = with_unknown(monkeypatch, "--layers")
+    assert done.exit_code == 0
+    assert "MACs        ≥ 32 (32)" in done.output
+    assert "FLOPs       ≥ 64 (64)" in done.output
+    assert "intensity   not known" in done.output
+    assert "3 operators of kind com.acme:Swirl are not counted" in done.output
+    assert "1 of 4 layers, 32 of 32 parameters, 32 MACs of a total that is not known" in " ".join(done.output.split())
+    assert "%" not in done.output  # of what is not known nothing has a share
+
+
+def test_nothing_counted_is_not_nought(monkeypatch):
+    output = with_unknown(monkeypatch, dense=False).output
+    assert "MACs        not known" in output
+    assert "FLOPs       not known" in output
+
+
+def test_macs_are_whole_where_the_operators_multiply_nothing(monkeypatch):
+    output = with_unknown(monkeypatch, macs=0, kind="TopK").output
+    assert "MACs        32 (32)" in output
+    assert "FLOPs       ≥ 64 (64)" in output
+    assert "are not counted, except for the MACs" in output
+
+
+def test_parameters_inside_of_loops_are_not_counted_and_that_is_said(monkeypatch):
+    output = with_unknown(monkeypatch, kind="Loop whose number of steps is computed").output
+    assert "parameters  ≥ 32" in output
+    assert "are not counted, nor are the parameters inside" in " ".join(output.split())
+
+
+def test_coverage_is_in_the_json_and_a_gate_refuses_what_is_not_known(monkeypatch):
+    data = json.loads(with_unknown(monkeypatch, "--json").output)
+    assert data["intensity"] is None  # a ratio of two lower bounds is no bound of anything
+    covered = data["coverage"]
+    assert covered["understood"]["MACs"] == {"understood": 32, "total": None, "share": None}
+    assert covered["not_understood"][0]["what"] == "operator com.acme:Swirl"
+    refused = with_unknown(monkeypatch, "--fail-on", "unknown")
+    assert isinstance(refused.exception, NotKnown)
+    assert refused.exception.exit_code == 4
+
+
+def test_a_gate_passes_what_is_counted_whole(run):
+    assert run(MODEL, "--fail-on", "unknown")[1] == 0
+
+
+def test_what_no_rule_explains_is_said():
+    counter = COUNTERS["fvcore"]
+    assert explained(Count(counter, 100.0, {"multiply-accumulates": 100})) == "the same as our MACs"
+    terms = {"multiply-accumulates": 100, "norms": 5, "fused": -50}
+    assert explained(Count(counter, 60.0, terms)) == "MACs − 50 fused, + 5 norms, + 5 that no rule explains"
+
+
+def test_a_long_name_keeps_its_beginning_and_its_end():
+    name = f"encoder.{'layers.' * 20}conv2"
+    assert len(shortened(name)) <= 48
+    assert shortened(name).startswith("encoder.")
+    assert shortened(name).endswith("conv2")

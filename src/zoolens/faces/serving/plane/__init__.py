@@ -1,0 +1,54 @@
+"""The data plane: requests in, answers out, without a transport.
+
+| module | holds |
+| --- | --- |
+| `settings` | what a user may set: queue, batches, instances, limits of time |
+| `signature` | what an endpoint takes and gives; whether a request fits |
+| `instance` | one worker process, driven by the event loop: runs batches, is restarted when it dies |
+| `model` | one model that is open: its instances, what was found out about its batches, its memory |
+| `probe` | whether a model answers in a batch as it does alone |
+| `pool` | which models are open, within a budget of memory |
+| `queue` | requests that wait, with deadlines |
+| `batches` | which requests run together |
+| `service_spec` | what an endpoint serves: a name, a ladder, a policy |
+| `served_ladder` | the ladder of an endpoint while it serves: which rungs may answer a request |
+| `dispatcher` | starts batches and asks the policy which rung answers each |
+| `endpoint` | one served name: accepts requests, lets them wait and run, hands out answers |
+| `counters` | statistics as Triton counts them |
+| `description` | metadata and configuration in Triton's form |
+| `admission` | whether a request is accepted |
+| `rungs`, `timing` | the rungs of a ladder while they serve, and how long each takes |
+| `flights` | batches that run |
+| `plane_answers` | from a batch's outputs to the answers of its requests |
+| `accounting` | what became of requests, for counters, traces and observers |
+| `traces` | the trace extension |
+| `classification` | the largest values of an output with their labels |
+| `repository` | names and versions of the models that may be loaded |
+| `data_plane` | all endpoints under one roof: what REST, gRPC and Python call |
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from zoolens.faces.serving.plane.data_plane import Plane, open_plane
+    from zoolens.faces.serving.plane.plane_settings import EndpointSettings, ModelSpec
+    from zoolens.faces.serving.plane.service_spec import ServiceSpec
+
+__all__ = ["EndpointSettings", "ModelSpec", "Plane", "ServiceSpec", "open_plane"]
+
+_WHERE = {
+    "EndpointSettings": "plane_settings",
+    "ModelSpec": "plane_settings",
+    "Plane": "data_plane",
+    "ServiceSpec": "service_spec",
+    "open_plane": "data_plane",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _WHERE:
+        return getattr(import_module(f"zoolens.faces.serving.plane.{_WHERE[name]}"), name)
+    raise AttributeError(f"module 'zoolens.faces.serving.plane' has no attribute {name!r}")

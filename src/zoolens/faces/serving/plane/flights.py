@@ -1,0 +1,216 @@
+"""Batches that run: each has a rung, an instance, and the requests that wait for its answers."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import numpy as np
+
+from zoolens.base.errors import UnexpectedError, ZoolensError, first_line
+from zoolens.base.protocol.messages import Tensor
+from zoolens.faces.serving.adapters import Adapter
+from zoolens.faces.serving.plane.instance import BatchOutcome, Instance
+from zoolens.faces.serving.plane.queue import Converting, Pending
+from zoolens.faces.serving.plane.rungs import RungState
+from zoolens.faces.serving.plane.served_model import OpenModel
+
+log = logging.getLogger("zoolens.serving")
+
+Done = Callable[[BatchOutcome], object]
+Given = TypeVar("Given")
+Result = TypeVar("Result")
+
+
+@dataclass(slots=True)
+class Flight:
+    """A batch that runs. `previous`: the rung that answered before. `free`: the policy chose, not a client."""
+
+    state: RungState
+    model: OpenModel
+    previous: int
+    reason: str
+    free: bool
+    pendings: list[Pending]
+    rows: int
+    waiting: int
+    started: float  # on the monotonic clock
+    started_ns: int
+
+    @property
+    def expected_end(self) -> float:
+        """When it will have ended, on the monotonic clock, as far as can be predicted."""
+        return self.started + (self.state.predict(self.rows) or 0.0)
+
+    @property
+    def parts(self) -> list[Mapping[str, Tensor]]:
+        return [pending.request.inputs for pending in self.pendings]
+
+
+class Flights:
+    """The batches of one endpoint that run. `landed` is called on the event loop with each and what became of it."""
+
+    def __init__(self, executor: Executor, landed: Callable[[Flight, BatchOutcome], None]) -> None:
+        self._executor = executor
+        self._landed = landed
+        self._running: dict[int, Flight] = {}
+        self._number = 0
+        self._loop = asyncio.get_running_loop()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __len__(self) -> int:
+        return len(self._running)
+
+    def pendings(self) -> list[Pending]:
+        return [pending for flight in self._running.values() for pending in flight.pendings]
+
+    @property
+    def latest(self) -> Flight | None:
+        """The batch that was started last, of those that run."""
+        return next(reversed(self._running.values()), None)
+
+    def next_end(self) -> float:
+        """When the first of them will have ended, as far as can be predicted."""
+        return min(flight.expected_end for flight in self._running.values())
+
+    def start(self, flight: Flight, instance: Instance) -> None:
+        self._number = number = self._number + 1
+        self._running[number] = flight
+
+        def done(outcome: BatchOutcome) -> None:
+            del self._running[number]
+            self._landed(flight, outcome)
+
+        try:
+            if flight.state.adapter is None:
+                instance.run(flight.parts, done)
+            else:
+                converted = [pending.converted for pending in flight.pendings]
+                self.run(instance, flight.state, flight.parts, done, converted)
+        except Exception:
+            self._running.pop(number, None)
+            raise
+
+    def convert_ahead(self, pending: Pending, adapter: Adapter | None) -> None:
+        """Begin to convert the inputs of a request that waits, for the rung that will probably answer it: the model and
+        the conversion of the next inputs then run side by side."""
+        if adapter is None or adapter.quick or (pending.converted is not None and pending.converted[0] is adapter):
+            return
+        converting: Converting = asyncio.ensure_future(
+            self._converted(adapter, adapter.feeds, pending.request.inputs), loop=self._loop
+        )
+        converting.add_done_callback(_look_at)
+        pending.converted = adapter, converting
+
+    def run(
+        self,
+        instance: Instance,
+        state: RungState,
+        parts: Sequence[Mapping[str, Tensor]],
+        done: Done,
+        converted: Sequence[tuple[Adapter, Converting] | None] = (),
+    ) -> None:
+        """Let an instance answer inputs as clients send them; `done` gets answers as clients expect them. `converted`:
+        what there is already of each part."""
+        adapter = state.adapter
+        if adapter is None:
+            instance.run(parts, done)
+        else:
+            instance.reserve()
+            ahead = [known[1] if known is not None and known[0] is adapter else None for known in converted]
+            self._spawn(self._run_adapted(instance, adapter, parts, done, ahead))
+
+    async def _feeds(
+        self, adapter: Adapter, parts: Sequence[Mapping[str, Tensor]], ahead: Sequence[Converting | None]
+    ) -> Mapping[str, Tensor]:
+        if not any(ahead):
+            return await self._converted(adapter, lambda batch: adapter.feeds(joined(batch)), parts)
+        feeds = [
+            await (self._converted(adapter, adapter.feeds, part) if converting is None else converting)
+            for part, converting in zip(parts, ahead, strict=True)
+        ]
+        try:
+            return joined(feeds)
+        except ValueError as error:
+            raise ZoolensError(f"The inputs of several requests do not fit together: {first_line(error)}") from error
+
+    async def _run_adapted(
+        self,
+        instance: Instance,
+        adapter: Adapter,
+        parts: Sequence[Mapping[str, Tensor]],
+        done: Done,
+        ahead: Sequence[Converting | None],
+    ) -> None:
+        begun_ns = time.perf_counter_ns()
+        try:
+            feeds = await self._feeds(adapter, parts, ahead)
+        except ZoolensError as error:
+            instance.release()
+            done(BatchOutcome(None, error))
+            return
+        fed_ns = time.perf_counter_ns()
+        future: asyncio.Future[BatchOutcome] = self._loop.create_future()
+        instance.run([feeds], lambda outcome: _settle(future, outcome))
+        outcome = await future
+        if outcome.answers is not None:
+            answered_ns = time.perf_counter_ns()
+            try:
+                answers = await self._converted(adapter, adapter.outputs, outcome.answers)
+                input_ns = outcome.input_ns + fed_ns - begun_ns
+                output_ns = outcome.output_ns + time.perf_counter_ns() - answered_ns
+                outcome = replace(outcome, answers=answers, input_ns=input_ns, output_ns=output_ns)
+            except ZoolensError as error:
+                outcome = replace(outcome, answers=None, error=error)
+        done(outcome)
+
+    async def _converted(self, adapter: Adapter, convert: Callable[[Given], Result], tensors: Given) -> Result:
+        try:
+            if adapter.quick:
+                return convert(tensors)
+            return await self._loop.run_in_executor(self._executor, convert, tensors)
+        except ZoolensError:
+            raise
+        except Exception as error:  # otherwise its requests would wait for ever
+            log.exception("an adapter failed")
+            raise UnexpectedError(f"Its tensors could not be converted: {first_line(error)}") from error
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)  # the loop alone would let it be collected
+        task.add_done_callback(self._tasks.discard)
+
+
+async def answer_for_observer(
+    flights: Flights, instance: Instance, state: RungState, inputs: Mapping[str, Tensor]
+) -> Mapping[str, Tensor]:
+    """What a rung answers to somebody who only watches; a ZoolensError says why it does not."""
+    future: asyncio.Future[BatchOutcome] = asyncio.get_running_loop().create_future()
+    flights.run(instance, state, [inputs], lambda outcome: _settle(future, outcome))
+    outcome = await future
+    if outcome.answers is None:
+        raise outcome.error or ZoolensError(f"{state.rung.model} gave no answer.")
+    return outcome.answers
+
+
+def joined(parts: Sequence[Mapping[str, Tensor]]) -> Mapping[str, Tensor]:
+    """The rows of all parts, one below the other."""
+    if len(parts) == 1:
+        return parts[0]
+    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+
+
+def _look_at(converting: Converting) -> None:
+    """Keep asyncio from complaining about an error that nobody asks for: the request may have gone meanwhile."""
+    if not converting.cancelled():
+        converting.exception()
+
+
+def _settle(future: asyncio.Future[BatchOutcome], outcome: BatchOutcome) -> None:
+    if not future.done():
+        future.set_result(outcome)

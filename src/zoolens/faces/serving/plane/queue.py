@@ -1,0 +1,148 @@
+"""Requests that wait: bounded in number and bytes, in lines of requests that may share a batch."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from zoolens.base.protocol.errors import ServingError
+from zoolens.base.protocol.messages import InferRequest, InferResponse, Tensor
+from zoolens.faces.serving.adapters import Adapter
+from zoolens.faces.serving.plane.signature import BatchKey
+
+NEVER: Final = float("inf")
+
+log = logging.getLogger("zoolens.serving")
+
+Done = Callable[[InferResponse | ServingError], object]
+
+LineKey = tuple[BatchKey, frozenset[int]]
+Line = deque["Pending"]
+Converting = asyncio.Future[Mapping[str, Tensor]]
+
+
+class Pending:
+    """A request that was accepted. `arrived` and `deadline` are on the monotonic clock. `alone`: it must not share a
+    batch again. `converted`: its inputs as an adapter makes them, begun while it waits. `settled`: it has its answer or
+    an error, or nobody waits for it any more."""
+
+    __slots__ = (
+        "_done", "allowed", "alone", "arrived", "arrived_ns", "converted", "deadline", "key", "request", "rows",
+        "settled", "timer", "waiting",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        request: InferRequest,
+        rows: int,
+        key: BatchKey,
+        allowed: frozenset[int],
+        arrived_ns: int,
+        arrived: float,
+        deadline: float,
+        done: Done,
+    ) -> None:
+        self.request = request
+        self.rows = rows
+        self.key = key
+        self.allowed = allowed
+        self.arrived_ns = arrived_ns
+        self.arrived = arrived
+        self.deadline = deadline
+        self._done = done
+        self.settled = False
+        self.alone = False
+        self.waiting = False
+        self.timer: asyncio.TimerHandle | None = None
+        self.converted: tuple[Adapter, Converting] | None = None
+
+    def settle(self, result: InferResponse | ServingError) -> None:
+        """Hand over the answer or the error, once."""
+        done = self._done
+        self.forget()
+        if self.timer is not None:
+            self.timer.cancel()
+        try:
+            done(result)
+        except Exception:  # of whoever takes it: the other requests of its batch must get theirs
+            log.exception("an answer could not be handed over")
+
+    def forget(self) -> None:
+        """Called when nobody waits for it any more. Whoever did may hold this object, and this object holds the inputs:
+        both are let go at once, for as a circle they would stay until Python looks for circles, which takes minutes."""
+        self.settled = True
+        self._done = _nobody
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the request's inputs."""
+        return sum(array.nbytes for array in self.request.inputs.values())
+
+    @property
+    def line_key(self) -> LineKey:
+        return self.key, self.allowed
+
+
+def _nobody(_: object) -> None:
+    """Takes the place of whoever waited for an answer."""
+
+
+class RequestQueue:
+    """First come, first served within a line."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.rows = 0
+        self.bytes = 0
+        self._lines: dict[LineKey, Line] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._lines)
+
+    def add(self, pending: Pending) -> None:
+        line = self._lines.get(pending.line_key)
+        if line is None:
+            line = self._lines[pending.line_key] = deque()
+        line.append(pending)
+        self._count(pending, 1)
+
+    def put_back(self, pendings: list[Pending]) -> None:
+        """Put requests back to the front of their line, in their order."""
+        for pending in reversed(pendings):
+            self._lines.setdefault(pending.line_key, deque()).appendleft(pending)
+            self._count(pending, 1)
+
+    def lines(self) -> list[Line]:
+        """All lines, the one with the oldest head first."""
+        lines = list(self._lines.values())
+        if len(lines) > 1:
+            lines.sort(key=lambda line: line[0].arrived_ns)
+        return lines
+
+    def take(self, pending: Pending) -> None:
+        """Take a waiting request off: it is near the front of its line, or nobody waits for its answer any more."""
+        line = self._lines[pending.line_key]
+        if line[0] is pending:
+            line.popleft()
+        else:
+            line.remove(pending)
+        if not line:
+            del self._lines[pending.line_key]
+        self._count(pending, -1)
+
+    def empty(self) -> list[Pending]:
+        """Take all requests off."""
+        pendings = [pending for line in self._lines.values() for pending in line]
+        self._lines.clear()
+        for pending in pendings:
+            self._count(pending, -1)
+        return pendings
+
+    def _count(self, pending: Pending, by: int) -> None:
+        pending.waiting = by > 0
+        self.requests += by
+        self.rows += by * pending.rows
+        self.bytes += by * pending.bytes

@@ -1,0 +1,133 @@
+"""Serving from Python: a server on an event loop of one's own, or in a thread beside the program.
+
+with zoolens.serve(["demo:lenet-torch"], http=0) as server:
+    print(server.urls["http"])
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from importlib import import_module
+from pathlib import Path
+
+from zoolens.base.protocol.limits import Limits
+from zoolens.faces.serving.logs import LogObserver
+from zoolens.faces.serving.metrics import PlaneMetrics
+from zoolens.faces.serving.options import ServerOptions
+from zoolens.faces.serving.plane.data_plane import open_plane
+from zoolens.faces.serving.plane.plane_settings import EndpointSettings, ModelSpec
+from zoolens.faces.serving.server import Server, check_startable, run
+
+
+@asynccontextmanager
+async def running(
+    models: Sequence[str | ModelSpec],
+    options: ServerOptions,
+    settings: EndpointSettings | None = None,
+    *,
+    services: Sequence[Path] = (),
+    memory_limit: int | None = None,
+    store: str | Path | None = None,
+    metrics: PlaneMetrics | None = None,
+) -> AsyncIterator[Server]:
+    """A server of these models, and of the services in these files: it answers in the block, and drains at its end.
+    `metrics`: counts what happens, for whoever wants to look at it besides Prometheus."""
+    check_startable(options)
+    async with AsyncExitStack() as stack:
+        metrics = metrics or PlaneMetrics()
+        plane = await stack.enter_async_context(
+            open_plane(models, settings, memory_limit=memory_limit, observers=[metrics, LogObserver()], strict=False)
+        )
+        metrics.follow(plane)
+        if services:
+            hosting = import_module("zoolens.faces.serving.services.hosting")
+            await stack.enter_async_context(hosting.host_services(plane, services, store=store, strict=False))
+        yield await stack.enter_async_context(Server(plane, options, metrics.text))
+
+
+@contextmanager
+def serve(
+    models: str | ModelSpec | Sequence[str | ModelSpec] = (),
+    *,
+    http: int | None = 8000,
+    grpc: int | None = 8001,
+    host: str = "127.0.0.1",
+    token: str | None = None,
+    insecure: bool = False,
+    limits: Limits | None = None,
+    settings: EndpointSettings | None = None,
+    memory_limit: int | None = None,
+    services: Sequence[Path | str] = (),
+    store: str | Path | None = None,
+) -> Iterator[Server]:
+    """Serve models, and the services in these files, in a thread as long as the block lasts.
+
+    Services ask `store` which models may stand in for their reference, and record in it what happens. Ports: 0 takes a
+    free one, None opens none. `server.urls` says where the server listens.
+    """
+    options = ServerOptions(
+        host=host, http_port=http, grpc_port=grpc, token=token, insecure=insecure, limits=limits or Limits()
+    )
+    chosen = [models] if isinstance(models, str | ModelSpec) else list(models)
+    files = [Path(file) for file in services]
+    thread = _Thread(chosen, options, settings, memory_limit, files, store)
+    thread.start()
+    try:
+        yield thread.server()
+    finally:
+        thread.stop()
+
+
+class _Thread(threading.Thread):
+    """The thread in which the event loop runs. What it raises is raised again for whoever waits for the server."""
+
+    def __init__(
+        self,
+        models: Sequence[str | ModelSpec],
+        options: ServerOptions,
+        settings: EndpointSettings | None,
+        memory_limit: int | None,
+        services: Sequence[Path],
+        store: str | Path | None,
+    ) -> None:
+        super().__init__(name="zoolens-serve", daemon=True)
+        self._arguments = (models, options, settings, memory_limit, services, store)
+        self._ready = threading.Event()
+        self._error: BaseException | None = None
+        self._server: Server | None = None
+        self._end: tuple[asyncio.AbstractEventLoop, asyncio.Event] | None = None
+
+    def server(self) -> Server:
+        self._ready.wait()
+        if self._error is not None:
+            raise self._error
+        assert self._server is not None
+        return self._server
+
+    def stop(self) -> None:
+        if self._end is not None:
+            loop, event = self._end
+            loop.call_soon_threadsafe(event.set)
+        self.join()
+
+    def run(self) -> None:
+        try:
+            run(self._serve())
+        except BaseException as error:
+            self._error = error
+        finally:
+            self._ready.set()
+
+    async def _serve(self) -> None:
+        models, options, settings, memory_limit, services, store = self._arguments
+        event = asyncio.Event()
+        self._end = asyncio.get_running_loop(), event  # before the models are opened: that may be interrupted
+        async with running(
+            models, options, settings, services=services, memory_limit=memory_limit, store=store
+        ) as self._server:
+            self._ready.set()
+            await event.wait()
+        self._end = None

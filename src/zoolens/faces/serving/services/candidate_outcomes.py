@@ -1,0 +1,118 @@
+"""Models that are no rung of a service: each is equivalent within the bound, is not, or that is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from zoolens.base.verdicts import Gap, Outcome
+from zoolens.faces.serving.services.definition import Service
+from zoolens.findings.index.rows import Row
+from zoolens.findings.queries.admission import all_pass
+from zoolens.findings.queries.matches import Match
+from zoolens.findings.queries.near_misses import near_misses
+from zoolens.findings.queries.query_answers import Answer
+from zoolens.findings.queries.wording import predicate_words
+
+_MOST: Final = 1000  # models outside the bound that are listed
+_EVALUATE: Final = "Evaluate it: zoolens eval {} --data DATA."
+_EVALUATE_MORE: Final = "Evaluate it on more inputs: zoolens eval {} --data DATA."
+
+
+@dataclass(frozen=True)
+class Excluded:
+    """A model that is no rung. `reason` is a sentence. `outcome`: whether it is known to answer as the reference does,
+    as often as is promised; a model that does may be left out because it is not cheaper, or cannot be fed here.
+    `remedy`: what would make an outcome known that is not."""
+
+    model: str
+    runtime: str
+    reason: str
+    outcome: Outcome
+    remedy: str = ""
+
+    @property
+    def gap(self) -> Gap:
+        """For a model of which it is not known."""
+        return Gap(f"{self.model} in {self.runtime}: {self.reason.rstrip('.')}", remedy=self.remedy)
+
+    def as_data(self) -> dict[str, Any]:
+        data = {"model": self.model, "runtime": self.runtime, "reason": self.reason, "outcome": self.outcome.value}
+        return {**data, "remedy": self.remedy} if self.remedy else data
+
+
+def excluded(row: Row, reason: str, outcome: Outcome, remedy: str = "") -> Excluded:
+    return Excluded(row.ref, str(row.runtime), reason, outcome, remedy)
+
+
+def not_known(outsiders: Iterable[Excluded]) -> list[Excluded]:
+    return [other for other in outsiders if other.outcome is Outcome.NOT_KNOWN]
+
+
+def promised_outcome(service: Service, equivalence: float | None, lower: float | None) -> Outcome:
+    """Whether a model is known to answer as the reference does, as often as the service promises. With a confidence the
+    lower bound must reach that share: where only the measured share does, more inputs are needed to tell."""
+    if equivalence is None:
+        return Outcome.NOT_KNOWN
+    if equivalence < service.within:
+        return Outcome.DIFFERENT
+    proved = service.confidence is None or (lower is not None and lower >= service.within)
+    return Outcome.SAME if proved else Outcome.NOT_KNOWN
+
+
+def outside_the_bound(answer: Answer, service: Service) -> Iterator[Excluded]:
+    """The measured models that the query does not find: too little equivalent, beyond another bound, or not compared
+    with the reference at all. What EXEC or WHERE leaves out is no candidate."""
+    for match in near_misses(answer.plan, _MOST):
+        if not match.rejections:
+            continue  # its file has changed
+        within = answer.plan.within
+        refused = within is not None and any(why.predicate == predicate_words(within) for why in match.rejections)
+        outcome = promised_outcome(service, match.equivalence, None) if refused else Outcome.SAME
+        remedy = _EVALUATE_MORE.format(_plain_name(match.row)) if outcome is Outcome.NOT_KNOWN else ""
+        yield excluded(match.row, _rejected(match), outcome, remedy)
+    yield from _not_compared(answer)
+    yield from _replaced(answer)
+
+
+def _replaced(answer: Answer) -> Iterator[Excluded]:
+    """Models that would fit by what was measured of another file."""
+    for number in answer.plan.changed:
+        row = answer.plan.view.index.rows[number]
+        remedy = _EVALUATE.format(_plain_name(row))
+        yield excluded(row, "Its file is not the one that was measured.", Outcome.NOT_KNOWN, remedy)
+
+
+def _not_compared(answer: Answer) -> Iterator[Excluded]:
+    """Models of the store that have no answer to the probes, or answers in other classes than the reference's."""
+    plan, view = answer.plan, answer.plan.view
+    if plan.reference is None:
+        return
+    agreement = view.agreement(plan.reference.row)
+    clauses = all_pass((rule for rule in plan.rules if rule.clause), len(view))
+    models = view.models
+    compared = set(models[~np.isnan(agreement)].tolist())
+    for number in np.flatnonzero(np.isnan(agreement) & clauses):
+        row = view.index.rows[int(number)]
+        if int(models[number]) in compared or row.runtime is None:
+            continue  # it was compared in another runtime, or nobody here has run it
+        compared.add(int(models[number]))
+        if row.signature:
+            reason = "It has other classes than the reference, so that their answers were not compared."
+            yield excluded(row, reason, Outcome.NOT_KNOWN, f"Give the manifest of {_plain_name(row)} a label_map.")
+        else:
+            reason = f"It was not evaluated on {answer.dataset}."
+            yield excluded(row, reason, Outcome.NOT_KNOWN, _EVALUATE.format(_plain_name(row)))
+
+
+def _plain_name(row: Row) -> str:
+    """The model without its version, as commands take it."""
+    return row.ref.partition("@")[0]
+
+
+def _rejected(match: Match) -> str:
+    words = "; ".join(why.sentence for why in match.rejections)
+    return f"{words[:1].upper()}{words[1:]}."

@@ -1,0 +1,134 @@
+"""A ladder that was frozen: a file with the rungs of a service and their figures, which is served as it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from zoolens.base.safety.untrusted import read_text
+from zoolens.base.store.records import fingerprint
+from zoolens.faces.serving.ladder import LatencyProfile, Rung
+from zoolens.faces.serving.services.definition import Service, ServiceError
+from zoolens.faces.serving.services.service_ladder import ServiceLadder
+
+VERSION: Final = 1
+_MAX_BYTES: Final = 1 << 22  # far more than the rungs of many services take
+_DECIDING: Final = (
+    "reference", "runtime", "within", "confidence", "data", "bounds", "where", "input", "output", "rungs",
+    "objectives",
+)  # fmt: skip
+
+
+class _FrozenRung(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    model: str
+    runtime: str
+    run: str
+    equivalence: float = Field(ge=0, le=1)
+    equivalence_lower: float | None
+    seconds: dict[int, float] = Field(min_length=1)
+    low: dict[int, float]
+    high: dict[int, float]
+    memory_bytes: int | None
+    figures: dict[str, float]
+
+
+class _FrozenService(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    definition: str
+    query: str
+    rungs: list[_FrozenRung] = Field(min_length=1, max_length=64)
+
+
+class _FrozenFile(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    zoolens_ladders: int = Field(ge=VERSION, le=VERSION)
+    services: dict[str, _FrozenService]
+
+
+@dataclass(frozen=True)
+class HeldRung:
+    """A rung as it was when the ladder was frozen, and the run that its answers were measured in."""
+
+    rung: Rung
+    run: str
+
+
+@dataclass(frozen=True)
+class FrozenLadder:
+    path: Path
+    rungs: tuple[HeldRung, ...]
+
+
+def frozen_data(ladders: Mapping[str, ServiceLadder]) -> dict[str, Any]:
+    """What a file of frozen ladders holds, ready for JSON."""
+    return {
+        "zoolens_ladders": VERSION,
+        "services": {
+            name: {
+                "definition": _definition(built.service),
+                "query": built.query,
+                "rungs": [
+                    _rung_data(rung, candidate.run.id)
+                    for rung, candidate in zip(built.ladder.rungs, built.candidates, strict=True)
+                ],
+            }
+            for name, built in ladders.items()
+        },
+    }
+
+
+def _rung_data(rung: Rung, run: str) -> dict[str, Any]:
+    return {
+        "model": rung.model,
+        "runtime": rung.runtime,
+        "run": run,
+        "equivalence": rung.equivalence,
+        "equivalence_lower": rung.equivalence_lower,
+        "seconds": dict(rung.profile.seconds),
+        "low": dict(rung.profile.low),
+        "high": dict(rung.profile.high),
+        "memory_bytes": rung.memory_bytes,
+        "figures": dict(rung.figures),
+    }
+
+
+def read_frozen(path: Path, name: str, service: Service) -> FrozenLadder:
+    """The ladder of a service. A ServiceError where the file has none, or one for another definition."""
+    try:
+        held = _FrozenFile.model_validate_json(read_text(path, _MAX_BYTES))
+    except OSError as error:
+        raise ServiceError(f"The ladder {path} cannot be read: {error.strerror or error}.") from error
+    except (ValidationError, UnicodeDecodeError) as error:
+        raise ServiceError(
+            f"{path} holds no ladders.", hint="Write it with `zoolens serve FILE --check --freeze LADDER`."
+        ) from error
+    if name not in held.services:
+        raise ServiceError(f"{path} has no ladder for the service {name}; it has {', '.join(held.services)}.")
+    frozen = held.services[name]
+    if frozen.definition != _definition(service):
+        raise ServiceError(
+            f"The ladder of the service {name} in {path} was frozen for another definition.",
+            hint="Freeze it again: zoolens serve FILE --check --freeze LADDER.",
+        )
+    return FrozenLadder(path, tuple(HeldRung(_rung(rung), rung.run) for rung in frozen.rungs))
+
+
+def _rung(held: _FrozenRung) -> Rung:
+    profile = LatencyProfile(held.seconds, held.low, held.high)
+    return Rung(
+        held.model, held.runtime, held.equivalence, held.equivalence_lower, profile, held.memory_bytes, held.figures
+    )
+
+
+def _definition(service: Service) -> str:
+    """What decides who is a rung: a ladder that was frozen for something else would break the promise."""
+    parts = service.model_dump(mode="json", include={*_DECIDING})
+    return fingerprint([parts, service.policy_name, service.batch.size, service.batch.instances])[:16]

@@ -1,0 +1,286 @@
+"""The ladder of a service: what `query` answers, as far as this machine can serve it in the reference's place.
+
+Nothing is listed by hand. A model that the query finds is left out where it cannot be opened, is not what was measured,
+cannot be fed with the service's inputs, has other classes, or is no cheaper than a more equivalent one. Of each
+measured model that is no rung it is said why. All that decides is in the store or in the models' files, so that the
+ladder stays the same as long as these do.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from zoolens.base.errors import ZoolensError
+from zoolens.base.progress import Progress, Silent
+from zoolens.base.store.store import Store
+from zoolens.base.verdicts import Outcome
+from zoolens.faces.serving.ladder import Ladder
+from zoolens.faces.serving.services.candidate_outcomes import Excluded, excluded, outside_the_bound
+from zoolens.faces.serving.services.candidates import (
+    NotConvertible,
+    adapter_between,
+    class_labels,
+    service_inputs,
+    service_outputs,
+)
+from zoolens.faces.serving.services.definition import NamedFallback, Service, ServiceError
+from zoolens.faces.serving.services.frozen_ladder import FrozenLadder, HeldRung, read_frozen
+from zoolens.faces.serving.services.named_models import CannotServe, NamedModels, check_arms
+from zoolens.faces.serving.services.rung_costs import compare_costs
+from zoolens.faces.serving.services.rung_maker import Examined, RungMaker, ServableRung, as_reason
+from zoolens.faces.serving.services.service_ladder import ServiceLadder
+from zoolens.findings.index.rows import Row
+from zoolens.findings.measure.latency import LatencySettings
+from zoolens.findings.queries.query import query
+from zoolens.findings.queries.query_answers import Answer
+from zoolens.findings.queries.query_coverage import coverage_words
+
+_EXAMINED: Final = 40  # models that are opened at most to look for rungs
+_FOUND: Final = 200  # models that the query lists: the files of each are read once
+
+
+@dataclass
+class LadderBuilder:
+    """Asks for the ladder of a service again and again. Only the first ladder has models timed: later ones are built
+    while requests are answered, which would disturb both. `removed`: (model, runtime) that broke its promise meanwhile.
+    `stopped`: nobody waits for the ladder any more. `problem`: why it could not be built the last time. `may_time`:
+    whether models are timed of which the store has no times."""
+
+    name: str
+    service: Service
+    store: Store
+    progress: Progress = field(default_factory=Silent)
+    latency: LatencySettings = field(default_factory=LatencySettings)
+    removed: dict[tuple[str, str], str] = field(default_factory=dict)
+    stopped: threading.Event = field(default_factory=threading.Event)
+    problem: str = ""
+    examined: Examined = field(default_factory=dict)
+    may_time: bool = True
+
+    def __post_init__(self) -> None:
+        self._maker = RungMaker(
+            self.name, self.service, self.store, self.progress, self.latency, self.stopped, self.examined
+        )
+
+    def build(self) -> ServiceLadder:
+        service = self.service
+        self._maker.service = service
+        self._maker.timing = self.latency if self.may_time else None
+        answer = self._ask(service.within)
+        reference = self._reference(answer)
+        if service.ladder is None:
+            kept, left_out, notes = self._searched(answer, reference)
+        else:
+            frozen = read_frozen(Path(service.ladder), self.name, service)
+            kept, left_out = self._thawed(frozen, reference)
+            notes = [f"The ladder is the one that was frozen in {frozen.path}."]
+        named = NamedModels(self._maker, answer, reference.candidate, self._ask_named)
+        if isinstance(service.fallback, NamedFallback):
+            named.add_fallback(service.fallback.model, kept, left_out)
+        extra: list[ServableRung] = []
+        arms, lacking = self._arms(named, kept, extra)
+        shadow = None
+        if service.shadow is not None:
+            place = named.place_of(service.shadow.model, "shadow", kept, extra)
+            shadow = [*kept, *extra][place].rung
+        self.may_time = False
+        not_judged = coverage_words(answer.verdict.coverage)  # `excluded` names each of these models, with its reason
+        told = [note for note in answer.notes if note != not_judged]
+        return ServiceLadder(
+            service=service,
+            ladder=Ladder(tuple(servable.rung for servable in kept)),
+            candidates=tuple(servable.candidate for servable in kept),
+            adapters=tuple(servable.adapter for servable in kept),
+            inputs=service_inputs(service, reference.candidate),
+            outputs=service_outputs(service, reference.candidate),
+            labels=class_labels(reference.candidate),
+            dataset=answer.dataset,
+            probes=answer.n,
+            confidence=answer.confidence,
+            query=answer.query,
+            excluded=tuple(left_out),
+            notes=(*told, *notes, *self._notes(answer, kept)),
+            lacking=lacking,
+            extra=tuple(servable.rung for servable in extra),
+            extra_candidates=tuple(servable.candidate for servable in extra),
+            extra_adapters=tuple(servable.adapter for servable in extra),
+            arms=arms,
+            shadow=shadow,
+        )
+
+    # --- the query
+
+    def _ask(self, within: float, where: str | None = None) -> Answer:
+        service = self.service
+        bounds = [*service.bounds]
+        if service.objectives.energy is not None:
+            bounds.append(f"energy <= {service.objectives.energy!r} J")
+        if service.objectives.memory is not None and service.policy_name != "memory":
+            bounds.append(f"memory <= {service.objectives.memory} B")
+        text = f"ON {' AND '.join(bounds)}" if bounds and where is None else None
+        return query(
+            text,
+            ref=service.reference,
+            within=within,
+            confidence=service.confidence if where is None else None,
+            data=service.data,
+            where=where or service.where,
+            exec={"runtime": service.runtime} if service.runtime else None,
+            limit=_FOUND,
+            store=self.store,
+            progress=self.progress,
+        )
+
+    def _ask_named(self, name: str) -> Answer:
+        return self._ask(0.0, where=f"name = '{name}'")
+
+    def _stand_ins(self, answer: Answer) -> Iterator[tuple[Row, float, float | None]]:
+        """What the query found, most equivalent first; only what fits, and only what was run."""
+        if not answer.exact:
+            return
+        matches = [match for match in answer.matches if match.equivalence is not None and match.row.signature]
+        for match in sorted(matches, key=lambda match: -(match.equivalence or 0.0)):
+            yield match.row, float(match.equivalence or 0.0), match.equivalence_lower
+
+    # --- rungs
+
+    def _reference(self, answer: Answer) -> ServableRung:
+        if answer.reference is None:
+            raise ServiceError(f"The service {self.name} has no reference that was measured.")
+        try:
+            return self._maker.servable(answer.reference.row, 1.0, 1.0, None)
+        except (ZoolensError, NotConvertible) as error:
+            raise ServiceError(
+                f"The reference of the service {self.name} cannot be served: {as_reason(error)}"
+            ) from error
+
+    def _searched(
+        self, answer: Answer, reference: ServableRung
+    ) -> tuple[list[ServableRung], list[Excluded], list[str]]:
+        """The rungs among what the query finds, the reference first; every other measured model; and of which rungs it
+        is not known whether they are cheaper. These go first where there are more than the definition allows."""
+        most = self.service.rungs
+        kept, left_out = [reference], list[Excluded]()
+        doubts: list[tuple[ServableRung, str]] = []
+        opened = 0
+        for row, equivalence, lower in self._stand_ins(answer):
+            if len(kept) - len(doubts) >= most:
+                left_out.append(excluded(row, f"The ladder has its {most} rungs already.", Outcome.SAME))
+                continue
+            if opened == _EXAMINED:
+                reason = f"It was not opened: {_EXAMINED} more equivalent models were."
+                left_out.append(excluded(row, reason, Outcome.SAME))
+                continue
+            opened += 1
+            found = self._considered(row, equivalence, lower, kept)
+            if isinstance(found, Excluded):
+                left_out.append(found)
+                continue
+            kept.append(found[0])
+            if found[1]:
+                doubts.append(found)
+        surplus = max(0, len(kept) - most)
+        for servable, sentence in doubts[:surplus]:
+            kept = [other for other in kept if other is not servable]
+            reason = f"The ladder has its {most} rungs already. {sentence}"
+            left_out.append(Excluded(servable.rung.model, servable.rung.runtime, reason, Outcome.SAME))
+        return (
+            kept,
+            [*left_out, *outside_the_bound(answer, self.service)],
+            [sentence for _, sentence in doubts[surplus:]],
+        )
+
+    def _considered(
+        self, row: Row, equivalence: float, lower: float | None, kept: Sequence[ServableRung]
+    ) -> Excluded | tuple[ServableRung, str]:
+        """A rung with a sentence where it is not known to be cheaper; or why the model is none."""
+        broken = self.removed.get((row.ref, str(row.runtime)))
+        if broken is not None:
+            return excluded(row, broken, Outcome.DIFFERENT)
+        try:
+            servable = self._maker.servable(row, equivalence, lower, kept[0].candidate)
+        except NotConvertible as error:
+            return excluded(row, as_reason(error), Outcome.SAME)
+        except ZoolensError as error:
+            return excluded(row, as_reason(error), Outcome.NOT_KNOWN, error.hint or "")
+        others = [other.rung for other in kept]
+        time_alone = self.service.policy_name == "latency"
+        cost = compare_costs(servable.rung, others, self.service.batch.size, time_alone=time_alone)
+        if cost is None:
+            return servable, ""
+        if cost.cheaper is False:
+            how = "more" if cost.other.equivalence > equivalence else "as"
+            reason = f"It is no cheaper than {cost.other.model}, which is {how} equivalent: {cost.words}."
+            return excluded(row, reason, Outcome.SAME)
+        name, other = servable.rung.model, cost.other.model
+        return servable, f"Whether {name} is cheaper than {other} is not known: {cost.words}."
+
+    def _thawed(self, frozen: FrozenLadder, reference: ServableRung) -> tuple[list[ServableRung], list[Excluded]]:
+        """The rungs of a ladder that was frozen, as far as they can be served, with the figures that they had then."""
+        first, *others = frozen.rungs
+        self._check_frozen_reference(frozen.path, first, reference)
+        kept, left_out = [reference._replace(rung=first.rung)], list[Excluded]()
+        for held in others:
+            try:
+                kept.append(self._thawed_rung(held, reference))
+            except (ZoolensError, NotConvertible) as error:
+                left_out.append(Excluded(held.rung.model, held.rung.runtime, as_reason(error), Outcome.NOT_KNOWN))
+        return kept, left_out
+
+    def _check_frozen_reference(self, path: Path, held: HeldRung, reference: ServableRung) -> None:
+        """How equivalent the rungs are was measured with the reference of that time: with another file it says
+        nothing."""
+        if held.run == reference.candidate.run.id:
+            return
+        then = self.store.runs_of([held.run])
+        if not then or then[0].key.model != reference.candidate.run.key.model:
+            raise ServiceError(
+                f"The ladder of the service {self.name} in {path} was frozen with another {held.rung.model}.",
+                hint="Freeze it again: zoolens serve FILE --check --freeze LADDER.",
+            )
+
+    def _thawed_rung(self, held: HeldRung, reference: ServableRung) -> ServableRung:
+        broken = self.removed.get((held.rung.model, held.rung.runtime))
+        if broken is not None:
+            raise ZoolensError(broken)
+        candidate = self._maker.candidate(held.run)
+        return ServableRung(held.rung, candidate, adapter_between(self.service, reference.candidate, candidate))
+
+    def _arms(
+        self, named: NamedModels, kept: Sequence[ServableRung], extra: list[ServableRung]
+    ) -> tuple[dict[str, int], dict[str, str]]:
+        """The numbers of the rungs of splits, by the name that the definition has; and which of the models cannot
+        answer, with the reason: their requests are left to the policy."""
+        arms: dict[str, int] = {}
+        lacking: dict[str, str] = {}
+        for split in self.service.splits:
+            try:
+                arms[split.model] = named.place_of(split.model, "split", kept, extra)
+            except CannotServe as error:
+                lacking[split.model] = error.message
+        check_arms(self.name, arms)
+        return arms, lacking
+
+    def _notes(self, answer: Answer, kept: Sequence[ServableRung]) -> Iterator[str]:
+        if answer.exact and answer.fitting > len(answer.matches):
+            more = answer.fitting - len(answer.matches)
+            yield f"{more:,} more models are equivalent within the bound, but less than those that are listed."
+        if len(kept) == 1:
+            yield "No model is known that can answer for the reference: the service cannot switch."
+        busy = [rung.model for rung, candidate, _ in kept if self._maker.was_disturbed(candidate)]
+        if busy:
+            yield (
+                f"{', '.join(busy)} {'was' if len(busy) == 1 else 'were'} timed while the machine was busy: "
+                "the quickest tenth of the calls counts. What is observed while serving corrects it."
+            )
+        for rung, candidate, _ in kept:
+            measured, here = candidate.run.stack.version, candidate.job.stack.version
+            if measured != here:
+                yield (
+                    f"{rung.model} was measured with {rung.runtime} {measured} and is served by {here}: "
+                    "how equivalent it is was not measured with this version."
+                )

@@ -1,0 +1,178 @@
+"""What other models say to the requests of a service: they are asked as well, and their answers compared.
+
+Three ask for it: the promise of a rung, which the reference checks on a sample; a split, whose arms are compared with
+the reference; and a shadow. With labels that clients send back it is also known which of two models is right.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from zoolens.base.protocol.errors import Refusal, ServingError
+from zoolens.base.protocol.messages import Tensor
+from zoolens.faces.serving.ladder import Rung
+from zoolens.faces.serving.observer import BatchReport
+from zoolens.faces.serving.services.comparison import Classes, ModelPair, answered_classes
+from zoolens.faces.serving.services.events import ModelComparison
+from zoolens.faces.serving.services.labels import AnsweredRequest, AnswerMemory, OtherAnswer, label_classes
+from zoolens.faces.serving.services.service_ladder import ServiceLadder
+from zoolens.faces.serving.services.shadowing import Ask, Question, Shadow
+
+_FEWEST_COMPARED: Final = 30  # comparisons before a promise is judged
+
+
+class LiveComparisons:
+    """The pairs of models of one service that have answered the same requests. Belongs to the event loop. `ask` lets a
+    model answer in the background. `violated` is called with a rung and a sentence, once, where the rung agrees with
+    the reference less often than was promised."""
+
+    def __init__(
+        self, name: str, built: ServiceLadder, ask: Ask, violated: Callable[[Rung, str], None], seed: int | None
+    ) -> None:
+        self.pairs: dict[tuple[str, str], ModelPair] = {}
+        self.shadow = Shadow(ask, seed)
+        self._name, self._built, self._service = name, built, built.service
+        self._violated = violated
+        self._answers = AnswerMemory()
+        self._recorded: dict[tuple[str, str], tuple[int, int, int]] = {}  # what was recorded of each pair last
+        self._warned: set[tuple[str, str]] = set()
+
+    def replace(self, built: ServiceLadder) -> None:
+        """Go on with another ladder. What was found out about models that have another content, or another promise, by
+        now is dropped."""
+        before, after = self._built.by_model, built.by_model
+        changed = {model for model in before.keys() | after.keys() if before.get(model) != after.get(model)}
+        self.pairs = {key: pair for key, pair in self.pairs.items() if not changed & set(key)}
+        self._warned = {key for key in self._warned if key[0] not in changed}
+        self._built = built
+
+    def entries(self) -> Iterator[ModelComparison]:
+        """The pairs of which something is new since the last time."""
+        for key, pair in self.pairs.items():
+            state = (pair.compared_requests, pair.labelled, pair.dropped)
+            if state != self._recorded.get(key, (0, 0, 0)):
+                self._recorded[key] = state
+                yield pair.compared()
+
+    # --- who else is asked
+
+    def sample(self, report: BatchReport, rung: Rung, *, ask_others: bool) -> None:
+        """Draw from the requests of a batch, which a rung has answered, those that other models are asked about.
+        `ask_others`: False where energy or computing time is to be saved."""
+        others = self._also_asked(rung) if ask_others else []
+        if not (others or self._remembers):
+            return
+        output = next(iter(report.outputs.values()))
+        start = 0
+        for request, rows in zip(report.requests, report.rows, strict=True):
+            end = start + rows
+            tickets = ((other, self.shadow.drawn(share)) for other, share in others)
+            drawn = [(other, ticket) for other, ticket in tickets if ticket is not None]
+            if drawn or (self._remembers and request.id):
+                classes = answered_classes(output[start:end])
+                entry = self._answers.add(request.id, rung.model, classes) if self._remembers else None
+                inputs = {name: np.array(tensor[start:end]) for name, tensor in report.inputs.items()} if drawn else {}
+                for other, ticket in drawn:
+                    self.shadow.offer(self._question(entry, rung, other, inputs, classes, ticket))
+            start = end
+
+    def _also_asked(self, rung: Rung) -> list[tuple[Rung, float]]:
+        """Which rungs are asked about an answer of this one, and about which share of its answers."""
+        service, reference = self._service, self._built.ladder.reference
+        others: dict[str, tuple[Rung, float]] = {}
+        if rung.model != reference.model and service.promise.share > 0:
+            others[reference.model] = (reference, service.promise.share)
+        if service.splits and rung.model != reference.model and rung.model in self._built.arm_models:
+            others[reference.model] = (reference, 1.0)
+        if service.shadow is not None and self._built.shadow is not None and self._built.shadow.model != rung.model:
+            others[self._built.shadow.model] = (self._built.shadow, service.shadow.share)
+        return list(others.values())
+
+    @property
+    def _remembers(self) -> bool:
+        """Whether answers are kept until labels come back."""
+        return bool(self._service.splits or self._service.shadow)
+
+    def _question(
+        self,
+        entry: AnsweredRequest | None,
+        rung: Rung,
+        other: Rung,
+        inputs: Mapping[str, Tensor],
+        classes: Classes,
+        ticket: float,
+    ) -> Question:
+        key = (rung.model, other.model)
+        pair = self.pairs.setdefault(key, ModelPair(*key))
+
+        def done(outputs: Mapping[str, Tensor]) -> None:
+            others = answered_classes(next(iter(outputs.values())))
+            if len(others) != len(classes) or self.pairs.get(key) is not pair:
+                return  # one of the two is another model by now
+            pair.add(classes, others, ticket)
+            if entry is not None:
+                entry.others[other.model] = OtherAnswer(others, ticket)
+                self._count_labels(entry, other.model)
+            self._judge(rung, pair)
+
+        def dropped() -> None:
+            pair.dropped += 1
+
+        return Question((other.model, other.runtime), inputs, done, dropped, time.monotonic(), pair, ticket)
+
+    def _judge(self, rung: Rung, pair: ModelPair) -> None:
+        """Hold what was measured while serving against what the query promised of a rung."""
+        key = (rung.model, rung.runtime)
+        promised = rung.equivalence if rung.equivalence_lower is None else rung.equivalence_lower
+        if pair.other != self._built.ladder.reference.model or key in self._warned or pair.n < _FEWEST_COMPARED:
+            return
+        high = pair.agreement_interval.high
+        if high >= promised:
+            return
+        self._warned.add(key)
+        reason = (
+            f"{rung.model} agrees with the reference on {pair.agreement:.1%} of {pair.n:,} requests "
+            f"(at most {high:.1%}), but {promised:.1%} was promised."
+        )
+        self._violated(rung, reason)
+
+    # --- labels
+
+    async def feedback(self, labels: Mapping[str, Any]) -> int:
+        """True classes by request id, each a class's name or number, or a list of them. How many ids were known.
+
+        All labels are read before any counts: a wrong one among them changes nothing.
+        """
+        if not self._remembers:
+            raise ServingError(
+                Refusal.UNSUPPORTED,
+                f"Service '{self._name}' takes no feedback: it has no split and no shadow, so answers are not kept.",
+            )
+        count, names = self._built.outputs[0].shape[-1], self._built.output_labels
+        truths = {key: label_classes(self._name, label, count, names) for key, label in labels.items()}
+        for request_id, truth in truths.items():
+            entry = self._answers.get(request_id)
+            if entry is not None and len(entry.classes) != len(truth):
+                raise ServingError(
+                    Refusal.INVALID,
+                    f"Request {request_id[:60]!r} had {len(entry.classes)} inputs, but {len(truth)} labels were given.",
+                )
+        known = 0
+        for request_id, truth in truths.items():
+            entry = self._answers.take(request_id)
+            if entry is not None:
+                known += 1
+                entry.truth = truth
+                for other in entry.others:
+                    self._count_labels(entry, other)
+        return known
+
+    def _count_labels(self, entry: AnsweredRequest, other: str) -> None:
+        """Count a request whose true classes are known and which two models have answered."""
+        pair, answer = self.pairs.get((entry.model, other)), entry.others[other]
+        if pair is not None and entry.truth is not None and len(answer.classes) == len(entry.truth):
+            pair.add_labels(entry.classes.astype(np.int64), answer.classes, entry.truth, answer.ticket)

@@ -1,0 +1,93 @@
+"""How long the server takes to prepare one input for a model: measured once on this machine and kept in the store.
+
+Models that prepare their inputs in the same way share one measurement, so that noise cannot tell them apart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, Final
+
+import zoolens
+from zoolens.base.engine.machine import describe_machine
+from zoolens.base.errors import ZoolensError
+from zoolens.base.plugins import installed_version
+from zoolens.base.store.records import (
+    DatasetRecord,
+    ModelRecord,
+    Observation,
+    RunKind,
+    StackRecord,
+    Stage,
+    fingerprint,
+    is_disturbed,
+)
+from zoolens.base.store.scopes import batch_scope
+from zoolens.base.store.store import Store
+from zoolens.faces.serving.ladder import LatencyProfile
+from zoolens.faces.serving.services.profiles import StoredTiming
+from zoolens.findings.measure.latency import LatencySettings, latency_observations, measure_latency
+from zoolens.inventory.manifests.schema import Input
+from zoolens.inventory.runtimes.runtime import TensorSpec
+
+_STAGE: Final = Stage.LATENCY.of("preparation")
+_METRIC: Final = "latency_p50"
+_NO_DATA: Final = DatasetRecord(fingerprint(["a picture made up for timing"]), "made-up picture", 1)
+_LONGEST: Final = 1.0  # seconds of one measurement: thousands of small pictures, some hundred large ones
+_LIBRARIES: Final = ("numpy", "pillow", "opencv-python-headless")  # that decode and resize
+
+
+def ensure_preparation(
+    store: Store,
+    spec: Input,
+    tensor: TensorSpec,
+    sent: str,
+    prepare: Callable[[], object],
+    settings: LatencySettings | None,
+) -> StoredTiming:
+    """Seconds that one input takes, as clean as timings of models are. `sent`: what clients send, an image or its
+    pixels. Without `settings` nothing is measured."""
+    model, stack = _records(spec, tensor, sent)
+    run = store.begin_run(model, _NO_DATA, stack, kind=RunKind.MACHINE)
+    if _STAGE not in run.stages:
+        if settings is None:
+            raise ZoolensError(
+                "how long its inputs take to prepare was not measured on this machine: start the server again."
+            )
+        samples = measure_latency(prepare, replace(settings, max_seconds=min(settings.max_seconds, _LONGEST)))
+        store.finish_stage(run.id, _STAGE, latency_observations(samples, 1))
+    (found,) = store.observations(run.id, metric=_METRIC, scope=batch_scope(1))
+    return _timing(found)
+
+
+def with_preparation(profile: LatencyProfile, timing: StoredTiming) -> LatencyProfile:
+    """The profile of a model whose inputs are prepared by the server: each takes so much longer."""
+    seconds, low, high = profile.seconds, profile.low, profile.high
+    each = timing.seconds or 0.0
+    return LatencyProfile(
+        {size: value + size * each for size, value in seconds.items()},
+        {size: value + size * (timing.low or each) for size, value in {**seconds, **low}.items()},
+        {size: value + size * (timing.high or each) for size, value in {**seconds, **high}.items()},
+    )
+
+
+def _timing(found: Observation) -> StoredTiming:
+    return StoredTiming(found.value, low=found.low, high=found.high, disturbed=is_disturbed(found))
+
+
+def _records(spec: Input, tensor: TensorSpec, sent: str) -> tuple[ModelRecord, StackRecord]:
+    """What is timed, and on what: another picture size, decoder, library or machine is another measurement."""
+    content: dict[str, Any] = {
+        "sent": sent,
+        "input": spec.model_dump(mode="json", exclude={"name"}),
+        "tensor": [list(tensor.shape), tensor.dtype, tensor.scale, tensor.zero_point],
+    }
+    machine = describe_machine()
+    identity = {
+        "preparation": zoolens.__version__,
+        "machine": [machine.cpu, machine.cores],
+        "libraries": {name: installed_version(name) for name in _LIBRARIES},
+    }
+    model = ModelRecord(fingerprint(["preparation", content]), f"preparation:{sent}", "preparation", content)
+    return model, StackRecord(fingerprint(identity), "zoolens", identity, identity)

@@ -1,0 +1,77 @@
+"""Whether a rung is cheaper than a more equivalent one: yes, no, or not known: times have intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from zoolens.faces.serving.ladder import Rung
+
+CHEAPER: Final = 0.95  # of another's time, memory or energy: less is no reason to have a further model at hand
+
+
+@dataclass(frozen=True)
+class CostComparison:
+    """A rung beside the more equivalent rung that comes nearest to making it needless. `cheaper`: None where the two
+    intervals of time leave it open. `words` say by how much, for the batch size that counts most for it."""
+
+    other: Rung
+    cheaper: bool | None
+    words: str
+
+
+def compare_costs(rung: Rung, others: Sequence[Rung], largest: int, *, time_alone: bool) -> CostComparison | None:
+    """Compare a rung with all more equivalent ones. The result is about one that costs no more, if there is any; else
+    about one of which that is not known; None where it is cheaper than each. `time_alone`: memory and energy are no
+    reason to choose it."""
+    comparisons = [_compared(rung, other, largest, time_alone) for other in others]
+    for cheaper in (False, None):
+        for comparison in comparisons:
+            if comparison.cheaper is cheaper:
+                return comparison
+    return None
+
+
+def _compared(rung: Rung, other: Rung, largest: int, time_alone: bool) -> CostComparison:
+    answers = [_quicker(rung, other, size) for size in sorted({1, largest})]
+    if not time_alone:
+        answers += _resources(rung, other)
+    cheaper = True if True in answers else None if None in answers else False
+    return CostComparison(other, cheaper, _times(rung, other, largest))
+
+
+def _quicker(rung: Rung, other: Rung, size: int) -> bool | None:
+    low, high = rung.profile.interval(size)
+    other_low, other_high = other.profile.interval(size)
+    if high < CHEAPER * other_low:
+        return True
+    return False if low >= CHEAPER * other_high else None
+
+
+def _resources(rung: Rung, other: Rung) -> Iterator[bool]:
+    """Whether it takes less memory and less energy, of those that were measured of both."""
+    ours, theirs = rung.memory_bytes, other.memory_bytes
+    if ours is not None and theirs is not None:
+        yield ours < CHEAPER * theirs
+    energy, other_energy = rung.figures.get("energy"), other.figures.get("energy")
+    if energy is not None and other_energy is not None:
+        yield energy < CHEAPER * other_energy
+
+
+def _times(rung: Rung, other: Rung, largest: int) -> str:
+    """Such as "1.2 ms instead of 1.3 ms for one input", with intervals."""
+    ratios = {size: rung.profile.of(size) / max(other.profile.of(size), 1e-12) for size in {1, largest}}
+    size = min(ratios, key=lambda size: (round(ratios[size], 9), size))  # of equal ratios that of one input
+    inputs = "one input" if size == 1 else f"{size} inputs"
+    return f"{_span(rung, size)} instead of {_span(other, size)} for {inputs}"
+
+
+def _span(rung: Rung, size: int) -> str:
+    low, high = rung.profile.interval(size)
+    seconds = _ms(rung.profile.of(size))
+    return seconds if _ms(low) == _ms(high) else f"{seconds} [{_ms(low)}, {_ms(high)}]"
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.3g} ms"

@@ -1,0 +1,114 @@
+"""Opens the models that may serve, and makes rungs of them: with their times, their figures and an adapter."""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+from zoolens.base.engine.machine import available_cores
+from zoolens.base.errors import ZoolensError, first_line
+from zoolens.base.progress import Progress
+from zoolens.base.store.store import Store
+from zoolens.faces.serving.adapters import Adapter
+from zoolens.faces.serving.ladder import LatencyProfile, Rung
+from zoolens.faces.serving.services.candidates import Candidate, adapter_between, examine, file_states, sample_input
+from zoolens.faces.serving.services.definition import Service, ServiceError
+from zoolens.faces.serving.services.preparation import ensure_preparation, with_preparation
+from zoolens.faces.serving.services.profiles import ensure_profile, profiled_sizes, stored_timings, with_contention
+from zoolens.findings.index.rows import Row
+from zoolens.findings.measure.latency import LatencySettings
+
+_MEMORY: Final = "peak_memory@process"
+_ACCURACY: Final = "top1"
+_ENERGY: Final = "energy@batch=1"
+
+FileStates = tuple[tuple[str, int, int], ...]
+Examined = dict[str, tuple[Candidate, FileStates]]
+
+
+class ServableRung(NamedTuple):
+    """A rung with the model that it stands for, and how that is fed with what clients send."""
+
+    rung: Rung
+    candidate: Candidate
+    adapter: Adapter
+
+
+@dataclass
+class RungMaker:
+    """What was found out about a model is kept as long as its files and the way it was measured stay the same.
+    `timing`: how models are timed of which the store has no times; None: they are refused. `stopped`: nobody waits for
+    the ladder any more."""
+
+    name: str
+    service: Service
+    store: Store
+    progress: Progress
+    timing: LatencySettings | None
+    stopped: threading.Event
+    examined: Examined = field(default_factory=dict)
+    _profiles: dict[tuple[str, str], LatencyProfile] = field(default_factory=dict)
+
+    def candidate(self, key: str) -> Candidate:
+        """Open the model of a run. A ZoolensError says why it cannot be served."""
+        if self.stopped.is_set():
+            raise ServiceError(f"The service {self.name} ends.")
+        runs = self.store.runs_of([key])
+        if not runs:
+            raise ZoolensError("the store does not hold its evaluation any more.")
+        known = self.examined.get(key)
+        if known is not None and known[0].run.resolved == runs[0].resolved and known[1] == file_states(known[0]):
+            return known[0]
+        candidate = examine(runs[0], self.progress)
+        self.examined[key] = candidate, file_states(candidate)
+        return candidate
+
+    def servable(self, row: Row, equivalence: float, lower: float | None, reference: Candidate | None) -> ServableRung:
+        """The rung of a measured model; of the reference itself without `reference`. A ZoolensError or NotConvertible
+        says why it can be none."""
+        candidate = self.candidate(row.key)
+        adapter = adapter_between(self.service, reference or candidate, candidate)
+        memory = row.figures.get(_MEMORY)
+        figures = {"accuracy": row.figures.get(_ACCURACY), "energy": row.figures.get(_ENERGY)}
+        rung = Rung(
+            model=candidate.job.entry.full_ref,
+            runtime=candidate.job.runtime.name,
+            equivalence=equivalence,
+            equivalence_lower=lower,
+            profile=self._profile(row.key, candidate, adapter),
+            memory_bytes=None if memory is None else int(memory.value) * self.service.batch.instances,
+            figures={name: figure.value for name, figure in figures.items() if figure is not None},
+        )
+        return ServableRung(rung, candidate, adapter)
+
+    def was_disturbed(self, candidate: Candidate) -> bool:
+        timings, sizes = stored_timings(self.store, candidate.job), profiled_sizes(self.service.batch.size)
+        return any(timings[size].disturbed for size in sizes if size in timings)
+
+    def _profile(self, key: str, candidate: Candidate, adapter: Adapter) -> LatencyProfile:
+        known = self._profiles.get((key, candidate.job.stack.fingerprint))
+        if known is not None:
+            return known
+        sizes = profiled_sizes(self.service.batch.size)
+        fixed = candidate.source.shape[0] if candidate.source.shape else None
+        wanted = sizes if fixed is None else (fixed,)
+        profile = ensure_profile(self.store, candidate.job, candidate.run, wanted, self.progress, settings=self.timing)
+        threads = candidate.job.options.threads or 1
+        profile = with_contention(profile, self.service.batch.instances, threads, available_cores())
+        sample = sample_input(self.service, candidate.input)
+        if sample is not None:
+            prepared = ensure_preparation(
+                self.store, candidate.input, candidate.source, self.service.input, lambda: adapter.feeds(sample),
+                self.timing,
+            )  # fmt: skip
+            profile = with_preparation(profile, prepared)
+        self._profiles[key, candidate.job.stack.fingerprint] = profile
+        return profile
+
+
+def as_reason(error: BaseException) -> str:
+    """Why a model cannot serve, as a sentence."""
+    text = error.message if isinstance(error, ZoolensError) else first_line(error)
+    text = f"{text[:1].upper()}{text[1:]}"
+    return text if text.endswith(".") else f"{text}."

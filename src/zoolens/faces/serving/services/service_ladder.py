@@ -1,0 +1,106 @@
+"""The ladder of a service, ready to be served: its rungs with their models and adapters, and what was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from zoolens.base import plugins
+from zoolens.base.protocol.messages import TensorMetadata
+from zoolens.faces.serving.adapters import Adapter
+from zoolens.faces.serving.ladder import Ladder, Rung
+from zoolens.faces.serving.plane.classification import raw_labels
+from zoolens.faces.serving.policies.policy import Policy
+from zoolens.faces.serving.services.candidate_outcomes import Excluded, promised_outcome
+from zoolens.faces.serving.services.candidates import Candidate
+from zoolens.faces.serving.services.definition import Service
+
+
+@dataclass(frozen=True)
+class ServiceLadder:
+    """A ladder with all that is needed to serve it. `adapters` and `candidates` belong to the rungs, one by one."""
+
+    service: Service
+    ladder: Ladder
+    candidates: tuple[Candidate, ...]
+    adapters: tuple[Adapter, ...]
+    inputs: tuple[TensorMetadata, ...]
+    outputs: tuple[TensorMetadata, ...]
+    labels: tuple[str, ...] | None
+    dataset: str
+    probes: int
+    confidence: float | None
+    query: str
+    excluded: tuple[Excluded, ...] = ()  # models of the store that are no rung, and why
+    notes: tuple[str, ...] = ()
+    lacking: Mapping[str, str] = field(default_factory=dict)  # why it cannot answer, by the model that a split names
+    extra: tuple[Rung, ...] = ()  # for splits and the shadow: the policy never chooses them
+    extra_candidates: tuple[Candidate, ...] = ()
+    extra_adapters: tuple[Adapter, ...] = ()
+    arms: Mapping[str, int] = field(default_factory=dict)  # number of the rung, by the model that a split names
+    shadow: Rung | None = None
+
+    def new_policy(self) -> Policy:
+        """The policy of the service on this ladder. A ZoolensError where it cannot take its settings."""
+        policy: type[Policy] = plugins.load(plugins.POLICIES, self.service.policy_name)
+        return policy(self.ladder, self.service.policy_settings)
+
+    @property
+    def output_labels(self) -> Mapping[int, str]:
+        """Class names by their place in the service's output. A raw output also has what postprocessing would drop."""
+        names = self.labels or ()
+        if self.service.output == "raw":
+            return raw_labels(names, self.candidates[0].output.postprocess)
+        return dict(enumerate(names))
+
+    @property
+    def by_model(self) -> dict[str, tuple[Any, ...]]:
+        """Content and promise of every rung, by model."""
+        return {entry[0]: entry for entry in self.identity}
+
+    @property
+    def all_candidates(self) -> tuple[Candidate, ...]:
+        return (*self.candidates, *self.extra_candidates)
+
+    @property
+    def all_adapters(self) -> tuple[Adapter, ...]:
+        return (*self.adapters, *self.extra_adapters)
+
+    @property
+    def arm_models(self) -> frozenset[str]:
+        rungs = (*self.ladder.rungs, *self.extra)
+        return frozenset(rungs[place].model for place in self.arms.values())
+
+    @property
+    def identity(self) -> tuple[Any, ...]:
+        """What another ladder must differ in to be worth a change: the rungs, their contents and their promises."""
+        return tuple(
+            (rung.model, rung.runtime, rung.equivalence, rung.equivalence_lower, candidate.job.model.fingerprint)
+            for rung, candidate in zip((*self.ladder.rungs, *self.extra), self.all_candidates, strict=True)
+        )
+
+
+def ladder_data(built: ServiceLadder) -> Mapping[str, Any]:
+    """Everything, ready for JSON."""
+    return {
+        "query": built.query,
+        "dataset": built.dataset,
+        "inputs": built.probes,
+        "confidence": built.confidence,
+        "rungs": [
+            {
+                "model": rung.model,
+                "runtime": rung.runtime,
+                "equivalence": rung.equivalence,
+                "equivalence_lower": rung.equivalence_lower,
+                "seconds": {str(size): seconds for size, seconds in rung.profile.seconds.items()},
+                "memory_bytes": rung.memory_bytes,
+                "outcome": promised_outcome(built.service, rung.equivalence, rung.equivalence_lower).value,
+                **rung.figures,
+            }
+            for rung in built.ladder.rungs
+        ],
+        "excluded": [other.as_data() for other in built.excluded],
+        "notes": list(built.notes),
+    }

@@ -1,0 +1,75 @@
+"""Which models, data and runtimes a job may name.
+
+Whoever can use the explorer can start jobs. What has a name of its own in a zoo or in the store may be used; a file may
+be used only if it lies in a folder that the user allowed when the server was started, wherever links lead. Runtimes
+with an address, which would make this machine connect to others, may not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import parse_qsl
+
+from zoolens.base import plugins
+from zoolens.faces.ui.endpoint import RequestError
+from zoolens.inventory.catalog.names import is_run, parse
+
+_LONGEST = 1000
+
+
+def check_model(model: str, allowed: Sequence[Path]) -> None:
+    """Refuse what is neither zoo:name, nor a file in an allowed folder."""
+    _check_text(model)
+    zoo = parse(model).zoo
+    if zoo is None or zoo not in plugins.names(plugins.ZOOS):
+        _check_path(model, allowed, "model", "Name it zoo:name")
+
+
+def check_subject(subject: str, allowed: Sequence[Path]) -> None:
+    """The same for who may also name a stored run, or MODEL@RUNTIME."""
+    _check_text(subject)
+    if is_run(subject):
+        return
+    model, at, stack = subject.rpartition("@")
+    if at and stack.partition(":")[0] in plugins.names(plugins.RUNTIMES):
+        check_runtime(stack.partition(":")[0])
+        check_model(model, allowed)
+    else:
+        check_model(subject, allowed)
+
+
+def check_runtime(runtime: str) -> None:
+    """Refuse a runtime that is not one of this machine's."""
+    if runtime == "remote" or runtime not in plugins.names(plugins.RUNTIMES):
+        raise RequestError(f"A job cannot use the runtime {runtime[:100]!r}.", status=403)
+
+
+def check_data(data: str, allowed: Sequence[Path]) -> None:
+    """Refuse data that are neither built in, nor in an allowed folder; options may name files as well."""
+    _check_text(data)
+    place, _, options = data.partition("?")
+    kind, colon, location = place.partition(":")
+    if kind == "demo" and not location and not options:
+        return
+    known = colon and kind in plugins.names(plugins.DATASETS)
+    _check_path(location if known else place, allowed, "dataset", "Use the built-in data (demo)")
+    for _, value in parse_qsl(options):
+        if "/" in value or "\\" in value or ".." in value:
+            _check_path(value, allowed, "dataset", "Use the built-in data (demo)")
+
+
+def _check_text(text: str) -> None:
+    if not text or len(text) > _LONGEST or not text.isprintable():
+        raise RequestError("A name has 1 to 1,000 printable characters.")
+
+
+def _check_path(text: str, allowed: Sequence[Path], what: str, instead: str) -> None:
+    path = Path(text)
+    inside = path.is_absolute() and any(path.resolve().is_relative_to(folder.resolve()) for folder in allowed)
+    if not inside:
+        raise RequestError(
+            f"A job may not read the {what} {text[:200]!r}.",
+            status=403,
+            hint=f"{instead}, or start the explorer with --allow FOLDER and give the whole path of a file in it.",
+        )

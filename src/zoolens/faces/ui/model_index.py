@@ -1,0 +1,149 @@
+"""One row for each model of every zoo and of the store, in memory: what the page of models searches and counts."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from zoolens.base.store.model_activity import Activity, ModelActivity, model_activity
+from zoolens.base.store.run_columns import RunIndex
+from zoolens.faces.ui.zoo_listing import Listed, ZooListing
+from zoolens.inventory.catalog.names import bare, parse
+from zoolens.inventory.manifests.tokenizer import ROLE as TOKENIZER
+from zoolens.inventory.zoos.listing import params_of
+from zoolens.inventory.zoos.undescribed import weights_of
+from zoolens.inventory.zoos.zoo import Entry
+
+BARS: Final = 16  # of a sparkline
+_SEARCHED: Final = 2000  # characters of each text that a search looks through
+UNKNOWN: Final = ""  # the value of a facet that a model does not tell
+_SIZES: Final = ((1e6, "<1M"), (1e7, "1M-10M"), (1e8, "10M-100M"), (float("inf"), ">100M"))
+
+
+@dataclass(frozen=True)
+class ModelRow:
+    """One name of a model, `ref` being zoo:name@version. `activity`: how many runs there were in each of 16 equal
+    stretches of time from the store's first run until its last. `latest`: what was run of it, and when last. `listed`:
+    a zoo of this machine has it; otherwise only the store knows it. `text` is what a search looks through."""
+
+    ref: str
+    zoo: str
+    name: str
+    version: str
+    listed: bool
+    task: str = UNKNOWN
+    formats: tuple[str, ...] = ()
+    licence: str = UNKNOWN
+    params: float | None = None
+    bytes: int | None = None
+    claimed_top1: float | None = None
+    description: str = ""
+    runs: int = 0
+    latest: ModelActivity | None = None
+    runtimes: tuple[str, ...] = ()
+    datasets: tuple[str, ...] = ()
+    activity: tuple[int, ...] = ()
+    text: str = ""
+    entry: Entry | None = None
+
+    @property
+    def weights(self) -> str:
+        """Whether the weights are on this machine, looked up now: they may have been fetched since the listing."""
+        if self.entry is None:
+            return UNKNOWN
+        manifest = self.entry.manifest
+        return (weights_of(manifest, self.entry.folder) if manifest.assets else self.entry.weights).value
+
+    @property
+    def size(self) -> str:
+        """Which facet of sizes the number of parameters falls into."""
+        if self.params is None:
+            return UNKNOWN
+        return next(name for limit, name in _SIZES if self.params < limit)
+
+
+@dataclass(frozen=True, eq=False)
+class Models:
+    """All rows in the order of their names, and what they were made of."""
+
+    activity: Activity
+    listed: Listed
+    rows: Sequence[ModelRow]
+    _derived: dict[str, Any] = field(default_factory=dict)
+
+    def derived(self, name: str, compute: Callable[[], Any]) -> Any:
+        """What follows from the rows, computed once under this name and kept as long as the rows are."""
+        if name not in self._derived:
+            self._derived[name] = compute()
+        return self._derived[name]
+
+
+@dataclass
+class ModelIndex:
+    """`models()` is made anew when the store or the listing of the zoos has changed; threads may share it."""
+
+    index: RunIndex
+    zoos: ZooListing
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _models: Models | None = None
+
+    def models(self) -> Models:
+        activity, listed = model_activity(self.index, spans=BARS), self.zoos.listed
+        with self._lock:
+            known = self._models
+            if known is None or known.activity is not activity or known.listed is not listed:
+                self._models = known = build(activity, listed)
+            return known
+
+
+def build(activity: Activity, listed: Listed) -> Models:
+    """The rows of everything that is listed or was measured."""
+    entries = {entry.full_ref: entry for entry in listed.entries}
+    rows = [_row(ref, entry, activity.models.get(ref)) for ref, entry in entries.items()]
+    rows += [_row(ref, None, measured) for ref, measured in activity.models.items() if ref not in entries]
+    rows.sort(key=lambda row: (row.ref.lower(), row.ref))
+    return Models(activity, listed, rows)
+
+
+def _row(ref: str, entry: Entry | None, measured: ModelActivity | None) -> ModelRow:
+    reference = parse(ref)
+    manifest = entry.manifest if entry is not None else None
+    own = measured.formats if measured is not None else ()
+    formats = [asset.format for asset in manifest.assets] if manifest else sorted(own)
+    runtimes, datasets = (sorted(measured.runtimes), sorted(measured.datasets)) if measured is not None else ([], [])
+    licence = (manifest.license if manifest else None) or UNKNOWN
+    description = manifest.description if manifest else ""
+    return ModelRow(
+        ref=ref,
+        zoo=reference.zoo or "",
+        name=bare(ref).partition(":")[2] or ref,
+        version=reference.version or "",
+        listed=entry is not None,
+        task=manifest.task if manifest and entry and entry.described else UNKNOWN,
+        formats=tuple(dict.fromkeys(formats)),
+        licence=licence,
+        params=params_of(manifest) if manifest else None,
+        bytes=_bytes(entry) if entry else None,
+        claimed_top1=manifest.claimed("top1") if manifest else None,
+        description=description,
+        runs=measured.runs if measured is not None else 0,
+        latest=measured,
+        runtimes=tuple(runtimes),
+        datasets=tuple(datasets),
+        activity=measured.recent if measured is not None else (),
+        entry=entry,
+        text="\n".join(
+            text[:_SEARCHED] for text in (ref, description, licence, *formats, *runtimes, *datasets)
+        ).lower(),
+    )
+
+
+def _bytes(entry: Entry) -> int | None:
+    """Size of the files of the first asset, where the manifest tells it of each. A tokenizer is not counted."""
+    for asset in entry.manifest.assets[:1]:
+        sizes = [file.bytes for file in asset.files if file.role != TOKENIZER]
+        if None not in sizes:
+            return sum(size for size in sizes if size is not None)
+    return None

@@ -1,0 +1,74 @@
+"""A number as the API gives it: with its interval, where it comes from, and the words that every page shows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from zoolens.base.present.figures import has_old_interval, provenance_mark, with_interval, without_interval
+from zoolens.base.store.records import Observation, Provenance, Run
+from zoolens.base.store.scopes import Dimension, parse_scope
+from zoolens.base.store.store import Store
+from zoolens.faces.ui.endpoint import Answer, Shown
+from zoolens.findings.measure.classorder import judged_right
+
+LISTED: Final = ("top1", "latency_p50")  # the figures that lists of runs show
+
+
+class Figure(Answer):
+    """`words` is the value with its unit, and marks where it is a claim or was disturbed; `interval` is the value with
+    the interval in the same unit. `value` is null where it could not be had, and `reason` says why."""
+
+    metric: Shown
+    scope: Shown
+    value: float | None
+    low: float | None
+    high: float | None
+    unit: Shown
+    n: int | None
+    provenance: Provenance
+    words: Shown
+    interval: Shown
+    reason: Shown
+
+
+def figure_of(observation: Observation) -> Figure:
+    """An observation of the store in the words of reports and of the terminal."""
+    mark, covered = provenance_mark(observation), not has_old_interval(observation)
+    return Figure(
+        metric=observation.metric,
+        scope=observation.scope,
+        value=observation.value,
+        low=observation.low if covered else None,
+        high=observation.high if covered else None,
+        unit=observation.unit,
+        n=observation.n,
+        provenance=observation.provenance,
+        words=without_interval(observation) + mark,
+        interval=with_interval(observation) + mark,
+        reason=str(observation.details.get("reason") or ""),
+    )
+
+
+def listed_figures(
+    store: Store, runs: Sequence[Run], metrics: Sequence[str] = LISTED
+) -> Mapping[str, Sequence[Observation]]:
+    """What lists show of these runs, by run, without the figures that were made in a wrong order of classes."""
+    stored = store.observations_by_run([run.id for run in runs], metrics=metrics)
+    return {run.id: judged_right(run, stored.get(run.id, ())) for run in runs}
+
+
+def figure_named(observations: Iterable[Observation], metric: str, scope: str | None = None) -> Figure | None:
+    """The figure of a metric in a scope. Without one, it is that of the whole run, or else that of the smallest batch
+    with interference removed: never of a single class or a raw timing."""
+    own = [observation for observation in observations if observation.metric == metric]
+    if scope is not None:
+        return next((figure_of(observation) for observation in own if observation.scope == scope), None)
+    fitting = [observation for observation in own if _stands_for_run(observation.scope)]
+    least = min(fitting, key=lambda observation: (len(observation.scope), observation.scope), default=None)
+    return None if least is None else figure_of(least)
+
+
+def _stands_for_run(scope: str) -> bool:
+    parsed = parse_scope(scope)
+    return not parsed.raw and (scope == "" or parsed.dimension is Dimension.BATCH)

@@ -1,0 +1,38 @@
+"""The resources of the API, one module each. To add one, write a module with `ENDPOINTS` and put its name here."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from typing import Final
+
+from zoolens.faces.ui.endpoint import Endpoint
+
+RESOURCES: Final = (
+    "about",
+    "models",
+    "runs",
+    "run",
+    "run_answers",
+    "run_inputs",
+    "comparisons",
+    "audits",
+    "divergences",
+    "choose",
+    "model",
+    "networks",
+    "traces",
+    "trace_timeline",
+    "trace_layers",
+    "trace_comparison",
+    "studies",
+    "jobs",
+    "services",
+    "live",
+)  # fmt: skip
+
+
+@cache
+def endpoints() -> dict[str, tuple[Endpoint, ...]]:
+    """What each resource answers."""
+    return {name: tuple(import_module(f"{__name__}.{name}").ENDPOINTS) for name in RESOURCES}

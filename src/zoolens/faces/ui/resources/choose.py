@@ -1,0 +1,402 @@
+"""/choose: what there is to choose from, the answer of a query over it, and what may stand at a place of a query."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from pydantic import Field
+
+from zoolens.base.errors import UnknownName, ZoolensError
+from zoolens.base.present.charts import Chart, themed
+from zoolens.base.recent_values import RecentValues
+from zoolens.faces.ui.context import Context
+from zoolens.faces.ui.endpoint import Answer, Endpoint, Paged, Query, Shown
+from zoolens.findings.index.index import Index
+from zoolens.findings.measure.classorder import ABOUT_CLASSES
+from zoolens.findings.queries.choice import Choice, Point, Respect, Standing, answer_choice, index_choice
+from zoolens.findings.queries.choice_chart import choice_chart
+from zoolens.findings.queries.completion import completions
+from zoolens.findings.queries.errors import QueryError
+from zoolens.findings.queries.explanation_charts import funnel_chart, misses_chart
+from zoolens.findings.queries.matches import Match
+from zoolens.findings.queries.metrics import ALIASES, DERIVED
+from zoolens.findings.queries.parser import parse
+from zoolens.findings.queries.query import index_for
+from zoolens.findings.queries.query import query as ask
+from zoolens.findings.queries.query_answers import Answer as QueryAnswer
+from zoolens.findings.queries.reference import task_category
+from zoolens.findings.queries.syntax import Query as ParsedQuery
+from zoolens.findings.queries.tokens import LONGEST
+from zoolens.findings.queries.wording import amount, at_least
+from zoolens.inventory.catalog.stored import guessed_of
+
+KEPT: Final = 8  # answers of the last queries, for the next page of their rows
+_HIDDEN: Final = 3  # models of an answer that are named although no picture has them
+_ALONE = threading.Lock()  # an index is for one thread at a time
+_Sort = Literal["best", "ref", "-ref", "x", "-x", "y", "-y", "size", "-size"]
+
+
+class ChooseQuery(Query):
+    """Without a query in the language (`q`) all rows of the index are shown."""
+
+    q: str = Field("", max_length=LONGEST, description="A query, as `zoolens query` takes it.")
+    x: str = Field("latency", max_length=100, description="The metric across.")
+    y: str = Field("accuracy", max_length=100, description="The metric upwards.")
+    size: str = Field("size", max_length=100, description="The metric that makes points large; empty: none.")
+
+
+class ChosenQuery(Paged):
+    """The rows of the same, within a rectangle of the picture where one is given (in the store's units)."""
+
+    q: str = Field("", max_length=LONGEST, description="A query, as `zoolens query` takes it.")
+    x: str = Field("latency", max_length=100, description="The metric across.")
+    y: str = Field("accuracy", max_length=100, description="The metric upwards.")
+    size: str = Field("size", max_length=100, description="The metric that makes points large; empty: none.")
+    x_low: float | None = Field(None, description="The least figure across.")
+    x_high: float | None = Field(None, description="The largest figure across.")
+    y_low: float | None = Field(None, description="The least figure upwards.")
+    y_high: float | None = Field(None, description="The largest figure upwards.")
+    sort: _Sort = Field("best", description="The column to sort by; best: the answer's own order, or the front first.")
+
+
+class CompletionQuery(Query):
+    q: str = Field("", max_length=LONGEST, description="The query so far.")
+    at: int = Field(0, ge=0, le=LONGEST, description="Where the cursor is.")
+
+
+class Problem(Answer):
+    """What is wrong with a query; q[start:end] is the part that is meant."""
+
+    message: Shown
+    hint: Shown
+    start: int
+    end: int
+
+
+class ShownRespect(Answer):
+    """A metric that rows are compared by. A shown figure times `factor` is in the store's unit."""
+
+    metric: Shown
+    title: Shown
+    factor: float
+
+
+class ChoiceAnswer(Answer):
+    """`rows`: models in runtimes that were measured. `never_run`: models that nobody ran, of which only claims and what
+    their files say is known. `problem`: why the query was not answered; what is shown
+    then is the whole index. `explanation`: what EXPLAIN says. `metrics`: what rows can be compared by."""
+
+    query: Shown
+    problem: Problem | None
+    verdict: Shown
+    notes: list[Shown]
+    dataset: Shown
+    inputs: int
+    rows: int
+    never_run: int
+    x: ShownRespect | None
+    y: ShownRespect | None
+    size: ShownRespect | None
+    metrics: list[Shown]
+    title: Shown
+    chart: dict[str, Any]
+    funnel: dict[str, Any] | None
+    misses: dict[str, Any] | None
+    explanation: list[Shown]
+
+
+class ChosenRow(Answer):
+    """One row of the index. `run`: its id in the store, or "" where it was never run. `x` and `y` are the figures with
+    their intervals in words, `x_value` and `y_value` in the store's units."""
+
+    key: Shown
+    ref: Shown
+    run: Shown
+    runtime: Shown
+    standing: str
+    x: Shown
+    y: Shown
+    x_value: float
+    y_value: float
+    size: Shown
+    equal: Shown
+    front: bool
+    front_with_size: bool
+    beaten: bool
+    measured: bool
+    why_not: Shown
+
+
+class ChosenRows(Answer):
+    total: int
+    offset: int
+    rows: list[ChosenRow]
+
+
+class CompletionItem(Answer):
+    """`text` takes the place of q[start:end]."""
+
+    text: Shown
+    kind: str
+    start: int
+    end: int
+
+
+class CompletionList(Answer):
+    items: list[CompletionItem]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    index: Index
+    answer: QueryAnswer | None
+    problem: Problem | None
+
+
+_answered: RecentValues[tuple[int, str], _Asked] = RecentValues(KEPT)
+
+
+def _asked(context: Context, text: str) -> _Asked:
+    """The answer of a query, or the index as it is where there is none or it is wrong. Structures that nobody has read
+    are not read here, since that takes long: `zoolens query` does."""
+    try:
+        parsed = parse(text) if text.strip() else ParsedQuery()
+        problem = None
+    except QueryError as error:
+        parsed, problem = ParsedQuery(), _problem(error)
+    try:
+        index = index_for(parsed, context.store, task_category(parsed.task))
+    except ZoolensError as error:
+        index, problem = index_for(ParsedQuery(), context.store, task_category(None)), _problem(error, text)
+    if not text.strip() or problem is not None:
+        return _Asked(index, None, problem)
+    key = (id(index), text)
+    known = _answered.get(key)
+    if known is None or known.index is not index:
+        try:
+            known = _Asked(index, ask(text, store=index), None)
+        except ZoolensError as error:
+            known = _Asked(index, None, _problem(error, text))
+        _answered.put(key, known)
+    return known
+
+
+def _problem(error: ZoolensError, text: str = "") -> Problem:
+    place = (error.start, error.end) if isinstance(error, QueryError) else (0, len(text))
+    return Problem(message=error.message, hint=error.hint or "", start=place[0], end=place[1])
+
+
+def choose(context: Context, query: ChooseQuery) -> ChoiceAnswer:
+    with _ALONE:
+        asked = _asked(context, query.q)
+        choice = _choice(asked, query.x, query.y, query.size)
+        chart = choice_chart(choice)
+        answer = asked.answer
+        misses = None if answer is None or answer.exact else misses_chart(answer)
+        return ChoiceAnswer(
+            query=query.q if answer is None else answer.query,
+            problem=asked.problem,
+            verdict=_verdict(asked, choice),
+            notes=[*choice.notes, *(() if answer is None else answer.notes)],
+            dataset=choice.dataset,
+            inputs=choice.inputs,
+            rows=choice.rows - choice.never_run,
+            never_run=choice.never_run,
+            x=_respect(choice.x),
+            y=_respect(choice.y),
+            size=_respect(choice.size),
+            metrics=_metrics(asked),
+            title=chart.title,
+            chart=themed(chart),
+            funnel=_spec(None if answer is None else funnel_chart(answer.plan)),
+            misses=_spec(misses),
+            explanation=[] if answer is None else answer.explanation.splitlines(),
+        )
+
+
+def _spec(chart: Chart | None) -> dict[str, Any] | None:
+    return None if chart is None else themed(chart)
+
+
+def _respect(respect: Respect | None) -> ShownRespect | None:
+    if respect is None:
+        return None
+    return ShownRespect(metric=respect.metric, title=respect.title, factor=respect.factor)
+
+
+def _choice(asked: _Asked, x: str, y: str, size: str, **settings: Any) -> Choice:
+    names: dict[str, Any] = {"x": x, "y": y, "size": size or None, **settings}
+    return index_choice(asked.index, **names) if asked.answer is None else answer_choice(asked.answer, **names)
+
+
+def _verdict(asked: _Asked, choice: Choice) -> str:
+    """Who fits, and of how many models that is not known."""
+    answer = asked.answer
+    if answer is None:
+        return ""
+    whether = "1 model fits" if answer.undecided == 1 else f"{answer.undecided:,} models fit"
+    return _fitting(answer, choice) + (f" Whether {whether} is not known." if answer.undecided else "")
+
+
+def _fitting(answer: QueryAnswer, choice: Choice) -> str:
+    """Who fits best, of those that the picture and the table have; and whoever comes before them in the answer, but has
+    not been run, or lacks a figure of the picture."""
+    if not answer.exact or answer.best is None:
+        nothing = "Nothing that is known fits" if answer.undecided else "Nothing fits"
+        return f"{nothing}; the nearest misses are shown." if answer.misses else f"{nothing}."
+    number = f"{answer.fitting:,} model{'s fit' if answer.fitting != 1 else ' fits'}"
+    placed = {point.key for point in choice.points}
+    matches = list(answer.matches)
+    shown = next((place for place, match in enumerate(matches) if match.row.key in placed), len(matches))
+    if shown == 0:
+        return f"{_name(matches[0])} fits best; {number}."
+    hidden = _hidden(matches[:shown], choice)
+    if shown == len(matches):
+        return f"{number[:1].upper()}{number[1:]}, and none of the first is in the picture or in the table: {hidden}."
+    return f"{_name(matches[shown])} fits best of those that are shown; {number}. Before it, but not shown: {hidden}."
+
+
+def _name(match: Match) -> str:
+    return match.ref.partition("@")[0]
+
+
+def _hidden(matches: Sequence[Match], choice: Choice) -> str:
+    """Models of an answer that are in no picture, and why; the first few by name."""
+    axes = " or ".join(respect.metric for respect in (choice.x, choice.y) if respect is not None)
+    lacking = f"its {axes} is not known" if axes else "no figure of it is known"
+    words = [f"{_name(match)} ({lacking if match.runtime else 'never run here'})" for match in matches[:_HIDDEN]]
+    more = len(matches) - _HIDDEN
+    return ", ".join(words) + (f" and {more:,} more" if more > 0 else "")
+
+
+def _metrics(asked: _Asked) -> list[str]:
+    """Names that the axes may have: short ones first; those about a reference only where a query names one."""
+    columns = asked.index.rows.figures.names
+    bases = {name.partition("@")[0] for name in columns}
+    aliases = [alias for alias, target in ALIASES.items() if target in bases and alias != "mem"]
+    related = DERIVED if asked.answer is not None and asked.answer.plan.reference is not None else ()
+    return list(dict.fromkeys((*aliases, *related, *sorted(columns))))
+
+
+def chosen(context: Context, query: ChosenQuery) -> ChosenRows:
+    with _ALONE:
+        asked = _asked(context, query.q)
+        choice = _choice(asked, query.x, query.y, query.size, most=None)
+        points = [point for point in choice.points if _inside(point, query)]
+        if asked.answer is not None:
+            listed = (Standing.ANSWER, Standing.FITS, Standing.NEAR_MISS, Standing.REFERENCE)
+            points = [point for point in points if point.standing in listed]
+        points = _sorted(points, query.sort, asked, choice)
+        shown = points[query.offset : query.offset + query.limit]
+        equal = _equal(asked)
+        guessed = _guessed(context, shown)
+        rows = [_row(point, choice, equal.get(point.key, ""), guessed=point.key in guessed) for point in shown]
+        return ChosenRows(total=len(points), offset=query.offset, rows=rows)
+
+
+def _inside(point: Point, query: ChosenQuery) -> bool:
+    ranges = ((point.x, query.x_low, query.x_high), (point.y, query.y_low, query.y_high))
+    return all((low is None or value >= low) and (high is None or value <= high) for value, low, high in ranges)
+
+
+def _sorted(points: list[Point], sort: str, asked: _Asked, choice: Choice) -> list[Point]:
+    if sort == "best":
+        order = {Standing.REFERENCE: 0, Standing.ANSWER: 1, Standing.NEAR_MISS: 1, Standing.FITS: 2}
+        matches = [] if asked.answer is None else [*asked.answer.matches, *asked.answer.misses]
+        places = {match.row.key: place for place, match in enumerate(matches)}
+        up = -1 if choice.y is not None and choice.y.higher_is_better else 1
+        return sorted(
+            points,
+            key=lambda point: (
+                order.get(point.standing, 3), places.get(point.key, len(places)), not point.front, up * point.y,
+            ),
+        )  # fmt: skip
+    name = sort.removeprefix("-")
+    known = [point for point in points if getattr(point, name) is not None]
+    unknown = [point for point in points if getattr(point, name) is None]
+    return sorted(known, key=lambda point: getattr(point, name), reverse=sort.startswith("-")) + unknown
+
+
+def _equal(asked: _Asked) -> dict[str, str]:
+    """How alike the models of an answer answer, with their bounds, by the key of their rows."""
+    if asked.answer is None:
+        return {}
+    return dict(_equal_words(asked.answer))
+
+
+def _equal_words(answer: QueryAnswer) -> Iterator[tuple[str, str]]:
+    for match in (*answer.matches, *answer.misses):
+        if match.equivalence is not None:
+            lower = "" if match.equivalence_lower is None else f" [{at_least(match.equivalence_lower)}]"
+            yield match.row.key, f"{amount(match.equivalence, 'fraction')}{lower}"
+
+
+def _guessed(context: Context, points: Sequence[Point]) -> set[str]:
+    """The keys of rows whose accuracy rests on guesses."""
+    runs = context.store.runs_of([point.key for point in points if point.runtime is not None])
+    return {run.id for run in runs if guessed_of(run)}
+
+
+def _marks(respect: Respect | None, *, disturbed: bool, guessed: bool) -> str:
+    judges = respect is not None and respect.column.partition("@")[0] in ABOUT_CLASSES
+    return f"{' (disturbed)' if disturbed else ''}{' (guessed)' if guessed and judges else ''}"
+
+
+def _row(point: Point, choice: Choice, equal: str, *, guessed: bool) -> ChosenRow:
+    ran = point.runtime is not None
+    x_marks = _marks(choice.x, disturbed=point.x_disturbed, guessed=guessed)
+    y_marks = _marks(choice.y, disturbed=point.y_disturbed, guessed=guessed)
+    return ChosenRow(
+        key=point.key,
+        ref=point.ref,
+        run=point.key if ran else "",
+        runtime=point.runtime or "",
+        standing="" if point.standing is Standing.INDEXED else str(point.standing),
+        x=_words(point.x, point.x_low, point.x_high, choice.x) + x_marks,
+        y=_words(point.y, point.y_low, point.y_high, choice.y) + y_marks,
+        x_value=point.x,
+        y_value=point.y,
+        size=_words(point.size, None, None, choice.size),
+        equal=equal,
+        front=point.front,
+        front_with_size=point.front_with_size,
+        beaten=point.beaten,
+        measured=point.measured,
+        why_not=point.why_not,
+    )
+
+
+def _words(value: float | None, low: float | None, high: float | None, respect: Respect | None) -> str:
+    if value is None or respect is None:
+        return "–"
+    text = amount(value, respect.unit)
+    if low is None or high is None:
+        return text
+    return f"{text} [{amount(low, respect.unit)}, {amount(high, respect.unit)}]"
+
+
+def complete(context: Context, query: CompletionQuery) -> CompletionList:
+    with _ALONE:
+        try:
+            index = index_for(ParsedQuery(), context.store, task_category(None))
+        except UnknownName:
+            return CompletionList(items=[])
+        proposals = completions(query.q, query.at, index)
+    return CompletionList(
+        items=[
+            CompletionItem(text=proposal.text, kind=proposal.kind, start=proposal.start, end=proposal.end)
+            for proposal in proposals
+        ]
+    )
+
+
+ENDPOINTS: Final = (
+    Endpoint(
+        "/choose", "What there is to choose from, and the answer of a query over it", ChooseQuery, ChoiceAnswer, choose
+    ),
+    Endpoint("/choose/rows", "The rows of the same, in pages", ChosenQuery, ChosenRows, chosen),
+    Endpoint("/choose/completions", "What may stand at a place of a query", CompletionQuery, CompletionList, complete),
+)

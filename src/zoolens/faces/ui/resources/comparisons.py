@@ -1,0 +1,275 @@
+"""/comparison: two runs on the same inputs. What each answered to each input is at /runs/{run}/predictions?other=."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Final
+
+from pydantic import Field
+
+from zoolens.base.present.charts import Chart, themed
+from zoolens.base.present.figures import p_value, percent, stack_label
+from zoolens.base.store.records import ANSWERING_KINDS, Observation, Run
+from zoolens.base.store.scopes import Dimension, parse_scope
+from zoolens.faces.ui.context import Context
+from zoolens.faces.ui.endpoint import MOST_ROWS, Answer, Endpoint, NotFound, Query, Shown
+from zoolens.faces.ui.jobs.outputs import printed_by
+from zoolens.faces.ui.page_figures import Figure, figure_of
+from zoolens.faces.ui.verdict_items import VerdictItem, verdict_item
+from zoolens.findings.comparisons.compare import FigurePair as FigurePair
+from zoolens.findings.comparisons.compare import Report, compare_runs
+from zoolens.findings.comparisons.outcomes import verdict_of_report
+from zoolens.findings.comparisons.report_charts import figures_chart, flips_chart
+from zoolens.findings.comparisons.report_page import UNJUDGED, change_words, tiles, unchecked_sides, verdict
+from zoolens.findings.comparisons.wording import agreement_words
+
+_LONGEST: Final = 200  # letters of a run's name
+_MOST_CLASSES: Final = 50
+_MOST_SENTENCES: Final = 20
+_OF_PARTS: Final = (Dimension.CLASS, Dimension.EPOCH, Dimension.WITH)
+
+
+class ComparisonQuery(Query):
+    a: str = Field(max_length=_LONGEST, description="The id of a run, the beginning of one, or 'last'.")
+    b: str = Field(max_length=_LONGEST, description="Another run on the same inputs.")
+
+
+class ComparedRun(Answer):
+    """`precision`: the one that was effective; empty where it is not known."""
+
+    id: str
+    created: datetime
+    model: Shown
+    stack: Shown
+    precision: Shown
+
+
+class ComparisonTile(Answer):
+    figure: Shown
+    title: Shown
+
+
+class ComparedFigure(Answer):
+    """One figure of both runs; null where one of them lacks it. `change`: how much B is above A, in words. `overlap`:
+    whether the intervals of two figures that are no shares overlap; null where it is not known, and for shares, which
+    are of the same inputs and are therefore judged in pairs."""
+
+    metric: Shown
+    scope: Shown
+    a: Figure | None
+    b: Figure | None
+    change: Shown
+    overlap: bool | None
+
+
+class ComparedClass(Answer):
+    """A class on whose inputs the two runs are not right alike. `p`: of the exact McNemar test of this class alone."""
+
+    name: Shown
+    inputs: int
+    a: Shown
+    b: Shown
+    p: Shown
+
+
+class StackChange(Answer):
+    """One fact about the stacks or the manifests that is not the same. `telling`: it can change answers by itself."""
+
+    what: Shown
+    a: Shown
+    b: Shown
+    telling: bool
+
+
+class Comparison(Answer):
+    """What `zoolens compare` says of two runs.
+
+    `verdict`: how many answers differ, and whether the change of accuracy is more than chance; `judged`: the same as a
+    verdict with its coverage; null where both are one run. `answered`: both have
+    answers that can be listed side by side. `differing`: inputs with different answers; null where the answers are no
+    classes. `changed_classes`: how many classes changed, of which `classes` are the clearest. `cause` is empty where
+    nothing differs, or nothing that was recorded explains it. `cause_in_files`: the cause is in the files of two
+    models, and a job "compare" looks into them.
+    `parts_by_stack`: one model answers differently in the two runs, and a job "diverge" says at which layer they part.
+    """
+
+    a: ComparedRun
+    b: ComparedRun
+    dataset: Shown
+    inputs: int
+    verdict: Shown
+    judged: VerdictItem | None
+    tiles: list[ComparisonTile]
+    notes: list[Shown]
+    cause: Shown
+    cause_in_files: bool
+    parts_by_stack: bool
+    answered: bool
+    labelled: bool
+    differing: int | None
+    figures: list[ComparedFigure]
+    figures_chart: dict[str, Any] | None
+    flips_chart: dict[str, Any] | None
+    classes: list[ComparedClass]
+    changed_classes: int
+    environment: list[StackChange]
+
+
+def comparison(context: Context, query: ComparisonQuery) -> Comparison:
+    a, b = (context.store.measured_run(name, ANSWERING_KINDS) for name in (query.a, query.b))
+    report = compare_runs(context.store, a, b, open_files=False)
+    answers = report.answers
+    return Comparison(
+        a=_side(a),
+        b=_side(b),
+        dataset=a.dataset.name,
+        inputs=a.inputs,
+        verdict=verdict(report),
+        judged=None if a.id == b.id else verdict_item(verdict(report) or UNJUDGED, verdict_of_report(report)),
+        tiles=[ComparisonTile(figure=tile.figure, title=tile.caption) for tile in tiles(report)],
+        notes=list(_notes(report)),
+        cause=report.cause or "",
+        cause_in_files=report.differs and a.model.fingerprint != b.model.fingerprint,
+        parts_by_stack=report.parts_by_stack,
+        answered=answers is not None or bool(report.vectors),
+        labelled=answers is not None and answers.labelled,
+        differing=None if answers is None else len(answers.disagreements),
+        figures=list(_figures(report))[:MOST_ROWS],
+        figures_chart=_spec(figures_chart(report)),
+        flips_chart=_spec(flips_chart(report)),
+        classes=[
+            ComparedClass(
+                name=change.name,
+                inputs=change.n,
+                a=percent(change.recall_a, 1),
+                b=percent(change.recall_b, 1),
+                p=p_value(change.p_value),
+            )
+            for change in (() if answers is None else answers.classes[:_MOST_CLASSES])
+        ],
+        changed_classes=0 if answers is None else len(answers.classes),
+        environment=[
+            StackChange(what=line.what, a=line.a, b=line.b, telling=line.telling)
+            for line in report.environment[:MOST_ROWS]
+        ],
+    )
+
+
+def _side(run: Run) -> ComparedRun:
+    return ComparedRun(
+        id=run.id, created=run.created, model=run.ref, stack=stack_label(run), precision=run.precision or ""
+    )
+
+
+def _spec(chart: Chart | None) -> dict[str, Any] | None:
+    return None if chart is None else themed(chart)
+
+
+def _figures(report: Report) -> Iterator[ComparedFigure]:
+    """Returns the figures of both runs, then those that only one of them has; without those of single classes and the
+    like."""
+    for pair in report.figures:
+        if not _of_part(pair.a):
+            yield ComparedFigure(
+                metric=pair.metric,
+                scope=pair.scope,
+                a=figure_of(pair.a),
+                b=figure_of(pair.b),
+                change=change_words(pair),
+                overlap=_overlap(pair),
+            )
+    for only_a, alone in ((True, report.only_a), (False, report.only_b)):
+        for observation in alone:
+            if not _of_part(observation):
+                shown = figure_of(observation)
+                a, b = (shown, None) if only_a else (None, shown)
+                yield ComparedFigure(
+                    metric=observation.metric, scope=observation.scope, a=a, b=b, change="", overlap=None
+                )
+
+
+def _of_part(observation: Observation) -> bool:
+    return observation.metric == "recall" or parse_scope(observation.scope).dimension in _OF_PARTS
+
+
+def _overlap(pair: FigurePair) -> bool | None:
+    a, b = pair.a, pair.b
+    if pair.unit == "fraction" or a.low is None or a.high is None or b.low is None or b.high is None:
+        return None
+    return a.low <= b.high and b.low <= a.high
+
+
+def _notes(report: Report) -> Iterator[str]:
+    """What else a reader must know about the answers."""
+    answers = report.answers
+    yield from unchecked_sides(report)
+    if answers is None and not report.vectors and not report.uncompared:
+        yield "There are no answers to compare: at least one of the runs was measured without them (--no-accuracy)."
+    if answers is not None and answers.median_score_change is not None:
+        yield (
+            f"Where both give the same answer, its score changes by {answers.median_score_change:.2g} (median) and by "
+            f"{answers.max_score_change:.2g} at most."
+        )
+    if answers is not None and (answers.ties_a or answers.ties_b):
+        yield (
+            f"The two best classes have exactly the same score for {answers.ties_a:,} inputs in A and for "
+            f"{answers.ties_b:,} in B: the class with the lower number is taken for the answer."
+        )
+    for change in report.vectors:
+        distance = ""
+        if change.median_distance is not None:
+            largest = f"{change.max_distance:.2g} at most"
+            distance = f"; the relative distance is {change.median_distance:.2g} (median) and {largest}"
+        yield (f"Output {change.output} ({change.task}): {agreement_words(change)} of {change.n:,} inputs{distance}.")
+        if change.score_a is not None and change.score_b is not None and change.difference is not None:
+            low, high = change.difference
+            yield (
+                f"The mean score of {change.output} is {change.score_a:.4f} in A and {change.score_b:.4f} in B; "
+                f"B − A is in [{low:+.4f}, {high:+.4f}]."
+            )
+    if report.uncompared:
+        yield (
+            f"Not compared: {', '.join(report.uncompared)} (a further output of classes, or one without a partner like "
+            "it)."
+        )
+
+
+# --- what a job found out about the two
+
+
+class FindingQuery(ComparisonQuery):
+    job: str = Field(max_length=50, description="The id of a job 'compare' or 'diverge' of these two runs.")
+
+
+class JobFinding(Answer):
+    """What the job says, in the sentences of its command."""
+
+    sentences: list[Shown]
+
+
+def finding(context: Context, query: FindingQuery) -> JobFinding:
+    folder = context.jobs.job(query.job)
+    asked = folder.asked()
+    parameters = asked.get("parameters") or {}
+    if (parameters.get("a"), parameters.get("b")) != (query.a, query.b):
+        raise NotFound("This job is about other runs.")
+    printed = printed_by(folder)
+    sentences = list(_divergence(printed)) if asked.get("kind") == "diverge" else [printed.get("cause")]
+    return JobFinding(sentences=[text for text in sentences if text][:_MOST_SENTENCES] or ["It found no cause."])
+
+
+def _divergence(printed: dict[str, Any]) -> Iterator[Any]:
+    """The verdict of a job "diverge", each cause with its proof, and notes."""
+    yield printed.get("verdict")
+    for cause in printed.get("causes") or ():
+        yield f"{'Cause' if cause['proved'] else 'Suspected, not proved'}: {cause['sentence']}."
+        if cause["proof"] is not None and cause["proof"]["holds"]:
+            yield f"Proof: {cause['proof']['sentence']}."
+    yield from printed.get("notes") or ()
+
+
+ENDPOINTS: Final = (
+    Endpoint("/comparison", "Two runs on the same inputs, compared", ComparisonQuery, Comparison, comparison),
+    Endpoint("/comparison/finding", "What a job found out about two runs", FindingQuery, JobFinding, finding),
+)

@@ -1,0 +1,216 @@
+"""/live: one image, or some texts, through one model, now. Pages ask several models at once, each by itself."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from itertools import chain, islice
+from typing import Final, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from zoolens.base.present.figures import figure, probability
+from zoolens.base.safety.untrusted import parse_json
+from zoolens.faces.ui.context import Context
+from zoolens.faces.ui.endpoint import Answer, Endpoint, File, Query, RequestError, Shown
+from zoolens.faces.ui.jobs.permissions import check_model, check_runtime
+from zoolens.faces.ui.live import ClassScore, TextAnswer
+from zoolens.inventory.datasets.opening import open_dataset
+from zoolens.inventory.tasks.task import task_named
+from zoolens.inventory.tasks.vectors import cosine, shown_vector
+from zoolens.inventory.zoos.zoo import Entry, Weights
+
+UPLOAD_BYTES: Final = 16 << 20
+TEXT_BYTES: Final = 4 << 20
+MOST_TEXTS: Final = 5
+MOST_OFFERED: Final = 200
+EXAMPLES: Final = 8
+
+
+class LiveQuery(Query):
+    model: str = Field(max_length=1000, description="zoo:name, as the page of models has it.")
+    runtime: str = Field("", max_length=100, description="Empty: the one that reads the fewest other formats.")
+    most: int = Field(5, ge=1, le=50, description="How many classes to give.")
+
+
+class OfferedQuery(Query):
+    takes: Literal["image", "text"] = "image"
+    q: str = Field("", max_length=200, description="What the name must hold.")
+    limit: int = Field(50, ge=1, le=MOST_OFFERED)
+
+
+class Offered(Answer):
+    """Models that take an image (and are classifiers) or a text: those that were measured first, then those whose files
+    are on this machine."""
+
+    models: list[Shown]
+
+
+class ExampleQuery(Query):
+    index: int = Field(ge=0, lt=EXAMPLES)
+
+
+class LiveClass(Answer):
+    """`label` is the name of the class, or its number where the manifest names none."""
+
+    label: Shown
+    probability: float
+    words: str
+
+
+class LiveResult(Answer):
+    """What a classifier says of an image. `took` is the time of this one call, with the way to the model's process: it
+    measures nothing."""
+
+    model: Shown
+    runtime: Shown
+    classes: list[LiveClass]
+    took: str
+    opened: bool
+    image: str
+
+
+def live(context: Context, query: LiveQuery, content: bytes) -> LiveResult:
+    check_model(query.model, context.settings.allowed)
+    if query.runtime:
+        check_runtime(query.runtime)
+    if not content:
+        raise RequestError("The request has no image.", hint="Send the bytes of a file as the body.")
+    pixels = context.live.decode(content)
+    answer = context.live.answer(query.model, query.runtime or None, pixels, query.most)
+    return LiveResult(
+        model=answer.model,
+        runtime=answer.runtime,
+        classes=[_shown_class(score) for score in answer.classes],
+        took=figure(answer.seconds, "s"),
+        opened=answer.opened,
+        image=f"{pixels.shape[1]} × {pixels.shape[0]}, {'grey' if pixels.shape[2] == 1 else 'colour'}",
+    )
+
+
+class LiveText(Answer):
+    """What became of one text, and what the model says of it: `classes`, or in `vector` its first numbers. `tokens`:
+    how many the model was given; `cut`: the text has more; `unknown`: how many of them the tokenizer does not know."""
+
+    tokens: int
+    cut: bool
+    unknown: int | None
+    pieces: list[Shown]
+    classes: list[LiveClass]
+    vector: str
+    length: str
+
+
+class LiveTextResult(Answer):
+    """`numbers`: of each vector, 0 for classifiers. `alike`: the cosine of the vectors of each two texts, where angles
+    mean something."""
+
+    model: Shown
+    runtime: Shown
+    texts: list[LiveText]
+    most_tokens: int
+    numbers: int
+    alike: list[list[str]]
+    took: str
+    opened: bool
+
+
+def live_texts(context: Context, query: LiveQuery, content: bytes) -> LiveTextResult:
+    check_model(query.model, context.settings.allowed)
+    if query.runtime:
+        check_runtime(query.runtime)
+    answer = context.live.answer_texts(query.model, query.runtime or None, _texts(content), query.most)
+    vectors = [text_answer.vector for text_answer in answer.texts if text_answer.vector is not None]
+    return LiveTextResult(
+        model=answer.model,
+        runtime=answer.runtime,
+        texts=[_shown_text(text_answer) for text_answer in answer.texts],
+        most_tokens=answer.most_tokens,
+        numbers=len(vectors[0]) if vectors else 0,
+        alike=_alike(vectors) if answer.directional else [],
+        took=figure(answer.seconds, "s"),
+        opened=answer.opened,
+    )
+
+
+def _texts(content: bytes) -> list[str]:
+    """The texts of a body. They are not cleaned: a model reads what was written."""
+    try:
+        given = parse_json(content)
+    except ValueError as error:
+        raise RequestError("The body is no JSON.", hint='Send a list of texts, such as ["a good film"].') from error
+    if not isinstance(given, list) or not all(isinstance(text, str) for text in given):
+        raise RequestError("The body is no list of texts.", hint='Send a list such as ["a good film"].')
+    if not 1 <= len(given) <= MOST_TEXTS:
+        raise RequestError(f"1 to {MOST_TEXTS} texts are answered at once, not {len(given)}.")
+    return given
+
+
+def _shown_text(answer: TextAnswer) -> LiveText:
+    vector = answer.vector
+    return LiveText(
+        tokens=answer.tokens,
+        cut=answer.cut,
+        unknown=answer.unknown,
+        pieces=list(answer.pieces),
+        classes=[_shown_class(score) for score in answer.classes],
+        vector="" if vector is None else shown_vector(vector),
+        length="" if vector is None else f"{np.linalg.norm(vector.astype(np.float64)):.4g}",
+    )
+
+
+def _alike(vectors: Sequence[NDArray[np.float32]]) -> list[list[str]]:
+    rows = np.array(vectors, np.float64)
+    if len(rows) < 2:
+        return []
+    return [[f"{value:.3f}" for value in cosine(np.broadcast_to(row, rows.shape), rows)] for row in rows]
+
+
+def _shown_class(score: ClassScore) -> LiveClass:
+    return LiveClass(
+        label=score.label or f"class {score.index}", probability=score.probability, words=probability(score.probability)
+    )
+
+
+def offered(context: Context, query: OfferedQuery) -> Offered:
+    rows = [row for row in context.models.models().rows if row.entry is not None and _takes(row.entry, query.takes)]
+    fitting = [row for row in rows if query.q.lower() in row.ref.lower()]
+    measured = (row for row in fitting if row.runs)
+    here = (row for row in fitting if not row.runs and row.weights == Weights.PRESENT.value)
+    return Offered(models=[row.ref for row in islice(chain(measured, here), query.limit)])
+
+
+def _takes(entry: Entry, modality: str) -> bool:
+    manifest = entry.manifest
+    if not entry.described or len(manifest.inputs) != 1 or manifest.inputs[0].modality != modality:
+        return False
+    return modality == "text" or task_named(manifest.task).discrete
+
+
+def example(_: Context, query: ExampleQuery) -> File:
+    from PIL import Image
+
+    dataset = open_dataset("demo", limit=EXAMPLES)
+    try:
+        pixels = dataset.read(query.index).value
+    finally:
+        dataset.close()
+    stream = io.BytesIO()
+    Image.fromarray(pixels[:, :, 0] if pixels.ndim == 3 and pixels.shape[2] == 1 else pixels).save(stream, "PNG")
+    return File(stream.getvalue(), "image/png")
+
+
+ENDPOINTS: Final = (
+    Endpoint(
+        "/live", "Run one image (the body) through one model", LiveQuery, LiveResult, live, method="POST",
+        upload_bytes=UPLOAD_BYTES,
+    ),
+    Endpoint(
+        "/live/text", "Run some texts (the body, a JSON list) through one model", LiveQuery, LiveTextResult, live_texts,
+        method="POST", upload_bytes=TEXT_BYTES,
+    ),
+    Endpoint("/live/models", "Models that can be given an image or a text", OfferedQuery, Offered, offered),
+    Endpoint("/live/examples/{index}", "An image of the built-in data, to try with", ExampleQuery, File, example),
+)  # fmt: skip

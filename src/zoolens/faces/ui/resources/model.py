@@ -1,0 +1,193 @@
+"""/model: one model: its manifest, claims beside measurements, its namesakes, its runs."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+from pydantic import Field
+
+from zoolens.base.present.charts import Chart, themed
+from zoolens.base.present.figures import count, figure
+from zoolens.base.present.text import without_folders
+from zoolens.faces.ui.context import Context
+from zoolens.faces.ui.endpoint import Answer, Endpoint, NotFound, Query, Shown
+from zoolens.faces.ui.model_index import ModelRow
+from zoolens.findings.audit.claims_chart import ClaimBeside, claims_beside, claims_chart
+from zoolens.findings.audit.naming import claimed_architecture, claiming
+from zoolens.findings.comparisons.history import history_chart, run_history
+from zoolens.findings.queries.wording import amount
+from zoolens.inventory.catalog.names import bare, last_part
+from zoolens.inventory.manifests.files import dump_manifest
+from zoolens.inventory.zoos.zoo import Entry
+
+MOST_LINES: Final = 400  # of a manifest
+MOST_NAMESAKES: Final = 40
+REPLACEMENT: Final = "CORR {} WITHIN 90% ON size <= 100% AND latency <= 100%"
+
+
+class ModelQuery(Query):
+    ref: str = Field(max_length=500, description="The model, as zoo:name@version.")
+
+
+class HistoryQuery(Query):
+    ref: str = Field(max_length=500, description="The model, as zoo:name@version.")
+    metric: Literal["top1", "top5", "latency_p50", "latency_p95", "throughput", "file_size", "ece"] = "top1"
+
+
+class ClaimedRun(Answer):
+    run: str
+    stack: Shown
+    dataset: Shown
+    words: Shown
+    judgement: Shown
+    sentence: Shown
+
+
+class ClaimItem(Answer):
+    """A claim, and the runs that measured the same."""
+
+    metric: Shown
+    words: Shown
+    dataset: Shown
+    source: Shown
+    measured: list[ClaimedRun]
+
+
+class Namesake(Answer):
+    """Another model that is called the same, or is of the same architecture by its name."""
+
+    ref: Shown
+    runs: int
+    params_words: str
+    listed: bool
+
+
+class ModelDetail(Answer):
+    """`manifest`: its lines. `replacement`: a query for models that can take its place."""
+
+    ref: Shown
+    zoo: Shown
+    name: Shown
+    version: Shown
+    listed: bool
+    description: Shown
+    task: Shown
+    licence: Shown
+    formats: list[Shown]
+    weights: Shown
+    params_words: str
+    bytes_words: str
+    runs: int
+    runtimes: list[Shown]
+    datasets: list[Shown]
+    manifest: list[Shown]
+    claims: list[ClaimItem]
+    claims_chart: dict[str, Any] | None
+    namesakes: list[Namesake]
+    replacement: Shown
+
+
+class HistoryAnswer(Answer):
+    runs: int
+    others: int
+    title: Shown
+    chart: dict[str, Any]
+
+
+def model(context: Context, query: ModelQuery) -> ModelDetail:
+    row, entry = find_model(context, query.ref)
+    claims = [] if entry is None else claims_beside(context.store, entry)
+    return ModelDetail(
+        ref=row.ref,
+        zoo=row.zoo,
+        name=row.name,
+        version=row.version,
+        listed=row.listed,
+        description=row.description,
+        task=row.task,
+        licence=row.licence,
+        formats=list(row.formats),
+        weights=row.weights,
+        params_words=count(row.params),
+        bytes_words=figure(row.bytes, "B"),
+        runs=row.runs,
+        runtimes=list(row.runtimes),
+        datasets=list(row.datasets),
+        manifest=[] if entry is None else without_folders(dump_manifest(entry.manifest)).splitlines()[:MOST_LINES],
+        claims=[_claim(claim) for claim in claims],
+        claims_chart=_spec(claims_chart(claims)),
+        namesakes=_namesakes(context, row),
+        replacement=REPLACEMENT.format(_quoted(bare(row.ref))) if row.runs else "",
+    )
+
+
+def find_model(context: Context, ref: str) -> tuple[ModelRow, Entry | None]:
+    """The model of that name among those that zoos list and the store knows: no path is ever opened."""
+    known = context.models.models()
+    rows = [row for row in known.rows if ref in (row.ref, bare(row.ref))]
+    if not rows:
+        raise NotFound(f"There is no model named {ref!r} here.", hint="The page of models lists them.")
+    row = rows[-1]
+    entries = {entry.full_ref: entry for entry in known.listed.entries}
+    return row, entries.get(row.ref)
+
+
+def _spec(chart: Chart | None) -> dict[str, Any] | None:
+    return None if chart is None else themed(chart)
+
+
+def _quoted(name: str) -> str:
+    return name if all(sign.isalnum() or sign in "_-.:/@+" for sign in name) else "'" + name.replace("'", "''") + "'"
+
+
+def _claim(claim: ClaimBeside) -> ClaimItem:
+    unit = "fraction" if claim.metric in ("top1", "top5") else claim.unit
+    return ClaimItem(
+        metric=claim.metric,
+        words=amount(claim.value, unit),
+        dataset=claim.dataset,
+        source=claim.source,
+        measured=[
+            ClaimedRun(
+                run=run.run,
+                stack=run.stack,
+                dataset=run.dataset,
+                words=_measured_words(run.value, run.low, run.high, unit),
+                judgement=run.judgement,
+                sentence=run.sentence,
+            )
+            for run in claim.measured
+        ],
+    )
+
+
+def _measured_words(value: float, low: float | None, high: float | None, unit: str) -> str:
+    interval = "" if low is None or high is None else f" [{amount(low, unit)}, {amount(high, unit)}]"
+    return f"{amount(value, unit)}{interval}"
+
+
+def _namesakes(context: Context, row: ModelRow) -> list[Namesake]:
+    """Models of the same name in other places, and of the architecture that the name claims."""
+    rows, own, architecture = context.models.models().rows, last_part(row.name).lower(), claimed_architecture(row.name)
+    kin = claiming((other.name for other in rows), architecture) if architecture else set()
+    others = [
+        other for other in rows if other.ref != row.ref and (last_part(other.name).lower() == own or other.name in kin)
+    ]
+    others.sort(key=lambda other: (last_part(other.name).lower() != own, -other.runs, other.ref))
+    return [
+        Namesake(ref=other.ref, runs=other.runs, params_words=count(other.params), listed=other.listed)
+        for other in others[:MOST_NAMESAKES]
+    ]
+
+
+def history(context: Context, query: HistoryQuery) -> HistoryAnswer:
+    row, _ = find_model(context, query.ref)
+    course = run_history(context.store, bare(row.ref), query.metric)
+    chart = history_chart(course)
+    return HistoryAnswer(runs=len(course.points), others=course.others, title=chart.title, chart=themed(chart))
+
+
+ENDPOINTS: Final = (
+    Endpoint("/model/{ref:path}", "One model: manifest, claims, namesakes", ModelQuery, ModelDetail, model),
+    Endpoint("/history/{ref:path}", "One figure of a model's runs over time", HistoryQuery, HistoryAnswer, history),
+)

@@ -1,0 +1,250 @@
+"""/network and /networks: the network of a model with what its layers cost, and two networks side by side."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pydantic import Field
+
+from zoolens.faces.ui.context import Context
+from zoolens.faces.ui.endpoint import Answer, Endpoint, Query, Shown
+from zoolens.faces.ui.model_index import ModelRow
+from zoolens.faces.ui.resources.model import ModelQuery, find_model
+from zoolens.faces.ui.verdict_items import VerdictItem, printed_verdict
+from zoolens.findings.graph.diff.picture_cards import State
+from zoolens.findings.graph.diff.side_names import short_names
+from zoolens.findings.graph.structure import Structure
+from zoolens.inventory.catalog.names import bare
+
+_UNLISTED: Final = "No zoo of this machine lists the model: only the store knows it, and its network cannot be read."
+_UNREAD: Final = "Its network was not read yet."
+
+
+# --- one network
+
+
+class CostWords(Answer):
+    """How much of a measure something costs, and which share of the whole network that is. `heat`: 1 to 7."""
+
+    words: str
+    share: str
+    heat: int
+
+
+class NetworkLayer(Answer):
+    """One layer, at a row and a column of its block."""
+
+    words: Shown
+    source: Shown
+    shape: str
+    row: int
+    column: int
+    costs: list[CostWords | None]
+
+
+class NetworkBlock(Answer):
+    """`lines`: pairs of places in `layers`, whose first is −1 where the value comes from outside the block. `ends`: the
+    places of layers whose values are used outside. `inputs`: places of the other blocks of its part whose values it
+    uses, and −1 for values from outside the part. `count`: how many layers it has, also where none are given."""
+
+    title: Shown
+    shape: str
+    count: int
+    costs: list[CostWords | None]
+    lines: list[list[int]]
+    ends: list[int]
+    inputs: list[int]
+    layers: list[NetworkLayer]
+
+
+class NetworkPart(Answer):
+    """Equal blocks behind one another, or one block, or one layer (`single`). `inputs`: the `place` of every part whose
+    values it uses."""
+
+    place: int
+    title: Shown
+    shape: str
+    single: bool
+    inputs: list[int]
+    costs: list[CostWords | None]
+    blocks: list[NetworkBlock]
+
+
+class NetworkStage(Answer):
+    name: Shown
+    layers: int
+    costs: list[CostWords | None]
+    parts: list[NetworkPart]
+
+
+class Network(Answer):
+    """`costs` have one entry for each of `measures`, null for nothing. `heats`: what each heat means, from none to the
+    hottest. `unknown`: operators that nobody can count. `whole`: the layers in blocks are given; networks of thousands
+    of layers come without them."""
+
+    macs_words: str
+    parameters_words: str
+    layers: int
+    unknown: list[Shown]
+    whole: bool
+    measures: list[str]
+    heats: list[str]
+    stages: list[NetworkStage]
+    chart: dict[str, Any]
+
+
+class NetworkFacts(Answer):
+    """`network`: null where it is not known here; `reason` then says why, and `readable` whether a job can read it."""
+
+    ref: Shown
+    network: Network | None
+    readable: bool
+    reason: Shown
+
+
+def network(context: Context, query: ModelQuery) -> NetworkFacts:
+    row, structure = _structure(context, query.ref)
+    if structure is None or structure.packed is None:
+        readable, reason = _absence(structure)
+        return NetworkFacts(ref=row.ref, network=None, readable=readable, reason=reason)
+    known = Network.model_validate(context.networks.layout(structure, bare(row.ref)))
+    return NetworkFacts(ref=row.ref, network=known, readable=True, reason="")
+
+
+def _structure(context: Context, ref: str) -> tuple[ModelRow, Structure | None]:
+    """What is known of the network of a model; None where no zoo lists the model."""
+    row, entry = find_model(context, ref)
+    return row, None if entry is None else context.networks.structure(entry)
+
+
+def _absence(structure: Structure | None) -> tuple[bool, str]:
+    """Whether a job can read the network, and why there is none."""
+    if structure is None:
+        return False, _UNLISTED
+    return structure.error is None, structure.error or _UNREAD
+
+
+# --- two networks
+
+
+class NetworksQuery(Query):
+    a: str = Field(max_length=500, description="A model, as zoo:name@version.")
+    b: str = Field(max_length=500, description="Another one.")
+
+
+class NetworkSide(Answer):
+    """One of the two. `name`: what the sentences call it. `read`, `readable` and `reason`: as of one network."""
+
+    ref: Shown
+    name: Shown
+    read: bool
+    readable: bool
+    reason: Shown
+    macs_words: str
+    parameters_words: str
+    held: Shown
+
+
+class NetworkDifference(Answer):
+    """One thing that differs. `macs_words`: what it changes in multiply-accumulates from A to B; `share_words`: which
+    share of the whole gap that is."""
+
+    number: int
+    cause: Shown
+    text: Shown
+    macs_words: str
+    share_words: str
+    parameters_words: str
+
+
+class LinePair(Answer):
+    """A layer of A and the one of B beside it; empty where a side has none. `marks`: the numbers of the differences."""
+
+    a: Shown
+    b: Shown
+    source_a: Shown
+    source_b: Shown
+    state: State
+    marks: list[int]
+
+
+class PartPair(Answer):
+    """A part of A and the one of B beside it. `first_only`: the lines are those of the first of several blocks, and
+    those of the others read differently. `left_out`: lines that are not given, because there are too many."""
+
+    stage: Shown
+    a: Shown
+    b: Shown
+    macs_a: str
+    macs_b: str
+    state: State
+    marks: list[int]
+    first_only: bool
+    left_out: int
+    lines: list[LinePair]
+
+
+class NetworkComparison(Answer):
+    """What `zoolens diff` says of two models, and their parts side by side. `compared`: both networks are known here.
+    `judged`: the headline as a verdict; null where they were not compared.
+    `total`: how many differences there are, of which no more than 200 are given. `not_proved`: what stands beside
+    operators that are not understood, which proves nothing."""
+
+    a: NetworkSide
+    b: NetworkSide
+    compared: bool
+    same: bool
+    headline: Shown
+    judged: VerdictItem | None
+    total: int
+    differences: list[NetworkDifference]
+    not_proved: list[Shown]
+    parts: list[PartPair]
+
+
+def compare_networks(context: Context, query: NetworksQuery) -> NetworkComparison:
+    (row_a, a), (row_b, b) = (_structure(context, ref) for ref in (query.a, query.b))
+    names = short_names(bare(row_a.ref), bare(row_b.ref))
+    if a is None or b is None or a.packed is None or b.packed is None:
+        sides = [_unread(*side) for side in ((row_a, a, names[0]), (row_b, b, names[1]))]
+        return NetworkComparison(
+            a=sides[0],
+            b=sides[1],
+            compared=False,
+            same=False,
+            headline="",
+            judged=None,
+            total=0,
+            differences=[],
+            not_proved=[],
+            parts=[],
+        )
+    data = dict(context.networks.comparison(a, b, names))
+    figures, held, judged = data.pop("figures"), data.pop("held"), data.pop("judged")
+    side_a, side_b = (
+        NetworkSide(ref=row.ref, name=name, read=True, readable=True, reason="", held=more, **words)
+        for row, name, more, words in zip((row_a, row_b), names, held, figures, strict=True)
+    )
+    verdict = printed_verdict(data["headline"], judged)
+    return NetworkComparison(a=side_a, b=side_b, compared=True, judged=verdict, **data)
+
+
+def _unread(row: ModelRow, structure: Structure | None, name: str) -> NetworkSide:
+    read = structure is not None and structure.packed is not None
+    readable, reason = (True, "") if read else _absence(structure)
+    return NetworkSide(
+        ref=row.ref,
+        name=name,
+        read=read,
+        readable=readable,
+        reason=reason,
+        macs_words="",
+        parameters_words="",
+        held="",
+    )
+
+
+ENDPOINTS: Final = (
+    Endpoint("/network/{ref:path}", "The network of a model, and what it costs", ModelQuery, NetworkFacts, network),
+    Endpoint("/networks", "How two networks differ, side by side", NetworksQuery, NetworkComparison, compare_networks),
+)

@@ -1,0 +1,266 @@
+"""/runs/{run}: one run with its figures, everything that it found, its timings, and all of it as a file."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from pydantic import Field
+
+from zoolens.base.errors import ZoolensError
+from zoolens.base.present.charts import themed
+from zoolens.base.store.json_columns import as_plain
+from zoolens.base.store.records import GUESSED, MEASURED_KINDS, WITH_NETWORK, Observation, Run, RunKey, is_disturbed
+from zoolens.base.store.run_columns import RunState
+from zoolens.base.store.scopes import Dimension, parse_scope
+from zoolens.faces.ui.context import Context
+from zoolens.faces.ui.endpoint import MOST_ROWS, Answer, Endpoint, File, Paged, Query, Shown
+from zoolens.faces.ui.facets import FacetValue, facet_of
+from zoolens.faces.ui.page_figures import Figure, figure_of
+from zoolens.faces.ui.resources.runs import LONGEST, Fact, Pattern, RunItem, run_item
+from zoolens.faces.ui.word_tables import WordTable, word_table
+from zoolens.findings.measure.answers import has_answers
+from zoolens.findings.measure.classorder import judged_right
+from zoolens.findings.measure.evaluation_page import run_tiles
+from zoolens.findings.measure.latency_chart import latency_distribution_chart, latency_distributions, latency_table
+from zoolens.findings.measure.run_data import run_data
+from zoolens.findings.measure.suspicions import remarks, suspicions
+from zoolens.inventory.catalog.stored import guessed_of, guesses_in_words
+
+_MOST_ATTEMPTS: Final = 50
+_MOST_WORDS: Final = 50  # of a list in a fact
+_AGAIN: Final = {
+    RunState.FAILED: "Once that is mended, the same `zoolens eval` again measures what is missing, and nothing twice.",
+    RunState.BEGUN: "Whether it is still at work is not stored. If it is not, the same `zoolens eval` again goes on "
+    "where it stopped.",
+}
+
+
+class RunQuery(Query):
+    run: str = Field(max_length=LONGEST, description="The id of a run, the beginning of one, or 'last'.")
+
+
+class StageItem(Answer):
+    stage: Shown
+    done: bool
+    error: Shown
+    updated: datetime
+
+
+class RunTile(Answer):
+    figure: Shown
+    title: Shown
+
+
+class RunAttempt(Answer):
+    """A repetition of the same model on the same data in the same stack."""
+
+    id: str
+    attempt: int
+    created: datetime
+
+
+class RunDetail(Answer):
+    """`figures` are those of the whole run and of each batch size; those of single classes, of epochs and the like are
+    further observations, of which there are `observations` in all. `notes`: what a reader must know before he trusts
+    the figures. `advice`: what to do about a run that is not finished. `environment` is what can change an answer or a
+    time, `resolved` what only the open model knew, `origin` where model and data were found. `answered`: it has
+    predictions. `attempts`: this run and its repetitions, where there are any."""
+
+    run: RunItem
+    model_fingerprint: str
+    data_fingerprint: str
+    precision: Shown
+    tiles: list[RunTile]
+    notes: list[Shown]
+    advice: Shown
+    stages: list[StageItem]
+    figures: list[Figure]
+    observations: int
+    environment: list[Fact]
+    resolved: list[Fact]
+    origin: list[Fact]
+    answered: bool
+    attempts: list[RunAttempt]
+
+
+def run_detail(context: Context, query: RunQuery) -> RunDetail:
+    run = context.store.run(query.run)
+    stored = context.store.observations(run.id)
+    known = judged_right(run, stored)
+    item = run_item(run, stored)
+    return RunDetail(
+        run=item,
+        model_fingerprint=run.model.fingerprint,
+        data_fingerprint=run.dataset.fingerprint,
+        precision=run.precision or "",
+        tiles=[RunTile(figure=tile.figure, title=tile.caption) for tile in run_tiles(known)],
+        notes=list(_notes(context, run, known)),
+        advice=_AGAIN.get(item.state, "") if run.kind in MEASURED_KINDS else "",
+        stages=[
+            StageItem(stage=name, done=state.done, error=state.error or "", updated=state.updated)
+            for name, state in context.store.stages(run.id).items()
+        ],
+        figures=[figure_of(observation) for observation in known if _of_run(observation)][:MOST_ROWS],
+        observations=len(known),
+        environment=facts_of(run.stack.identity),
+        resolved=facts_of({name: value for name, value in run.resolved.items() if name not in ("origin", "outputs")}),
+        origin=facts_of({name: value for name, value in run.origin.items() if name not in ("manifest", "classes")}),
+        answered=has_answers(run),
+        attempts=_attempts(context, run),
+    )
+
+
+def _notes(context: Context, run: Run, known: Sequence[Observation]) -> Iterator[str]:
+    drawn_from = run.dataset.details.get("drawn_from")
+    if isinstance(drawn_from, int):
+        yield f"It is about a part of the data: {run.inputs:,} of {drawn_from:,} inputs."
+    if any(observation.details.get(GUESSED) for observation in known):
+        words = guesses_in_words(guessed_of(run))
+        yield f"{words[0].upper()}{words[1:]}."
+    if any(map(is_disturbed, known)):
+        yield (
+            "The machine was busy with something else: timings marked (disturbed) are of all calls, because too few "
+            "were undisturbed."
+        )
+    if any(WITH_NETWORK in observation.details for observation in known):
+        yield "A server answered: timings marked (with network) hold the way to it."
+    outputs = run.resolved.get("outputs")
+    if isinstance(outputs, list) and len(outputs) > 1:
+        name = outputs[0].get("name") if isinstance(outputs[0], Mapping) else None
+        yield (
+            f"It has {len(outputs)} outputs. Inputs, confusion, calibration and classes are about the first"
+            f"{f', {name}' if name else ''}; Compare looks at all of them."
+        )
+    if run.kind in MEASURED_KINDS and has_answers(run):
+        try:
+            answers = context.answers.answers(run)
+            yield from (f"This cannot be right: {words}." for words in suspicions(answers))
+            yield from (f"{words}." for words in remarks(answers))
+        except ZoolensError:  # answers that are no classes, or cannot be read: the parts about answers say why
+            return
+
+
+def _attempts(context: Context, run: Run) -> list[RunAttempt]:
+    """This run and its repetitions; none where there is but one."""
+    key = run.key
+    count = context.store.next_attempt(key.model, key.dataset, key.stack)
+    if count < 2:
+        return []
+    last = range(max(0, count - _MOST_ATTEMPTS), count)
+    ids = {RunKey(key.model, key.dataset, key.stack, number).id for number in last} | {run.id}
+    repeated = sorted(context.store.runs_of(list(ids)), key=lambda other: other.key.attempt)
+    return [RunAttempt(id=other.id, attempt=other.key.attempt, created=other.created) for other in repeated]
+
+
+def _of_run(observation: Observation) -> bool:
+    return parse_scope(observation.scope).dimension in (None, Dimension.BATCH)
+
+
+def facts_of(data: Mapping[str, Any], before: str = "") -> list[Fact]:
+    """A nested mapping as lines, as many as a page can show."""
+    facts: list[Fact] = []
+    for name, value in data.items():
+        if isinstance(value, Mapping):
+            facts += facts_of(value, f"{before}{name} ")
+        elif value not in (None, "", [], ()):
+            words = _listed(value) if isinstance(value, list | tuple) else str(value)
+            facts.append(Fact(name=f"{before}{name}", value=words))
+        if len(facts) >= MOST_ROWS:
+            break
+    return facts[:MOST_ROWS]
+
+
+def _listed(values: Sequence[Any]) -> str:
+    words = ", ".join(map(str, values[:_MOST_WORDS]))
+    return words if len(values) <= _MOST_WORDS else f"{words}, … ({len(values):,} in all)"
+
+
+# --- everything that it found
+
+
+class ObservationsQuery(Paged):
+    run: str = Field(max_length=LONGEST, description="The id of a run, the beginning of one, or 'last'.")
+    metric: list[Pattern] = Field([], description="Only these metrics.")
+
+
+class ObservationItem(Answer):
+    """`details`: what else is known of it, in words."""
+
+    stage: Shown
+    figure: Figure
+    details: list[Fact]
+
+
+class ObservationPage(Answer):
+    """`metrics`: how many observations there are of each."""
+
+    total: int
+    offset: int
+    rows: list[ObservationItem]
+    metrics: list[FacetValue]
+
+
+def observations(context: Context, query: ObservationsQuery) -> ObservationPage:
+    run = context.store.run(query.run)
+    by_stage = context.store.observations_by_stage(run.id)
+    known = [(stage, found) for stage, several in by_stage.items() for found in judged_right(run, several)]
+    counts = Counter(observation.metric for _, observation in known)
+    fitting = [(stage, found) for stage, found in known if not query.metric or found.metric in query.metric]
+    return ObservationPage(
+        total=len(fitting),
+        offset=query.offset,
+        rows=[
+            ObservationItem(stage=stage, figure=figure_of(observation), details=facts_of(observation.details))
+            for stage, observation in fitting[query.offset : query.offset + query.limit]
+        ],
+        metrics=facet_of("metric", counts, query.metric).values,
+    )
+
+
+# --- how long its calls took
+
+
+class LatencyChart(Answer):
+    title: Shown
+    chart: dict[str, Any]
+
+
+class RunLatency(Answer):
+    """A chart for each batch size that the run was timed with; none where it was not."""
+
+    charts: list[LatencyChart]
+    table: WordTable
+
+
+def latency(context: Context, query: RunQuery) -> RunLatency:
+    run = context.store.run(query.run)
+    distributions = list(latency_distributions(context.store, run))
+    charts = [latency_distribution_chart(distribution) for distribution in distributions]
+    return RunLatency(
+        charts=[LatencyChart(title=chart.title, chart=themed(chart)) for chart in charts],
+        table=word_table(latency_table(distributions)),
+    )
+
+
+# --- as a file
+
+
+def as_file(context: Context, query: RunQuery) -> File:
+    run = context.store.run(query.run)
+    data = run_data(run, context.store.stages(run.id), context.store.observations(run.id))
+    text = json.dumps(data, indent=2, ensure_ascii=False, default=as_plain)
+    return File(text.encode(), "application/json", f"run-{run.id}.json")
+
+
+ENDPOINTS: Final = (
+    Endpoint("/runs/{run}", "One run with its figures", RunQuery, RunDetail, run_detail),
+    Endpoint("/runs/{run}/observations", "What a run found", ObservationsQuery, ObservationPage, observations),
+    Endpoint("/runs/{run}/latency", "How long the calls of a run took", RunQuery, RunLatency, latency),
+    Endpoint(
+        "/runs/{run}/json", "All of a run as a file, as `zoolens runs show --json` prints it", RunQuery, File, as_file
+    ),
+)

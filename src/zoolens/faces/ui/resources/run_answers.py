@@ -1,0 +1,332 @@
+"""/runs/{run}/predictions and what is made of them: confusion, calibration, classes.
+
+Where one of them cannot be told, as without labels, the answer says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Any, Final, TypeVar
+
+import numpy as np
+from pydantic import Field
+
+from zoolens.base.errors import StoreError, ZoolensError
+from zoolens.base.present.charts import Chart, themed
+from zoolens.base.present.figures import probability, with_interval
+from zoolens.base.present.tables import Table
+from zoolens.base.store.records import ANSWERING_KINDS, Observation, Run
+from zoolens.base.store.scopes import parse_scope
+from zoolens.faces.ui.context import Context
+from zoolens.faces.ui.endpoint import Answer, Endpoint, Paged, Query, Shown
+from zoolens.faces.ui.page_figures import Figure, figure_of
+from zoolens.faces.ui.resources.runs import LONGEST
+from zoolens.faces.ui.word_tables import WordTable, word_table
+from zoolens.findings.comparisons.answer_pages import (
+    AnswerOrder,
+    AnswerRow,
+    AnswersShown,
+    AnswersWithin,
+    SideAnswer,
+    page_of_answers,
+    shown_class,
+)
+from zoolens.findings.comparisons.signatures import Signature
+from zoolens.findings.measure.classorder import judged_right
+from zoolens.findings.measure.confusion import confusion_chart, confusion_of, pairs_table
+from zoolens.findings.measure.metrics.calibration import BINS
+from zoolens.findings.measure.reliability import bins_table, reliability_chart, reliability_of
+
+MOST_CLASSES: Final = 2000  # that are listed
+_LARGEST: Final = 1 << 31
+
+Described = TypeVar("Described")
+
+
+class AnsweringRunQuery(Query):
+    run: str = Field(max_length=LONGEST, description="The id of a run, the beginning of one, or 'last'.")
+
+
+# --- input by input
+
+
+class PredictionsQuery(Paged):
+    run: str = Field(max_length=LONGEST, description="The id of a run, the beginning of one, or 'last'.")
+    other: str = Field("", max_length=LONGEST, description="Another run on the same inputs, to be shown beside it.")
+    order: AnswerOrder = Field(AnswerOrder.INDEX, description="Which inputs come first.")
+    shown: AnswersShown = Field(AnswersShown.ALL, description="Which inputs are listed.")
+    label: int | None = Field(None, ge=0, lt=_LARGEST, description="Only inputs of the class with this number.")
+    answer: int | None = Field(None, ge=0, lt=_LARGEST, description="Only inputs that the run gives this class.")
+    bin: int | None = Field(None, ge=0, lt=BINS, description="Only inputs in this bin of the run's calibration.")
+
+
+class ScoredClass(Answer):
+    """`words`: the score in percent."""
+
+    number: int
+    name: Shown
+    score: float
+    words: Shown
+
+
+class PredictedAnswer(Answer):
+    """What one run answered. `answer` is the number of the class; null where it answers no classes. `right`: null where
+    nobody knows. `best`: the classes with the highest scores, as far as they were kept."""
+
+    words: Shown
+    answer: int | None
+    score: float | None
+    right: bool | None
+    best: list[ScoredClass]
+
+
+class PredictionItem(Answer):
+    """One input. `truth` is the name of its class, empty where the data do not say; `label_score` is the probability
+    that the run gave to it. `agreement`: with the other run, between 0 and 1."""
+
+    index: int
+    input: Shown
+    label: int | None
+    truth: Shown
+    ours: PredictedAnswer
+    theirs: PredictedAnswer | None
+    label_score: float | None
+    label_words: Shown
+    agreement: float | None
+
+
+class PredictionPage(Answer):
+    """`total` inputs are listed, of `inputs` that were answered; `unknown` of them stand last, because what they are
+    sorted by is not known. `bin`: the range of confidence that was asked for, in words."""
+
+    run: str
+    other: str
+    total: int
+    inputs: int
+    offset: int
+    unknown: int
+    bin: Shown
+    rows: list[PredictionItem]
+
+
+def predictions(context: Context, query: PredictionsQuery) -> PredictionPage:
+    run = context.store.measured_run(query.run, ANSWERING_KINDS)
+    other = context.store.measured_run(query.other, ANSWERING_KINDS) if query.other else None
+    page = page_of_answers(
+        context.answers,
+        run,
+        other,
+        order=query.order,
+        shown=query.shown,
+        within=AnswersWithin(query.label, query.answer, query.bin),
+        limit=query.limit,
+        offset=query.offset,
+    )
+    return PredictionPage(
+        run=run.id,
+        other="" if other is None else other.id,
+        total=page.total,
+        inputs=page.inputs,
+        offset=query.offset,
+        unknown=page.unknown,
+        bin="" if query.bin is None else f"{100 * query.bin / BINS:.1f} to {100 * (query.bin + 1) / BINS:.1f} %",
+        rows=[_prediction(row) for row in page.rows],
+    )
+
+
+def _prediction(row: AnswerRow) -> PredictionItem:
+    return PredictionItem(
+        index=row.index,
+        input=row.input,
+        label=row.label,
+        truth=row.truth,
+        ours=_answered(row.ours),
+        theirs=None if row.theirs is None else _answered(row.theirs),
+        label_score=row.label_score,
+        label_words="" if row.label_score is None else probability(row.label_score),
+        agreement=row.agreement,
+    )
+
+
+def _answered(side: SideAnswer) -> PredictedAnswer:
+    return PredictedAnswer(
+        words=side.words,
+        answer=side.answer,
+        score=side.score,
+        right=side.right,
+        best=[
+            ScoredClass(number=ranked.number, name=ranked.name, score=ranked.score, words=probability(ranked.score))
+            for ranked in side.best
+        ],
+    )
+
+
+# --- which classes are confused, and whether the run knows when it is wrong
+
+
+class ClassPair(Answer):
+    """The numbers of two classes, as `label` and `answer` of a list of predictions take them."""
+
+    label: int
+    answer: int
+
+
+class ChartedAnswers(Answer):
+    """A chart of a run's answers, and its numbers as a table. `reason`: why there is none."""
+
+    reason: Shown
+    title: Shown
+    chart: dict[str, Any] | None
+    table: WordTable | None
+
+
+class RunConfusion(ChartedAnswers):
+    """`pairs` are the rows of `table`, in the same order."""
+
+    pairs: list[ClassPair]
+
+
+class RunCalibration(ChartedAnswers):
+    """`table` has a row for each bin; its place is the number of the bin. `ece`: the expected calibration error with
+    its interval."""
+
+    ece: Shown
+
+
+def confusion(context: Context, query: AnsweringRunQuery) -> RunConfusion:
+    def describe(answers: Signature) -> RunConfusion:
+        confused = confusion_of(answers)
+        pairs = [ClassPair(label=pair.label, answer=pair.answer) for pair in confused.pairs]
+        return RunConfusion(**_charted(confusion_chart(confused), pairs_table(confused)), pairs=pairs)
+
+    return _described(context, query, describe, lambda reason: RunConfusion(**_uncharted(reason), pairs=[]))
+
+
+def calibration(context: Context, query: AnsweringRunQuery) -> RunCalibration:
+    def describe(answers: Signature) -> RunCalibration:
+        reliability = reliability_of(answers)
+        charted = _charted(reliability_chart(reliability), bins_table(reliability))
+        return RunCalibration(**charted, ece=with_interval(reliability.ece))
+
+    return _described(context, query, describe, lambda reason: RunCalibration(**_uncharted(reason), ece=""))
+
+
+def _charted(chart: Chart, table: Table) -> dict[str, Any]:
+    """The fields of `ChartedAnswers`."""
+    return {"reason": "", "title": chart.title, "chart": themed(chart), "table": word_table(table)}
+
+
+def _uncharted(reason: str) -> dict[str, Any]:
+    return {"reason": reason, "title": "", "chart": None, "table": None}
+
+
+def _described(
+    context: Context,
+    query: AnsweringRunQuery,
+    describe: Callable[[Signature], Described],
+    refuse: Callable[[str], Described],
+) -> Described:
+    """What `describe` makes of the answers of a run, or what `refuse` makes of the reason why there are none."""
+    run = context.store.run(query.run)
+    try:
+        context.store.measured_run(run.id, ANSWERING_KINDS)
+        return describe(context.answers.answers(run))
+    except StoreError:
+        raise
+    except ZoolensError as error:
+        return refuse(str(error))
+
+
+# --- class by class
+
+
+class ClassSort(StrEnum):
+    NUMBER = "number"
+    RECALL = "recall"  # the lowest first
+    INPUTS = "inputs"  # the most first
+    ANSWERED = "answered"  # the most first
+
+
+class ClassesQuery(AnsweringRunQuery):
+    order: ClassSort = Field(ClassSort.NUMBER, description="Which classes come first.")
+
+
+class ClassItem(Answer):
+    """`inputs` of this class, and how many inputs were `answered` with it. `recall`: null where it is not stored."""
+
+    number: int
+    name: Shown
+    inputs: int
+    answered: int
+    recall: Figure | None
+
+
+class ClassList(Answer):
+    """Classes that are a label or an answer of at least one input: `total` of them, of which no more than 2,000 are
+    given. `reason`: why there are none. `scored`: the scores of the answers were kept, so that inputs can be sorted by
+    them."""
+
+    reason: Shown
+    scored: bool
+    total: int
+    rows: list[ClassItem]
+
+
+def classes(context: Context, query: ClassesQuery) -> ClassList:
+    def describe(answers: Signature) -> ClassList:
+        items = _classes(answers, _recalls(context, answers.run))
+        items.sort(key=_KEYS[query.order])
+        scored = bool(np.isfinite(answers.score[:, 0]).any())
+        return ClassList(reason="", scored=scored, total=len(items), rows=items[:MOST_CLASSES])
+
+    return _described(context, query, describe, lambda reason: ClassList(reason=reason, scored=False, total=0, rows=[]))
+
+
+def _recalls(context: Context, run: Run) -> dict[int | None, Observation]:
+    known = judged_right(run, context.store.observations(run.id, metric="recall"))
+    return {parse_scope(observation.scope).number: observation for observation in known}
+
+
+def _classes(answers: Signature, recalls: dict[int | None, Observation]) -> list[ClassItem]:
+    given, labels = np.asarray(answers.answers), answers.labels[answers.labels >= 0]
+    size = int(max(given.max(initial=-1), labels.max(initial=-1))) + 1
+    inputs, answered = (np.bincount(numbers, minlength=size).tolist() for numbers in (labels, given))
+    return [
+        ClassItem(
+            number=number,
+            name=shown_class(answers, number),
+            inputs=inputs[number],
+            answered=answered[number],
+            recall=figure_of(recalls[number]) if number in recalls else None,
+        )
+        for number in range(size)
+        if inputs[number] or answered[number]
+    ]
+
+
+_KEYS: Final[dict[ClassSort, Callable[[ClassItem], tuple[float, int]]]] = {
+    ClassSort.NUMBER: lambda item: (0, item.number),
+    ClassSort.RECALL: lambda item: (
+        2.0 if item.recall is None or item.recall.value is None else item.recall.value,
+        item.number,
+    ),
+    ClassSort.INPUTS: lambda item: (-item.inputs, item.number),
+    ClassSort.ANSWERED: lambda item: (-item.answered, item.number),
+}
+
+
+ENDPOINTS: Final = (
+    Endpoint(
+        "/runs/{run}/predictions", "What a run answered, input by input", PredictionsQuery, PredictionPage, predictions
+    ),
+    Endpoint("/runs/{run}/confusion", "Which classes a run confuses", AnsweringRunQuery, RunConfusion, confusion),
+    Endpoint(
+        "/runs/{run}/calibration",
+        "Whether a run knows when it is wrong",
+        AnsweringRunQuery,
+        RunCalibration,
+        calibration,
+    ),
+    Endpoint("/runs/{run}/classes", "The classes of a run, with their recall", ClassesQuery, ClassList, classes),
+)

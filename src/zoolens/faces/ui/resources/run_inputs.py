@@ -1,0 +1,96 @@
+"""/runs/{run}/inputs: the inputs of a run for the eye.
+
+Who asks names their places only: where the data lie is what the run says, and they are shown only as long as their
+content is that of the run.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from zoolens.base.store.records import Run
+from zoolens.faces.ui.context import Context
+from zoolens.faces.ui.endpoint import Answer, Endpoint, File, NotFound, Query, RequestError, Shown
+from zoolens.faces.ui.input_reader import InputsSeen, InputState
+from zoolens.faces.ui.resources.runs import LONGEST
+
+MOST_INPUTS: Final = 100
+
+Place = Annotated[int, Field(ge=0, lt=1 << 31)]
+
+
+class InputsQuery(Query):
+    run: str = Field(max_length=LONGEST, description="The id of a run, the beginning of one, or 'last'.")
+    index: list[Place] = Field([], max_length=MOST_INPUTS, description="The places of the inputs, counted from 0.")
+
+
+class InputItem(Answer):
+    """`name`: what the data call it now. `words`: what it is, with its first numbers where it is no image. `picture`:
+    there is one at /runs/{run}/inputs/{index}."""
+
+    index: int
+    name: Shown
+    words: Shown
+    picture: bool
+
+
+class SeenInputs(Answer):
+    """`state`: while it is "opening", ask again in a second. `sentence`: why there are no inputs, or not yet."""
+
+    state: InputState
+    sentence: Shown
+    rows: list[InputItem]
+
+
+class RunInputs(SeenInputs):
+    run: str
+
+
+def inputs(context: Context, query: InputsQuery) -> RunInputs:
+    run = context.store.run(query.run)
+    return RunInputs(run=run.id, **dict(seen_inputs(context.inputs.look(run, query.index))))
+
+
+def seen_inputs(seen: InputsSeen) -> SeenInputs:
+    return SeenInputs(
+        state=seen.state,
+        sentence=seen.sentence,
+        rows=[
+            InputItem(index=shown.index, name=shown.name, words=shown.words, picture=shown.png is not None)
+            for shown in seen.inputs
+        ],
+    )
+
+
+class PictureQuery(Query):
+    run: str = Field(max_length=LONGEST, description="The id of a run, the beginning of one, or 'last'.")
+    index: Place = Field(description="The place of the input, counted from 0.")
+
+
+def picture(context: Context, query: PictureQuery) -> File:
+    run = context.store.run(query.run)
+    seen = context.inputs.look(run, [query.index])
+    return picture_seen(seen, f"Input {query.index} of run {run.id[:8]}", lasting=_is_whole(query.run, run))
+
+
+def picture_seen(seen: InputsSeen, name: str, *, lasting: bool) -> File:
+    """The picture of the one input that was looked at."""
+    if seen.state is not InputState.READY:
+        raise RequestError(seen.sentence, status=503 if seen.state is InputState.OPENING else 409)
+    (shown,) = seen.inputs
+    if shown.png is None:
+        raise NotFound(f"{name} is no image: {shown.words}")
+    return File(shown.png, "image/png", lasting=lasting)
+
+
+def _is_whole(name: str, run: Run) -> bool:
+    """The id of a run is made of the content of its data: what it names never changes, as 'last' does."""
+    return name == run.id
+
+
+ENDPOINTS: Final = (
+    Endpoint("/runs/{run}/inputs", "Inputs of a run, as far as they can be seen", InputsQuery, RunInputs, inputs),
+    Endpoint("/runs/{run}/inputs/{index}", "One input of a run as a small image", PictureQuery, File, picture),
+)

@@ -1,0 +1,215 @@
+"""/services: what happened while services were served, read from the store, also while they are being served."""
+
+from __future__ import annotations
+
+import math
+import time
+from datetime import UTC, datetime
+from typing import Any, Final, Literal
+
+from pydantic import Field
+
+from zoolens.base.errors import ZoolensError
+from zoolens.base.present.charts import themed
+from zoolens.base.present.figures import NOTHING, figure
+from zoolens.base.store.records import RunKind
+from zoolens.faces.serving.metrics import LATENCY_BUCKETS
+from zoolens.faces.serving.services.events import EventKind, Session, session_of
+from zoolens.faces.serving.services.session_chart import session_chart, session_course
+from zoolens.faces.serving.services.session_words import event_words, session_sentences
+from zoolens.faces.ui.context import Context
+from zoolens.faces.ui.endpoint import Answer, Endpoint, NotFound, Paged, Query, Shown
+from zoolens.faces.ui.server_metrics import EndpointNow
+
+_ACTIVE: Final = 90.0  # seconds; a busy server writes at least every minute
+_MOST_EVENTS: Final = 500
+_SECOND: Final = 1_000_000_000  # nanoseconds
+
+State = Literal["active", "silent", "stopped"]
+
+
+class ServicesQuery(Paged):
+    limit: int = Field(20, ge=1, le=100)
+
+
+class ServiceQuery(Query):
+    session: str = Field(pattern="^[0-9a-f]{16}$", description="The id of a session's run.")
+
+
+class ServiceSession(Answer):
+    """One time that a service was served. `state`: stopped, active (something was recorded within 90 seconds), or
+    silent: it has no requests, or it ended without a word. `answering`: the model that answered at last. `requests`:
+    those that were answered and counted, which happens once a minute and at the end; refused ones are not among them.
+    null where none were counted yet."""
+
+    session: str
+    service: Shown
+    begun: datetime
+    last: datetime
+    state: State
+    answering: Shown
+    requests: int | None
+    switches: int
+    in_time: str
+
+
+class ServiceList(Answer):
+    total: int
+    rows: list[ServiceSession]
+
+
+class ServiceEvent(Answer):
+    time: datetime
+    kind: str
+    words: Shown
+    waiting: int
+
+
+class ServiceDetail(Answer):
+    """A session with its sentences, its chart (Vega-Lite) and its newest events, of `all_events`."""
+
+    summary: ServiceSession
+    sentences: list[Shown]
+    chart_title: Shown
+    chart: dict[str, Any]
+    events: list[ServiceEvent]
+    all_events: int
+
+
+class WatchedModel(Answer):
+    """Who answers: answers a second, and percentiles of the time in the server, each "at most" so much."""
+
+    model: Shown
+    runtime: Shown
+    rate: float
+    rate_words: str
+    p50: str
+    p90: str
+    p99: str
+
+
+class WatchedEndpoint(Answer):
+    name: Shown
+    ready: bool
+    waiting: int
+    running: int
+    rate_words: str
+    refused_words: str
+    models: list[WatchedModel]
+
+
+class WatchedServer(Answer):
+    """The server that the explorer was told to watch, over the last `seconds`. `address` is empty where it was told of
+    none; `problem` says why it cannot be asked."""
+
+    address: Shown
+    problem: Shown
+    seconds: float
+    endpoints: list[WatchedEndpoint]
+
+
+class WatchQuery(Query):
+    pass
+
+
+def watch(context: Context, _: WatchQuery) -> WatchedServer:
+    if context.server is None:
+        return WatchedServer(address="", problem="", seconds=0, endpoints=[])
+    address = context.server.url
+    try:
+        now = context.server.now()
+    except ZoolensError as error:
+        return WatchedServer(address=address, problem=str(error), seconds=0, endpoints=[])
+    return WatchedServer(
+        address=address, problem="", seconds=now.seconds, endpoints=[_watched(endpoint) for endpoint in now.endpoints]
+    )
+
+
+def _watched(endpoint: EndpointNow) -> WatchedEndpoint:
+    return WatchedEndpoint(
+        name=endpoint.name,
+        ready=endpoint.ready,
+        waiting=endpoint.waiting,
+        running=endpoint.running,
+        rate_words=f"{endpoint.rate:,.1f}/s",
+        refused_words=f"{endpoint.refused:,.1f}/s",
+        models=[
+            WatchedModel(
+                model=model.model,
+                runtime=model.runtime,
+                rate=model.rate,
+                rate_words=f"{model.rate:,.1f}/s",
+                p50=_at_most(model.percentiles.get(50)),
+                p90=_at_most(model.percentiles.get(90)),
+                p99=_at_most(model.percentiles.get(99)),
+            )
+            for model in endpoint.models
+        ],
+    )
+
+
+def _at_most(seconds: float | None) -> str:
+    if seconds is None:
+        return NOTHING
+    return f"≤ {figure(seconds, 's')}" if math.isfinite(seconds) else f"> {figure(LATENCY_BUCKETS[-1], 's')}"
+
+
+def services(context: Context, query: ServicesQuery) -> ServiceList:
+    ids = context.store.run_ids(kind=RunKind.SERVING)
+    runs = context.store.runs_of(ids[query.offset : query.offset + query.limit])
+    return ServiceList(total=len(ids), rows=[_summary(session_of(context.store, run)) for run in runs])
+
+
+def service(context: Context, query: ServiceQuery) -> ServiceDetail:
+    runs = context.store.runs_of([query.session])
+    if not runs or runs[0].kind is not RunKind.SERVING:
+        raise NotFound(f"There is no session {query.session} of a service.")
+    session = session_of(context.store, runs[0])
+    chart = session_chart(session_course(session))
+    return ServiceDetail(
+        summary=_summary(session),
+        sentences=session_sentences(session),
+        chart_title=chart.title,
+        chart=themed(chart),
+        events=[
+            ServiceEvent(time=_moment(event.time), kind=event.kind, words=event_words(event), waiting=event.waiting)
+            for event in session.events[: -_MOST_EVENTS - 1 : -1]
+        ],
+        all_events=len(session.events),
+    )
+
+
+def _summary(session: Session) -> ServiceSession:
+    times = [row.time for rows in (session.events, session.answers, session.objectives) for row in rows]
+    last = max(times, default=int(session.run.created.timestamp() * _SECOND))
+    answering = [event.model for event in session.events if event.model]
+    kept = session.kept
+    timed = kept.requests + kept.refused if kept else 0
+    return ServiceSession(
+        session=session.run.id,
+        service=session.service,
+        begun=session.run.created,
+        last=_moment(last),
+        state=_state(session, last),
+        answering=answering[-1] if answering else "",
+        requests=sum(session.answered.values()) if session.answers or session.stopped else None,
+        switches=sum(event.kind is EventKind.SWITCH for event in session.events),
+        in_time=f"{kept.within / timed:.2%} within {kept.bound * 1e3:.4g} ms" if kept and timed else "",
+    )
+
+
+def _state(session: Session, last: int) -> State:
+    if session.stopped:
+        return "stopped"
+    return "active" if time.time() - last / _SECOND < _ACTIVE else "silent"
+
+
+def _moment(nanoseconds: int) -> datetime:
+    return datetime.fromtimestamp(nanoseconds / _SECOND, UTC)
+
+
+ENDPOINTS: Final = (
+    Endpoint("/services/server", "What the watched server does right now", WatchQuery, WatchedServer, watch),
+    Endpoint("/services", "Times that services were served, newest first", ServicesQuery, ServiceList, services),
+    Endpoint("/services/{session}", "One session: events, answers, chart", ServiceQuery, ServiceDetail, service),
+)

@@ -1,0 +1,1 @@
+"""What is found out about models: measured, compared, traced, audited, searched."""

@@ -1,0 +1,176 @@
+"""The whole examination: open model and data, see what can be swept, search, judge.
+
+import zoolens
+diagnosis = zoolens.doctor("demo:lenet-torch", "demo", limit=500)
+print(diagnosis.sentence)
+"""
+
+from __future__ import annotations
+
+import math
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+
+from zoolens.base.errors import ConstraintError, DatasetError, ManifestError, ModelError
+from zoolens.base.progress import Progress, Silent
+from zoolens.base.store.records import RunKind
+from zoolens.base.store.store import Store, borrowed_store
+from zoolens.findings.audit.doctor.bench import Level, VariantBench
+from zoolens.findings.audit.doctor.decoder_axes import decoder_axis
+from zoolens.findings.audit.doctor.label_order import doubt, needs_other_orders, order_choices, with_orders
+from zoolens.findings.audit.doctor.output_axes import label_axis, scores_axis
+from zoolens.findings.audit.doctor.pixel_axes import colour_axis, normalisation_axis
+from zoolens.findings.audit.doctor.search import search
+from zoolens.findings.audit.doctor.shape_axes import layout_axis, shape_axes
+from zoolens.findings.audit.doctor.spelling import spelling_note
+from zoolens.findings.audit.doctor.variants import Axis, AxisChoice, NotSwept
+from zoolens.findings.audit.doctor.verdict import Diagnosis, judge
+from zoolens.findings.measure.jobs import Job, RunOptions, plan_jobs
+from zoolens.findings.measure.plan import EvaluationPlan
+from zoolens.inventory.catalog.lookup import find_all
+from zoolens.inventory.datasets.dataset import Dataset
+from zoolens.inventory.datasets.opening import open_dataset
+from zoolens.inventory.preprocess.classlookup import find_outputs
+from zoolens.inventory.preprocess.outputs import labels_of, remaining_columns
+from zoolens.inventory.runtimes.runtime import Options, Session, TensorSpec
+from zoolens.inventory.zoos.zoo import Entry
+
+SCREEN = 64
+
+
+def doctor(
+    model: str | Path,
+    data: str | Path,
+    *,
+    runtime: str | None = None,
+    limit: int | None = None,
+    seed: int = 0,
+    screen: int = SCREEN,
+    threads: int | None = None,
+    allow_code: bool = False,
+    store: Store | str | Path | None = None,
+    progress: Progress | None = None,
+) -> Diagnosis:
+    """Whether the preprocessing a manifest declares is the best there is for the model on labelled images.
+
+    `limit` images are drawn at random by `seed`; each variant first sees `screen` of them, the best see half of them,
+    and the other half confirms. Every variant is an evaluation in the store: a second call measures nothing again.
+    """
+    watcher = progress or Silent()
+    job = _job(_one_entry(str(model)), runtime, threads, allow_code, watcher)
+    plan = EvaluationPlan([str(model)], str(data), limit=limit, seed=seed, batches=(), cold=False, kind=RunKind.TRIAL)
+    with borrowed_store(store) as opened, closing(open_dataset(str(data))) as dataset:
+        _check_labels(dataset)
+        with closing(VariantBench(job, plan, dataset, screen, opened, watcher)) as bench:
+            _check_outputs(job, bench.session())
+            axes, not_swept = _axes(job, bench.session(), bench.data[Level.ALL], bench.data[Level.SCREEN])
+            best = search(bench, axes)
+            if needs_other_orders(bench, best):
+                axes = with_orders(axes, _orders(job, bench.session(), dataset))
+                best = search(bench, axes)
+            diagnosis = doubt(judge(bench, axes, not_swept, best), bench, best)
+            spelling = spelling_note(diagnosis.corrected or diagnosis.declared, bench.session().inputs[0])
+            return replace(diagnosis, notes=tuple(note for note in (_who_answered(job), spelling) if note))
+
+
+def _check_outputs(job: Job, session: Session) -> None:
+    """A service answers in the classes of its reference, whatever a manifest says of labels, order and scores."""
+    if session.postprocessed:
+        raise ModelError(
+            f"{job.runtime.full_name} answers with probabilities that are postprocessed already, so that what the "
+            f"manifest of {job.entry.ref} says of its outputs cannot be judged.",
+            hint="Ask about the model in a runtime of this machine.",
+        )
+
+
+def _who_answered(job: Job) -> str | None:
+    """Whose answers a diagnosis is made of, where a server gives them: the manifest may belong to another model."""
+    if job.runtime.can("run_here"):
+        return None
+    served = job.runtime.identity().get("served_model", {}).get("name")
+    return (
+        f"The answers are those of {f'the model {served!r} at ' if served else ''}{job.runtime.address}. Whether these "
+        f"are the weights of {job.entry.ref} cannot be seen from here."
+    )
+
+
+def _orders(job: Job, session: Session, dataset: Dataset) -> list[AxisChoice]:
+    output = job.manifest.outputs[0]
+    outputs = _outputs(session, output.name)
+    columns = remaining_columns(output, outputs) if outputs else int(dataset.labels().max()) + 1
+    return order_choices(job.manifest, columns, dataset.classes, labels_of(output, job.entry.folder))
+
+
+def _one_entry(model: str) -> Entry:
+    entries = find_all([model])
+    if len(entries) > 1:
+        names = ", ".join(entry.ref for entry in entries[:3])
+        raise ModelError(f"{model} names {len(entries)} models ({names}, …).", hint="The doctor sees one at a time.")
+    entry = entries[0]
+    code, inputs = entry.manifest.code, entry.manifest.inputs
+    if code is not None and (code.preprocess or code.postprocess):
+        raise ManifestError(
+            f"{entry.ref} prepares its inputs or answers with Python code of its own, which cannot be varied.",
+            hint="Declare the steps under preprocess and postprocess instead.",
+        )
+    if len(inputs) > 1:
+        raise ModelError(f"{entry.ref} has {len(inputs)} inputs; the doctor sees models with one.")
+    if entry.manifest.task != "classification":
+        raise ModelError(
+            f"{entry.ref} is no classifier that is declared as one (task: {entry.manifest.task}).",
+            hint="The doctor judges classification only; `zoolens manifest init` writes a manifest.",
+        )
+    return entry
+
+
+def _job(entry: Entry, runtime: str | None, threads: int | None, allow_code: bool, progress: Progress) -> Job:
+    wanted = RunOptions(runtimes=(runtime,) if runtime else (), options=Options(threads=threads), allow_code=allow_code)
+    jobs, skipped = plan_jobs([entry], wanted, progress)
+    if not jobs:
+        raise ConstraintError(skipped[0].reason)
+    return min(jobs, key=lambda job: job.isolate)  # the first, but one that needs no process of its own if there is
+
+
+def _check_labels(dataset: Dataset) -> None:
+    labels = dataset.labels()
+    if not dataset.labelled:
+        raise DatasetError(
+            f"{dataset.name} has no labels, so that nothing tells which variant is right.",
+            hint="The doctor needs labelled data of several classes.",
+        )
+    if len(np.unique(labels)) < 2:
+        raise DatasetError(
+            f"All {len(dataset):,} inputs of {dataset.name} have the label {int(labels[0])}, which proves nothing.",
+            hint="The doctor needs labelled data of several classes.",
+        )
+
+
+def _axes(job: Job, session: Session, dataset: Dataset, screened: Dataset) -> tuple[list[Axis], list[NotSwept]]:
+    manifest, tensor = job.manifest, session.inputs[0]
+    if len(session.inputs) > 1:
+        raise ModelError(f"{job.entry.ref} has {len(session.inputs)} inputs; the doctor sees models with one.")
+    labels = labels_of(manifest.outputs[0], job.entry.folder)
+    classes = int(dataset.labels().max()) + 1
+    outputs = _outputs(session, manifest.outputs[0].name)
+    if outputs is not None and not manifest.outputs[0].label_map:
+        find_outputs(labels, remaining_columns(manifest.outputs[0], outputs), dataset)  # refuses an order nobody knows
+    swept: list[Axis | NotSwept] = [
+        *decoder_axis(manifest, screened),
+        layout_axis(manifest, tensor, job.asset.format),
+        colour_axis(manifest),
+        normalisation_axis(manifest, tensor),
+        *shape_axes(manifest, dataset),
+        label_axis(manifest, outputs, classes, labels),
+        scores_axis(manifest, outputs),
+    ]
+    return [axis for axis in swept if isinstance(axis, Axis)], [axis for axis in swept if isinstance(axis, NotSwept)]
+
+
+def _outputs(session: Session, name: str | None) -> int | None:
+    """How many scores the file says it gives for one input."""
+    named: TensorSpec = next((output for output in session.outputs if output.name == name), session.outputs[0])
+    extents = named.shape[1:]
+    return math.prod(extent or 0 for extent in extents) or None

@@ -1,0 +1,329 @@
+"""What a run answered, input by input, in pages: sorted by confidence, loss or disagreement with another run.
+
+answers = AnswerReader(store)
+page = page_of_answers(answers, run, order=AnswerOrder.LOSS, shown=AnswersShown.WRONG, limit=20)
+page.rows[0].input, page.rows[0].ours.words
+
+Answers to 50,000 inputs are read and sorted as arrays; only the rows of the page become objects.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.base.errors import ZoolensError
+from zoolens.base.recent_values import RecentValues
+from zoolens.base.store.records import Run
+from zoolens.base.store.store import Store
+from zoolens.findings.comparisons.behaviour import check_paired, pair_answers
+from zoolens.findings.comparisons.signatures import Signature, signature_of
+from zoolens.findings.measure.classorder import data_classes, other_class_names, stored_translation
+from zoolens.findings.measure.metrics.calibration import BINS, confidence_bins
+from zoolens.findings.measure.predictions import renumbered
+from zoolens.inventory.tasks.task import task_named
+
+BEST: Final = 3  # classes of an answer that are told with their scores
+SIGNATURES_KEPT: Final = 4  # in memory: about 5 MB each for 50,000 inputs of a classifier
+_NONE: Final = -1  # in place of a label: the data do not say
+
+Floats = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+
+class AnswerOrder(StrEnum):
+    """Which inputs come first. Inputs of which it is not known come last."""
+
+    INDEX = "index"  # as in the dataset
+    SUREST = "surest"  # the highest score of the answer
+    LEAST_SURE = "least sure"
+    LOSS = "loss"  # the lowest probability of the true class
+    DISAGREEMENT = "disagreement"  # the other run answers otherwise, those first of which both are surest
+
+
+class AnswersShown(StrEnum):
+    """Which inputs are listed."""
+
+    ALL = "all"
+    RIGHT = "right"
+    WRONG = "wrong"
+    AGREEING = "agreeing"  # with the other run
+    DISAGREEING = "disagreeing"
+
+
+@dataclass(frozen=True)
+class AnswersWithin:
+    """Only inputs of the class `label`, answered with the class `answer`, and of a confidence in the bin with this
+    number (see `measure.reliability`); None leaves each of them open."""
+
+    label: int | None = None
+    answer: int | None = None
+    bin: int | None = None
+
+
+EVERYWHERE: Final = AnswersWithin()
+_OF_PAIRS: Final = (AnswerOrder.DISAGREEMENT, AnswersShown.AGREEING, AnswersShown.DISAGREEING)
+
+
+@dataclass(frozen=True)
+class RankedClass:
+    """A class and the score that it got."""
+
+    number: int
+    name: str
+    score: float
+
+
+@dataclass(frozen=True)
+class SideAnswer:
+    """What one run answered. `answer`: the number of the class, None where it answers no classes. `score`: of that
+    class; `right`: whether it is the true one; None where that is not known. `best`: the classes with the highest
+    scores, as far as they were kept."""
+
+    words: str
+    answer: int | None
+    score: float | None
+    right: bool | None
+    best: tuple[RankedClass, ...] = ()
+
+
+@dataclass(frozen=True)
+class AnswerRow:
+    """One input. `label` and `truth`: the number and the name of its class, None and "" where the data do not say.
+    `label_score`: the probability that the run gave to that class. `agreement`: between 0 and 1."""
+
+    index: int
+    input: str
+    label: int | None
+    truth: str
+    ours: SideAnswer
+    theirs: SideAnswer | None
+    label_score: float | None
+    agreement: float | None
+
+
+@dataclass(frozen=True)
+class AnswerPage:
+    """`total` inputs are listed, of `inputs` that were answered. `unknown`: how many of those listed stand last because
+    what they are sorted by is not known of them."""
+
+    rows: tuple[AnswerRow, ...]
+    total: int
+    inputs: int
+    unknown: int = 0
+
+
+class AnswerReader:
+    """Reads the answers of a store's runs and keeps the last few. Several threads may use one."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._recent: RecentValues[str, Signature] = RecentValues(SIGNATURES_KEPT)
+
+    def answers(self, run: Run) -> Signature:
+        """What a run answered, in the data's order of classes. Refused where it has not answered every input; what a
+        finished run answered never changes."""
+
+        def read() -> Signature:
+            named = replace(signature_of(self._store, run), classes=data_classes(run))
+            return renumbered(named, stored_translation(run))
+
+        return self._recent.kept(run.id, read)
+
+
+def page_of_answers(
+    reader: AnswerReader,
+    run: Run,
+    other: Run | None = None,
+    *,
+    order: AnswerOrder = AnswerOrder.INDEX,
+    shown: AnswersShown = AnswersShown.ALL,
+    within: AnswersWithin = EVERYWHERE,
+    limit: int = 50,
+    offset: int = 0,
+) -> AnswerPage:
+    """A page of what `run` answered, beside the answers of `other` to the same inputs where it is given. `within` is
+    about the answers of `run`."""
+    ordered = _ordered(reader, run, other, order, shown, within)
+    page = ordered.places[offset : offset + limit]
+    rows = tuple(_row(ordered.ours, ordered.theirs, ordered.agreement, place) for place in page.tolist())
+    return AnswerPage(rows, len(ordered.places), len(ordered.ours), ordered.unknown)
+
+
+def order_of_answers(
+    reader: AnswerReader,
+    run: Run,
+    other: Run | None = None,
+    *,
+    order: AnswerOrder = AnswerOrder.INDEX,
+    shown: AnswersShown = AnswersShown.ALL,
+    within: AnswersWithin = EVERYWHERE,
+) -> list[int]:
+    """The places, among all inputs, of those that the pages of `page_of_answers` list together, in their order."""
+    places: list[int] = _ordered(reader, run, other, order, shown, within).places.tolist()
+    return places
+
+
+@dataclass(frozen=True, eq=False)
+class _Ordered:
+    """What is listed, by place; `unknown` of them stand last."""
+
+    ours: Signature
+    theirs: Signature | None
+    agreement: Floats | None
+    places: NDArray[np.int64]
+    unknown: int
+
+
+def _ordered(
+    reader: AnswerReader,
+    run: Run,
+    other: Run | None,
+    order: AnswerOrder,
+    shown: AnswersShown,
+    within: AnswersWithin,
+) -> _Ordered:
+    ours = reader.answers(run)
+    theirs = None if other is None else _paired(ours, reader.answers(other))
+    if theirs is None and (needed := next((asked for asked in (order, shown) if asked in _OF_PAIRS), None)):
+        raise ZoolensError(
+            f"What is {needed} is only known beside another run.", hint="Name another run on the same inputs."
+        )
+    agreement = None if theirs is None else pair_answers(ours.main, theirs.main).agreement
+    listed = np.flatnonzero(_listed(ours, agreement, shown) & _within(ours, within))
+    key = _sort_key(ours, theirs, agreement, order)[listed]
+    places = listed[np.argsort(key, kind="stable")]
+    return _Ordered(ours, theirs, agreement, places, int(np.count_nonzero(np.isnan(key))))
+
+
+def _paired(ours: Signature, theirs: Signature) -> Signature:
+    check_paired(ours, theirs)
+    a, b = ours.run, theirs.run
+    if ours.main.task != theirs.main.task:
+        raise ZoolensError(
+            f"Run {a.id[:8]} does {ours.main.task} and run {b.id[:8]} does {theirs.main.task}.",
+            hint="Name runs whose main outputs do the same.",
+        )
+    if other_class_names(a, b):
+        raise ZoolensError(
+            f"The data's classes were called otherwise when run {a.id[:8]} was measured than when run {b.id[:8]} was.",
+            hint="Evaluate both again.",
+        )
+    return theirs
+
+
+def _listed(ours: Signature, agreement: Floats | None, shown: AnswersShown) -> Mask:
+    if shown is AnswersShown.ALL:
+        return np.ones(len(ours), np.bool_)
+    if agreement is not None and shown is AnswersShown.AGREEING:
+        return np.asarray(agreement == 1, np.bool_)
+    if agreement is not None and shown is AnswersShown.DISAGREEING:
+        return np.asarray(agreement < 1, np.bool_)
+    if not ours.labelled:
+        raise ZoolensError("The data have no labels: nobody knows which answers are right.", hint="List all of them.")
+    right = _right(ours)
+    return np.asarray((ours.labels != _NONE) & (right if shown is AnswersShown.RIGHT else ~right), np.bool_)
+
+
+def _within(ours: Signature, within: AnswersWithin) -> Mask:
+    mask = np.ones(len(ours), np.bool_)
+    if within.label is not None:
+        mask &= ours.labels == within.label
+    if within.answer is not None:
+        mask &= np.asarray(ours.answers == within.answer)
+    if within.bin is not None:
+        if not 0 <= within.bin < BINS:
+            raise ZoolensError(f"Bins of confidence have numbers from 0 to {BINS - 1}.", hint="Name one of them.")
+        sure = _confidence(ours)
+        mask &= np.isfinite(sure) & (confidence_bins(np.nan_to_num(sure)) == within.bin)
+        if ours.labelled:  # the bins of a calibration hold what can be right or wrong
+            mask &= ours.labels != _NONE
+    return mask
+
+
+def _right(signature: Signature) -> Mask:
+    if signature.scores is None:
+        raise ZoolensError(
+            f"Labels do not tell whether answers of {signature.main.task} are right.", hint="List all of them."
+        )
+    return np.asarray(signature.scores == 1)
+
+
+def _sort_key(ours: Signature, theirs: Signature | None, agreement: Floats | None, order: AnswerOrder) -> Floats:
+    """What inputs are sorted by, smallest first and NaN last."""
+    if order is AnswerOrder.INDEX:
+        return np.arange(len(ours), dtype=np.float64)
+    if order is AnswerOrder.DISAGREEMENT and theirs is not None and agreement is not None:
+        # An agreement of 0 comes before one of 1; among equals, scores (at most 1) decide.
+        return np.asarray(2 * agreement - np.nan_to_num(np.minimum(_confidence(ours), _confidence(theirs))))
+    if order is AnswerOrder.LOSS and not ours.labelled:
+        raise ZoolensError(
+            "The data have no labels: nobody knows which probability the right answers got.",
+            hint="Sort by confidence or by index.",
+        )
+    key = {
+        AnswerOrder.SUREST: lambda: -_confidence(ours),
+        AnswerOrder.LEAST_SURE: lambda: _confidence(ours),
+        AnswerOrder.LOSS: lambda: ours.label_score.astype(np.float64),
+    }[order]()
+    if np.isnan(key).all() and len(key):
+        raise ZoolensError(
+            f"Run {ours.run.id[:8]} has kept no scores that its answers could be sorted by.",
+            hint="Sort by index, or evaluate the model with `zoolens eval`, which keeps scores.",
+        )
+    return key
+
+
+def _confidence(signature: Signature) -> Floats:
+    """The score of each answer; NaN where none was kept."""
+    return np.asarray(signature.score[:, 0], np.float64)
+
+
+def _row(ours: Signature, theirs: Signature | None, agreement: Floats | None, place: int) -> AnswerRow:
+    label = int(ours.labels[place])
+    return AnswerRow(
+        index=place,
+        input=str(ours.inputs[place]),
+        label=None if label == _NONE else label,
+        truth="" if label == _NONE else ours.class_name(label),
+        ours=_side(ours, place),
+        theirs=None if theirs is None else _side(theirs, place),
+        label_score=_known(ours.label_score[place]),
+        agreement=None if agreement is None else float(agreement[place]),
+    )
+
+
+def _side(signature: Signature, place: int) -> SideAnswer:
+    task = task_named(signature.main.task)
+    label = int(signature.labels[place])
+    answer = int(signature.answers[place]) if task.discrete else None
+    return SideAnswer(
+        words=task.show(signature.main, place, signature.classes),
+        answer=answer,
+        score=_known(signature.score[place, 0]),
+        right=None if label == _NONE or answer is None else answer == label,
+        best=_best(signature, place) if task.discrete else (),
+    )
+
+
+def _best(signature: Signature, place: int) -> tuple[RankedClass, ...]:
+    top, score = signature.main.columns.get("top"), signature.main.columns.get("score")
+    if top is None or score is None:
+        return ()
+    ranked = zip(top[place, :BEST].tolist(), score[place, :BEST].tolist(), strict=True)
+    return tuple(
+        RankedClass(number, shown_class(signature, number), value) for number, value in ranked if np.isfinite(value)
+    )
+
+
+def shown_class(signature: Signature, number: int) -> str:
+    """The name of a class, or its number in words where the data name no classes."""
+    return signature.class_name(number) if signature.classes else f"class {number}"
+
+
+def _known(score: Any) -> float | None:
+    return None if np.isnan(score) else float(score)

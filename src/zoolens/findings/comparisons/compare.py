@@ -1,0 +1,395 @@
+"""Two runs on the same inputs, compared input by input.
+
+report = zoolens.compare("model.yaml", "candidate.yaml")
+report.answers.difference, report.answers.p_value, report.answers.disagreements
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.base.errors import ZoolensError
+from zoolens.base.statistics.intervals import CONFIDENCE, Interval, paired_difference
+from zoolens.base.statistics.significance import exact_mcnemar
+from zoolens.base.store.records import Observation, Run
+from zoolens.base.store.scopes import pair_scope
+from zoolens.base.store.store import Store, borrowed_store
+from zoolens.findings.comparisons.behaviour import Accuracy, pair_answers
+from zoolens.findings.comparisons.compatibility import places_by_name
+from zoolens.findings.comparisons.modeldiff import manifest_lines, model_cause
+from zoolens.findings.comparisons.outcomes import verdict_of_report
+from zoolens.findings.comparisons.runs import choose_pair
+from zoolens.findings.comparisons.signatures import Signature, signature_of
+from zoolens.findings.comparisons.stacks import StackDifference, likely_cause, stack_differences
+from zoolens.findings.comparisons.temperature import Temperature, fitted_temperature
+from zoolens.findings.measure.answers import answering_stage, answers_table, has_answers
+from zoolens.findings.measure.classorder import data_classes, judged_right, stored_translation
+from zoolens.findings.measure.predictions import Predictions, renumbered
+from zoolens.inventory.tasks.task import task_named
+
+
+@dataclass(frozen=True)
+class FigurePair:
+    """One metric in both runs. `change` is B − A for fractions, B/A − 1 for everything else; None: a value is unknown,
+    or the one of A is zero and the one of B is not."""
+
+    metric: str
+    scope: str
+    unit: str
+    a: Observation
+    b: Observation
+
+    @property
+    def change(self) -> float | None:
+        if self.a.value is None or self.b.value is None:
+            return None
+        if self.unit == "fraction":
+            return self.b.value - self.a.value
+        if self.a.value == 0:
+            return 0.0 if self.b.value == 0 else None
+        return self.b.value / self.a.value - 1
+
+
+@dataclass(frozen=True)
+class ClassChange:
+    label: int
+    name: str
+    n: int
+    recall_a: float
+    recall_b: float
+    p_value: float
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    input: str
+    label: int
+    answer_a: int
+    answer_b: int
+    score_a: float | None
+    score_b: float | None
+
+
+@dataclass(frozen=True)
+class AnswerComparison:
+    """What the two answered to the same inputs."""
+
+    n: int
+    both_right: int
+    only_a: int
+    only_b: int
+    both_wrong: int
+    difference: Interval  # of top-1, B − A
+    p_value: float  # exact McNemar
+    agreement: float  # mean over the inputs, as the task tells: for classes the share with the same answer
+    identical_outputs: float | None  # share of inputs with bit-equal raw outputs; None: they were not kept
+    max_score_change: float | None  # of the best class, where both give the same answer; None: no scores were kept
+    median_score_change: float | None
+    classes: tuple[ClassChange, ...]
+    labelled: bool
+    disagreements: tuple[Disagreement, ...]
+    ties_a: int = 0  # inputs whose two best classes have exactly the same score
+    ties_b: int = 0
+    agreement_name: str = "same answer"
+    graded: bool = False  # the agreement on an input may lie between 0 and 1
+
+    @property
+    def full(self) -> int:
+        """Inputs with the same answer."""
+        return self.n - len(self.disagreements)
+
+    @property
+    def top1_change(self) -> float:
+        return (self.only_b - self.only_a) / self.n
+
+
+@dataclass(frozen=True)
+class VectorChange:
+    """How far apart an output is that answers with vectors: embeddings, regressions and other numbers."""
+
+    output: str
+    task: str
+    n: int
+    agreeing: int | float  # the sum of agreements; of vectors how many are within a relative distance of `TOLERANCE`
+    identical_outputs: float  # share of inputs with bit-equal raw outputs
+    median_distance: float | None  # |a − b| / |a|; None where the task knows no distances
+    max_distance: float | None
+    cosine: float | None  # mean
+    score_a: float | None = None  # mean of how right the answers are; None where labels cannot judge them
+    score_b: float | None = None
+    difference: Interval | None = None  # of the scores, B − A
+    agreement_name: str = "mean agreement"
+    graded: bool = False
+    full: int = 0  # inputs on which the two agree fully
+
+    @property
+    def agreement(self) -> float:
+        return self.agreeing / self.n
+
+
+@dataclass(frozen=True)
+class Report:
+    """`answers` is None where neither run has predictions (`--no-accuracy`), or none of classes; `vectors` has the
+    outputs that are no classes; `only_a` and `only_b` have the figures that the other run lacks; `uncompared` names the
+    outputs without a partner of their kind and width, and the further ones of classes."""
+
+    a: Run
+    b: Run
+    answers: AnswerComparison | None
+    figures: tuple[FigurePair, ...]
+    environment: tuple[StackDifference, ...]
+    cause: str | None
+    vectors: tuple[VectorChange, ...] = ()
+    only_a: tuple[Observation, ...] = ()
+    only_b: tuple[Observation, ...] = ()
+    uncompared: tuple[str, ...] = ()
+    temperature: Temperature | None = None  # between classifiers that differ by this alone
+
+    @property
+    def differs(self) -> bool:
+        """Whether any input was answered with other bits, or it is not known that none was."""
+        answers = self.answers
+        classes = answers is not None and ((answers.identical_outputs or 0) < 1 or answers.agreement < 1)
+        return classes or any(change.identical_outputs < 1 for change in self.vectors)
+
+    @property
+    def parts_by_stack(self) -> bool:
+        """Whether one model answers differently in two stacks, so that the layer where they part is worth knowing."""
+        compared = (*((self.answers,) if self.answers is not None else ()), *self.vectors)
+        one_model = self.a.ref == self.b.ref or self.a.model.fingerprint == self.b.model.fingerprint
+        return one_model and any(output.agreement < 1 for output in compared)
+
+
+def compare(
+    a: str | Path,
+    b: str | Path,
+    *,
+    runtimes: Sequence[str] | str = (),
+    store: Store | str | Path | None = None,
+) -> Report:
+    """Compare two stored runs: of two models (the newest runs on the same data, in the same runtime where there are
+    such), or named by id, id prefix, "last" or "last~1". `runtimes`: one for both, or one for each."""
+    named = (runtimes,) if isinstance(runtimes, str) else tuple(runtimes)
+    with borrowed_store(store, must_exist=True) as opened:
+        return compare_runs(opened, *choose_pair(opened, str(a), str(b), runtimes=named))
+
+
+def compare_runs(store: Store, a: Run, b: Run, *, open_files: bool = True) -> Report:
+    """Compare two runs. `open_files`: where they are of different models, read the files of both to say what the likely
+    cause is, which may take long; otherwise no cause is named for these."""
+    if a.dataset.fingerprint != b.dataset.fingerprint:
+        raise ZoolensError(
+            f"Run {a.id[:8]} is on {a.dataset.name} ({a.dataset.size} inputs) and run {b.id[:8]} on "
+            f"{b.dataset.name} ({b.dataset.size} inputs): only runs on the same inputs can be paired.",
+            hint="Evaluate both on the same data, --limit and --seed.",
+        )
+    classifying = any(answering_stage(run) in store.stages(run.id) and _classifies(run) for run in (a, b))
+    sides: tuple[Signature, ...] = ()
+    if classifying or (has_answers(a) and has_answers(b)):
+        sides = _in_one_order(*(_signature(store, run, classifying=classifying) for run in (a, b)))
+    answers = _compare_answers(*sides) if classifying else None
+    vectors = tuple(_compare_vectors(*sides)) if sides else ()
+    manifests = [
+        StackDifference(f"manifest {line.what}", line.a, line.b, telling=True) for line in manifest_lines(a, b)
+    ]
+    ours, theirs = (judged_right(run, store.observations(run.id)) for run in (a, b))
+    report = Report(
+        a=a,
+        b=b,
+        answers=answers,
+        figures=tuple(_figures(ours, theirs)),
+        environment=(*manifests, *stack_differences(a, b)),
+        cause=None,
+        vectors=vectors,
+        only_a=_unpaired(ours, theirs, pair_scope(b.id)),
+        only_b=_unpaired(theirs, ours, pair_scope(a.id)),
+        uncompared=_uncompared(*sides, classes=answers is not None) if sides else (),
+        temperature=fitted_temperature(*sides) if classifying else None,
+    )
+    named = "" if report.temperature is None else report.temperature.words
+    if not report.differs:
+        return report
+    if a.model.fingerprint != b.model.fingerprint and not open_files:
+        return replace(report, cause=named or None)
+    likely = likely_cause(a, b, model_cause(store, a, b)) or ""
+    return replace(report, cause=" ".join(filter(None, [named, likely])) or None)
+
+
+def _compare_answers(ours: Predictions, theirs: Predictions) -> AnswerComparison:
+    pair = pair_answers(ours.main, theirs.main, ours.labels)
+    accuracy = pair.accuracy or Accuracy(0, 0, 0, 0, pair.n)  # without labels nobody is right
+    both_right = accuracy.right_a - accuracy.only_a
+    score_change = np.abs(ours.score[:, 0] - theirs.score[:, 0])[pair.agreement == 1]
+    median_change = float(np.median(score_change)) if len(score_change) else 0.0
+    scored = ours.scored and theirs.scored
+    return AnswerComparison(
+        n=pair.n,
+        both_right=both_right,
+        only_a=accuracy.only_a,
+        only_b=accuracy.only_b,
+        both_wrong=pair.n - both_right - accuracy.only_a - accuracy.only_b,
+        difference=paired_difference(accuracy.only_a, accuracy.only_b, pair.n),
+        p_value=exact_mcnemar(accuracy.only_a, accuracy.only_b),
+        agreement=pair.agreeing / pair.n,
+        identical_outputs=pair.identical,
+        max_score_change=float(score_change.max(initial=0)) if scored else None,
+        median_score_change=median_change if scored else None,
+        classes=_class_changes(ours, ours.correct, theirs.correct) if ours.labelled else (),
+        labelled=ours.labelled,
+        disagreements=_disagreements(ours, theirs),
+        ties_a=ours.ties,
+        ties_b=theirs.ties,
+        agreement_name=task_named(pair.a.task).agreement_name(),
+        graded=pair.graded,
+    )
+
+
+def _compare_vectors(a: Signature, b: Signature) -> Iterator[VectorChange]:
+    for place in _vector_places(a, b):
+        ours, theirs = a.outputs[place], b.outputs[place]
+        pair = pair_answers(ours, theirs, None if place else a.labels)
+        figures, scores = pair.figures, pair.scores
+        yield VectorChange(
+            output=ours.output if len(a.outputs) == 1 else " with ".join(dict.fromkeys((ours.output, theirs.output))),
+            task=ours.task,
+            n=pair.n,
+            agreeing=pair.agreeing,
+            identical_outputs=np.nan if pair.identical is None else pair.identical,
+            median_distance=figures.median_relative_l2,
+            max_distance=figures.max_relative_l2,
+            cosine=figures.cosine if task_named(ours.task).directional else None,
+            score_a=None if scores is None else float(scores[0].mean()),
+            score_b=None if scores is None else float(scores[1].mean()),
+            difference=pair.difference(CONFIDENCE),
+            agreement_name=task_named(ours.task).agreement_name(),
+            graded=pair.graded,
+            full=pair.full,
+        )
+
+
+def _in_one_order(a: Signature, b: Signature) -> tuple[Signature, Signature]:
+    """Both with the outputs of A first, where B has the same ones by name in another order."""
+    places = places_by_name(*([(output.output, output.task) for output in side.outputs] for side in (a, b)))
+    return (a, b) if places is None else (a, replace(b, outputs=tuple(b.outputs[place] for place in places)))
+
+
+def _vector_places(a: Signature, b: Signature) -> list[int]:
+    """Where both have outputs of the same width that are no classes."""
+    return [
+        place
+        for place, (ours, theirs) in enumerate(zip(a.outputs, b.outputs, strict=False))
+        if ours.width == theirs.width and not any(task_named(side.task).discrete for side in (ours, theirs))
+    ]
+
+
+def _uncompared(a: Signature, b: Signature, *, classes: bool) -> tuple[str, ...]:
+    """The names of outputs that neither the classes nor the vectors of a report are about."""
+    compared = {*([0] if classes else []), *_vector_places(a, b)}
+    names = (output.output for side in (a, b) for place, output in enumerate(side.outputs) if place not in compared)
+    return tuple(dict.fromkeys(names))
+
+
+def identical_share(store: Store, a: Run, b: Run) -> float | None:
+    """The share of inputs to which both gave the very same bits, in all outputs; None: one of them has no answers."""
+    if not (has_answers(a) and has_answers(b)):
+        return None
+    ours, theirs = answers_table(store, a), answers_table(store, b)
+    digests = [name for name in ours.column_names if name.endswith("digest")]
+    if ours.num_rows != theirs.num_rows or digests != [n for n in theirs.column_names if n.endswith("digest")]:
+        return 0.0
+    equal = np.ones(ours.num_rows, bool)
+    for name in digests:
+        equal &= ours[name].to_numpy() == theirs[name].to_numpy()
+    return float(equal.mean())
+
+
+def _classifies(run: Run) -> bool:
+    outputs = run.resolved.get("outputs")
+    return not outputs or task_named(outputs[0]["task"]).discrete
+
+
+def _signature(store: Store, run: Run, *, classifying: bool) -> Signature:
+    """What a run answered, with classes in the data's order. `classifying`: the other one answers with classes."""
+    if classifying and not _classifies(run):
+        raise ZoolensError(
+            f"Run {run.id[:8]} ({run.ref}) answers with vectors and the other with classes.",
+            hint="`zoolens equiv` compares vectors with vectors.",
+        )
+    signature = replace(signature_of(store, run), classes=data_classes(run))
+    return renumbered(signature, stored_translation(run))
+
+
+def _class_changes(
+    predictions: Predictions, right_a: NDArray[np.bool_], right_b: NDArray[np.bool_]
+) -> tuple[ClassChange, ...]:
+    """Classes on which the two differ, the clearest first."""
+    changes = []
+    for label in np.unique(predictions.labels):
+        here = predictions.labels == label
+        a, b = right_a[here], right_b[here]
+        lost, won = int(np.count_nonzero(a & ~b)), int(np.count_nonzero(b & ~a))
+        if lost or won:
+            name = predictions.class_name(int(label))
+            p_value = exact_mcnemar(lost, won)
+            changes.append(ClassChange(int(label), name, len(a), float(a.mean()), float(b.mean()), p_value))
+    return tuple(sorted(changes, key=lambda change: (change.p_value, change.label)))
+
+
+def _disagreements(a: Predictions, b: Predictions) -> tuple[Disagreement, ...]:
+    """Inputs with different answers; those both were surest about first."""
+    answers_a, answers_b = a.answers, b.answers
+    where = np.flatnonzero(answers_a != answers_b)
+    sure = np.minimum(a.score[where, 0], b.score[where, 0])
+    return tuple(
+        Disagreement(
+            input=str(a.inputs[i]),
+            label=int(a.labels[i]),
+            answer_a=int(answers_a[i]),
+            answer_b=int(answers_b[i]),
+            score_a=_known(a.score[i, 0]),
+            score_b=_known(b.score[i, 0]),
+        )
+        for i in where[np.argsort(-sure, kind="stable")]
+    )
+
+
+def _known(score: np.float32) -> float | None:
+    return None if np.isnan(score) else float(score)
+
+
+def _figures(a: Sequence[Observation], b: Sequence[Observation]) -> list[FigurePair]:
+    others = {(figure.metric, figure.scope): figure for figure in b}
+    return [
+        FigurePair(figure.metric, figure.scope, figure.unit, figure, others[(figure.metric, figure.scope)])
+        for figure in a
+        if (figure.metric, figure.scope) in others
+    ]
+
+
+def _unpaired(
+    observations: Sequence[Observation], others: Sequence[Observation], of_this_pair: str
+) -> tuple[Observation, ...]:
+    """The figures that the other run lacks, but for those about the two runs together, which only one of them keeps."""
+    known = {(other.metric, other.scope) for other in others}
+    return tuple(
+        observed
+        for observed in observations
+        if (observed.metric, observed.scope) not in known and observed.scope != of_this_pair
+    )
+
+
+def as_data(report: Report) -> dict[str, Any]:
+    """The report as plain JSON-able values."""
+    data = asdict(report)
+    for left_out in ("only_a", "only_b", "uncompared"):  # `runs show` has them
+        del data[left_out]
+    for side in ("a", "b"):
+        run: Run = getattr(report, side)
+        data[side] = {"run": run.id, "model": run.ref, "runtime": run.stack.runtime, "resolved": dict(run.resolved)}
+    return {**data, **verdict_of_report(report).as_data()}

@@ -1,0 +1,296 @@
+"""The inputs on which a model and its nearest equivalents do not all agree: candidates for testing at the boundary.
+
+found = zoolens.disagree("demo:lenet-torch", n=5)
+found.inputs[0].votes
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.base.errors import ZoolensError
+from zoolens.base.present.tables import csv_text
+from zoolens.base.store.records import Run, RunKind
+from zoolens.base.store.store import Store, borrowed_store
+from zoolens.findings.comparisons.behaviour import agreement_of
+from zoolens.findings.comparisons.compatibility import Compatibility, compare_interfaces, interface_of
+from zoolens.findings.comparisons.contents import changed_notes, without_replaced
+from zoolens.findings.comparisons.runs import close_names, formats_read, in_runtime, runs_of
+from zoolens.findings.comparisons.signatures import (
+    Signature,
+    default_dataset,
+    probe_runs,
+    signature_of,
+    signature_or_reason,
+    task_of,
+)
+from zoolens.findings.measure.classorder import data_classes
+from zoolens.findings.measure.predictions import renumbered
+from zoolens.inventory.catalog.names import bare
+from zoolens.inventory.tasks.task import task_named
+
+NEIGHBOURS: Final = 5
+_SYNSET: Final = re.compile(r"n\d{8}\s+")
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A model of the panel and how often it answers like the first of them. The first is the model itself."""
+
+    run: Run
+    agreement: float
+
+    @property
+    def name(self) -> str:
+        return _model_name(self.run)
+
+
+@dataclass(frozen=True)
+class Vote:
+    """What one of the panel answers: class, probability, and its lead over the second best class. Of networks that were
+    trained here the probability is not known, and the lead counts as 0."""
+
+    answer: int
+    score: float | None
+    margin: float
+
+
+@dataclass(frozen=True)
+class Contested:
+    """`index` is the input's place in the dataset. `entropy`: of the votes, in bits."""
+
+    index: int
+    input: str
+    label: int
+    votes: tuple[Vote, ...]  # in the order of the panel
+    entropy: float
+    margin: float  # mean of the votes'
+
+
+@dataclass(frozen=True)
+class Disagreements:
+    """`inputs`: the most contested first, of `total` on which the panel is not of one mind; `notes`: whom it lacks."""
+
+    panel: tuple[Neighbour, ...]
+    inputs: tuple[Contested, ...]
+    total: int
+    classes: tuple[str, ...] | None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def run(self) -> Run:
+        return self.panel[0].run
+
+    @property
+    def dataset(self) -> str:
+        return self.run.dataset.name
+
+    def class_name(self, index: int) -> str:
+        if index < 0:
+            return "unknown"  # the truth of data without labels
+        return self.classes[index] if self.classes and index < len(self.classes) else str(index)
+
+
+def _model_name(run: Run) -> str:
+    """Trainings of one recipe share its name, and are different models."""
+    return f"{run.ref} {run.id[:8]}" if run.kind is RunKind.TRAINING else bare(run.ref)
+
+
+def readable(name: str) -> str:
+    """A class name to read: without a WordNet id before it and synonyms behind it."""
+    return _SYNSET.sub("", name, count=1).partition(",")[0].strip() or name
+
+
+def disagree(
+    model: str | Path,
+    n: int = NEIGHBOURS,
+    *,
+    data: str | None = None,
+    runtime: str | None = None,
+    limit: int | None = None,
+    store: Store | str | Path | None = None,
+) -> Disagreements:
+    """The `n` models that answer most like `model`, and the inputs on which they and it disagree (at most `limit`)."""
+    if n < 1:
+        raise ZoolensError(f"{n} models cannot disagree with another.", hint="Ask for one or more.")
+    with borrowed_store(store, must_exist=True) as opened:
+        run = _reference(opened, str(model), data, runtime)
+        ours = signature_of(opened, run)
+        candidates, notes = _candidates(opened, ours, runtime)
+        panel, signatures = _panel(opened, ours, candidates[:n])
+    contested, total = _contested(signatures, limit)
+    said_of_runs = (*notes, *changed_notes(neighbour.run for neighbour in panel))
+    return Disagreements(panel, contested, total, data_classes(run), said_of_runs)
+
+
+def _reference(store: Store, model: str, data: str | None, runtime: str | None) -> Run:
+    runs = runs_of(store, model, data=data, runtime=runtime)
+    if not runs:
+        close = " ".join(f"Did you mean {close_name}?" for close_name in close_names(store, model))
+        raise ZoolensError(
+            f"{model} was not measured{f' on {data}' if data else ''}{f' in {runtime}' if runtime else ''}.",
+            hint=close or f"Run: zoolens eval {model} --data {data or 'DATA'}.",
+        )
+    chosen = default_dataset(probe_runs(store, kind=runs[0].kind), {run.key.dataset for run in runs})
+    run = min((run for run in runs if run.key.dataset == chosen), key=lambda run: formats_read(run.stack.runtime))
+    if not task_named(task_of(run)).discrete:
+        raise ZoolensError(f"{run.ref} does {task_of(run)}: it gives no votes.", hint="Name a classifier.")
+    return run
+
+
+def _candidates(
+    store: Store, ours: Signature, runtime: str | None
+) -> tuple[list[tuple[Neighbour, Compatibility]], list[str]]:
+    """All other models that can be compared on the same inputs, nearest first, and notes on who cannot be read."""
+    interface = interface_of(ours.run)
+    candidates, notes = [], []
+    for run in _others(store, ours.run, runtime):
+        fit = compare_interfaces(interface, interface_of(run))
+        if fit:
+            theirs = signature_or_reason(store, run)
+            if isinstance(theirs, str):
+                notes.append(theirs)
+            else:
+                candidates.append((Neighbour(run, agreement_of(ours, theirs, fit)), fit))
+    if not candidates:
+        raise ZoolensError(
+            f"No other model was measured on {ours.run.dataset.name} that {ours.run.ref} can be compared with.",
+            hint=" ".join(notes) or "Evaluate more models on the same data with `zoolens eval`.",
+        )
+    return sorted(candidates, key=lambda candidate: (-candidate[0].agreement, candidate[0].name)), notes
+
+
+def _panel(
+    store: Store, ours: Signature, nearest: Sequence[tuple[Neighbour, Compatibility]]
+) -> tuple[tuple[Neighbour, ...], list[Signature]]:
+    """The model and its nearest, all with their classes in one order. These are read once more: the signatures of all
+    candidates together would be large."""
+    theirs = [renumbered(signature_of(store, near.run), fit.translation_b) for near, fit in nearest]
+    mine = renumbered(ours, nearest[0][1].translation_a)  # the same for every other model
+    return (Neighbour(ours.run, 1.0), *(near for near, _ in nearest)), [mine, *theirs]
+
+
+def _others(store: Store, run: Run, runtime: str | None) -> Iterable[Run]:
+    """One run of each other model on the same data, in the same stack or runtime where there is one."""
+    chosen: dict[str, tuple[tuple[bool, bool, int], Run]] = {}
+    everyone = probe_runs(store, task=task_of(run), kind=run.kind)
+    beside = [other_run for other_run in everyone if other_run.key.dataset == run.key.dataset]
+    for other in (
+        beside if run.kind is RunKind.TRAINING else without_replaced(beside, everyone)
+    ):  # none replaces another
+        name = _model_name(other)
+        if name == _model_name(run) or not in_runtime(other, runtime):
+            continue
+        merit = (
+            other.key.stack == run.key.stack,
+            other.stack.runtime == run.stack.runtime,
+            -formats_read(other.stack.runtime),
+        )
+        if name not in chosen or chosen[name][0] < merit:
+            chosen[name] = (merit, other)
+    return [run for _, run in chosen.values()]
+
+
+def _contested(signatures: Sequence[Signature], limit: int | None) -> tuple[tuple[Contested, ...], int]:
+    """Inputs by the entropy of the votes; among equals those first on which the panel is least sure."""
+    answers = np.stack([signature.answers for signature in signatures])
+    scores = np.stack([_best(signature) for signature in signatures])
+    margins = scores[:, :, 0] - scores[:, :, 1]
+    entropy = vote_entropy(answers)
+    doubt = margins.mean(axis=0)
+    order = np.lexsort((np.arange(len(entropy)), doubt, -entropy))
+    total = int(np.count_nonzero(entropy))
+    first = signatures[0]
+    return tuple(
+        Contested(
+            index=int(i),
+            input=str(first.inputs[i]),
+            label=int(first.labels[i]),
+            votes=tuple(
+                Vote(int(answers[j, i]), _known(signatures[j], scores[j, i, 0]), float(margins[j, i]))
+                for j in range(len(signatures))
+            ),
+            entropy=float(entropy[i]),
+            margin=float(doubt[i]),
+        )
+        for i in order[: total if limit is None else min(limit, total)]
+    ), total
+
+
+def _best(signature: Signature) -> NDArray[np.float64]:
+    """The two best scores; the second is 0 where there is one class only, both are 0 where no scores were kept."""
+    best = np.zeros((len(signature), 2))
+    if (score := signature.main.columns.get("score")) is not None:
+        best[:, : score.shape[1]] = score[:, :2]
+    return best
+
+
+def _known(signature: Signature, score: np.float64) -> float | None:
+    return float(score) if "score" in signature.main.columns else None
+
+
+def vote_entropy(answers: NDArray[Any]) -> NDArray[np.float64]:
+    """Entropy in bits of the answers (voters × inputs) to each input; exactly 0 where all are the same."""
+    supporters = np.zeros(answers.shape)
+    for voter in answers:
+        supporters += answers == voter
+    return np.asarray(-np.log2(supporters / len(answers)).mean(axis=0)) + 0.0
+
+
+# --- as plain values
+
+
+def as_data(disagreements: Disagreements) -> dict[str, Any]:
+    return {
+        "dataset": disagreements.dataset,
+        "n": disagreements.run.inputs,
+        "contested": disagreements.total,
+        "panel": [
+            {"model": near.run.ref, "run": near.run.id, "runtime": near.run.stack.runtime, "agreement": near.agreement}
+            for near in disagreements.panel
+        ],
+        "inputs": [
+            {
+                "index": disputed.index,
+                "input": disputed.input,
+                "label": disputed.label,
+                "truth": disagreements.class_name(disputed.label),
+                "entropy": disputed.entropy,
+                "margin": disputed.margin,
+                "votes": [
+                    {"answer": vote.answer, "name": disagreements.class_name(vote.answer), "score": vote.score}
+                    for vote in disputed.votes
+                ],
+            }
+            for disputed in disagreements.inputs
+        ],
+        "notes": list(disagreements.notes),
+    }
+
+
+def as_csv(disagreements: Disagreements) -> str:
+    """One row an input; an answer and its score for each of the panel."""
+    panel = [f"{neighbour.name} {what}" for neighbour in disagreements.panel for what in ("answer", "score")]
+    rows = [
+        [
+            contested.index,
+            contested.input,
+            disagreements.class_name(contested.label),
+            f"{contested.entropy:.4f}",
+            f"{contested.margin:.4f}",
+        ]
+        + [cell for vote in contested.votes for cell in (disagreements.class_name(vote.answer), _score(vote))]
+        for contested in disagreements.inputs
+    ]
+    return csv_text(["index", "input", "truth", "entropy", "margin", *panel], rows)
+
+
+def _score(vote: Vote) -> str:
+    return "" if vote.score is None else f"{vote.score:.4f}"

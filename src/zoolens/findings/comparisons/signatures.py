@@ -1,0 +1,115 @@
+"""Prediction signatures: what a run answered, input by input, read back as arrays.
+
+Any pair of runs on the same inputs can be compared from these with no further inference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from zoolens.base.errors import DatasetError, StoreError, ZoolensError
+from zoolens.base.store.records import Run, RunKind
+from zoolens.base.store.store import Store
+from zoolens.findings.measure.answers import answering_stage, answers_table, has_answers, predictions_of
+from zoolens.findings.measure.predictions import Predictions, numbers
+from zoolens.inventory.datasets.opening import absolute_spec
+from zoolens.inventory.tasks.task import DEFAULT_TASK
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signature(Predictions):
+    """The predictions of a stored run."""
+
+    run: Run
+
+    @property
+    def model(self) -> str:
+        return self.run.ref
+
+
+def signature_of(store: Store, run: Run) -> Signature:
+    """What a run answered; refused where it has not answered every input."""
+    state = store.stages(run.id).get(answering_stage(run))
+    if state is None or not state.done:
+        raise ZoolensError(
+            f"Run {run.id[:8]} ({run.ref}) has no finished predictions.",
+            hint="Run the same `zoolens eval` again to finish it.",
+        )
+    table = answers_table(store, run)
+    _check_rows(table, run)
+    return Signature(**vars(predictions_of(table, run)), run=run)
+
+
+def signature_or_reason(store: Store, run: Run) -> Signature | str:
+    """The signature of a run, or the sentence that says why its file cannot be read, for whoever goes on without it."""
+    try:
+        return signature_of(store, run)
+    except StoreError as error:
+        return f"{run.ref} in {run.stack.runtime} is left out: {error}"
+
+
+def _check_rows(table: pa.Table, run: Run) -> None:
+    """Runs are compared row by row: row i must be input i."""
+    inputs = table.num_rows if run.kind is RunKind.TRAINING else run.dataset.size  # whose data are for training too
+    if not np.array_equal(numbers(table["index"]), np.arange(inputs)):
+        raise StoreError(
+            f"The predictions of run {run.id[:8]} are not one row for each of its {run.dataset.size:,} inputs.",
+            hint="Measure it again with `zoolens eval --fresh`.",
+        )
+
+
+def probe_runs(
+    store: Store, *, data: str | None = None, task: str | None = None, kind: RunKind = RunKind.EVALUATION
+) -> list[Run]:
+    """Measured runs with finished predictions, newest first: the last attempt of each model on each data in each stack.
+
+    `data`: a pattern on the dataset's name, or the data as `zoolens eval --data` was told. In the second case runs on a
+    part of it (`--limit`) count only where none is on the whole.
+    """
+    runs = store.runs(dataset=data, kind=kind)
+    if data is not None and not runs:
+        runs = _told(store, data)
+    last: dict[tuple[str, str, str], Run] = {}
+    for run in runs:
+        if has_answers(run) and (task is None or task_of(run) == task):
+            key = (run.key.model, run.key.dataset, run.key.stack)
+            if key not in last or last[key].key.attempt < run.key.attempt:
+                last[key] = run
+    return list(last.values())
+
+
+def default_dataset(runs: Iterable[Run], among: Collection[str] | None = None) -> str | None:
+    """The fingerprint of the dataset that is meant where none is named: the one that most models were measured on, then
+    the one with most inputs, then the newest. `among`: of these only."""
+    by_data: dict[str, list[Run]] = {}
+    for run in runs:
+        if among is None or run.key.dataset in among:
+            by_data.setdefault(run.key.dataset, []).append(run)
+    return max(by_data, key=lambda data: _worth(by_data[data]), default=None)
+
+
+def _worth(runs: Sequence[Run]) -> tuple[int, int, float]:
+    models = {run.ref for run in runs}
+    return len(models), runs[0].inputs, max(run.created.timestamp() for run in runs)
+
+
+def task_of(run: Run) -> str:
+    """What the main output does."""
+    outputs = run.resolved.get("outputs") or run.model.manifest.get("outputs") or [{}]
+    return str(outputs[0].get("task") or DEFAULT_TASK)
+
+
+def _told(store: Store, data: str) -> list[Run]:
+    """Runs on data that someone named so, also those on the same content by another name."""
+    try:
+        spec = absolute_spec(data)
+    except DatasetError:
+        return []
+    runs = store.runs()
+    named = [run for run in runs if run.origin.get("data") == spec]
+    meant = {run.key.dataset for run in named if run.origin.get("limit") is None} or {run.key.dataset for run in named}
+    return [run for run in runs if run.key.dataset in meant]

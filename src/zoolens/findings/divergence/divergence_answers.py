@@ -1,0 +1,202 @@
+"""What two sides answer to every input: how far apart, and which answers flip."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from zoolens.base.errors import ModelError
+from zoolens.base.numerics.deviation import Deviation, Why, deviation_of_finite
+from zoolens.base.progress import Progress, Silent
+from zoolens.findings.divergence.sides import Side, real_output
+from zoolens.findings.divergence.small_parts import SmallPart, worst_small_part
+from zoolens.findings.graph.model import Array
+from zoolens.inventory.datasets.dataset import UNLABELLED, Dataset
+from zoolens.inventory.runtimes.runtime import TensorSpec
+from zoolens.inventory.tasks.task import TOLERANCE, task_named
+
+Compared = Literal["raw outputs", "scores"]
+
+
+@dataclass(frozen=True)
+class AnswerPair:
+    """Both answers to one input. `error`: the largest absolute difference; `a` and `b`: classes, −1 where there is
+    none. `flips`: another class, or a vector that is off by more than a thousandth. `not_finite`: by label of the side
+    whose answer has numbers that are not finite."""
+
+    index: int
+    name: str
+    label: int
+    a: int
+    b: int
+    error: float
+    deviation: Deviation
+    flips: bool
+    not_finite: str = ""
+
+
+@dataclass(frozen=True)
+class OtherOutput:
+    """An output beside the main one, by its names in A and B: how far apart the two are on the worst input."""
+
+    a: TensorSpec
+    b: TensorSpec
+    error: float = 0.0
+    relative_error: float = 0.0
+    why: Why = "value"  # with an infinite error: what cannot be compared
+    worst: int = 0
+
+    @property
+    def name(self) -> str:
+        return self.a.name if self.a.name == self.b.name else f"{self.a.name} / {self.b.name}"
+
+
+@dataclass(frozen=True)
+class AnswerPairs:
+    """`compared`: raw outputs where both sides give the same kind, else scores, which both can be turned into.
+    `others`: further outputs, that belong to each other; `unmatched`: names of those of which that is not known."""
+
+    rows: tuple[AnswerPair, ...]
+    compared: Compared
+    discrete: bool = True
+    others: tuple[OtherOutput, ...] = ()
+    unmatched: tuple[str, ...] = ()
+    small_part: SmallPart | None = None  # of the main output, in which the two are farthest apart
+
+    @property
+    def flipped(self) -> tuple[AnswerPair, ...]:
+        return tuple(row for row in self.rows if row.flips)
+
+    @property
+    def max_error(self) -> float:
+        return max((row.error for row in self.rows), default=0.0)
+
+    @property
+    def relative_error(self) -> float:
+        return max((row.deviation.error for row in self.rows), default=0.0)
+
+    @property
+    def not_finite(self) -> int:
+        """Inputs to which at least one side answers with numbers that are not finite."""
+        return sum(bool(row.not_finite) for row in self.rows)
+
+    @property
+    def equal(self) -> bool:
+        """Whether every number of every output that was compared is the same on both sides."""
+        return not self.max_error and not any(other.error for other in self.others)
+
+    @property
+    def accuracy(self) -> tuple[float, float] | None:
+        """Shares of inputs that each side answers rightly; None where nothing is labelled or there are no classes."""
+        judged = [row for row in self.rows if row.label != UNLABELLED]
+        if not judged or not self.discrete:
+            return None
+        return tuple(float(np.mean([getattr(row, side) == row.label for row in judged])) for side in "ab")  # type: ignore[return-value]
+
+
+def compared_kind(a: Side, b: Side) -> Compared:
+    """Raw outputs where both manifests declare the same output of one size, else scores, which only the main output
+    has."""
+    if a.focus is not None or b.focus is not None:
+        return "raw outputs"
+    outputs = [side.job.manifest.outputs[0] for side in (a, b)]
+    same = outputs[0].scores == outputs[1].scores and outputs[0].postprocess == outputs[1].postprocess
+    sizes = [int(np.prod([extent or 1 for extent in side.watched.shape[1:]])) for side in (a, b)]
+    return "raw outputs" if same and sizes[0] == sizes[1] else "scores"
+
+
+def compare_answers(a: Side, b: Side, dataset: Dataset, progress: Progress | None = None) -> AnswerPairs:
+    """Run both sides on all inputs, one at a time."""
+    kind = compared_kind(a, b)
+    others, unmatched = _other_outputs(a, b)
+    watcher = progress or Silent()
+    watcher.begin("answers", "comparing", len(dataset))
+    labels = dataset.labels()
+    rows: list[AnswerPair] = []
+    small: SmallPart | None = None
+    try:
+        for index in range(len(dataset)):
+            outputs = [side.outputs(side.feeds(index)) for side in (a, b)]
+            where = (index, dataset.read(index).id, int(labels[index]))
+            rows.append(_row(a, b, where, outputs[0][a.watched.name], outputs[1][b.watched.name], kind))
+            others = [_farther(other, index, outputs) for other in others]
+            part = worst_small_part(outputs[0][a.watched.name], outputs[1][b.watched.name])
+            if part is not None and (small is None or part.error > small.error):
+                small = part
+            watcher.advance(1)
+    finally:
+        watcher.end()
+    return AnswerPairs(tuple(rows), kind, _discrete(a, b), tuple(others), unmatched, small)
+
+
+def _discrete(a: Side, b: Side) -> bool:
+    return all(task_named(side.job.manifest.task).discrete for side in (a, b))
+
+
+def _row(a: Side, b: Side, where: tuple[int, str, int], output_a: Array, output_b: Array, kind: Compared) -> AnswerPair:
+    values = comparable(a, output_a, kind), comparable(b, output_b, kind)
+    if values[0].size != values[1].size:
+        raise ModelError(
+            f"A answers with {values[0].size:,} numbers and B with {values[1].size:,}, which cannot be compared.",
+            hint="Compare models of one task and the same classes.",
+        )
+    moved, error = _distance(values[1], values[0])
+    broken = "".join(label for label, value in zip("AB", values, strict=True) if not np.isfinite(value).all())
+    if _discrete(a, b):
+        classes = _class(a.scores(output_a)), _class(b.scores(output_b))
+        return AnswerPair(*where, *classes, error, moved, classes[0] != classes[1], broken)
+    return AnswerPair(*where, -1, -1, error, moved, not moved.error <= TOLERANCE, broken)
+
+
+def _class(scores: Array) -> int:
+    """The class with the highest score; −1 where a score is no number, so that no class is answered."""
+    return -1 if np.isnan(scores[0]).any() else int(scores[0].argmax())
+
+
+def _distance(first: Array, second: Array) -> tuple[Deviation, float]:
+    """How far two answers are apart, and the largest difference of two numbers."""
+    moved = deviation_of_finite(first, second)
+    if np.isinf(moved.error):
+        return moved, float("inf")
+    finite = np.isfinite(first)
+    return moved, float(np.max(np.abs(first[finite] - second[finite]), initial=0.0))
+
+
+def _other_outputs(a: Side, b: Side) -> tuple[list[OtherOutput], tuple[str, ...]]:
+    """The further outputs of both that belong to each other: by their names, or by their places where all shapes are
+    the same; and the names of those for which neither holds."""
+    ours, theirs = (
+        [spec for spec in side.subject.session.outputs if spec.name != side.watched.name] for side in (a, b)
+    )
+    named = {spec.name: spec for spec in theirs}
+    if {spec.name for spec in ours} == named.keys():
+        return [OtherOutput(spec, named[spec.name]) for spec in ours], ()
+    if [spec.shape[1:] for spec in ours] == [spec.shape[1:] for spec in theirs]:
+        return [OtherOutput(spec, other) for spec, other in zip(ours, theirs, strict=True)], ()
+    both = [OtherOutput(spec, named[spec.name]) for spec in ours if spec.name in named]
+    known = {output.a.name for output in both}
+    return both, tuple(dict.fromkeys(spec.name for spec in (*ours, *theirs) if spec.name not in known))
+
+
+def _farther(other: OtherOutput, index: int, outputs: Sequence[Mapping[str, Array]]) -> OtherOutput:
+    """The output with this input, if it is the worst so far."""
+    output_a, output_b = (np.asarray(outputs[place][spec.name]) for place, spec in enumerate((other.a, other.b)))
+    if output_a.dtype.kind not in "fiub" or output_b.dtype.kind not in "fiub":
+        same = np.array_equal(output_a, output_b)
+        moved, error = Deviation(0.0 if same else 1.0), 0.0 if same else 1.0
+    else:
+        moved, error = _distance(real_output(output_b, other.b), real_output(output_a, other.a))
+    largest = replace(other, error=max(error, other.error))
+    if moved.error <= other.relative_error:
+        return largest
+    return replace(largest, relative_error=moved.error, why=moved.why, worst=index)
+
+
+def comparable(side: Side, answer: Array, kind: Compared) -> Array:
+    """An answer as numbers that can be held against the other side's."""
+    if kind == "raw outputs":
+        return side.real_answer(answer)
+    return np.asarray(side.scores(answer), np.float64).reshape(-1)

@@ -1,0 +1,344 @@
+"""A divergence as sentences, as a table, and as data for JSON."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+from zoolens.base.numerics.rounding import FACTOR, ROUNDINGS
+from zoolens.base.present.tables import Column, Table
+from zoolens.findings.divergence.divergence_answers import AnswerPair
+from zoolens.findings.divergence.divergence_causes import Cause, Kind, number
+from zoolens.findings.divergence.inspection import NOISY_RUNS, InspectedLayer, SideLayer
+from zoolens.findings.divergence.result import Divergence, LayerFacts, SideSummary
+from zoolens.inventory.tasks.task import TOLERANCE
+
+FLOOR_IN_WORDS: Final = (
+    f"The floor of a layer is {FACTOR:g} times the farthest that rounding moved it in {NOISY_RUNS} evaluations in "
+    f"float32, with weights and inputs disturbed by up to {ROUNDINGS} roundings each."
+)
+_ONE_SIDE: Final = "not shown by both"
+_SHOWN: Final = 5
+_COLUMNS: Final = (
+    Column("layer", keep=9), Column("A and B", "number", keep=8), Column("floor", "number", keep=7),
+    Column("A alone", "number", keep=4), Column("B alone", "number", keep=5), Column("verdict", keep=6),
+)  # fmt: skip
+
+
+def headline(divergence: Divergence) -> str:
+    """The one sentence to take away."""
+    answers = divergence.answers
+    if divergence.random:
+        labels = [cause.side or "" for cause in divergence.causes if cause.kind is Kind.RANDOM]
+        give = f"{' and '.join(labels)} {'gives' if len(labels) == 1 else 'give'}"
+        return f"{give} another answer to the same input each time, so that no difference can be told from chance."
+    if divergence.blind:
+        return "Rounding alone can move these answers by their own size, so that their difference tells nothing."
+    if not divergence.differs:
+        return _no_difference(divergence)
+    if not divergence.beyond_rounding:
+        return _only_in_files(divergence)
+    proved = [cause for cause in divergence.causes if cause.proved]
+    count = f"{len(answers.flipped):,} of {len(answers.rows):,} answers differ"
+    differ = "The two differ by more than rounding"
+    if not divergence.measured_floor:
+        differ = f"The two are {number(divergence.relative_error)} apart, more than rounding is assumed to do"
+    if math.isinf(divergence.relative_error):
+        shapes = divergence.output is not None and divergence.output.why == "shape"
+        differ = "The two give outputs of other shapes" if shapes else "Only one of the two gives finite numbers"
+    if not proved:
+        known = "" if divergence.verdict.known else "; whether that is a difference or rounding is not known"
+        return f"{differ} ({count}), and no cause is proved{known}."
+    kinds = " and ".join(dict.fromkeys(cause.kind.value for cause in proved))
+    rest = ", not all of it proved" if len(proved) < len(divergence.causes) else ""
+    return f"{differ} ({count}); the cause is {kinds}{rest}."
+
+
+def _only_in_files(divergence: Divergence) -> str:
+    """The files are proved to say different things, which moves no layer or answer beyond rounding."""
+    kinds = " and ".join(dict.fromkeys(cause.kind.value for cause in divergence.causes if cause.proved))
+    return (
+        f"The two files differ ({kinds}), which moves these answers by {number(divergence.relative_error)}, no more "
+        f"than rounding may ({_floor(divergence)})."
+    )
+
+
+def _no_difference(divergence: Divergence) -> str:
+    answers = divergence.answers
+    broken = f"; {answers.not_finite:,} of {len(answers.rows):,} answers are not finite" if answers.not_finite else ""
+    layers = [fact.layer.between for fact in divergence.layers if fact.layer.between is not None]
+    compared = f"{len(layers):,} layers and all answers" if layers else "answers"
+    if answers.equal and not any(between.error for between in layers):
+        return f"The two are equal: {compared} that were compared hold the same numbers{broken}."
+    flips = f"; {len(answers.flipped):,} answers flip by rounding alone" if answers.flipped else ""
+    if divergence.unclear_part:
+        return (
+            f"Compared as whole tensors, {compared} differ by no more than rounding{flips}{broken}; whether rounding "
+            "explains the difference in a part of the answers with much smaller numbers is not known."
+        )
+    if not divergence.measured_floor:
+        return (
+            "Whether the two agree is not known: the answers differ by no more than rounding is assumed to do, and "
+            f"layers were not compared{flips}{broken}."
+        )
+    if not divergence.verdict.known:
+        within = f"What was understood differs by no more than rounding, in {compared}{flips}{broken}"
+        return f"{within}; the rest is not known."
+    return f"Nothing differs by more than rounding, in {compared}{flips}{broken}."
+
+
+def lines(divergence: Divergence) -> list[str]:
+    """What was compared and found, sentence by sentence; the table is apart."""
+    found = [*_on_answers(divergence), *_on_layers(divergence), *_on_causes(divergence), *divergence.notes]
+    found += divergence.tensors.sentences if divergence.tensors is not None else ()
+    return [*found, *coverage_lines(divergence)]
+
+
+def coverage_lines(divergence: Divergence) -> Iterator[str]:
+    coverage = divergence.verdict.coverage
+    if not coverage.whole:
+        yield " ".join((coverage.text, *coverage.remedies))
+
+
+def _on_answers(divergence: Divergence) -> Iterator[str]:
+    answers = divergence.answers
+    flipped = f"{len(answers.flipped):,} of {len(answers.rows):,} inputs are answered differently"
+    flipped += "" if answers.discrete else f" (by more than {TOLERANCE:g} relative)"
+    floor = f", {_floor(divergence)}" if divergence.output is None else ""
+    if math.isfinite(answers.relative_error):
+        sizes = f"differ by up to {answers.max_error:.2g} ({number(answers.relative_error)} relative{floor})"
+    else:
+        sizes = "of at least one input are finite on one side only, so that their difference has no measure"
+    yield f"{flipped}; {answers.compared} {sizes}."
+    for other in sorted(answers.others, key=lambda output: -output.relative_error)[:_SHOWN]:
+        floor = f", {_floor(divergence)}" if divergence.output == other else ""
+        sizes = f"differs by up to {other.error:.2g} ({number(other.relative_error)} relative{floor})"
+        if other.why != "value":
+            sizes = "has other shapes" if other.why == "shape" else "is finite on one side only"
+        yield f"Output {other.name}: {sizes}."
+    if len(answers.others) > _SHOWN:
+        yield f"{len(answers.others) - _SHOWN} more outputs differ by no more than these."
+    if (accuracy := answers.accuracy) is not None:
+        yield f"A answers {100 * accuracy[0]:.2f} % rightly, B {100 * accuracy[1]:.2f} %."
+    for row in answers.flipped[:_SHOWN]:
+        yield f"  {row.name}: {_flip(row, answers.discrete)}"
+    if len(answers.flipped) > _SHOWN:
+        yield f"  and {len(answers.flipped) - _SHOWN:,} more"
+
+
+def _flip(row: AnswerPair, discrete: bool) -> str:
+    if not discrete:
+        finite = math.isfinite(row.deviation.error)
+        return f"off by {number(row.deviation.error)}" if finite else f"{row.not_finite} answers with no finite numbers"
+    truth = f", truth {row.label}" if row.label >= 0 else ""
+    return f"A says {_class(row.a)}, B says {_class(row.b)}{truth}"
+
+
+def _class(answered: int) -> str:
+    return str(answered) if answered >= 0 else "no number"
+
+
+def _floor(divergence: Divergence) -> str:
+    if not divergence.measured_floor:
+        return f"floor not measured, {divergence.floor:.0e} assumed"
+    return f"floor {number(divergence.floor)}"
+
+
+def _on_layers(divergence: Divergence) -> Iterator[str]:
+    if not divergence.layers:
+        return
+    both = sum(fact.layer.between is not None for fact in divergence.layers)
+    inputs = "1 input" if len(divergence.examined) == 1 else f"{len(divergence.examined)} inputs"
+    shown = "1 layer that both sides show" if both == 1 else f"{both} layers that both sides show"
+    count = f"{shown} and {len(divergence.layers) - both} that one shows, on {inputs}"
+    if not both:
+        yield f"No layer was compared: both sides show none that stands in the same place, on {inputs}."
+    elif divergence.first is None:
+        yield f"No layer is beyond the floor of rounding ({count})."
+    else:
+        first, last = divergence.first, [fact for fact in divergence.layers if fact.layer.between is not None][-1]
+        yield (
+            f"First layer beyond rounding of those that both show: {first.label}, where the two are "
+            f"{_error(first.layer)} apart (floor {number(first.layer.floor)}); at {last.label} it is "
+            f"{_error(last.layer)} ({count})."
+        )
+    if divergence.parts is not None:
+        floor = number(divergence.parts.floor)
+        yield f"Of the difference on the worst input: {divergence.parts.words} (floor {floor})."
+
+
+def _on_causes(divergence: Divergence) -> Iterator[str]:
+    for cause in divergence.causes:
+        yield f"{'Cause' if cause.proved else 'Suspected, not proved'}: {cause.words}."
+        if cause.proof is not None:
+            yield f"  {proof_in_words(cause)}"
+        yield from (f"  Not proved: {text}." for text in cause.withdrawn)
+
+
+def proof_in_words(cause: Cause) -> str:
+    proof = cause.proof
+    assert proof is not None
+    before, after = number(proof.before), number(proof.after)
+    if proof.holds:
+        gone = f"{100 * proof.removed:.4g} % of it is gone" if math.isfinite(proof.before) else "it is finite then"
+        return f"Proof: {proof.words}: the difference goes from {before} to {after}; {gone} (floor {proof.floor:.1e})."
+    return f"No proof: {proof.words}: {after} of {before} is left (floor {proof.floor:.1e})."
+
+
+def table(divergence: Divergence) -> Table:
+    """One row for each layer that a side shows: how far apart they are, and what each side's layer does by itself."""
+    return layer_table([_layer(fact) for fact in divergence.layers])
+
+
+def layer_table(layers: Sequence[Mapping[str, Any]]) -> Table:
+    """The same of layers that are data, as `as_data` makes them."""
+    return Table("layers", _COLUMNS, tuple(map(_row, layers)))
+
+
+def _row(layer: Mapping[str, Any]) -> tuple[Any, ...]:
+    between = "–" if layer["why"] == _ONE_SIDE else _moved(layer["error"], layer["why"])
+    alone = (_alone(layer["sides"].get(label)) for label in "ab")
+    return (layer["layer"], between, _moved(layer["floor"], "value"), *alone, layer["verdict"])
+
+
+def _alone(side: Mapping[str, Any] | None) -> str:
+    return "–" if side is None or side["local_why"] is None else _moved(side["local"], side["local_why"])
+
+
+def _moved(error: float | None, why: str) -> str:
+    """A deviation in words; in data an infinite one is None."""
+    return number(math.inf if error is None else error) if why == "value" else why
+
+
+def _error(layer: InspectedLayer) -> str:
+    moved = layer.between
+    return "–" if moved is None else _moved(moved.error, moved.why)
+
+
+def _verdict(layer: InspectedLayer) -> str:
+    own = ", ".join(f"{label} by itself" for label in layer.faulty)
+    return own or ("carried on" if layer.beyond else "within")
+
+
+# --- data
+
+
+def as_data(divergence: Divergence) -> dict[str, Any]:
+    answers = divergence.answers
+    return {
+        "a": _side(divergence.a),
+        "b": _side(divergence.b),
+        "data": divergence.data,
+        "origin": None
+        if divergence.origin is None
+        else {**asdict(divergence.origin), "fingerprint": divergence.fingerprint},
+        "differs": divergence.differs,
+        "agrees": divergence.agrees,
+        "verdict": headline(divergence),
+        **divergence.verdict.as_data(),
+        "sentences": [line.strip() for line in lines(divergence)],
+        "answers": {
+            "inputs": len(answers.rows),
+            "compared": answers.compared,
+            "flips": len(answers.flipped),
+            "max_error": _json(answers.max_error),
+            "relative_error": _json(answers.relative_error),
+            "floor": _json(divergence.floor),
+            "floor_measured": divergence.measured_floor,
+            "accuracy": answers.accuracy,
+            "not_finite": answers.not_finite,
+            "others": [
+                {"output": other.name, "max_error": _json(other.error), "relative_error": _json(other.relative_error)}
+                for other in answers.others
+            ],
+            "flipped": [
+                {
+                    "index": row.index,
+                    "input": row.name,
+                    "label": row.label,
+                    "a": row.a,
+                    "b": row.b,
+                    "error": _json(row.error),
+                }
+                for row in answers.flipped
+            ],
+        },
+        "output": None if divergence.output is None else divergence.output.name,
+        "first": None if divergence.first is None else _layer(divergence.first),
+        "layers": [_layer(fact) for fact in divergence.layers],
+        "parts": None
+        if divergence.parts is None
+        else {name: _json(getattr(divergence.parts, name)) for name in ("a", "files", "b", "floor")},
+        "tensors": None if divergence.tensors is None else divergence.tensors.as_data(),
+        "causes": [_cause(cause) for cause in divergence.causes],
+        "examined": list(divergence.examined),
+        "memory": divergence.memory,
+        "floor": FLOOR_IN_WORDS,
+        "notes": list(divergence.notes),
+    }
+
+
+def _side(facts: SideSummary) -> dict[str, Any]:
+    return {
+        "title": facts.title,
+        "runtime": facts.runtime,
+        "version": facts.version,
+        "precision": facts.precision,
+        "layers": facts.layers,
+    }
+
+
+def _layer(fact: LayerFacts) -> dict[str, Any]:
+    layer = fact.layer
+    return {
+        "layer": fact.label,
+        "a": layer.pair.a,
+        "b": layer.pair.b,
+        "error": None if layer.between is None else _json(layer.between.error),
+        "why": _ONE_SIDE if layer.between is None else layer.between.why,
+        "floor": _json(layer.floor),
+        "beyond": layer.beyond,
+        "verdict": _verdict(layer),
+        "sides": {label: _side_layer(side) for label, side in zip("ab", layer.sides, strict=True) if side is not None},
+    }
+
+
+def _side_layer(side: SideLayer) -> dict[str, Any]:
+    return {
+        "total": _json(side.total.error),
+        "local": None if side.local is None else _json(side.local.error),
+        "local_why": None if side.local is None else side.local.why,
+        "local_floor": _json(side.local_floor),
+        "faulty": side.faulty,
+        "broken": side.broken,
+    }
+
+
+def _cause(cause: Cause) -> dict[str, Any]:
+    proof = cause.proof
+    return {
+        "kind": cause.kind.value,
+        "sentence": cause.words,
+        "side": cause.side,
+        "layer": cause.layer,
+        "label": cause.label,
+        "proved": cause.proved,
+        "proof": None
+        if proof is None
+        else {
+            "sentence": proof.words,
+            "before": _json(proof.before),
+            "after": _json(proof.after),
+            "floor": _json(proof.floor),
+            "holds": proof.holds,
+            "removed": proof.removed,
+        },
+        "withdrawn": list(cause.withdrawn),
+    }
+
+
+def _json(value: float) -> float | None:
+    """JSON has no infinity."""
+    return value if math.isfinite(value) else None

@@ -1,0 +1,154 @@
+"""An input that is looked at layer by layer, and the exact answers of both files to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+import numpy as np
+
+from zoolens.base.numerics.deviation import deviation_of_finite
+from zoolens.base.numerics.rounding import FACTOR, ONE_ROUNDING, ROUNDINGS
+from zoolens.findings.divergence.divergence_answers import Compared
+from zoolens.findings.divergence.divergence_causes import Parts
+from zoolens.findings.divergence.evaluation import exact_value, exact_values, grids_of
+from zoolens.findings.divergence.inspection import (
+    NOISY_RUNS,
+    Inspection,
+    SideView,
+    disturbed_weights,
+    floor_between,
+    noisy,
+    noisy_inputs,
+    same_evaluation,
+)
+from zoolens.findings.divergence.sides import Feeds, Side
+from zoolens.findings.graph.model import Array, Graph
+from zoolens.findings.twins.activations import starting_at
+
+
+@dataclass(frozen=True)
+class ExaminedInput:
+    """One input that was looked at layer by layer, with what both sides answered to it."""
+
+    index: int
+    feeds: tuple[Feeds, Feeds]
+    answers: tuple[Array, Array]
+    inputs: tuple[Mapping[str, Array], Mapping[str, Array]] = ({}, {})  # of the graphs, as real numbers
+    inspection: Inspection | None = None
+
+    def view(self, side: Side, place: int) -> SideView:
+        return SideView(side, self.feeds[place], self.inputs[place])
+
+    def with_inputs(self, a: Side, b: Side) -> ExaminedInput:
+        """Returns a copy with what both graphs are given. A side that is held against the other's graph is taken to
+        compute the same of a sample, whatever order of channels or scale it is fed in: its graph is given the other's
+        input."""
+        owners = (b if a.borrowed else a, a if b.borrowed else b)
+        places = (1 if a.borrowed else 0, 0 if b.borrowed else 1)
+        inputs = [side.real_inputs(self.feeds[place]) for side, place in zip(owners, places, strict=True)]
+        return replace(self, inputs=(inputs[0], inputs[1]))
+
+
+@dataclass(frozen=True)
+class Exact:
+    """The exact outputs of both files on one input, and what rounding may do to each of them. `file_floor`: what
+    weights that are the same but for rounding may do, which is all that the exact outputs may differ by. `scores`:
+    where the outputs are of different kinds, how far apart the scores are that they mean, and the floor of that."""
+
+    inputs: tuple[Mapping[str, Array], Mapping[str, Array]]
+    outputs: tuple[Array, Array]
+    floors: tuple[float, float]
+    file_floor: float
+    scores: tuple[float, float] | None = None
+
+    @property
+    def same_scores(self) -> bool:
+        """Whether the outputs are of different kinds, such as logits and probabilities, and mean the same."""
+        return self.scores is not None and self.scores[0] <= self.scores[1]
+
+    @classmethod
+    def of(cls, a: Side, b: Side, examined: ExaminedInput, kind: Compared = "raw outputs") -> Exact:
+        views = examined.view(a, 0), examined.view(b, 1)
+        ours = _measured(views[0])
+        theirs = ours if same_evaluation(*views) and a.output == b.output else _measured(views[1])
+        outputs = ours[0], theirs[0]
+        scores = None if kind == "raw outputs" else _in_scores(views, outputs)
+        inputs = views[0].inputs, views[1].inputs
+        return cls(inputs, outputs, (ours[1], theirs[1]), max(ours[2], theirs[2]), scores)
+
+    def floor_between(self, a: Side, b: Side) -> float:
+        """What rounding may do to the difference of the two answers. Against a file that is quantised, one that is not
+        shows what the grids do: they are no rounding of the other."""
+        return floor_between(a, b, self.floors) if self.scores is None else self.scores[1]
+
+    def parts(self, a: Side, b: Side, examined: ExaminedInput) -> Parts:
+        return Parts(
+            deviation_of_finite(a.real_answer(examined.answers[0]), self.outputs[0]).error,
+            apart(self.outputs[1], self.outputs[0]),
+            deviation_of_finite(b.real_answer(examined.answers[1]), self.outputs[1]).error,
+            self.floor_between(a, b),
+        )
+
+
+def _measured(view: SideView) -> tuple[Array, float, float]:
+    """The exact output of a side, what rounding may do to it, and what weights that differ by rounding may do."""
+    exact = exact_output(view.graph, view.side.output, view.inputs)
+    floor = _floor(view, exact, noisy)
+    return exact, floor, _floor(view, exact, disturbed_weights) if grids_of(view.graph) else floor
+
+
+def _in_scores(views: Sequence[SideView], outputs: Sequence[Array]) -> tuple[float, float]:
+    """How far apart the scores of two exact outputs are, and what rounding may do to them."""
+    scores = [scores_of(view.side, output) for view, output in zip(views, outputs, strict=True)]
+    floor = FACTOR * ROUNDINGS * ONE_ROUNDING
+    for view, exact in zip(views, scores, strict=True):
+        for seed in range(NOISY_RUNS):
+            moved = exact_output(noisy(view.graph, seed), view.side.output, noisy_inputs(view.inputs, seed))
+            floor = max(floor, FACTOR * deviation_of_finite(scores_of(view.side, moved), exact).error)
+    return apart(scores[1], scores[0]), floor
+
+
+def scores_of(side: Side, output: Array) -> Array:
+    """The scores that an exact output means; it is given in the shape and, if the file is quantised, in the integers
+    that the runtime would give."""
+    spec = side.watched
+    extents = [extent or 1 for extent in spec.shape[1:]]
+    shaped = output.reshape(1, *extents) if output.size == prod(extents) else output.reshape(1, -1)
+    if spec.scale and np.dtype(spec.dtype).kind in "iu":
+        limits = np.iinfo(spec.dtype)
+        shaped = np.clip(np.round(shaped / spec.scale + (spec.zero_point or 0)), limits.min, limits.max)
+    return np.asarray(side.scores(shaped.astype(spec.dtype)), np.float64).reshape(-1)
+
+
+def _floor(view: SideView, exact: Array, disturb: Callable[[Graph, int], Graph]) -> float:
+    floor = FACTOR * ROUNDINGS * ONE_ROUNDING
+    for seed in range(NOISY_RUNS):
+        moved = exact_output(disturb(view.graph, seed), view.side.output, noisy_inputs(view.inputs, seed))
+        floor = max(floor, FACTOR * deviation_of_finite(moved, exact).error)
+    return floor
+
+
+def exact_output(graph: Graph, name: str, inputs: Mapping[str, Array]) -> Array:
+    return exact_value(graph, inputs, name).reshape(-1)
+
+
+def exact_outputs(graph: Graph, names: Sequence[str], inputs: Mapping[str, Array]) -> list[Array]:
+    """Several values at once, in the order of their names."""
+    if not names:
+        return []
+    segment = starting_at(graph, inputs, tuple(names))
+    found = {node.name: value.reshape(-1) for node, value in exact_values(segment, inputs) if node.name in names}
+    return [found[name] for name in names]
+
+
+def farthest(first: Sequence[Array], second: Sequence[Array]) -> float:
+    """The largest of several differences; infinite where one side has more values."""
+    if len(first) != len(second):
+        return float("inf")
+    return max((apart(one, other) for one, other in zip(first, second, strict=True)), default=0.0)
+
+
+def apart(first: Array, second: Array) -> float:
+    return deviation_of_finite(first, second).error if first.shape == second.shape else float("inf")

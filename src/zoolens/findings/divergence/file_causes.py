@@ -1,0 +1,406 @@
+"""Why the exact answers of two files differ: other inputs, other weights, another structure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from zoolens.base.errors import ZoolensError
+from zoolens.base.numerics.deviation import deviation_of_finite
+from zoolens.base.verdicts import Outcome
+from zoolens.findings.comparisons.modeldiff import differing_lines
+from zoolens.findings.divergence.alignment import EQUAL, Aligned, aligned_by_name, as_file, paired_inputs
+from zoolens.findings.divergence.compression import rounded_weights
+from zoolens.findings.divergence.divergence_causes import Cause, Kind, Proof, label_of
+from zoolens.findings.divergence.evaluation import exact_values, grids_of
+from zoolens.findings.divergence.examined import (
+    Exact,
+    ExaminedInput,
+    apart,
+    exact_output,
+    exact_outputs,
+    farthest,
+    scores_of,
+)
+from zoolens.findings.divergence.file_differences import FileDifference, Rounding, common_rounding, differences
+from zoolens.findings.divergence.holes import filled_as, holes_of, sinks_of
+from zoolens.findings.divergence.sides import Side
+from zoolens.findings.divergence.transplants import transplanted
+from zoolens.findings.graph.diff.diff_causes import CONNECTIONS
+from zoolens.findings.graph.diff.report import diff
+from zoolens.findings.graph.file_operators import is_file_operator
+from zoolens.findings.graph.model import Array, Graph, Node
+
+_LISTED: Final = 5  # differences that are named one by one
+_COSTLY: Final = 3  # layers of a quantised file that are named
+_RESTORED: Final = 80  # layers that are restored one at a time
+_UNPAIRED: Final = ("missing", "extra")
+
+
+def causes_of_files(
+    a: Side, b: Side, graphs: Aligned, examined: Sequence[ExaminedInput], exacts: Mapping[int, Exact]
+) -> list[Cause]:
+    """Why the exact answers differ: other inputs, other weights, another structure. They are looked for on the worst
+    input; one place of the files alone is the cause only if it is on every examined input."""
+    exact = exacts[examined[0].index]
+    before = apart(exact.outputs[1], exact.outputs[0])
+    if exact.same_scores or (not before and not sinks_of(graphs.b)):
+        return []
+    if not before > exact.file_floor:
+        return _below_rounding(a, b, graphs, examined, exacts)
+    ours = _fed_to(b, graphs, exact.inputs[0])
+    by_input = ours is not None and _inputs_differ(exact.inputs, graphs)
+    swapped = exact_output(graphs.b, b.output, ours) if ours is not None and by_input else exact.outputs[1]
+    definition = apart(swapped, exact.outputs[0])
+    causes: list[Cause] = []
+    if by_input and definition < before:
+        proof = Proof("B's file given the input tensor of A", before, definition, exact.file_floor)
+        if proof.holds or apart(exact.outputs[1], swapped) > exact.file_floor:
+            causes.append(replace(preprocessing(a, b, exact.inputs, graphs), proof=proof))
+        if proof.holds:
+            return causes
+    target = swapped if causes else exact.outputs[1]
+    others = [exacts[example.index] for example in examined[1:]] if not by_input and exact.scores is None else []
+    definitions = _definitions(Exchange(a, b, graphs, exact, target, others))
+    if not by_input and not all(cause.proved for cause in definitions):
+        definitions = _by_names(a, b, examined, exacts) or definitions
+    return [*(_together(cause, definitions) for cause in causes), *definitions]
+
+
+def _below_rounding(
+    a: Side, b: Side, graphs: Aligned, examined: Sequence[ExaminedInput], exacts: Mapping[int, Exact]
+) -> list[Cause]:
+    """What the files say differently where it moves the answer by less than rounding may. Exact answers are not
+    rounded, so that a changed weight is found and proved all the same; only what is proved is said."""
+    exact = exacts[examined[0].index]
+    if graphs.a is graphs.b or exact.scores is not None or _inputs_differ(exact.inputs, graphs):
+        return []
+    others = [exacts[example.index] for example in examined[1:]]
+    causes = _definitions(Exchange(a, b, graphs, exact, exact.outputs[1], others))
+    return causes if all(cause.proved for cause in causes) else []
+
+
+def _by_names(a: Side, b: Side, examined: Sequence[ExaminedInput], exacts: Mapping[int, Exact]) -> list[Cause]:
+    """The causes found in the graphs as the files have them, if nodes have the same names: then it is known what is
+    connected to what. Nothing where that proves nothing either."""
+    if a.raw is None or b.raw is None or a.borrowed or b.borrowed:
+        return []
+    graphs = aligned_by_name(a.raw, b.raw)
+    if (
+        graphs is None
+        or _other_widths(graphs)
+        or any(grids_of(side.graph) for side in (a, b) if side.graph is not None)
+    ):
+        return []
+    a, b = (replace(side, graph=as_file(raw)) for side, raw in ((a, graphs.a), (b, graphs.b)))
+    found = [_in_file_axes(a, b, example, exacts[example.index]) for example in examined]
+    causes = _definitions(Exchange(a, b, graphs, found[0], found[0].outputs[1], found[1:]))
+    return causes if all(cause.proved for cause in causes) else []
+
+
+def _other_widths(graphs: Aligned) -> bool:
+    """Whether tensors of one place have other shapes: then all that is behind them would be exchanged, too, and the
+    proof would say nothing."""
+    pairs = [(graphs.a.by_name[pair.a], graphs.b.by_name[pair.b]) for pair in graphs.pairs]
+    return any(
+        (theirs := node.parameter(tensor.role)) is not None and theirs.shape != tensor.shape
+        for other, node in pairs
+        for tensor in other.parameters
+    )
+
+
+def _in_file_axes(a: Side, b: Side, example: ExaminedInput, exact: Exact) -> Exact:
+    inputs = a.real_inputs(example.feeds[0]), b.real_inputs(example.feeds[1])
+    outputs = [
+        exact_output(side.graph, side.output, given)
+        for side, given in zip((a, b), inputs, strict=True)
+        if side.graph is not None
+    ]
+    return replace(exact, inputs=inputs, outputs=(outputs[0], outputs[1]), scores=None)
+
+
+def _together(preprocessing: Cause, definitions: Sequence[Cause]) -> Cause:
+    """The cause in the inputs where the files differ too: proved if both together remove the difference."""
+    proofs = [cause.proof for cause in definitions if cause.proof is not None]
+    if preprocessing.proof is None or not proofs or not all(proof.holds for proof in proofs):
+        return preprocessing
+    words = f"{preprocessing.proof.words}, and what the files say differently exchanged too"
+    return replace(preprocessing, proof=replace(preprocessing.proof, words=words, after=proofs[0].after))
+
+
+def not_finite_in_files(
+    sides: Sequence[Side], examined: Sequence[ExaminedInput], exacts: Mapping[int, Exact]
+) -> list[str]:
+    """The first layer that gives numbers that are not finite by what the file says, where its exact answer has some."""
+    remarks = []
+    for place, side in enumerate(sides):
+        for example in examined:
+            if side.borrowed or np.isfinite(exacts[example.index].outputs[place]).all():
+                continue
+            assert side.graph is not None
+            exact = exacts[example.index]
+            broken = np.isnan if np.isnan(exact.outputs[place]).any() else np.isinf  # infinities alone may be a mask
+            values = exact_values(side.graph, exact.inputs[place])
+            node = next(node for node, value in values if broken(value).any())
+            where = "the input tensor itself" if node.op == "input" else label_of(side.graph, node.name)
+            remarks.append(
+                f"{side.label}: exact arithmetic does not give finite numbers either: {where} is the first place with "
+                "numbers that are not finite, by what the file says."
+            )
+            break
+    return remarks
+
+
+def _fed_to(b: Side, graphs: Aligned, inputs: Mapping[str, Array]) -> dict[str, Array] | None:
+    """A's input tensors under the names of B's graph; None where the shapes do not fit."""
+    names = [(ours.name, theirs) for ours, theirs in _own_inputs(graphs)]
+    if len(names) != len(graphs.b.inputs) or len(graphs.a.inputs) != len(graphs.b.inputs):
+        return None  # or where holes have values of B's own inputs
+    if any(inputs[name].shape != theirs.shape for name, theirs in names):
+        return None
+    return {theirs.name: inputs[name] for name, theirs in names}
+
+
+def _own_inputs(graphs: Aligned) -> list[tuple[Node, Node]]:
+    """The inputs of both files beside each other, without holes."""
+    holes = holes_of(graphs.a).keys() | holes_of(graphs.b).keys()
+    pairs = paired_inputs(graphs.a, graphs.b)
+    return [(ours, theirs) for ours, theirs in pairs if not {ours.name, theirs.name} & holes]
+
+
+def _inputs_differ(inputs: tuple[Mapping[str, Array], Mapping[str, Array]], graphs: Aligned) -> bool:
+    return any(apart(inputs[1][theirs.name], inputs[0][ours.name]) > EQUAL for ours, theirs in _own_inputs(graphs))
+
+
+def preprocessing(a: Side, b: Side, inputs: tuple[Mapping[str, Array], Mapping[str, Array]], graphs: Aligned) -> Cause:
+    """What is different about the input tensors, in words, and the lines of the manifests that differ."""
+    pairs = [
+        (ours.source or ours.name, inputs[0][ours.name], inputs[1][theirs.name]) for ours, theirs in _own_inputs(graphs)
+    ]
+    name, fed_a, fed_b = max(pairs, key=lambda pair: apart(pair[2], pair[1]))  # of several the one that differs most
+    lines = manifest_lines(a, b)
+    which = f"other input tensors {name}" if len(pairs) > 1 else "other input tensors"
+    words = f"The two are fed {which}: {_input_words(fed_a, fed_b)}"
+    if lines:
+        words += f"; the manifests differ in {lines}"
+    return Cause(Kind.PREPROCESSING, words)
+
+
+def manifest_lines(a: Side, b: Side) -> str:
+    ours, theirs = (side.job.manifest.model_dump(mode="json")["inputs"] for side in (a, b))
+    lines = list(differing_lines("inputs", ours, theirs))
+    shown = "; ".join(f"{line.what} {line.a} → {line.b}" for line in lines[:_LISTED])
+    return f"{shown}{f' and {len(lines) - _LISTED} more' if len(lines) > _LISTED else ''}"
+
+
+def _input_words(fed_a: Array, fed_b: Array) -> str:
+    if fed_a.shape != fed_b.shape:
+        return f"shapes {fed_a.shape} and {fed_b.shape}"
+    if fed_a.ndim == 4 and fed_a.shape[1] == 3:
+        turned = _fit(fed_a[:, ::-1], fed_b)
+        if turned is not None:
+            return f"red and blue are swapped{turned}"
+    scaled = _fit(fed_a, fed_b)
+    if scaled is not None:
+        return f"the same picture on another scale{scaled}"
+    error = deviation_of_finite(fed_b, fed_a).error
+    return f"another picture, off by {error:.1e} of its size (resize, crop, decoder or layout)"
+
+
+def _fit(fed_a: Array, fed_b: Array) -> str | None:
+    """Words for the factor and offset of each channel that turn one tensor into the other; None where none do."""
+    channels = fed_a.shape[1] if fed_a.ndim > 1 else 1
+    x, y = (np.moveaxis(value, min(1, value.ndim - 1), 0).reshape(channels, -1) for value in (fed_a, fed_b))
+    means = x.mean(1, keepdims=True), y.mean(1, keepdims=True)
+    spread = np.square(x - means[0]).sum(1)
+    if not spread.all():
+        return None
+    factors = ((x - means[0]) * (y - means[1])).sum(1) / spread
+    offsets = means[1][:, 0] - factors * means[0][:, 0]
+    if deviation_of_finite(x * factors[:, None] + offsets[:, None], y).error > 1e-5:
+        return None
+    if np.allclose(factors, 1, atol=1e-5) and np.allclose(offsets, 0, atol=1e-5):
+        return ""
+    listed = ", ".join(f"×{factor:.4g} {offset:+.4g}" for factor, offset in zip(factors[:3], offsets[:3], strict=True))
+    return f" (B = A {listed} by channel)"
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """What places of A's file as B has them do to its exact answer. `inputs`: those of A on the worst input, `target`:
+    what B's file answers to them. `others`: further examined inputs. What goes into a hole must become B's as well."""
+
+    a: Side
+    b: Side
+    graphs: Aligned
+    exact: Exact
+    target: Array
+    others: Sequence[Exact]
+
+    @property
+    def inputs(self) -> Mapping[str, Array]:
+        return self.exact.inputs[0]
+
+    def answer(self, chosen: list[FileDifference], exact: Exact) -> list[Array] | None:
+        """The exact answer of A's file with these places as B has them, and what then goes into its holes, which have
+        the values that they have in B; None where that has no meaning."""
+        changed = transplanted(self.graphs, chosen)
+        if changed is None:
+            return None
+        names = dict(zip(self.graphs.a.outputs, changed.outputs, strict=True))
+        inputs = filled_as(changed, exact.inputs[0], self.graphs.b, exact.inputs[1])
+        wanted = (names.get(self.a.output, self.a.output), *sinks_of(changed))
+        try:
+            return exact_outputs(changed, wanted, inputs)
+        except ZoolensError:
+            return None
+
+    def targets(self, exact: Exact, answer: Array) -> list[Array]:
+        """What B's file answers, and what goes into its holes."""
+        graph = self.graphs.b
+        return [answer, *exact_outputs(graph, sinks_of(graph), exact.inputs[1])]
+
+    def proof(self, chosen: list[FileDifference]) -> Proof:
+        """What is left of the difference with these places taken over. Where the outputs are of different kinds, such
+        as logits and probabilities, scores may show it too."""
+        answer, exact = self.answer(chosen, self.exact), self.exact
+        what = "this one place" if len(chosen) == 1 else f"all {len(chosen)} places"
+        words = f"A's file with {what} as in B, computed exactly, against B's file"
+        targets = self.targets(exact, self.target)
+        graph = self.graphs.a
+        before = farthest(targets, [exact.outputs[0], *exact_outputs(graph, sinks_of(graph), exact.inputs[0])])
+        after = math.inf if answer is None else farthest(answer, targets)
+        proof = Proof(words, before, after, exact.file_floor)
+        if answer is None or proof.holds or exact.scores is None:
+            return proof
+        left = apart(scores_of(self.b, self.target), scores_of(self.a, answer[0]))
+        in_scores = Proof(f"{words} (scores)", exact.scores[0], left, exact.scores[1])
+        return in_scores if in_scores.holds else proof
+
+    def holds_elsewhere(self, place: list[FileDifference]) -> bool:
+        """Whether the place alone explains the other examined inputs too."""
+        answers = [(self.answer(place, other), other) for other in self.others]
+        return all(
+            answer is not None and farthest(answer, self.targets(other, other.outputs[1])) <= other.file_floor
+            for answer, other in answers
+        )
+
+
+def _definitions(exchange: Exchange) -> list[Cause]:
+    """What the files say differently: one place that explains all, or what all places together are."""
+    graphs = exchange.graphs
+    unpaired = () if graphs.named else _UNPAIRED  # by name, what only one file has is a consequence of connections
+    every = [
+        difference
+        for difference in differences(graphs, exchange.inputs)
+        if difference.kind in unpaired or (difference.kind not in _UNPAIRED and difference.effect > EQUAL)
+    ]
+    if not every and any(difference.cause == CONNECTIONS for difference in diff(graphs.a, graphs.b).differences):
+        return [_other_structure(graphs, "connections of layers cannot be exchanged one by one")]
+    if not every:
+        words = "The exact answers of the two files differ, but nothing in the files was found to"
+        return [Cause(Kind.UNEXPLAINED, words)]
+    for difference in every[:_LISTED]:
+        place = [other for other in every if other is difference or _same_operator(graphs, other, difference)]
+        proof = exchange.proof(place)
+        if proof.holds and exchange.holds_elsewhere(place):
+            return [_definition(graphs, difference, proof, _also(graphs, every, place))]
+    proof = exchange.proof(every)
+    kinds = {difference.kind for difference in every}
+    if "quantisation" in kinds and kinds <= {"quantisation", "weights"}:
+        return [_quantised(exchange, every, proof)]
+    learned = sum(bool(graphs.a.by_name[pair.a].parameters) for pair in graphs.pairs)
+    rounding = common_rounding(every) if len(every) > 1 else None
+    if kinds == {"weights"} and (rounding is not None or len(every) > _LISTED or 2 < len(every) == learned):
+        return [_other_weights(graphs, every, learned, proof, rounding)]
+    halved = rounded_weights(exchange.a, exchange.b, exchange.exact, every)
+    if halved is not None:
+        return [halved]
+    if math.isinf(proof.after):
+        return [_other_structure(graphs)]
+    causes = [_definition(graphs, difference, proof) for difference in every[:_LISTED]]
+    more = f"; {len(every) - _LISTED} more places differ" if len(every) > _LISTED else ""
+    return [*causes[:-1], replace(causes[-1], words=causes[-1].words + more)]
+
+
+def _same_operator(graphs: Aligned, one: FileDifference, other: FileDifference) -> bool:
+    """Whether two differences are in outputs of one operator of the file, such as the states and the last state."""
+    if one.a is None or other.a is None:
+        return False
+    first, second = graphs.a.by_name[one.a], graphs.a.by_name[other.a]
+    return is_file_operator(first) and bool(first.source) and first.source == second.source
+
+
+def _also(graphs: Aligned, every: Sequence[FileDifference], place: Sequence[FileDifference]) -> str:
+    """Other places that differ, which moved no examined answer beyond rounding."""
+    names = [_place_of(graphs, difference) for difference in every if difference not in place]
+    shown = ", ".join(label_of(graph, name) for graph, name in names[:_COSTLY])
+    if not shown:
+        return ""
+    more = f" and {len(names) - _COSTLY} more" if len(names) > _COSTLY else ""
+    return f"; they also differ in {shown}{more}, which moves none of the examined answers beyond rounding"
+
+
+def _place_of(graphs: Aligned, difference: FileDifference) -> tuple[Graph, str]:
+    graph, name = (graphs.a, difference.a) if difference.a is not None else (graphs.b, difference.b)
+    assert name is not None
+    if difference.kind == "connections":  # the layer that was left out, rather than the one that it fed
+        lost = [given for given in graph.by_name[name].inputs if given in graphs.only_a]
+        return graph, next(iter(lost), name)
+    return graph, name
+
+
+def _definition(graphs: Aligned, difference: FileDifference, proof: Proof, also: str = "") -> Cause:
+    graph, name = _place_of(graphs, difference)
+    label = label_of(graph, name)
+    kind = Kind.WEIGHTS if difference.kind == "weights" else Kind.STRUCTURE
+    return Cause(kind, f"The files differ in {label}: {difference.words}{also}", None, name, label, proof)
+
+
+def _quantised(exchange: Exchange, every: list[FileDifference], proof: Proof) -> Cause:
+    """Quantised against real: which layers cost most, by restoring them one at a time; of many, those that move their
+    own value most."""
+    graphs, real = exchange.graphs, exchange.exact.outputs[0]
+    costs: list[tuple[float, str]] = []
+    for difference in sorted(every, key=lambda difference: -difference.effect)[:_RESTORED]:
+        answer = exchange.answer([other for other in every if other is not difference], exchange.exact)
+        if answer is not None and difference.a is not None:
+            costs.append((proof.before - apart(answer[0], real), difference.a))
+    costs.sort(key=lambda cost: -cost[0])
+    shown = ", ".join(f"{label_of(graphs.a, name)} {gained / proof.before:.0%}" for gained, name in costs[:_COSTLY])
+    grids = sum(difference.kind == "quantisation" for difference in every)
+    words = f"One file is quantised: {grids} values lie on grids, and {len(every)} places differ in all"
+    if shown:
+        tried = f" ({_RESTORED} were tried)" if len(every) > _RESTORED else ""
+        words += f"; these cost most, by the share of the difference that restoring one alone removes{tried}: {shown}"
+    first = costs[0][1] if costs else every[0].a
+    assert first is not None
+    return Cause(Kind.QUANTISATION, words, None, first, label_of(graphs.a, first), proof)
+
+
+def _other_weights(
+    graphs: Aligned, every: Sequence[FileDifference], learned: int, proof: Proof, rounding: Rounding | None
+) -> Cause:
+    first = every[0].a
+    assert first is not None
+    label = label_of(graphs.a, first)
+    begins = f"{len(every)} of {learned} layers, from {label} on ({every[0].words})"
+    words = f"The files have other weights in {begins}: another training, or another precision of the file"
+    if rounding is not None:
+        words = f"{rounding.side}'s file keeps weights rounded to {rounding.precision} in {begins}"
+    return Cause(Kind.WEIGHTS, words, None, first, label, proof)
+
+
+def _other_structure(
+    graphs: Aligned, why: str = "their parts do not fit into each other, so that none was exchanged"
+) -> Cause:
+    """Two networks of which no part can be exchanged for the other's, so that nothing can be proved by doing it."""
+    found = diff(graphs.a, graphs.b, names=("A", "B"))
+    different = found.decision.outcome is Outcome.DIFFERENT
+    what = "hold networks of different structure" if different else "arrange their layers differently"
+    words = f"The files {what} (`zoolens diff` lists it: {found.verdict.rstrip('.')})"
+    return Cause(Kind.STRUCTURE if different else Kind.UNEXPLAINED, words, withdrawn=(why,))

@@ -1,0 +1,339 @@
+"""Layer after layer of two sides on one input, in bounded memory.
+
+Each side is held against a float64 evaluation of its own graph on its own input (`total`), and layer by layer against
+the same layer computed in float64 from the tensors that this very side gave it (`local`). The first grows along the
+network, the second belongs to one layer. Floors are measured beside them: how far float32 evaluations get whose
+weights and inputs are disturbed by a few roundings.
+
+Windows of layers are captured one after another, so that the tensors of a window and what is computed beside them fit
+into the budget. The references run once, in step with the windows, and hold only what a later layer needs.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+from typing import Final
+
+import numpy as np
+
+from zoolens.base.numerics.deviation import Deviation, deviation_of_finite, root_mean_square
+from zoolens.base.numerics.rounding import FACTOR, ONE_ROUNDING, ROUNDINGS, disturbed
+from zoolens.findings.divergence.alignment import NodePair
+from zoolens.findings.divergence.evaluation import dithered, exact_value, exact_values, grids_of
+from zoolens.findings.divergence.sides import Feeds, Side
+from zoolens.findings.graph.model import Array, Graph
+from zoolens.findings.twins.activations import starting_at
+
+NOISY_RUNS: Final = 2
+_TRIVIAL: Final = ("input", "parameter", "constant", "reshape", "flatten")
+_BYTES: Final = 2 * (4 + 8) + 2 * 8 + 2 * NOISY_RUNS * 4  # of one number: captured, as float64, references, noise
+_SMALLEST_FLOOR: Final = FACTOR * ROUNDINGS * ONE_ROUNDING  # what a sum in any order may be off by
+
+
+@dataclass(frozen=True)
+class SideLayer:
+    """One layer of one side. `local` is None where nothing that goes into the layer can be read. `broken`: it holds
+    numbers that are not finite where exact arithmetic gives numbers."""
+
+    total: Deviation
+    floor: float
+    local: Deviation | None
+    local_floor: float
+    broken: bool = False
+
+    @property
+    def faulty(self) -> bool:
+        """Whether this layer by itself does more than round."""
+        return self.local is not None and self.local.verdict(self.local_floor) == "beyond"
+
+
+@dataclass(frozen=True)
+class InspectedLayer:
+    """One value of both graphs. `between` is how far the sides are apart there, None where only one of them shows it;
+    `floor` is what rounding may do to that."""
+
+    pair: NodePair
+    between: Deviation | None
+    floor: float
+    a: SideLayer | None
+    b: SideLayer | None
+
+    @property
+    def sides(self) -> tuple[SideLayer | None, SideLayer | None]:
+        return self.a, self.b
+
+    @property
+    def beyond(self) -> bool:
+        return self.between is not None and self.between.verdict(self.floor) == "beyond"
+
+    @property
+    def faulty(self) -> tuple[str, ...]:
+        """The sides whose layer does more than round by itself."""
+        return tuple(label for label, side in zip("AB", self.sides, strict=True) if side is not None and side.faulty)
+
+
+def worst_layer(layers: Sequence[InspectedLayer]) -> InspectedLayer:
+    """One layer on several inputs: each of its deviations from the input on which it is farthest beyond its floor."""
+    farthest = max(layers, key=lambda layer: _floors_beyond(layer.between, layer.floor))
+    sides = [
+        max(
+            (side for layer in layers if (side := layer.sides[place]) is not None),
+            key=lambda side: (side.broken, _floors_beyond(side.local, side.local_floor)),
+            default=None,
+        )
+        for place in (0, 1)
+    ]
+    return replace(farthest, a=sides[0], b=sides[1])
+
+
+def _floors_beyond(moved: Deviation | None, floor: float) -> float:
+    """How many floors a deviation amounts to; where rounding may do anything, none."""
+    if moved is None or math.isinf(floor):
+        return 0.0
+    return moved.error / floor if floor else (math.inf if moved.error else 0.0)
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """What was seen on one input. `observed`: how far the answer with observation lies from the one without, by
+    side. `skipped`: values that alone would exceed the budget."""
+
+    layers: tuple[InspectedLayer, ...]
+    observed: Mapping[str, float]
+    skipped: tuple[str, ...] = ()
+
+
+class DisturbedWeights(Mapping[str, Array]):
+    """The weights of a graph, each number off by a few roundings; made when they are read, and not kept."""
+
+    def __init__(self, weights: Mapping[str, Array], seed: int) -> None:
+        self._weights, self._seed = weights, seed
+
+    def __getitem__(self, key: str) -> Array:
+        values = np.asarray(self._weights[key])
+        if values.dtype.kind != "f":
+            return values
+        return disturbed(values, np.random.default_rng([self._seed, zlib.crc32(key.encode())]))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._weights)
+
+    def __len__(self) -> int:
+        return len(self._weights)
+
+
+def disturbed_weights(graph: Graph, seed: int) -> Graph:
+    return replace(graph, weights=DisturbedWeights(graph.weights, seed))
+
+
+def noisy(graph: Graph, seed: int) -> Graph:
+    """The graph with disturbed weights, and with values that are disturbed before they are rounded to a grid."""
+    return dithered(disturbed_weights(graph, seed), seed)
+
+
+def noisy_inputs(inputs: Mapping[str, Array], seed: int) -> dict[str, Array]:
+    generator = np.random.default_rng(seed)
+    return {name: disturbed(value, generator) if value.dtype.kind == "f" else value for name, value in inputs.items()}
+
+
+class _Walk:
+    """An evaluation that is paused between windows. Values that are wanted later are kept as it passes them."""
+
+    def __init__(self, graph: Graph, inputs: Mapping[str, Array], wanted: set[str]) -> None:
+        self._steps = exact_values(graph, inputs)
+        self._wanted = wanted
+        self._kept: dict[str, Array] = {}
+
+    def take(self, name: str) -> Array:
+        while name not in self._kept:
+            node, value = next(self._steps)  # the walk passes every name that it was told of
+            if node.name in self._wanted:
+                self._kept[node.name] = value
+        return self._kept.pop(name)
+
+
+@dataclass(frozen=True)
+class SideView:
+    """A side with an input: what its references walk along, and from which tensors each of its layers is computed."""
+
+    side: Side
+    feeds: Feeds
+    inputs: Mapping[str, Array]  # the same as real numbers in the axes of the graph
+
+    @cached_property
+    def graph(self) -> Graph:
+        assert self.side.graph is not None
+        return self.side.graph
+
+    def shows(self, name: str) -> bool:
+        return name in self.side.points
+
+    def givers(self, name: str) -> tuple[str, ...]:
+        """The nearest values before a node that can be read, or inputs of the graph."""
+        names: dict[str, None] = {}
+        seen: set[str] = set()
+        waiting = list(self.graph.by_name[name].inputs)
+        while waiting:
+            before = waiting.pop()
+            if before in seen:
+                continue
+            seen.add(before)
+            node = self.graph.by_name[before]
+            if before in self.side.points or node.op == "input":
+                names[before] = None
+            else:
+                waiting.extend(node.inputs)
+        return tuple(names)
+
+    def members(self, name: str) -> tuple[str, ...]:
+        """The nodes that the layer which ends with this one is made of: those behind its givers."""
+        givers = self.givers(name)
+        segment = starting_at(self.graph, givers, (name,))
+        return tuple(node.name for node in segment.nodes if node.op not in _TRIVIAL and node.name not in givers)
+
+    def local(self, name: str, captured: Mapping[str, Array]) -> tuple[Deviation | None, float]:
+        """How far the layer is from what float64 makes of the side's own tensors, and what rounding may do there; that
+        is measured only where the layer is off by more than rounding may do anywhere."""
+        given = {giver: captured[giver] if giver in captured else self.inputs[giver] for giver in self.givers(name)}
+        if not given:
+            return None, 0.0
+        segment = starting_at(self.graph, given, (name,))
+        exact = exact_value(segment, given, name)
+        off = deviation_of_finite(captured[name], exact)
+        floor = max(_SMALLEST_FLOOR, self._half_a_step(name, exact))
+        for seed in range(NOISY_RUNS) if off.error > floor else ():
+            moved = exact_value(noisy(segment, seed), noisy_inputs(given, seed), name)
+            floor = max(floor, FACTOR * deviation_of_finite(moved, exact).error)
+        return off, floor
+
+    def _half_a_step(self, name: str, exact: Array) -> float:
+        """Integer kernels round in their own ways: a quantised value is right within half a step, on average."""
+        grid = grids_of(self.graph).get(name) or self.side.points[name].grid
+        size = root_mean_square(exact)
+        return 0.0 if grid is None else min(0.5 * grid.step / size, 0.999) if size else 0.999
+
+
+def same_evaluation(a: SideView, b: SideView) -> bool:
+    """Whether both sides have one graph and one input, so that what is computed exactly is the same."""
+    return a.graph is b.graph and all(np.array_equal(array, b.inputs[name]) for name, array in a.inputs.items())
+
+
+def inspect(a: SideView, b: SideView, pairs: Sequence[NodePair], budget: int) -> Inspection:
+    """Compare these values of two sides on one input. `budget`: bytes for the tensors that are compared."""
+    views = (a, b)
+    windows, skipped = windows_of(views, pairs, budget)
+    kept = [pair for window in windows for pair in window]
+    same = same_evaluation(a, b)
+    shown = [{pair.names[place] for pair in kept if view.shows(pair.names[place])} for place, view in enumerate(views)]
+    ours = list(_walks(a, shown[0] | shown[1] if same else shown[0]))
+    walks = [ours, ours if same else list(_walks(b, shown[1]))]
+    layers: list[InspectedLayer] = []
+    answers: dict[str, Array] = {}
+    for window in windows:
+        values = []
+        for place, view in enumerate(views):
+            names = [pair.names[place] for pair in window if view.shows(pair.names[place])]
+            captured: dict[str, Array] = {}
+            if names:
+                captured, answers[view.side.label] = _captured(view, names)
+            values.append(captured)
+        layers += [_layer(views, pair, values, walks, same) for pair in window]
+    observed = {
+        view.side.label: deviation_of_finite(
+            view.side.real_answer(answers[view.side.label]), view.side.real_answer(view.side.answer(view.feeds))
+        ).error
+        for view in views
+        if view.side.label in answers
+    }
+    return Inspection(tuple(layers), observed, skipped)
+
+
+def _layer(
+    views: tuple[SideView, SideView],
+    pair: NodePair,
+    values: Sequence[Mapping[str, Array]],
+    walks: Sequence[Sequence[_Walk]],
+    same: bool,
+) -> InspectedLayer:
+    """`same`: both sides have one graph and one input, so that one exact value and one floor hold for both."""
+    sides: list[SideLayer | None] = []
+    floors: list[float] = []
+    known: tuple[Array, float] | None = None
+    for place, view in enumerate(views):
+        name = pair.names[place]
+        if not view.shows(name):
+            sides.append(None)
+            continue
+        exact, floor = known if known is not None and same else _exact(walks[place], name)
+        known = exact, floor
+        sides.append(_side_layer(view, name, values[place], exact, floor))
+        floors.append(floor)
+    both = all(side is not None for side in sides)
+    between = deviation_of_finite(values[1][pair.b], values[0][pair.a]) if both else None
+    floor = floor_between(views[0].side, views[1].side, floors)
+    return InspectedLayer(pair, between, floor, sides[0], sides[1])
+
+
+def floor_between(a: Side, b: Side, floors: Sequence[float]) -> float:
+    """The floor of a difference from those of its two sides: the larger, but where only one file is quantised, for
+    what its grids do is not rounding."""
+    quantised = [side.graph is not None and bool(grids_of(side.graph)) for side in (a, b)]
+    return min(floors) if quantised[0] != quantised[1] else max(floors)
+
+
+def _exact(walks: Sequence[_Walk], name: str) -> tuple[Array, float]:
+    exact = walks[0].take(name)
+    floor = max(FACTOR * deviation_of_finite(walk.take(name), exact).error for walk in walks[1:])
+    return exact, max(floor, _SMALLEST_FLOOR)
+
+
+def _walks(view: SideView, wanted: set[str]) -> Iterator[_Walk]:
+    """The exact evaluation, then the noisy ones."""
+    yield _Walk(view.graph, view.inputs, set(wanted))
+    for seed in range(NOISY_RUNS):
+        yield _Walk(noisy(view.graph, seed), noisy_inputs(view.inputs, seed), set(wanted))
+
+
+def _captured(view: SideView, names: Sequence[str]) -> tuple[dict[str, Array], Array]:
+    wanted = dict.fromkeys(names)
+    for name in names:
+        wanted.update(dict.fromkeys(giver for giver in view.givers(name) if giver in view.side.points))
+    return view.side.capture(view.feeds, tuple(wanted))
+
+
+def _side_layer(view: SideView, name: str, values: Mapping[str, Array], exact: Array, floor: float) -> SideLayer:
+    value = values[name]
+    local, local_floor = view.local(name, values)
+    broken = bool((~np.isfinite(value) & np.isfinite(exact)).any())
+    return SideLayer(deviation_of_finite(value, exact), floor, local, local_floor, broken)
+
+
+def windows_of(
+    views: Sequence[SideView], pairs: Sequence[NodePair], budget: int
+) -> tuple[list[list[NodePair]], tuple[str, ...]]:
+    """Runs of values, in order, whose tensors fit into the budget together; and those that alone do not."""
+    windows: list[list[NodePair]] = []
+    skipped: list[str] = []
+    left = 0
+    for pair in pairs:
+        needed = sum(_bytes(view, name) for view, name in zip(views, pair.names, strict=True) if view.shows(name))
+        if needed > budget:
+            skipped.append(pair.a)
+            continue
+        if not windows or needed > left:
+            windows.append([])
+            left = budget
+        windows[-1].append(pair)
+        left -= needed
+    return windows, tuple(skipped)
+
+
+def _bytes(view: SideView, name: str) -> int:
+    """What one value costs on one side, with the tensors that go into its layer."""
+    sizes = [prod(view.graph.by_name[node].shape) for node in (name, *view.givers(name))]
+    return _BYTES * sum(sizes)

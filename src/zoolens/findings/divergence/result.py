@@ -1,0 +1,145 @@
+"""What a comparison of two stacks has found: where and why they part."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from zoolens.base.verdicts import Coverage, Gap, Outcome, Tally, Verdict, judged
+from zoolens.findings.comparisons.origins import DataOrigin
+from zoolens.findings.divergence.divergence_answers import AnswerPairs, OtherOutput
+from zoolens.findings.divergence.divergence_causes import Cause, Kind, Parts
+from zoolens.findings.divergence.file_tensors import FileTensors
+from zoolens.findings.divergence.inspection import InspectedLayer
+
+UNDOUBTED: Final = 1e-2  # relative: no rounding of float32 is taken to do more, where no floor could be measured
+
+
+@dataclass(frozen=True)
+class SideSummary:
+    """What one side is, for a report."""
+
+    title: str
+    runtime: str
+    version: str | None
+    precision: str
+    layers: int  # values inside the model that can be read and found in its graph
+
+
+@dataclass(frozen=True)
+class LayerFacts:
+    """One layer over all examined inputs: each of its deviations is that of the input on which it is farthest beyond
+    its floor."""
+
+    label: str
+    layer: InspectedLayer
+
+
+@dataclass(frozen=True)
+class Divergence:
+    """Where and why two sides part. `layers` are in order of computation; `first` is the first of them beyond its
+    floor. `origin`, `fingerprint`: where the inputs lie, and that of their content; None where nobody told where they
+    lie. `output`: the output that floor, parts and causes are about, where it is not the main one. `floor`: what
+    rounding may do to it; it is assumed, not measured, where `measured_floor` is false. `parts`: the three parts of the
+    difference on the worst input. `understood`: how many layers of the two graphs the reference computes, and what it
+    does not."""
+
+    a: SideSummary
+    b: SideSummary
+    data: str
+    answers: AnswerPairs
+    floor: float
+    measured_floor: bool
+    layers: tuple[LayerFacts, ...]
+    first: LayerFacts | None
+    parts: Parts | None
+    causes: tuple[Cause, ...]
+    examined: tuple[int, ...]
+    notes: tuple[str, ...]
+    memory: int
+    understood: Coverage = field(default_factory=Coverage)
+    tensors: FileTensors | None = None  # of two different files whose constants can be read
+    output: OtherOutput | None = None
+    origin: DataOrigin | None = None
+    fingerprint: str = ""
+
+    @property
+    def relative_error(self) -> float:
+        """How far the two are apart in the output that is looked at."""
+        return self.answers.relative_error if self.output is None else self.output.relative_error
+
+    @property
+    def beyond_rounding(self) -> bool:
+        """Whether answers or layers are farther apart than rounding explains."""
+        return self.first is not None or is_beyond(self.relative_error, self.floor)
+
+    @property
+    def differs(self) -> bool:
+        """Whether the two are farther apart than rounding explains, or are proved to say different things."""
+        return self.beyond_rounding or any(cause.proved and cause.kind is not Kind.RANDOM for cause in self.causes)
+
+    @property
+    def blind(self) -> bool:
+        """Whether rounding alone moves the answers by their own size, so that a difference of them tells nothing."""
+        return not self.differs and self.floor >= 1 and self.relative_error > 0
+
+    @property
+    def agrees(self) -> bool:
+        """Whether it is known that the two agree in finite numbers, down to rounding."""
+        return self.verdict.outcome is Outcome.SAME
+
+    @property
+    def proved_different(self) -> bool:
+        """Whether what was understood proves a difference. Where no floor could be measured, only a proved cause or a
+        difference that rounding cannot explain does."""
+        if self.random:
+            return False
+        if self.measured_floor or any(cause.proved for cause in self.causes):
+            return self.differs
+        return self.relative_error > UNDOUBTED
+
+    @property
+    def verdict(self) -> Verdict:
+        """Whether the two agree on these inputs, and what that rests on. Answers that are equal in every number need no
+        graph to be read."""
+        inputs = Tally("inputs", len(self.answers.rows), len(self.answers.rows))
+        gaps = tuple(self._gaps())
+        if self.answers.equal and not self.differs:
+            return judged(Coverage((inputs,), gaps), different=False)
+        known = self.understood
+        coverage = Coverage((inputs, *known.tallies), (*known.gaps, *gaps))
+        return judged(coverage, different=self.proved_different)
+
+    def _gaps(self) -> Iterator[Gap]:
+        """What keeps the answers from telling whether the two agree."""
+        if self.differs and not self.proved_different and not self.random:
+            yield Gap("whether the difference is rounding: no floor could be measured", remedy="See the notes above.")
+        if self.random:
+            yield Gap("answers that change from call to call", remedy="Fix the model's random seed.")
+        if self.blind:
+            yield Gap("answers that rounding may move by their own size", remedy="Compare on other inputs.")
+        if self.unclear_part:
+            yield Gap("a part of the answers with much smaller numbers", remedy="Compare that part as an output.")
+        if self.answers.not_finite:
+            yield Gap("answers that are not finite", self.answers.not_finite)
+        for name in self.answers.unmatched:
+            yield Gap(f"output {name[:60]}, which has no partner", remedy="Give both outputs the same name.")
+
+    @property
+    def unclear_part(self) -> bool:
+        """Whether the answers agree as a whole, but not clearly in a part of them with much smaller numbers."""
+        part = self.answers.small_part
+        return part is not None and not self.differs and part.shows_beside(self.floor)
+
+    @property
+    def random(self) -> bool:
+        """Whether a side gives another answer to the same input each time."""
+        return any(cause.kind is Kind.RANDOM for cause in self.causes)
+
+
+def is_beyond(error: float, floor: float) -> bool:
+    """Whether a difference is more than rounding. Where rounding may move a value by its own size, only an answer that
+    is not finite on one side is."""
+    return error > floor and (floor < 1 or math.isinf(error))

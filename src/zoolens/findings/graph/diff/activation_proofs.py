@@ -1,0 +1,68 @@
+"""ReLUs that the quantisation of a file implies are no difference to a ReLU, a limited one or none.
+
+Here and there a layer happens to be without negative numbers. Where most of them are, and the other side has no ReLU
+behind these layers, somebody may as well have removed those: that is not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from zoolens.base.verdicts import Gap
+from zoolens.findings.graph.blocks import LEARNED
+from zoolens.findings.graph.diff.alignment import Alignment
+from zoolens.findings.graph.diff.diff_causes import LayerFinding
+from zoolens.findings.graph.diff.diff_findings import Difference
+from zoolens.findings.graph.implied_activations import without_implied
+from zoolens.findings.graph.model import Graph, Node
+
+_ALIKE: Final = frozenset({"relu", "relu6", "clip"})
+_FEW: Final = 0.25  # of the layers, whose ranges are without negative numbers by chance
+_REMEDY: Final = "Compare with the file that was quantised."
+
+
+def proved_activations(differences: Sequence[Difference]) -> list[Difference]:
+    """The differences without findings about activations that one side only implies."""
+    kept = []
+    for difference in differences:
+        findings = tuple(finding for finding in difference.findings if not _is_implied(finding))
+        if findings:
+            kept.append(replace(difference, findings=findings))
+    return kept
+
+
+def without_extra(graphs: tuple[Graph, Graph], alignment: Alignment) -> tuple[Graph, Graph] | None:
+    """The graphs without implied activations that have no partner, which may lead to an order of their own; None where
+    there are none, or too many."""
+    extra, _ = _implied(alignment)
+    if not extra or implied_gaps(alignment):
+        return None
+    return without_implied(graphs[0], extra), without_implied(graphs[1], extra)
+
+
+def implied_gaps(alignment: Alignment) -> tuple[Gap, ...]:
+    """What is not known of implied activations: whether the other side had them, where it has few of them."""
+    alone, paired = _implied(alignment)
+    layers = sum(pair.either.node.op in LEARNED for pair in alignment.pairs)
+    if len(alone) <= max(paired, _FEW * layers, 1):
+        return ()
+    return (Gap("ReLU that a quantised range implies and the other side lacks", len(alone), _REMEDY),)
+
+
+def _implied(alignment: Alignment) -> tuple[set[str], int]:
+    """The implied activations without a partner, and how many have one."""
+    pairs = [pair for pair in alignment.pairs if any(each and each.node.get("implied") for each in (pair.a, pair.b))]
+    alone = {pair.either.node.name for pair in pairs if pair.a is None or pair.b is None}
+    return alone, len(pairs) - len(alone)
+
+
+def _is_implied(finding: LayerFinding) -> bool:
+    nodes = [layer.node for layer in (finding.pair.a, finding.pair.b) if layer is not None]
+    return any(node.get("implied") for node in nodes) and all(map(_cuts, nodes))
+
+
+def _cuts(node: Node) -> bool:
+    """Whether it is an activation that a range of numbers may stand for."""
+    return node.op in _ALIKE and (node.op != "clip" or node.get("low") in (0, None))

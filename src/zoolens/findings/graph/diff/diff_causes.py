@@ -1,0 +1,296 @@
+"""Why two aligned layers differ by themselves. What only follows from an upstream difference is not a finding.
+
+A map that is larger because a stride sits later, or an input that is wider because the layer before has more
+kernels, is a consequence: it costs, and `cost_shares` books the cost where it comes from, but it is not listed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Final
+
+from zoolens.findings.graph.blocks import LEARNED, BlockLayer, is_depthwise, resolution
+from zoolens.findings.graph.diff import settings
+from zoolens.findings.graph.diff.alignment import LayerPair
+from zoolens.findings.graph.diff.similarity import channels
+from zoolens.findings.graph.model import Graph, Node
+from zoolens.findings.graph.recurrent_gates import added_to
+from zoolens.findings.graph.vocabulary import ACTIVATIONS, NORMS, POOLS
+
+INPUT_SIZE: Final = "input size"
+INPUT_CHANNELS: Final = "input channels"
+PREPROCESSING: Final = "preprocessing inside the network"
+STRIDE_PLACEMENT: Final = "stride placement"
+STRIDE: Final = "stride"
+KERNEL: Final = "kernel"
+WIDTH: Final = "width"
+DEPTH: Final = "depth"
+SHORTCUT: Final = "shortcut"
+GROUPS: Final = "groups"
+DILATION: Final = "dilation"
+PADDING: Final = "padding"
+BIAS: Final = "bias"
+NORM: Final = "norm"
+NORM_PARAMETERS: Final = "norm parameters"
+EPSILON: Final = "norm epsilon"
+NORM_PLACEMENT: Final = "norm placement"
+ACTIVATION: Final = "activation"
+POOLING: Final = "pooling"
+LRN: Final = "local response normalisation"
+GATE: Final = "squeeze-and-excitation"
+HEAD: Final = "head"
+OUTPUT: Final = "output activation"
+CLASSES: Final = "classes"
+FLATTEN: Final = "flatten order"
+CONSTANT: Final = "constant"
+SETTING: Final = "setting"  # of a layer, which then computes something else: heads, axes, a mode
+TABLE: Final = "learned table"  # added, multiplied or put beside what is computed: position embedding, class token
+OPERATOR: Final = "operator"
+WIRING: Final = "wiring"
+ORDER: Final = "block order"
+SHARING: Final = "shared weights"
+CONNECTIONS: Final = "connections"
+AUXILIARY: Final = "further outputs"
+
+_ROUNDED: Final = 0.1  # by how much extents may miss a ratio because they are whole numbers
+
+# Causes that leave the number of multiply-accumulates alone and every layer in its place.
+CONSTANTS: Final = frozenset(
+    {EPSILON, PADDING, BIAS, NORM_PARAMETERS, CONSTANT, FLATTEN, OUTPUT, PREPROCESSING, WIRING}
+)
+
+
+@dataclass(frozen=True)
+class LayerFinding:
+    """One difference at one place. Findings with the same cause and group become one difference.
+
+    `aspect` is the factor of the pair's cost that it explains: spatial, kernel, width, groups, bias, norm; or whole,
+    for a layer without a partner.
+    """
+
+    cause: str
+    row: int
+    pair: LayerPair
+    aspect: str
+    values: tuple[Any, Any]
+    group: Hashable = ()
+
+
+@dataclass(frozen=True)
+class PairContext:
+    """What a comparison of two layers needs to know about where they are."""
+
+    a: Graph
+    b: Graph
+    last_learned: frozenset[str]  # names of the last learned layer of each side
+    row: int
+
+    @property
+    def grown(self) -> float:
+        """How many times as many pixels b takes in as a; 1 where both take images of one size."""
+        sizes = [resolution(graph.inputs[0].shape) if graph.inputs else () for graph in (self.a, self.b)]
+        return prod(sizes[1]) / prod(sizes[0]) if sizes[0] and sizes[0] != sizes[1] else 1.0
+
+    def alike_inputs(self, a: Node, b: Node) -> bool:
+        """Whether both layers are given values of the same shapes."""
+        shapes_a, shapes_b = (
+            [graph.by_name[name].shape for name in node.inputs] for graph, node in ((self.a, a), (self.b, b))
+        )
+        return shapes_a == shapes_b
+
+    def extents(self, pair: LayerPair) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Resolution of what each side's layer works on."""
+        return tuple(  # type: ignore[return-value]
+            resolution(graph.by_name[layer.node.inputs[0]].shape) if layer and layer.node.inputs else ()
+            for graph, layer in ((self.a, pair.a), (self.b, pair.b))
+        )
+
+
+def own_findings(pair: LayerPair, context: PairContext) -> Iterator[LayerFinding]:
+    """What two aligned layers differ in by themselves; strides are left to `strides`."""
+    assert pair.a is not None
+    assert pair.b is not None
+    a, b = pair.a.node, pair.b.node
+    for cause, aspect, values, group in _differences(pair, pair.a, pair.b, a, b, context):
+        yield LayerFinding(cause, context.row, pair, aspect, values, group)
+
+
+Raw = tuple[str, str, tuple[Any, Any], Hashable]
+
+
+def _differences(
+    pair: LayerPair, layer_a: BlockLayer, layer_b: BlockLayer, a: Node, b: Node, context: PairContext
+) -> Iterator[Raw]:
+    if a.op == "input":
+        yield from _inputs(a, b)
+    if a.op == b.op == "parameter" and channels(a) != channels(b) and prod(a.shape) != prod(b.shape):
+        ratio = channels(b) / channels(a)
+        if context.grown != 1 and abs(ratio / context.grown - 1) < _ROUNDED:  # a table with an entry for every place
+            yield INPUT_SIZE, "width", (channels(a), channels(b)), ()
+        else:
+            yield WIDTH, "width", (channels(a), channels(b)), ("", "parameter", 1, round(ratio, 4))
+    differ = a.op != b.op or settings.operator(a) != settings.operator(b)
+    if differ and not (settings.is_pointwise(a) and settings.is_pointwise(b)):
+        yield _substitution(a, b)
+    if a.op in LEARNED and b.op in LEARNED:
+        yield from _learned(layer_a, a, b, context)
+    if a.op == b.op == "recurrent_layer":
+        yield from _gates(layer_a, a, b)
+    if a.op in settings.WINDOWED and b.op in settings.WINDOWED:
+        yield from _windows(pair, layer_a, a, b, context)
+    if a.op in NORMS and a.op == b.op:
+        yield from _norms(a, b, "")
+    if a.op == b.op:
+        yield from _choices(a, b, context)
+    if a.op == b.op and a.op in ("constant", "parameter") and a.shape == b.shape:
+        yield from _fixed_numbers(a, b)
+    if a.op == "flatten" and a.get("order") != b.get("order"):
+        yield FLATTEN, "", (a.get("order"), b.get("order")), ()
+
+
+def _fixed_numbers(a: Node, b: Node) -> Iterator[Raw]:
+    for name in ("value", "mask"):
+        values = a.get(name), b.get(name)
+        if None not in values and not settings.equal(*values):
+            yield CONSTANT, "", values, (a.op, name, *map(str, values))
+
+
+def _inputs(a: Node, b: Node) -> Iterator[Raw]:
+    size_a, size_b = resolution(a.shape), resolution(b.shape)
+    if size_a != size_b:
+        yield INPUT_SIZE, "spatial", (size_a, size_b), ()
+    if channels(a) != channels(b) and len(a.shape) == len(b.shape) == 4:
+        yield INPUT_CHANNELS, "width", (channels(a), channels(b)), ()
+
+
+def _substitution(a: Node, b: Node) -> Raw:
+    cause = ACTIVATION if a.op in ACTIVATIONS else POOLING if a.op in POOLS else NORM if a.op in NORMS else OPERATOR
+    if {a.op, b.op} & {"unknown", "parameter"}:
+        named = settings.operator(a), settings.operator(b)
+        return OPERATOR, "bias" if "parameter" in (a.op, b.op) else "", named, named
+    aspect = "norm" if cause == NORM else "width" if channels(a) != channels(b) else ""
+    return cause, aspect, (a.op, b.op), (a.op, b.op)
+
+
+def _learned(layer: BlockLayer, a: Node, b: Node, context: PairContext) -> Iterator[Raw]:
+    if {a.name, b.name} <= context.last_learned and channels(a) != channels(b):
+        yield CLASSES, "width", (channels(a), channels(b)), ()
+    elif channels(a) != channels(b) and not _follows_width(a, b, context):
+        ratio = round(channels(b) / channels(a), 4)
+        yield WIDTH, "width", (channels(a), channels(b)), (layer.path, layer.kind, layer.index, ratio)
+    if not (is_depthwise(a) and is_depthwise(b)) and settings.groups(a) != settings.groups(b):
+        values = (settings.groups(a), settings.groups(b))
+        yield GROUPS, "groups", values, values
+    biased = (a.parameter("bias") is not None, b.parameter("bias") is not None)
+    if biased[0] != biased[1]:
+        yield BIAS, "bias", biased, (layer.kind, biased)
+    if settings.normed(a) != settings.normed(b):
+        values_ = (settings.normed(a), settings.normed(b))
+        yield NORM, "norm", values_, values_
+    elif settings.normed(a):
+        yield from _norms(a, b, "norm_")
+
+
+def _gates(layer: BlockLayer, a: Node, b: Node) -> Iterator[Raw]:
+    """The width of the states, and the gates that have a bias; two biases that add up are one."""
+    if a.get("hidden") != b.get("hidden"):
+        ratio = round(b.get("hidden") / a.get("hidden"), 4)
+        yield WIDTH, "width", (a.get("hidden"), b.get("hidden")), (layer.path, layer.kind, layer.index, ratio)
+    biased = [_biases(node) for node in (a, b)]
+    alike = all(a.get(setting) == b.get(setting) for setting in ("kind", "reset_first"))
+    if alike and biased[0] != biased[1]:
+        has = (bool(biased[0] - biased[1]), bool(biased[1] - biased[0]))
+        yield BIAS, "bias", has, (layer.kind, has)
+
+
+def _biases(node: Node) -> set[str]:
+    roles = [tensor.role for tensor in node.parameters if tensor.role.endswith("bias")]
+    first = bool(node.get("reset_first"))
+    return {added_to(role, str(node.get("kind")), reset_first=first) or role for role in roles}
+
+
+def _follows_width(a: Node, b: Node, context: PairContext) -> bool:
+    """A depthwise convolution has as many channels as it is given; so has what scales channels in a gate."""
+    if is_depthwise(a) and is_depthwise(b):
+        return True
+    return _scales_channels(a, context.a) and _scales_channels(b, context.b)
+
+
+def _scales_channels(node: Node, graph: Graph) -> bool:
+    user = graph.sole_consumer(node.name)
+    while user is not None and (user.op in ACTIVATIONS or user.op in ("reshape", "expand")):
+        user = graph.sole_consumer(user.name)
+    return user is not None and user.op == "mul" and len(user.inputs) > 1
+
+
+def _norms(a: Node, b: Node, prefix: str) -> Iterator[Raw]:
+    epsilon_a, epsilon_b = a.get("epsilon"), b.get("epsilon")
+    if epsilon_a is not None and epsilon_b is not None and not settings.equal(epsilon_a, epsilon_b):
+        yield EPSILON, "", (epsilon_a, epsilon_b), (f"{epsilon_a:.4g}", f"{epsilon_b:.4g}")
+    for role in ("scale", "shift"):
+        has = (a.parameter(prefix + role) is not None, b.parameter(prefix + role) is not None)
+        if has[0] != has[1]:
+            yield NORM_PARAMETERS, "norm", (role, has), (role, has)
+
+
+def _windows(pair: LayerPair, layer: BlockLayer, a: Node, b: Node, context: PairContext) -> Iterator[Raw]:
+    kernel_a, kernel_b = settings.kernel(a), settings.kernel(b)
+    if kernel_a != kernel_b:
+        yield KERNEL, "kernel", (kernel_a, kernel_b), (layer.path, layer.kind, layer.index, kernel_a, kernel_b)
+    spread = (settings.dilation(a), settings.dilation(b))
+    if spread[0] != spread[1]:
+        yield DILATION, "spatial", spread, spread
+    if kernel_a == kernel_b and spread[0] == spread[1] and settings.stride(a) == settings.stride(b):
+        yield from _padding(pair, a, b, context)
+    added = (settings.output_pads(a), settings.output_pads(b))
+    if added[0] != added[1] and a.op == b.op and context.alike_inputs(a, b):
+        yield SETTING, "", added, (a.op, "output_pads", *added)
+
+
+def _padding(pair: LayerPair, a: Node, b: Node, context: PairContext) -> Iterator[Raw]:
+    pads_a, pads_b = settings.pads(a), settings.pads(b)
+    extents = context.extents(pair)
+    if pads_a != pads_b and extents[0] != extents[1] and _follows_extents(a, b, extents):
+        if context.grown != 1:
+            yield INPUT_SIZE, "spatial", (pads_a, pads_b), ()
+    elif pads_a != pads_b:
+        yield PADDING, "spatial", (pads_a, pads_b), (a.op, settings.kernel(a), settings.stride(a), pads_a, pads_b)
+    if a.op == "avg_pool" and b.op == "avg_pool" and (any(pads_a) or any(pads_b)):
+        counted = (bool(a.get("count_pad")), bool(b.get("count_pad")))
+        if counted[0] != counted[1]:
+            yield CONSTANT, "", counted, (a.op, "count_pad", counted)
+
+
+def _follows_extents(a: Node, b: Node, extents: tuple[tuple[int, ...], tuple[int, ...]]) -> bool:
+    """Whether one padding rule (SAME, "ceil", or up to a multiple of a window) explains the pads of both sides on maps
+    of different extents."""
+    both = list(zip((a, b), extents, strict=True))
+    if all(settings.pads(node) == settings.same_padding(node, given) for node, given in both):
+        return True
+    if set(settings.kernel(a)) == {1}:  # nothing is gained by padding a 1×1 but a number of places
+        return _begins(a) == _begins(b)
+    bases = {(*_begins(a), *_begins(a)), (*_begins(a), *map(min, _ends(a), _ends(b)))}
+    return any(
+        all(settings.pads(node) == settings.ceil_padding(node, given, base) for node, given in both) for base in bases
+    )
+
+
+def _begins(node: Node) -> tuple[int, ...]:
+    return settings.pads(node)[: len(settings.kernel(node))]
+
+
+def _ends(node: Node) -> tuple[int, ...]:
+    return settings.pads(node)[len(settings.kernel(node)) :]
+
+
+def _choices(a: Node, b: Node, context: PairContext) -> Iterator[Raw]:
+    choices = settings.CHOICES.get(a.op, {})
+    if context.alike_inputs(a, b):
+        choices = {**choices, **settings.PLACES.get(a.op, {})}
+    for name, default in choices.items():
+        value_a, value_b = a.get(name, default), b.get(name, default)
+        if not settings.equal(value_a, value_b):
+            cause = LRN if a.op == "lrn" else CONSTANT if settings.is_constant(name, value_a, value_b) else SETTING
+            yield cause, "", (value_a, value_b), (a.op, name, str(value_a), str(value_b))

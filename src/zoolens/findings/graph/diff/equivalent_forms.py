@@ -1,0 +1,41 @@
+"""Other forms of a network that compute the same, for two networks that differ as they are written.
+
+Each form is applied to both sides. Where they are nearer to each other in it, what differed before came from how they
+are written, and the verdict says in which form they were compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from zoolens.findings.graph.model import Graph
+from zoolens.findings.graph.passes.folded_norms import folded_scales
+from zoolens.findings.graph.passes.grouped_convolutions import join_grouped_convolutions
+from zoolens.findings.graph.passes.leading_constants import fold_leading_constants
+from zoolens.findings.graph.passes.packed_layers import split_packed_layers
+from zoolens.findings.graph.passes.separate_tensors import separate_tensors
+from zoolens.findings.graph.passes.sunk_reshapes import sink_reshapes
+
+Form = Callable[[Graph, Graph], tuple[Graph, Graph]]
+Forms = tuple[tuple[str, Form], ...]  # what the verdict says of a form, and the form
+
+
+def _each(form: Callable[[Graph], Graph]) -> Form:
+    return lambda a, b: (form(a), form(b))
+
+
+def _leading_constants(a: Graph, b: Graph) -> tuple[Graph, Graph]:
+    """Where both scale as many inputs, neither side has folded a constant, and other numbers are a difference."""
+    folded = fold_leading_constants(a), fold_leading_constants(b)
+    return (a, b) if len(a) - len(folded[0]) == len(b) - len(folded[1]) else folded
+
+
+FORMS: Final[Forms] = (
+    ("layers that are packed into one (such as q, k and v) are compared one by one", _each(split_packed_layers)),
+    ("equal tensors that are stored once are compared as one for each layer", _each(separate_tensors)),
+    ("convolutions over parts of a value are compared as one with groups", _each(join_grouped_convolutions)),
+    ("reshapes are compared behind the layers that they do not concern", _each(sink_reshapes)),
+    ("constants that inputs of layers are scaled by are compared as part of their weights", _leading_constants),
+    ("scales and shifts behind layers are compared as part of their weights", _each(folded_scales)),
+)

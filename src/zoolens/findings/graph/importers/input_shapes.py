@@ -1,0 +1,56 @@
+"""The shape of a file's input when it is imported: batch 1, and an image size where the file leaves it open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final
+
+from zoolens.base.errors import ModelError
+from zoolens.findings.graph.model import Shape
+from zoolens.inventory.runtimes.runtime import TensorSpec
+
+_COLOURS: Final = (1, 3, 4)
+_IMAGE_RANK: Final = 4
+
+
+def image_axes(shape: Sequence[int | None]) -> str:
+    """The layout of an image-like input; "" where its extents do not tell."""
+    if len(shape) != _IMAGE_RANK:
+        return ""
+    first, last = shape[1] in _COLOURS, shape[3] in _COLOURS
+    return "" if first == last else "NCHW" if first else "NHWC"
+
+
+def fixed_batch(shapes: Iterable[Sequence[int | None]]) -> int | None:
+    """The batch size for which the images of a file were made, where that is not 1."""
+    batches = {shape[0] for shape in shapes if len(shape) == _IMAGE_RANK} - {None, 1}
+    return batches.pop() if len(batches) == 1 else None
+
+
+def with_extents(spec: TensorSpec, given: Sequence[int] | None) -> TensorSpec:
+    """The input with its open extents as they are given, except for the batch; as it is where the ranks differ."""
+    if given is None or len(given) != len(spec.shape):
+        return spec
+    known = [own if own is not None else extent for own, extent in zip(spec.shape[1:], given[1:], strict=True)]
+    return replace(spec, shape=(*spec.shape[:1], *known))
+
+
+def sized(spec: TensorSpec, size: tuple[int, int] | None) -> Shape:
+    """The input's shape at batch 1 and at this height and width; ModelError where a free extent stays open."""
+    extents = list(spec.shape)
+    if extents and (extents[0] is None or len(extents) == _IMAGE_RANK):
+        extents[0] = 1
+    axes = image_axes(spec.shape)
+    if size is not None and axes:
+        extents[axes.index("H")], extents[axes.index("W")] = size
+    elif size is not None and len(spec.shape) == _IMAGE_RANK:
+        raise ModelError(f"The input {spec.name[:60]!r} does not tell which of its axes are height and width.")
+    free = sum(extent is None for extent in extents)
+    if free:
+        known = "×".join("?" if extent is None else str(extent) for extent in extents[:8])
+        raise ModelError(
+            f"The input {spec.name[:60]!r} leaves {free} of its extents open ({known}).",
+            hint="Give the image size, such as --size 224." if axes else "Export the model with fixed extents.",
+        )
+    return tuple(extent or 1 for extent in extents)

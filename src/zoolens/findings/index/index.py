@@ -1,0 +1,218 @@
+"""The index that queries search: rows, their figures in columns, and how alike they answer.
+
+It is light: whatever needs the store or a framework is imported by who builds it, or when somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.base.errors import ZoolensError
+from zoolens.base.store.records import DatasetRecord
+from zoolens.base.store.state import Newest, StoreState
+from zoolens.findings.comparisons.wording import changed_file_note
+from zoolens.findings.index.changed_files import ChangedFiles
+from zoolens.findings.index.index_paths import files_path
+from zoolens.findings.index.memory import memory_budget
+from zoolens.findings.index.name_lookup import NameLookup
+from zoolens.findings.index.ranking import Ranking
+from zoolens.findings.index.row_table import RowTable, table_of
+from zoolens.findings.index.rows import Row
+from zoolens.findings.index.search_columns import SearchColumns
+from zoolens.findings.index.semantic import SemanticIndex
+from zoolens.inventory.tasks.task import task_named
+
+if TYPE_CHECKING:
+    from zoolens.base.store.store import Store
+    from zoolens.findings.comparisons.contents import FileState
+    from zoolens.findings.comparisons.signatures import Signature
+
+NO_DATA: Final = DatasetRecord("", "no data", 0)  # where nothing was measured
+
+
+class Index:
+    """Rows, their figures in columns, and how alike they answer; a snapshot, for one thread.
+
+    `dataset` is what was probed with; `notes` say what is missing, and why. `classes`: numbers of each row's names of
+    classes, and of how many there are (−1: not known); rows of which one of the two differs cannot be compared.
+    `lasts`: it depends on nothing but the store.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        *,
+        dataset: DatasetRecord = NO_DATA,
+        semantic: SemanticIndex | None = None,
+        classes: Sequence[NDArray[np.int64]] = (),
+        store: Callable[[], Store] | None = None,
+        state: StoreState | None = None,
+        memory: int | None = None,
+        notes: Sequence[str] = (),
+        lasts: bool = False,
+    ) -> None:
+        self.rows = rows if isinstance(rows, RowTable) else table_of(rows)
+        self.dataset = dataset
+        self.semantic = semantic
+        self.columns = columns_of(self.rows)
+        self.notes = tuple(notes)
+        self.memory = memory_budget(memory)
+        self.classes = tuple(classes)
+        self.lasts = lasts
+        self._names = NameLookup(self.rows)
+        self._open_store = store
+        self._state = state
+        places = {key: place for place, key in enumerate(semantic.keys)} if semantic is not None else {}
+        self._places = np.full(len(self.rows), -1)
+        for row in np.flatnonzero(self.rows.signed).tolist() if places else ():
+            self._places[row] = places.get(str(self.rows.columns["key"][row]), -1)
+        self._rankings: OrderedDict[int, Ranking] = OrderedDict()
+        self._held = 0
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __repr__(self) -> str:
+        signed = int(self.rows.signed.sum())
+        probes = f"{self.dataset.size:,} inputs of {self.dataset.name}"
+        return f"Index({len(self):,} rows, {signed:,} with a signature over {probes})"
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in memory for searching: columns, signatures or sketches, rankings."""
+        signatures = self.semantic.nbytes if self.semantic is not None else 0
+        return self.columns.nbytes + signatures + sum(ranking.nbytes for ranking in self._rankings.values())
+
+    def as_data(self) -> dict[str, Any]:
+        """What the index holds, as `zoolens index show --json` prints it."""
+        semantic = self.semantic
+        return {
+            "rows": len(self),
+            "models": len({row.ref for row in self.rows}),
+            "signatures": sum(row.signature for row in self.rows),
+            "probes": semantic.probes if semantic else 0,
+            "dataset": {"name": self.dataset.name, "fingerprint": self.dataset.fingerprint},
+            "metrics": list(self.columns.names),
+            "file": str(semantic.path) if semantic else None,
+            "file_bytes": semantic.file_bytes if semantic else 0,
+            "memory_bytes": self.nbytes,
+            "memory_budget_bytes": self.memory,
+            "sketched": bool(semantic and semantic.sketched),
+            "unsigned": [{"ref": row.ref, "runtime": row.runtime} for row in self.rows if not row.signature],
+            "notes": list(self.notes),
+        }
+
+    def find(self, reference: str, exec: Mapping[str, Any] | None = None) -> int:  # noqa: A002 - the clause is called so
+        """The row that a name means; an error that lists close ones where there is none, or several."""
+        return self._names.find(reference, exec)
+
+    def agreement(self, row: int) -> NDArray[np.float64]:
+        """Agreement with every row; NaN where a row has no signature, other class names or another class count."""
+        semantic = self._signed(row)
+        if self.compares_signatures:
+            shares = semantic.agreement(self.rows[row].key)
+            agreement = np.where(self._places >= 0, shares[self._places], np.nan)
+        else:
+            agreement = self._agreement_of_answers(row)
+        for kind in self.classes:
+            if kind[row] >= 0:
+                agreement[(kind >= 0) & (kind != kind[row])] = np.nan
+        return agreement
+
+    @property
+    def compares_signatures(self) -> bool:
+        """Whether signatures tell the agreement: classes that are the same or not, and vectors of tasks that are
+        searched by distance. Otherwise all answers are read from the store, and their task compares them."""
+        if self.semantic is None:
+            return True
+        task = task_named(self.semantic.task)
+        return task.searched_by_distance or (task.discrete and not task.graded)
+
+    def _agreement_of_answers(self, row: int) -> NDArray[np.float64]:
+        """The mean of what the task says of the main output, input by input."""
+        from zoolens.findings.comparisons.behaviour import pair_answers
+
+        ours = self.signature(row).main
+        agreement = np.full(len(self.rows), np.nan)
+        for other in np.flatnonzero(self._places >= 0):
+            theirs = self.signature(int(other)).main
+            if theirs.width == ours.width:
+                agreement[other] = pair_answers(ours, theirs).agreement.mean()
+        return agreement
+
+    def _signed(self, row: int) -> SemanticIndex:
+        if self.semantic is None or self._places[row] < 0:
+            where = f"on {self.dataset.name}" if self.semantic is not None else "on any data"
+            raise ZoolensError(
+                f"{self.rows[row].ref} was not measured {where}, so that nothing can be compared with it.",
+                hint=f"Add it with `zoolens index add {self.rows[row].ref.partition('@')[0]}`.",
+            )
+        return self.semantic
+
+    def ranking(self, row: int) -> Ranking:
+        """All rows ranked by agreement with this row. The last used ones are kept as far as memory allows."""
+        if row not in self._rankings:
+            self._rankings[row] = Ranking(self.columns, self.agreement(row))
+        self._rankings.move_to_end(row)
+        if self._held != self._arrays_held():  # something came in: counting bytes takes as long as a search
+            while len(self._rankings) > 1 and self.nbytes > self.memory:
+                self._rankings.popitem(last=False)
+            self._held = self._arrays_held()
+        return self._rankings[row]
+
+    def _arrays_held(self) -> int:
+        return sum([ranking.arrays for ranking in self._rankings.values()])
+
+    @cached_property
+    def _store(self) -> Store:
+        if self._open_store is None:
+            raise ZoolensError("This index was built without a store, which has the signatures.")
+        return self._open_store()
+
+    def signature(self, row: int) -> Signature:
+        """All answers of a row, read from the store, with classes in the data's order."""
+        from zoolens.findings.comparisons.signatures import signature_of
+        from zoolens.findings.index.class_spaces import class_space
+        from zoolens.findings.measure.predictions import renumbered
+
+        self._signed(row)
+        run = self._store.run(self.rows[row].key)
+        return renumbered(signature_of(self._store, run), class_space(run).translation)
+
+    def outputs(self, row: int) -> tuple[str, ...]:
+        """The names of all outputs that a row answered with, the main one first."""
+        if self._open_store is None:
+            return ()
+        declared = self._store.run(self.rows[row].key).resolved.get("outputs") or ()
+        return tuple(str(output.get("name") or "unnamed") for output in declared)
+
+    def changed_files(self, rows: Iterable[int]) -> list[str]:
+        """Notes about models among these whose file is another by now than the one that was measured."""
+        changed = [self.rows[row] for row in self.changed_rows(rows)]
+        return [changed_file_note(row.ref, row.key) for row in changed]
+
+    def changed_rows(self, rows: Iterable[int]) -> list[int]:
+        """Those of the rows whose model's file is another by now than the one that was measured."""
+        if self._open_store is None:
+            return []
+        measured = {self.rows[row].key: row for row in rows if self.rows[row].runtime is not None}
+        state = self._state
+        path, newest = (None, Newest()) if state is None else (files_path(state), state.newest)
+        remembered = ChangedFiles(path, newest, self._file_state)
+        return [measured[key] for key in remembered.among(list(measured))]
+
+    def _file_state(self, key: str) -> FileState:
+        from zoolens.findings.comparisons.contents import file_state
+
+        return file_state(self._store.run(key))
+
+
+def columns_of(rows: RowTable) -> SearchColumns:
+    """Every figure of every row, by name; NaN where a row has none."""
+    return SearchColumns(rows.figures.names, rows.figures.values, len(rows))

@@ -1,0 +1,180 @@
+"""Which class is which: answers of a model whose manifest lists the data's classes in another order.
+
+Answers are brought into the data's order by name before they are stored, so that every figure made from them is right.
+Runs of before were stored in the model's own order and judged as if it were the data's: their answers can be translated
+when they are read, their figures cannot be trusted.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from zoolens.base.errors import ManifestError
+from zoolens.base.store.records import GUESSED, Observation, Provenance, Run, StackRecord, fingerprint
+from zoolens.base.store.scopes import Dimension, parse_scope
+from zoolens.findings.measure.jobs import Job
+from zoolens.inventory.catalog.stored import guessed_of
+from zoolens.inventory.datasets.dataset import Dataset
+from zoolens.inventory.manifests.schema import Output
+from zoolens.inventory.preprocess.classes import Translation, class_mismatch, plain_name, translation
+from zoolens.inventory.preprocess.classlookup import disputed_order, may_reorder, unproven_order
+from zoolens.inventory.preprocess.outputs import labels_of
+from zoolens.inventory.tasks.task import DEFAULT_TASK, task_named
+
+MATCHED: Final = "class_order"  # in the identity of a stack: the answers were brought into the data's order
+ABOUT_CLASSES: Final = ("top1", "top5", "recall", "ece", "brier", "nll")  # figures that depend on which class is which
+AS_NAMED: Final = "classes_matched"  # in run.resolved: its answers were judged by code that matches classes by name
+CLASSES: Final = "classes"  # in run.origin: names of the data's classes, where they are not those of its record
+JUDGED_WRONGLY: Final = (
+    "it was judged before zoolens matched classes by name, in the order of its manifest instead of the data's"
+)
+
+
+@dataclass(frozen=True)
+class ClassOrder:
+    """`translation`: from the model's classes to the data's, None where they are in one order or cannot be matched.
+    `lookup`: the data's classes are looked up among the model's, once it is known how many outputs it has.
+    `key`: what the answers depend on besides model and data, "" where they come in the data's order. `problem`: why
+    what is judged may be the wrong classes."""
+
+    translation: Translation | None = None
+    lookup: bool = False
+    key: str = ""
+    problem: str | None = None
+
+
+def class_order(job: Job, dataset: Dataset) -> ClassOrder:
+    output = job.manifest.outputs[0] if job.manifest.outputs else None
+    if output is None or not task_named(output.task).discrete or output.label_map or dataset.classes is None:
+        return ClassOrder()
+    names = labels_of(output, job.entry.folder)
+    order = _order(names, dataset.classes)
+    if order.translation is not None:
+        return order
+    # The names of the data's classes are no part of the data's fingerprint: where they decide, the key must have them.
+    key = fingerprint([names, dataset.classes])[:12] if may_reorder(names, dataset) else ""
+    if dataset.alphabetical:
+        problem = unproven_order(names, dataset) or (None if key else disputed_order(dataset))
+        return ClassOrder(lookup=True, key=key, problem=problem)
+    return replace(order, lookup=bool(key), key=key, problem=None if key else order.problem)
+
+
+def _order(names: Sequence[str] | None, classes: Sequence[str]) -> ClassOrder:
+    if names is None or list(names) == list(classes):
+        return ClassOrder()
+    if (problem := class_mismatch(names, classes)) is None:
+        order = translation(names, classes)
+        return ClassOrder(order, key="" if order is None else fingerprint(order.tolist())[:12])
+    if Counter(map(plain_name, names)) == Counter(map(plain_name, classes)):
+        return ClassOrder(
+            problem=f"the manifest lists the data's classes in another order, and {problem}: its accuracy is wrong; "
+            "use a label_map"
+        )
+    return ClassOrder(problem=_moved(names, classes))
+
+
+def _moved(names: Sequence[str], classes: Sequence[str]) -> str | None:
+    """What to say where lists that cannot be matched have a name in common that stands in different places."""
+    ours, theirs = ({plain_name(name): place for place, name in enumerate(listed)} for listed in (names, classes))
+    once = [name for name, count in Counter(map(plain_name, names)).items() if count == 1]
+    shared = next((name for name in once if theirs.get(name, ours[name]) != ours[name]), None)
+    if shared is None:
+        return None
+    moved = names[ours[shared]]
+    missing = next((name for name in names if plain_name(name) not in theirs), "")
+    lacking = f"{missing!r} is not among the data's" if missing else "the data have more classes"
+    return (
+        f"class {ours[shared]} of the model and class {theirs[shared]} of the data are both called {moved!r}, and the "
+        f"lists cannot be matched by name ({lacking}): its accuracy may be wrong. Spell the classes alike in the "
+        "manifest and in the class file, or use a label_map"
+    )
+
+
+def with_class_order(stack: StackRecord, order: ClassOrder) -> StackRecord:
+    """The stack of a run whose answers are translated: other answers than before, so another key."""
+    if not order.key:
+        return stack
+    added = {MATCHED: order.key}
+    identity = {**stack.identity, **added}
+    return replace(stack, fingerprint=fingerprint(identity), identity=identity, lock={**stack.lock, **added})
+
+
+def in_data_order(output: Output, order: ClassOrder) -> Output:
+    """The output with the label_map that brings its classes into the data's order."""
+    if order.translation is None:
+        return output
+    return output.model_copy(update={"label_map": dict(enumerate(order.translation.tolist()))})
+
+
+# --- stored runs
+
+
+def data_classes(run: Run) -> tuple[str, ...] | None:
+    """Names of the data's classes as the run's user has them. The same data may be known to the store by others."""
+    classes = run.origin.get(CLASSES) or _named_classes(run)
+    return tuple(map(str, classes)) if classes else None
+
+
+def _named_classes(run: Run) -> Sequence[str] | None:
+    """Returns the names of the classes. Of data that networks were trained on, the store knows only how many there
+    are."""
+    classes = run.dataset.details.get("classes")
+    return classes if isinstance(classes, list | tuple) else None
+
+
+def other_class_names(a: Run, b: Run) -> bool:
+    """Whether two runs on the same data had other names for its classes, and answers were brought into their order."""
+    return (matched_by_name(a) or matched_by_name(b)) and data_classes(a) != data_classes(b)
+
+
+def matched_by_name(run: Run) -> bool:
+    """Whether the stored answers were brought into the data's order by the names of the classes."""
+    return MATCHED in run.stack.identity
+
+
+def stored_translation(run: Run) -> Translation | None:
+    """What brings the stored answers into the data's order; None: they are in it, or nobody can tell."""
+    classes = _named_classes(run)
+    if not classes or matched_by_name(run) or run.resolved.get(AS_NAMED):
+        return None
+    manifest: Mapping[str, Any] = run.origin.get("manifest") or run.model.manifest
+    output: Mapping[str, Any] = (manifest.get("outputs") or [{}])[0]
+    if not task_named(output.get("task", DEFAULT_TASK)).discrete or output.get("label_map"):
+        return None
+    return _order(_stored_names(output, run.origin.get("folder")), classes).translation
+
+
+def _stored_names(output: Mapping[str, Any], folder: str | None) -> Sequence[str] | None:
+    if output.get("labels") or not output.get("labels_file"):
+        return output.get("labels")
+    try:
+        return labels_of(Output(labels_file=output["labels_file"]), Path(folder) if folder else None)
+    except (ManifestError, ValueError):
+        return None
+
+
+def judged_right(run: Run, observations: Sequence[Observation]) -> list[Observation]:
+    """The observations without the figures that were made in the wrong order of classes. Those that rest on guesses
+    are marked, so that nobody prints one without the mark."""
+    about_classes = any(observation.metric in ABOUT_CLASSES for observation in observations)
+    if about_classes and stored_translation(run) is not None:
+        observations = [observation for observation in observations if observation.metric not in ABOUT_CLASSES]
+    if not guessed_of(run):
+        return list(observations)
+    return [_marked(observation) if _is_of_answers(observation) else observation for observation in observations]
+
+
+def _is_of_answers(observation: Observation) -> bool:
+    """Whether a figure judges answers: everything but sizes and timings."""
+    if observation.provenance is not Provenance.MEASURED or observation.metric == "parameters":
+        return False
+    of_answers = parse_scope(observation.scope).dimension is not Dimension.BATCH
+    return of_answers and observation.unit not in ("s", "B")
+
+
+def _marked(observation: Observation) -> Observation:
+    return replace(observation, details={**observation.details, GUESSED: True})

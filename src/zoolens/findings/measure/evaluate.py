@@ -1,0 +1,110 @@
+"""Evaluate models: from a plan to stored observations, on this machine or on others.
+
+import zoolens
+outcomes = zoolens.evaluate(["demo:*"], "demo", runtimes=["onnxruntime", "litert"])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from zoolens.base.engine.executors.executor import Executor, current_executor
+from zoolens.base.engine.sandbox import trusting
+from zoolens.base.errors import ZoolensError
+from zoolens.base.progress import Progress, Silent
+from zoolens.base.store.records import Run
+from zoolens.base.store.store import Store, borrowed_store
+from zoolens.findings.measure.fanout import Evaluation, evaluate_elsewhere
+from zoolens.findings.measure.job_runner import carry_out_entries
+from zoolens.findings.measure.plan import EvaluationPlan, Outcome
+from zoolens.inventory.catalog.lookup import find_all
+from zoolens.inventory.catalog.sessions import RunOptions
+from zoolens.inventory.runtimes.runtime import Options
+from zoolens.inventory.zoos.zoo import Entry
+
+
+def evaluate(
+    models: Sequence[str | Path] | str | Path,
+    data: str | Path | None = None,
+    *,
+    runtimes: Sequence[str] | str = (),
+    environments: Sequence[str] | str = (),
+    require: str = "",
+    batches: Sequence[int] = (1,),
+    device: str = "cpu",
+    threads: int | None = None,
+    precision: str = "default",
+    mode: str = "default",
+    limit: int | None = None,
+    seed: int | None = None,
+    accuracy: bool = True,
+    cold: bool = True,
+    fresh: bool = False,
+    isolate: bool = False,
+    allow_code: bool = False,
+    trust: bool = False,
+    store: Store | str | Path | None = None,
+    progress: Progress | None = None,
+) -> list[Outcome]:
+    """Measure every model in every runtime asked for (default: every installed one that can run it).
+
+    `data` may be left out where `accuracy` is False: models are then timed with made-up inputs. `trust`: open them in
+    this process, without the sandbox.
+    """
+    plan = EvaluationPlan(
+        models=_several(models),
+        data=None if data is None else str(data),
+        limit=limit,
+        seed=seed,
+        wanted=RunOptions(
+            runtimes=_several(runtimes),
+            environments=_several(environments),
+            require=require,
+            options=Options(threads=threads, device=device, precision=precision, mode=mode),
+            isolate=isolate,
+            allow_code=allow_code,
+        ),
+        batches=tuple(batches),
+        accuracy=accuracy,
+        cold=cold,
+        fresh=fresh,
+    )
+    with trusting(trust), borrowed_store(store) as opened:
+        return list(carry_out(plan, opened, progress or Silent()))
+
+
+def _several(given: Any) -> Sequence[str]:
+    """One name or path may be given where several are expected."""
+    return (str(given),) if isinstance(given, (str, Path)) else tuple(map(str, given))
+
+
+def carry_out(plan: EvaluationPlan, store: Store, progress: Progress) -> Iterator[Outcome]:
+    """Outcomes one by one, as they are stored."""
+    if not plan.models:
+        raise ZoolensError("No model is named.", hint="Give zoo:name, a pattern such as 'demo:*', or a path.")
+    if any(batch < 1 for batch in plan.batches):
+        raise ZoolensError(f"A batch size of {min(plan.batches)} makes no sense.", hint="Batch sizes start at 1.")
+    if plan.data is None and (plan.accuracy or plan.limit is not None or plan.seed is not None):
+        raise ZoolensError(
+            "No data are named.", hint="Add --data; only timing (--no-accuracy, without --limit or --seed) needs none."
+        )
+    store.sweep()
+    entries, executor = find_all(plan.models), current_executor()
+    if executor.elsewhere:
+        yield from _carry_out_elsewhere(executor, entries, plan, store, progress)
+    else:
+        yield from carry_out_entries(entries, plan, store, progress)
+
+
+def _carry_out_elsewhere(
+    executor: Executor, entries: Sequence[Entry], plan: EvaluationPlan, store: Store, progress: Progress
+) -> Iterator[Outcome]:
+    evaluations = [Evaluation(entry, plan) for entry in entries]
+
+    def known(entry: Entry) -> list[Run]:
+        return store.runs(model=entry.full_ref, trials=True)
+
+    for _, outcomes in evaluate_elsewhere(executor, evaluations, store, progress, known):
+        yield from outcomes

@@ -1,0 +1,101 @@
+"""A run as a page: its figures with intervals, the classes it confuses, how well it knows itself, how long it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from zoolens.base.errors import ZoolensError
+from zoolens.base.present.figures import provenance_mark, stack_label, with_interval
+from zoolens.base.present.pages import Page, Section, Tile
+from zoolens.base.present.tables import Column, Table
+from zoolens.base.store.records import GUESSED, Observation, Run
+from zoolens.base.store.scopes import Dimension, parse_scope
+from zoolens.base.store.store import Store
+from zoolens.findings.measure.answers import has_answers, judged_predictions
+from zoolens.findings.measure.classorder import JUDGED_WRONGLY, judged_right
+from zoolens.findings.measure.confusion import confusion_chart, confusion_of
+from zoolens.findings.measure.latency_chart import latency_distribution_chart, latency_distributions
+from zoolens.findings.measure.reliability import reliability_chart, reliability_of
+from zoolens.inventory.catalog.stored import guessed_of, guesses_in_words
+
+_TILES: Final = {"top1": "top-1", "latency_p50": "median latency", "file_size": "file", "peak_memory": "peak memory"}
+_FIGURES: Final = (
+    Column("metric", "key"), Column("scope"), Column("value", "number"), Column("n", "number"), Column("why"),
+)  # fmt: skip
+
+
+def run_page(store: Store, run: Run) -> Page:
+    """What a stored run found, with a picture of whatever can be pictured."""
+    stored = store.observations(run.id)
+    observations = judged_right(run, stored)
+    misjudged = (f"Its accuracy is not shown: {JUDGED_WRONGLY}.",) if len(observations) < len(stored) else ()
+    guessed = guessed_of(run) if any(each.details.get(GUESSED) for each in observations) else ()
+    unchecked = (f"Guessed: {guesses_in_words(guessed)}.",) if guessed else ()
+    failed = [f"{name}: {state}" for name, state in run.stages.items() if state != "done"]
+    return Page(
+        run.ref,
+        f"{run.inputs:,} inputs of {run.dataset.name} in {stack_label(run)}, {run.created:%Y-%m-%d %H:%M} UTC, "
+        f"run {run.id[:8]}.",
+        tiles=tuple(run_tiles(observations)),
+        sections=(
+            *([Section(warnings=unchecked)] if unchecked else ()),
+            *_answers(store, run),
+            *_latencies(store, run),
+            Section("Figures", warnings=(*misjudged, *failed), tables=(("", figures_table(observations)),)),
+        ),
+    )
+
+
+def run_tiles(observations: Sequence[Observation]) -> Iterator[Tile]:
+    """The figures that stand for a run, each of all inputs or of the smallest batch."""
+    for metric, caption in _TILES.items():
+        known = [each for each in observations if each.metric == metric and not _detail(each)]
+        first = min(known, key=lambda each: (len(each.scope), each.scope), default=None)
+        if first is not None and first.value is not None:
+            where = f", {first.scope.replace('=', ' ')}" if first.scope else ""
+            yield Tile(with_interval(first), f"{caption}{where}")
+
+
+def _detail(observation: Observation) -> bool:
+    scope = parse_scope(observation.scope)
+    return scope.raw or scope.dimension in (Dimension.CLASS, Dimension.EPOCH)
+
+
+def _answers(store: Store, run: Run) -> Iterator[Section]:
+    """Sections about the answers. What cannot be told of this run, as of one without labels, is said in a sentence."""
+    if not has_answers(run):
+        return
+    try:
+        predictions = judged_predictions(store, run)
+        chart = confusion_chart(confusion_of(predictions))
+    except ZoolensError as error:
+        yield Section("Answers", paragraphs=(str(error.message),))
+        return
+    yield Section("Which classes are confused", charts=(chart,))
+    try:
+        yield Section("Does it know when it is wrong?", charts=(reliability_chart(reliability_of(predictions)),))
+    except ZoolensError as error:
+        yield Section("Does it know when it is wrong?", paragraphs=(str(error.message),))
+
+
+def _latencies(store: Store, run: Run) -> Iterator[Section]:
+    charts = tuple(map(latency_distribution_chart, latency_distributions(store, run)))
+    if charts:
+        yield Section("How long a call takes", charts=charts)
+
+
+def figures_table(observations: Sequence[Observation]) -> Table:
+    """All observations but those of single classes and epochs, and raw timings."""
+    rows = [
+        (
+            each.metric,
+            each.scope,
+            f"{with_interval(each)}{provenance_mark(each)}",
+            each.n,
+            str(each.details.get("reason", "")) if each.value is None else "",
+        )
+        for each in observations
+        if not _detail(each)
+    ]
+    return Table("figures", _FIGURES, tuple(rows))

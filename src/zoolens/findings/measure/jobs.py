@@ -1,0 +1,56 @@
+"""Which model is run how: models × runtimes × environments, each with the keys of its run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+
+from zoolens.base.errors import ZoolensError
+from zoolens.base.progress import Progress
+from zoolens.base.store.records import ModelRecord, StackRecord
+from zoolens.findings.measure.lock import resolve_stack
+from zoolens.inventory.catalog.sessions import Placement, RunOptions, Skipped, placements
+from zoolens.inventory.manifests.locations import model_fingerprint
+from zoolens.inventory.zoos.zoo import Entry
+
+__all__ = ["Job", "RunOptions", "Skipped", "plan_jobs"]
+
+
+@dataclass(frozen=True)
+class Job(Placement):
+    """One model in one runtime in one environment: becomes one run."""
+
+    @cached_property
+    def stack(self) -> StackRecord:
+        return resolve_stack(
+            self.runtime,
+            self.options,
+            self.environment,
+            self.isolate,
+            self.manifest.inputs[0].decoder,
+            [output.task for output in self.manifest.outputs],
+            text=self.manifest.takes_text,
+        )
+
+    @cached_property
+    def model(self) -> ModelRecord:
+        key = model_fingerprint(self.manifest, self.asset, self.paths)
+        return ModelRecord(key, self.entry.full_ref, self.asset.format, self.manifest.model_dump(mode="json"))
+
+
+def plan_jobs(
+    entries: Sequence[Entry], wanted: RunOptions, progress: Progress | None = None
+) -> tuple[list[Job], list[Skipped]]:
+    """Every job that can be run, and what was asked for and cannot. Builds environments that are not there yet."""
+    jobs: list[Job] = []
+    skipped: list[Skipped] = []
+    for entry in entries:
+        try:
+            ways, passed_over = placements(entry, wanted, progress)
+        except ZoolensError as error:
+            skipped.append(Skipped(entry.ref, str(error)))
+            continue
+        jobs += [Job(*(getattr(way, part.name) for part in fields(Placement))) for way in ways]
+        skipped += passed_over
+    return jobs, skipped

@@ -1,0 +1,120 @@
+"""The resolved lock of an evaluation: everything about software and machine that made the numbers.
+
+`identity` is what can change an answer or a time; its fingerprint is part of every run's key, so an upgrade of the
+runtime is a new run and an unrelated package is not. `lock` adds what is needed to build the stack again.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Iterable
+from dataclasses import asdict
+from typing import Any, Final
+
+from packaging.utils import canonicalize_name
+
+from zoolens.base import plugins
+from zoolens.base.engine.environments import Environment
+from zoolens.base.engine.machine import describe_machine, gpu_names
+from zoolens.base.engine.nvml import GpuProbe, NoNvml
+from zoolens.base.store.records import StackRecord, fingerprint
+from zoolens.inventory.catalog.packages import installed_packages
+from zoolens.inventory.datasets.decoders.decoder import packages_of
+from zoolens.inventory.manifests.schema import DEFAULT_DECODER
+from zoolens.inventory.preprocess.tokenizer_client import LIBRARY as TOKENIZERS
+from zoolens.inventory.runtimes.devices import device_index
+from zoolens.inventory.runtimes.runtime import Options, Runtime
+
+PROTOCOL = 1  # raised when our own way of measuring changes what the numbers mean
+# 2: latency is sampled in a loop inside the worker, and means what it means in our own process. Before, each call
+# followed on a wake-up of the worker. Models that need no process of their own were timed without one, so that their
+# figures, which now come from a sandboxed worker, stay comparable and keep their keys.
+WORKER_PROTOCOL = 2
+_SETTINGS: Final = (
+    "NVIDIA_TF32_OVERRIDE",
+    "TORCH_ALLOW_TF32_CUBLAS_OVERRIDE",
+    "CUBLAS_WORKSPACE_CONFIG",
+    "CUDA_LAUNCH_BLOCKING",
+    "XLA_FLAGS",
+)
+OURS = ("numpy", "Pillow")  # of our own dependencies, those that touch every input
+
+
+def resolve_stack(
+    runtime: Runtime,
+    options: Options,
+    environment: Environment | None,
+    isolated: bool = False,
+    decoder: str = DEFAULT_DECODER,
+    tasks: Iterable[str] = (),
+    *,
+    text: bool = False,
+) -> StackRecord:
+    ours = installed_packages()
+    theirs = environment.freeze if environment else ours
+    identity: dict[str, Any] = {
+        "protocol": WORKER_PROTOCOL if isolated else PROTOCOL,
+        "runtime": runtime.name,
+        "version": _version(runtime, environment),
+        # Inputs are decoded and resized in our own process, whatever the model runs in.
+        "packages": {name: theirs.get(canonicalize_name(name)) for name in runtime.distributions}
+        | {name: ours.get(canonicalize_name(name)) for name in OURS},
+        "environment": list(environment.spec.requirements) if environment else None,
+        "isolated": isolated,
+        "python": platform.python_version(),
+        "machine": _machine_identity(),
+        "options": asdict(options),
+    }
+    if options.device != "cpu":
+        identity["accelerator"] = accelerator_identity(options.device)
+    if not runtime.can("run_here"):  # this machine prepares the inputs and waits; what computes is not known
+        identity |= {"machine": {}, "client": _machine_identity(), **runtime.identity()}
+    if runtime.protocol > 1:  # runs of runtimes that are called as they always were keep their key
+        identity["runtime_protocol"] = runtime.protocol
+    if (code := plugins.code_of(plugins.RUNTIMES, runtime.name)) is not None:
+        identity["plugin"] = code
+    if codes := {task: code for task in tasks if (code := plugins.code_of(plugins.TASKS, task)) is not None}:
+        identity["tasks"] = codes  # what is kept of an answer and how it is judged is the plug-in's own
+    if decoder != DEFAULT_DECODER:  # Pillow is among the packages already, and runs that are stored keep their key
+        identity["decoder"] = {name: ours[name] for name in packages_of(decoder) if name in ours}
+    if text:  # it makes every input
+        identity["tokenizer"] = {TOKENIZERS: ours.get(TOKENIZERS)}
+    lock = {
+        **identity,
+        "all_packages": ours,
+        "environment_packages": dict(environment.freeze) if environment else None,
+        "machine": asdict(describe_machine()),
+    }
+    return StackRecord(fingerprint(identity), runtime.name, identity, lock)
+
+
+def accelerator_identity(device: str) -> dict[str, Any]:
+    """What of an accelerator, and of the settings around us that its libraries read, can change an answer or a time."""
+    settings = {name: os.environ[name] for name in _SETTINGS if name in os.environ}
+    try:
+        return {**asdict(GpuProbe(device_index(device)).describe()), "settings": settings}
+    except NoNvml as error:
+        names = gpu_names()
+        index = device_index(device)
+        return {
+            "name": names[index] if index < len(names) else None,
+            "unknown": f"driver, clocks and power limit: {error}",
+            "settings": settings,
+        }
+
+
+def _version(runtime: Runtime, environment: Environment | None) -> str | None:
+    if environment is None:
+        return runtime.version()
+    return environment.freeze.get(canonicalize_name(runtime.distributions[0])) if runtime.distributions else None
+
+
+def _machine_identity() -> dict[str, Any]:
+    machine = describe_machine()
+    return {
+        "cpu": machine.cpu,
+        "flags": fingerprint(machine.flags)[:12],
+        "cores": machine.cores,
+        "architecture": machine.architecture,
+    }

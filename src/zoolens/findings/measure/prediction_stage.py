@@ -1,0 +1,262 @@
+"""The first stage of a run: the model answers every input, and its answers are kept in parts."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+import numpy as np
+
+from zoolens.base.errors import ModelError, StoreError, ZoolensError
+from zoolens.base.store.records import Observation
+from zoolens.findings.measure.classorder import AS_NAMED
+from zoolens.findings.measure.input_checks import (
+    COPIES,
+    QUANTISED_DATA,
+    refuse_not_finite,
+    said_of_copies,
+    taken_for_real,
+)
+from zoolens.findings.measure.predictions import KIND, AnswerBatch, PredictionBuffer, numbers
+from zoolens.findings.measure.stages import Context
+from zoolens.findings.measure.subject import JudgedOutput, Subject
+from zoolens.findings.measure.suspicions import ALL_THE_SAME, MIXES_ROWS, ROW_SUM, SUMS_TO_ONE
+from zoolens.inventory.datasets.loader import Batch as Inputs
+from zoolens.inventory.datasets.loader import batches
+from zoolens.inventory.preprocess.outputs import ANOTHER_OUTPUT
+from zoolens.inventory.preprocess.text import TextFacts
+from zoolens.inventory.runtimes.outputs.noise_probe import is_one, row_sum, rows_differ, sums_to_one
+from zoolens.inventory.runtimes.runtime import TensorSpec, shape_text
+
+SECONDS_BETWEEN_PARTS = float(os.environ.get("ZOOLENS_PART_SECONDS", "2"))  # the most work a kill -9 can cost
+ACCURACY_BATCH = 32
+TEXTS: Final = "texts"  # in run.resolved: how many texts were cut, and how many tokens were unknown
+_FIRST_ANSWER: Final = "first_answer"  # among the facts of a run while it lasts
+GIVEN: Final = "given"  # of an output in run.resolved: how many numbers the network gives for each input
+_AMONG: Final = 4  # inputs of a batch, to see whether they change each other's answers
+JUDGED_TOGETHER = 512  # inputs
+BATCHES_HANDED_OVER = 16  # to a worker at once, at the most; fewer of those that have
+BYTES_HANDED_OVER = 1 << 20  # or take
+SECONDS_HANDED_OVER = 0.05
+
+
+def predict_all(context: Context) -> list[Observation]:
+    """Run the model over the data, writing a part every few seconds, starting where the last run was stopped.
+
+    Part number i always starts where the parts before it end. Should another process be at work on the same run and
+    have written a part first, ours is dropped and we go on behind its parts: nothing is doubled, nothing left out.
+    """
+    size = len(context.dataset)
+    context.progress.begin(context.job.title, "predictions", size)
+    while True:
+        parts = context.store.parts(context.run.id, KIND)
+        done = sum(part.rows for part in parts)
+        context.progress.advance(done)
+        if done:  # the answers of before, or of another process, are not seen here
+            context.facts[ALL_THE_SAME] = False
+        if done >= size or _predict_from(context, done, len(parts)):
+            break
+        context.progress.begin(context.job.title, "predictions", size)
+    context.progress.end()
+    context.facts[MIXES_ROWS] = _mixes_rows(context)
+    for fact in (SUMS_TO_ONE, ALL_THE_SAME, MIXES_ROWS):
+        if context.facts.get(fact):
+            context.store.set_resolved(context.run.id, {fact: True})
+    if context.facts.get(ROW_SUM):
+        context.store.set_resolved(context.run.id, {ROW_SUM: context.facts[ROW_SUM]})
+    if said := _said_of_quantised(context):
+        context.store.set_resolved(context.run.id, {QUANTISED_DATA: said})
+    if said := _said_of_copies(context):
+        context.store.set_resolved(context.run.id, {COPIES: said})
+    if context.job.manifest.takes_text:
+        context.store.set_resolved(context.run.id, {TEXTS: asdict(_text_facts(context))})
+    return []  # the answers are facts in bulk; figures come from the metrics
+
+
+def _mixes_rows(context: Context) -> bool:
+    """Whether the first input is answered otherwise alone than among others."""
+    subject, dataset = context.subject(), context.dataset
+    if not subject.outputs or subject.fixed_batch is not None or len(dataset) < _AMONG:
+        return False
+    batch = subject.inputs(dataset, _AMONG)
+    try:
+        together, alone = subject.predict(batch)[0], subject.predict(batch[:1])[0]
+    except ZoolensError:  # the answers that count are there; a model may refuse other batches
+        return False
+    return together.dtype.kind == "f" and rows_differ(together[:1], alone)
+
+
+def _said_of_copies(context: Context) -> str | None:
+    parts = context.store.iter_tables(context.run.id, KIND)  # one at a time: answers that are vectors are large
+    try:
+        digests = [np.array(numbers(part["digest"])) for part in parts]
+    except StoreError:
+        return None  # whoever needs the answers says that a part is damaged
+    return said_of_copies(context.dataset, np.concatenate(digests)) if digests else None
+
+
+def _said_of_quantised(context: Context) -> str | None:
+    subject, manifest = context.subject(), context.job.manifest
+    if subject.has_several_inputs or (manifest.code and manifest.code.preprocess):
+        return None
+    return taken_for_real(manifest.inputs[0], subject.input, context.dataset)
+
+
+def _text_facts(context: Context) -> TextFacts:
+    """Gathers the facts of all texts, also of those that were answered before the run was stopped."""
+    text, dataset = context.subject().text, context.dataset
+    assert text is not None  # a model that takes text has been asked
+    starts = range(0, len(dataset), JUDGED_TOGETHER)
+    together = (range(start, min(start + JUDGED_TOGETHER, len(dataset))) for start in starts)
+    return text.facts(np.stack([dataset.read(index).value for index in indices]) for indices in together)
+
+
+def _predict_from(context: Context, start: int, part: int) -> bool:
+    """Predict all inputs from `start` on. False: another process wrote the same part before us."""
+    subject, store = context.subject(), context.store
+    subject.check_answers()
+    size = subject.fixed_batch or min(ACCURACY_BATCH, subject.session.largest_batch or ACCURACY_BATCH)
+    waiting: list[_Answered] = []
+    buffer, written = PredictionBuffer(start, [output.task for output in subject.outputs]), time.monotonic()
+    inputs = batches(
+        context.dataset,
+        subject.prepare,
+        size,
+        start=start,
+        workers=context.decode_threads if subject.text is None else 1,  # tokens are made elsewhere, many texts at once
+        prepare_many=subject.prepare_many,
+    )
+    for batch, answers in answered_batches(subject, inputs):
+        waiting.append((batch, answers))
+        context.progress.advance(len(batch.labels))
+        due = time.monotonic() - written > SECONDS_BETWEEN_PARTS
+        if due or len(waiting) * size >= JUDGED_TOGETHER:
+            _judge(context, buffer, waiting)
+        if due:
+            if not store.add_part(context.run.id, KIND, part, buffer.take()):
+                return False
+            part, written = part + 1, time.monotonic()
+    _judge(context, buffer, waiting)
+    return not buffer.rows or store.add_part(context.run.id, KIND, part, buffer.take())
+
+
+_Answered = tuple[Inputs, tuple[Any, ...]]
+
+
+def _judge(context: Context, buffer: PredictionBuffer, waiting: list[_Answered]) -> None:
+    """Raw answers become rows of the table, several batches at once: small models answer faster than numpy starts."""
+    if not waiting:
+        return
+    outputs = context.subject().outputs
+    raw = [_together(output, [answers[place] for _, answers in waiting]) for place, output in enumerate(outputs)]
+    answers = [AnswerBatch(output.read(values), values) for output, values in zip(outputs, raw, strict=True)]
+    ids = [input_id for batch, _ in waiting for input_id in batch.ids]
+    labels = np.concatenate([batch.labels for batch, _ in waiting])
+    before = context.facts.get("outputs") or context.run.resolved.get("outputs") or ()
+    for output, answer, known in zip(outputs, answers, before, strict=False):
+        if known.get("width") not in (None, answer.values.shape[1]):
+            raise _uneven(output, f"{known['width']:,} numbers", f"{answer.values.shape[1]:,}")
+    try:
+        buffer.add(ids, labels, answers)
+    except ModelError:
+        refuse_not_finite([(batch.ids, batch.array) for batch, _ in waiting])
+        raise
+    waiting.clear()
+    seen = context.facts.get(SUMS_TO_ONE, context.run.resolved.get(SUMS_TO_ONE, True))
+    declared = context.subject().session.postprocessed  # then rows that add up to one are no news
+    context.facts[ALL_THE_SAME] = context.facts.get(ALL_THE_SAME, True) and _repeats_first(context, raw)
+    context.facts[SUMS_TO_ONE] = seen and not declared and sums_to_one(raw[0], outputs[0].tensor)
+    context.facts[ROW_SUM] = None if declared else _common_sum(context, raw[0], outputs[0].tensor)
+    if "outputs" not in context.facts:
+        context.facts["outputs"] = [
+            {
+                "name": output.tensor.name,
+                "task": output.task,
+                "width": answer.values.shape[1],
+                GIVEN: int(answer.raw[:1].size),
+            }
+            for output, answer in zip(outputs, answers, strict=True)
+        ]
+        context.store.set_resolved(context.run.id, {"outputs": context.facts["outputs"], AS_NAMED: True})
+
+
+def _common_sum(context: Context, raw: Any, tensor: TensorSpec) -> float | None:
+    """The sum, other than 1, that the rows of all batches have so far. Where no number is above 1, it is not that of
+    percentages and the like."""
+    total = row_sum(raw, tensor)
+    if total is None or is_one(total) or float(raw.max()) <= 1:
+        return None
+    before: float | None = context.facts.get(ROW_SUM, total)
+    same = before is not None and math.isclose(total, before, rel_tol=1e-3)
+    return before if same else None
+
+
+def _repeats_first(context: Context, raw: Sequence[Any]) -> bool:
+    """Whether all of these inputs are answered, in every output, like the first input of all."""
+    first = context.facts.setdefault(_FIRST_ANSWER, [values[:1] for values in raw])
+    return all(bool((values == answer).all()) for values, answer in zip(raw, first, strict=True))
+
+
+def _together(output: JudgedOutput, answers: Sequence[Any]) -> Any:
+    """The answers of several batches in one array."""
+    shapes = list(dict.fromkeys(answer.shape[1:] for answer in answers))
+    if len(shapes) > 1:
+        raise _uneven(output, *map(shape_text, shapes[:2]))
+    return np.concatenate(answers)
+
+
+def _uneven(output: JudgedOutput, some: str, others: str) -> ModelError:
+    return ModelError(
+        f"The output {output.tensor.name} gives {some} for some inputs and {others} for others: answers of different "
+        "lengths cannot be kept beside each other.",
+        hint=f"Detections and scores of single tokens are such answers. {ANOTHER_OUTPUT}",
+    )
+
+
+def answered_batches(subject: Subject, inputs: Iterable[Inputs]) -> Iterator[_Answered]:
+    """Batches and their answers. While a worker runs some batches, the next are prepared and the last ones are judged.
+
+    Small batches are handed over several at a time, since waking a worker takes as long as a small model does.
+    """
+    ahead: tuple[list[Inputs], Callable[[], list[tuple[Any, ...]]]] | None = None
+    for group in _handed_over(subject, inputs):
+        before = (ahead[0], ahead[1]()) if ahead else None
+        ahead = group, subject.begin_predict([_padded(batch.array, subject.fixed_batch) for batch in group])
+        if before:
+            yield from _cut(*before)
+    if ahead:
+        yield from _cut(ahead[0], ahead[1]())
+
+
+def _handed_over(subject: Subject, inputs: Iterable[Inputs]) -> Iterator[list[Inputs]]:
+    """One batch at a time in our own process; for a worker more of them as long as they are small and done at once."""
+    if not subject.session.elsewhere:
+        yield from ([batch] for batch in inputs)
+        return
+    group: list[Inputs] = []
+    most = 1
+    for batch in inputs:
+        group.append(batch)
+        if len(group) >= most or sum(waiting.array.nbytes for waiting in group) >= BYTES_HANDED_OVER:
+            yield group
+            quick = (subject.session.last_predict_seconds or math.inf) < SECONDS_HANDED_OVER
+            most = min(2 * most, BATCHES_HANDED_OVER) if quick else max(1, most // 2)
+            group = []
+    if group:
+        yield group
+
+
+def _padded(array: Any, fixed: int | None) -> Any:
+    """The last batch of a model with a fixed batch size is filled up with its last input."""
+    missing = (fixed or len(array)) - len(array)
+    return array if missing <= 0 else np.concatenate([array, np.repeat(array[-1:], missing, axis=0)])
+
+
+def _cut(group: Sequence[Inputs], answers: Sequence[tuple[Any, ...]]) -> Iterator[_Answered]:
+    """Each batch with its answers; answers to inputs that only fill up a batch are cut off."""
+    for batch, answered in zip(group, answers, strict=True):
+        yield batch, tuple(answer[: len(batch.array)] for answer in answered)

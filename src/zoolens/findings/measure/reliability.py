@@ -1,0 +1,195 @@
+"""Does a run know when it is wrong? How often it is right where it says that it is so sure, bin by bin.
+
+Marks of the chart carry the number of their bin (`bin`), so that who picks one can list its inputs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from zoolens.base.errors import ZoolensError
+from zoolens.base.present.charts import DIM, INK, SERIES, SOFT, Chart, Spec, axis, heading, quantity, values
+from zoolens.base.present.figures import NOTHING, percent, with_interval
+from zoolens.base.present.tables import Column, Table
+from zoolens.base.statistics.intervals import CONFIDENCE, wilson
+from zoolens.base.store.records import Observation
+from zoolens.findings.measure.metrics.calibration import BINS, calibration, confidence_bins
+from zoolens.findings.measure.predictions import Predictions
+
+SIDE: Final = 360
+_BIN_HINT: Final = {"field": "words", "type": "nominal", "title": "bin"}
+FEW: Final = 10  # inputs of a bin, below which it is drawn pale
+
+
+@dataclass(frozen=True)
+class Bin:
+    """Inputs whose best class has a probability from `low` to `high`. `confidence`: its mean; `accuracy`: the share of
+    them that were right, with its interval. All three are None where the bin has no inputs."""
+
+    low: float
+    high: float
+    n: int
+    confidence: float | None
+    accuracy: float | None
+    accuracy_low: float | None
+    accuracy_high: float | None
+
+
+@dataclass(frozen=True)
+class Reliability:
+    """About the `n` inputs that have a label. `ece`: the expected calibration error over the same bins. `confidence`
+    and `accuracy`: means over all of them; a model that is surer than right is overconfident."""
+
+    n: int
+    unlabelled: int
+    bins: tuple[Bin, ...]
+    ece: Observation
+    confidence: float
+    accuracy: float
+
+    def as_data(self) -> dict[str, Any]:
+        data = asdict(self)
+        return {**data, "ece": {name: data["ece"][name] for name in ("value", "low", "high", "n")}, "level": CONFIDENCE}
+
+
+def reliability_of(predictions: Predictions) -> Reliability:
+    """Raises a ZoolensError where no input has a label, where answers are no classes, or where scores were not kept."""
+    answers = predictions.answers  # refuses what answers no classes
+    labelled = predictions.labels >= 0
+    if not labelled.any():
+        raise ZoolensError(
+            "No input of this run has a label, so that nobody knows how often it is right.",
+            hint="Evaluate it on data with labels.",
+        )
+    if np.isnan(predictions.score[labelled, 0]).any():
+        raise ZoolensError(
+            "This run kept classes without their probabilities, so that its calibration is not known.",
+            hint="Evaluate the model with `zoolens eval`, which keeps probabilities.",
+        )
+    judged = _labelled(predictions)
+    sure = judged.score[:, 0].astype(np.float64)
+    right = np.asarray(answers)[labelled] == judged.labels
+    places = confidence_bins(sure)
+    bins = tuple(_bin(place, sure[places == place], right[places == place]) for place in range(BINS))
+    ece = next(iter(calibration(judged)))
+    unlabelled = int(np.count_nonzero(~labelled))
+    return Reliability(len(judged), unlabelled, bins, ece, float(sure.mean()), float(right.mean()))
+
+
+def _labelled(predictions: Predictions) -> Predictions:
+    """The inputs that have a label."""
+    kept = predictions.labels >= 0
+    if kept.all():
+        return predictions
+    main = predictions.main
+    chosen = replace(main, columns={name: column[kept] for name, column in main.columns.items()})
+    return replace(predictions, inputs=predictions.inputs[kept], labels=predictions.labels[kept], outputs=(chosen,))
+
+
+def _bin(place: int, sure: Any, right: Any) -> Bin:
+    edges = place / BINS, (place + 1) / BINS
+    if not len(sure):
+        return Bin(*edges, 0, None, None, None, None)
+    low, high = wilson(int(right.sum()), len(right))
+    return Bin(*edges, len(sure), float(sure.mean()), float(right.mean()), low, high)
+
+
+def reliability_chart(reliability: Reliability) -> Chart:
+    """Accuracy against confidence with the diagonal on which both are equal, and how many inputs each bin has."""
+    rows = [
+        {
+            "left": 100 * part.low,
+            "right": 100 * part.high,
+            "x": 100 * part.confidence,
+            "y": 100 * part.accuracy,
+            "low": 100 * (part.accuracy_low or 0.0),
+            "high": 100 * (part.accuracy_high or 0.0),
+            "n": part.n,
+            "few": part.n < FEW,
+            "bin": number,
+            "words": _bin_words(part),
+        }
+        for number, part in enumerate(reliability.bins)
+        if part.confidence is not None and part.accuracy is not None
+    ]
+    title = "Confidence and accuracy"
+    subtitle = (
+        f"Expected calibration error {with_interval(reliability.ece)}{_noise(reliability)}; {_tendency(reliability)}"
+    )
+    panels = [_accuracy_panel(rows), _inputs_panel(rows, max(part.n for part in reliability.bins))]
+    return Chart("reliability", title, {"title": heading(title, subtitle), "vconcat": panels})
+
+
+def _accuracy_panel(rows: list[dict[str, Any]]) -> Spec:
+    x = quantity("x", 0, 100, axis(tickCount=5, labels=False))
+    y = quantity("y", 0, 100, axis("right in %", tickCount=5))
+    pale = {"condition": {"test": "datum.few", "value": 0.35}, "value": 1}
+    span = {"x": x, "y": {**y, "field": "low"}, "y2": {"field": "high"}, "opacity": pale}
+    return {
+        "width": SIDE,
+        "height": SIDE,
+        "data": values(rows),
+        "layer": [
+            {
+                "data": values([{"x": 0, "y": 0}, {"x": 100, "y": 100}]),
+                "mark": {"type": "line", "color": DIM, "strokeDash": [4, 3], "strokeWidth": 1},
+                "encoding": {"x": x, "y": y},
+            },
+            {"mark": {"type": "rule", "color": SERIES[0], "strokeWidth": 1.5}, "encoding": span},
+            {
+                "mark": {"type": "circle", "size": 70, "color": SERIES[0]},
+                "encoding": {"x": x, "y": y, "tooltip": _BIN_HINT, "opacity": pale},
+            },
+        ],
+    }
+
+
+def _inputs_panel(rows: list[dict[str, Any]], most: int) -> Spec:
+    return {
+        "width": SIDE,
+        "height": 80,
+        "data": values(rows),
+        "mark": {"type": "rect", "color": INK, "opacity": 0.45, "stroke": SOFT},
+        "encoding": {
+            "x": quantity("left", 0, 100, axis("confidence in %", tickCount=5)),
+            "x2": {"field": "right"},
+            "y": quantity("n", 0, most * 1.08, axis("inputs", tickCount=3)),
+            "y2": {"datum": 0},
+            "tooltip": _BIN_HINT,
+        },
+    }
+
+
+def bins_table(reliability: Reliability) -> Table:
+    """One row for each bin, also for those without inputs."""
+    rows = [
+        (
+            f"{100 * part.low:.1f} to {100 * part.high:.1f} %",
+            part.n,
+            percent(part.confidence, 1),
+            NOTHING
+            if part.accuracy is None
+            else f"{percent(part.accuracy, 1)} [{percent(part.accuracy_low, 1)}, {percent(part.accuracy_high, 1)}]",
+        )
+        for part in reliability.bins
+    ]
+    columns = Column("confidence"), Column("inputs", "number"), Column("mean", "number"), Column("right", "number")
+    return Table("calibration", columns, tuple(rows))
+
+
+def _bin_words(part: Bin) -> str:
+    sure, right = percent(part.confidence, 1), percent(part.accuracy, 1)
+    interval = f"[{percent(part.accuracy_low, 1)}, {percent(part.accuracy_high, 1)}]"
+    return f"{part.n:,} inputs, {sure} sure, {right} right {interval}"
+
+
+def _tendency(reliability: Reliability) -> str:
+    return f"{percent(reliability.confidence, 1)} sure and {percent(reliability.accuracy, 1)} right on average"
+
+
+def _noise(reliability: Reliability) -> str:
+    noise = reliability.ece.details.get("noise")
+    return "" if noise is None else f" (noise alone shows {percent(noise, 1)})"

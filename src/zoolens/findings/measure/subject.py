@@ -1,0 +1,260 @@
+"""An opened model with the manifest applied to it: decoded inputs go in, class probabilities or vectors come out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.base.errors import ManifestError, ModelError
+from zoolens.findings.measure.classorder import class_order, in_data_order
+from zoolens.findings.measure.jobs import Job
+from zoolens.inventory.datasets.dataset import UNLABELLED, Dataset, Sample
+from zoolens.inventory.manifests.schema import Output, Pool
+from zoolens.inventory.manifests.tokenizer import ROLE as TOKENIZER
+from zoolens.inventory.preprocess.classlookup import find_outputs
+from zoolens.inventory.preprocess.outputs import ANOTHER_OUTPUT, build_scores, labels_of
+from zoolens.inventory.preprocess.pipeline import build_prepare
+from zoolens.inventory.preprocess.text import PrepareText
+from zoolens.inventory.runtimes.isolation.isolated_session import IsolatedSession
+from zoolens.inventory.runtimes.outputs.noise_probe import made_up_feeds
+from zoolens.inventory.runtimes.runtime import Session, TensorSpec
+from zoolens.inventory.tasks.task import task_named
+
+Array = NDArray[Any]
+Lookup = Callable[[int], dict[int, int] | None]
+
+
+@dataclass(frozen=True)
+class JudgedOutput:
+    """One declared output. `read` turns its raw answers into probabilities (classification) or plain vectors."""
+
+    tensor: TensorSpec
+    task: str
+    read: Callable[[Array], NDArray[np.float32]]
+    pooling: Pool | None = None  # how vectors of tokens become one of a text, before `read`
+
+
+@dataclass(frozen=True)
+class Subject:
+    job: Job
+    session: Session
+    input: TensorSpec
+    outputs: tuple[JudgedOutput, ...]  # as the manifest declares them, the main one first
+    prepare: Callable[[Sample], Array]
+    prepare_many: Callable[[Array], Array | None] | None
+    text: PrepareText | None = None  # of a model that takes text
+
+    @property
+    def fixed_batch(self) -> int | None:
+        """The batch size the file was exported with, if it was; 1 for texts that are not filled up to one length."""
+        if self.text is not None and self.text.declared.padding == "none":
+            return 1
+        return self.input.shape[0] if self.input.shape else None
+
+    def predict(self, batch: Array) -> tuple[Array, ...]:
+        """Raw answers of one batch, one array for each output."""
+        return self._checked(self.session.predict(self.named_inputs(batch)), batch)
+
+    def begin_predict(self, batches: Sequence[Array]) -> Callable[[], list[tuple[Array, ...]]]:
+        """Hand batches to the model; what is given back waits for their answers. In our own process it waits here."""
+        finish = self.session.begin_predict([self.named_inputs(batch) for batch in batches])
+        return lambda: [self._checked(answer, batch) for answer, batch in zip(finish(), batches, strict=True)]
+
+    def named_inputs(self, batch: Array) -> dict[str, Array]:
+        """What is fed for a batch: of records, a field for each input."""
+        if self.text is not None and batch.dtype.names is not None:
+            return self.text.feeds(batch)
+        if batch.dtype.names is None:
+            return {self.input.name: batch}
+        return {name: np.ascontiguousarray(batch[name]) for name in batch.dtype.names}
+
+    def _checked(self, answered: Mapping[str, Array], batch: Array) -> tuple[Array, ...]:
+        answers = tuple(answered[output.tensor.name] for output in self.outputs)
+        for output, answer in zip(self.outputs, answers, strict=True):
+            if not answer.ndim or len(answer) != len(batch):
+                given = f"{len(answer):,} rows" if answer.ndim else "a single number"
+                raise ModelError(
+                    f"The output {output.tensor.name} has {given} for a batch of {len(batch)}, not an answer for each "
+                    "input.",
+                    hint="Rows that are detections, numbers about a whole batch, and files exported for another batch "
+                    f"size cannot be told apart by input. {ANOTHER_OUTPUT}",
+                )
+        return answers if self.text is None else tuple(self._pooled(self.text, answers, batch))
+
+    def _pooled(self, text: PrepareText, answers: Sequence[Array], batch: Array) -> Iterator[Array]:
+        for output, answer in zip(self.outputs, answers, strict=True):
+            yield text.pooled(answer, batch, output.pooling, output.tensor.name)
+
+    @property
+    def has_several_inputs(self) -> bool:
+        """Whether samples are records with a field for each input, as texts always are."""
+        return len(self.session.inputs) != 1 or self.text is not None
+
+    def needs_made_up(self, dataset: Dataset) -> bool:
+        """Whether the dataset does not give what it is timed with."""
+        return not len(dataset) or (self.has_several_inputs and not self.outputs)
+
+    def check_answers(self) -> None:
+        """Refuse to judge a model that was not given all its inputs."""
+        if (self.has_several_inputs or len(self.job.manifest.inputs) != 1) and not self.outputs:
+            names = [spec.name for spec in self.session.inputs]
+            ref, listed = self.job.entry.ref, ", ".join(names)
+            raise ModelError(
+                f"{ref} has {len(names)} inputs ({listed}), but datasets give one per example.",
+                hint="Time it without its answers (--no-accuracy), or give arrays of these names: "
+                f"--data 'npz:FILE?x={','.join(names)}'.",
+            )
+
+    def feeds(self, dataset: Dataset, batch: int) -> dict[str, Array]:
+        """What latency is measured with: real inputs, or made-up ones for a model with several, or without data."""
+        if self.has_several_inputs and self.fixed_batch not in (None, batch):
+            alone = self.text is not None and self.text.declared.padding == "none"
+            reason = "The manifest declares padding: none, so that texts are run one at a time." if alone else None
+            raise ModelError(reason or f"The model takes batches of {self.fixed_batch} only.")
+        if not self.needs_made_up(dataset):
+            return self.named_inputs(self.inputs(dataset, batch))
+        if self.has_several_inputs:
+            return made_up_feeds(self.session.inputs, batch)
+        return made_up_feeds([_as_declared(self.input, self.job.manifest.inputs[0].shape)], batch)
+
+    def inputs(self, dataset: Dataset, batch: int) -> Array:
+        """One real batch, ready to be fed: what latency is measured with."""
+        wanted = [self.prepare(dataset.read(index % len(dataset))) for index in range(batch)]
+        return np.ascontiguousarray(np.stack(wanted))
+
+
+def _as_declared(spec: TensorSpec, declared: Sequence[int | None]) -> TensorSpec:
+    """A shape for any batch, with the extents that the manifest knows and the file leaves open, such as image sizes."""
+    if len(declared) != len(spec.shape):
+        return spec
+    known = [own if own is not None else stated for own, stated in zip(spec.shape[1:], declared[1:], strict=True)]
+    return replace(spec, shape=(None, *known))
+
+
+def judge_main_output(job: Job, session: Session, dataset: Dataset) -> JudgedOutput:
+    """How the main output of a model is read, whatever its inputs are: with classes in the data's order."""
+    return _judged(job, session, 0, dataset)
+
+
+def prepare_subject(job: Job, session: Session, dataset: Dataset) -> Subject:
+    manifest = job.manifest
+    source = session.inputs[0]
+    if manifest.takes_text:
+        return _text_subject(job, session, dataset)
+    several = len(session.inputs) != 1 or len(manifest.inputs) != 1 or _fields(dataset) is not None
+    if several and not _gives_all(dataset, job, session):  # can be timed, not judged: see `check_answers`
+        return Subject(job, session, source, (), lambda sample: sample.value, None)
+    prepare, prepare_many = (_prepare_several(job, session), None) if several else _prepare(job, session, source)
+    outputs = tuple(_judged(job, session, place, dataset) for place in range(len(manifest.outputs)))
+    return Subject(job, session, source, outputs, prepare, prepare_many)
+
+
+def _text_subject(job: Job, session: Session, dataset: Dataset) -> Subject:
+    text = PrepareText(job.manifest.inputs[0], session.inputs, job.paths[TOKENIZER])
+    outputs = tuple(_judged(job, session, place, dataset) for place in range(len(job.manifest.outputs)))
+    ids = text.tensors["input_ids"]
+    return Subject(job, session, ids, outputs, lambda sample: text(sample.value), text.many, text)
+
+
+def _gives_all(dataset: Dataset, job: Job, session: Session) -> bool:
+    """Whether every sample has a field for each input of a model; it may have more, which other models take."""
+    inputs = job.manifest.inputs
+    if len(inputs) != len(session.inputs) or (job.manifest.code and job.manifest.code.preprocess):
+        return False
+    fields = _fields(dataset)
+    return fields is not None and {spec.name for spec in session.inputs} <= set(fields)
+
+
+def _fields(dataset: Dataset) -> tuple[str, ...] | None:
+    """The names of a sample's parts; None where it is a single array, or where there is no sample."""
+    value = dataset.read(0).value if len(dataset) else None
+    return value.dtype.names if isinstance(value, np.ndarray | np.void) else None
+
+
+def _prepare_several(job: Job, session: Session) -> Callable[[Sample], Array]:
+    """A record of inputs, each prepared as the manifest declares for it."""
+    specs = [
+        _named(session.inputs, declared.name, "input", place) for place, declared in enumerate(job.manifest.inputs)
+    ]
+    steps = {
+        spec.name: build_prepare(declared, spec) for declared, spec in zip(job.manifest.inputs, specs, strict=True)
+    }
+
+    def prepare(sample: Sample) -> Array:
+        ready = {name: step(np.asarray(sample.value[name])) for name, step in steps.items()}
+        record = np.empty((), np.dtype([(name, value.dtype, value.shape) for name, value in ready.items()]))
+        for name, value in ready.items():
+            record[name] = value
+        return record
+
+    return prepare
+
+
+def _judged(job: Job, session: Session, place: int, dataset: Dataset) -> JudgedOutput:
+    output = job.manifest.outputs[place]
+    if session.postprocessed and place == 0:  # a second time would drop classes, or weaken probabilities
+        output = output.model_copy(update={"name": None, "postprocess": (), "scores": "probabilities"})
+    tensor = _named(session.outputs, output.name, "output", place)
+    if output.labels_file:
+        labels = labels_of(output, job.entry.folder)
+        output = output.model_copy(update={"labels": labels, "labels_file": None})
+    if place == 0:
+        order = class_order(job, dataset)
+        output = in_data_order(output, order)
+        lookup = partial(find_outputs, output.labels, dataset=dataset) if order.lookup else None
+        return JudgedOutput(tensor, output.task, _scores(job, session, output, tensor, dataset, lookup), output.pooling)
+    # The classes of the data are those of the main output.
+    return JudgedOutput(tensor, output.task, build_scores(output, tensor, discrete=_discrete(output)), output.pooling)
+
+
+def _prepare(
+    job: Job, session: Session, source: TensorSpec
+) -> tuple[Callable[[Sample], Array], Callable[[Array], Array | None] | None]:
+    """How one sample becomes an input, and many at once where that is quicker."""
+    if job.manifest.code and job.manifest.code.preprocess:
+        isolated = _isolated(session)
+        return lambda sample: isolated.run_preprocess(sample.value), None
+    declared = build_prepare(job.manifest.inputs[0], source)
+    return lambda sample: declared(sample.value), declared.many
+
+
+def _scores(
+    job: Job, session: Session, output: Output, tensor: TensorSpec, dataset: Dataset, lookup: Lookup | None
+) -> Callable[[Array], NDArray[np.float32]]:
+    classes = int(dataset.labels().max(initial=UNLABELLED)) + 1
+    if job.manifest.code and job.manifest.code.postprocess:
+        isolated = _isolated(session)
+        # The code stands for the declared steps; what it gives is checked like any model's answer.
+        plain = TensorSpec("scores", (None, None), "float32")
+        judged = build_scores(
+            output.model_copy(update={"postprocess": ()}), plain, classes, lookup, discrete=_discrete(output)
+        )
+        return lambda raw: judged(isolated.run_postprocess({tensor.name: raw}))
+    return build_scores(output, tensor, classes, lookup, discrete=_discrete(output))
+
+
+def _discrete(output: Output) -> bool:
+    return task_named(output.task).discrete
+
+
+def _isolated(session: Session) -> IsolatedSession:
+    assert isinstance(session, IsolatedSession), "code from a manifest runs in a process of its own"
+    return session
+
+
+def _named(specs: tuple[TensorSpec, ...], name: str | None, kind: str, place: int) -> TensorSpec:
+    if name is None and place < len(specs):
+        return specs[place]
+    if name is None:
+        raise ManifestError(f"The manifest declares {place + 1} {kind}s, but the model has {len(specs)}.")
+    for spec in specs:
+        if spec.name == name:
+            return spec
+    raise ManifestError(
+        f"The manifest names the {kind} {name!r}, but the model has {', '.join(spec.name for spec in specs)}."
+    )

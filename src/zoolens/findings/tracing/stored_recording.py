@@ -1,0 +1,188 @@
+"""A stored recording as figures: every step of an application with its median, and the models that it called."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from zoolens.base.present.figures import figure
+from zoolens.base.present.tables import Column, Table
+from zoolens.base.store.records import Run
+from zoolens.base.store.series import read_series
+from zoolens.base.store.store import Store, borrowed_store
+from zoolens.findings.tracing.recorder import SERIES
+from zoolens.findings.tracing.report import indent, share_words, short_name, timing_words
+from zoolens.findings.tracing.spans import USER
+from zoolens.findings.tracing.stored import find_trace
+from zoolens.findings.tracing.trace_layers import Timing, timing
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True)
+class RecordedStep:
+    """All spans of one name below the same steps. `total`: their seconds together. `share`: their total in that of the
+    steps that called them; None for the recording itself."""
+
+    name: str
+    kind: str
+    level: str
+    times: int
+    timing: Timing
+    total: float
+    share: float | None
+    steps: tuple[RecordedStep, ...] = ()
+
+
+@dataclass(frozen=True)
+class StoredRecording:
+    """A recording that is stored. `adopted`: the spans of models that were traced meanwhile, which have own runs."""
+
+    run: Run
+    step: RecordedStep
+    adopted: int
+    spans: pa.Table
+    judged: bool = False  # of every step it is known whether other processes disturbed it
+
+    @property
+    def title(self) -> str:
+        return f"{self.step.name}: a recording of an application"
+
+
+def is_recording(run: Run) -> bool:
+    return run.model.format == "code"
+
+
+def load_recording(run: Run | str, *, store: Store | str | Path | None = None) -> StoredRecording:
+    """A recording by its run, or as `load_trace` takes it."""
+    with borrowed_store(store, must_exist=True) as opened:
+        named = find_trace(opened, run) if isinstance(run, str) else run
+        table = read_series(opened, named.id, SERIES)
+    rows = [row for row in table.to_pylist() if row["observed"] == USER]
+    root, known = next(row for row in rows if row["kind"] == "recording"), {row["span_id"] for row in rows}
+    below: dict[int | None, list[Mapping[str, Any]]] = {}
+    for row in sorted(rows, key=lambda row: row["time"]):
+        if row is not root:  # a caller that had not ended when the recording did is not there
+            below.setdefault(row["parent"] if row["parent"] in known else root["span_id"], []).append(row)
+    judged = len(rows) > 1 and all(row["clean"] is not None for row in rows if row is not root)
+    return StoredRecording(named, _step([root], None, below), len(table) - len(rows), table, judged)
+
+
+def _step(
+    rows: Sequence[Mapping[str, Any]], caller: float | None, below: Mapping[int | None, Sequence[Mapping[str, Any]]]
+) -> RecordedStep:
+    seconds = np.array([row["duration"] / 1e9 for row in rows])
+    total = float(seconds.sum())
+    groups: dict[tuple[str, str, str], list[Mapping[str, Any]]] = {}
+    for inner in (inner for row in rows for inner in below.get(row["span_id"], ())):
+        groups.setdefault((inner["name"], inner["kind"], inner["level"]), []).append(inner)
+    return RecordedStep(
+        rows[0]["name"],
+        rows[0]["kind"],
+        rows[0]["level"],
+        len(rows),
+        timing(seconds, np.array([row["clean"] is not False for row in rows], bool)),
+        total,
+        total / caller if caller else None,
+        tuple(_step(group, total, below) for group in groups.values()),
+    )
+
+
+def steps_table(recorded: StoredRecording) -> Table:
+    columns = (
+        Column("step", "key", keep=9),
+        Column("level", "key", keep=5),
+        Column("times", "number", keep=7),
+        Column("median [95 %]", "number", keep=9),
+        Column("in all", "number", keep=6),
+        Column("share of its caller", "number", keep=8),
+    )
+    return Table("steps", columns, tuple(_rows(recorded.step, 0)))
+
+
+def _rows(step: RecordedStep, depth: int) -> Iterator[tuple[Any, ...]]:
+    share = "" if step.share is None else share_words(step.share)
+    name = indent(depth) + short_name(step.name)
+    yield name, step.level, f"{step.times:,}", timing_words(step.timing), figure(step.total, "s"), share
+    for inner in step.steps:
+        yield from _rows(inner, depth + 1)
+
+
+def sentences(recorded: StoredRecording) -> Iterator[str]:
+    if not recorded.judged:
+        yield "Whether other processes disturbed a step is not known: all of them count."
+    if disturbed := list(dict.fromkeys(step.name for step in _outermost_disturbed(recorded.step))):
+        yield (
+            f"Other processes disturbed all but a few repetitions ({', '.join(disturbed)}): these figures are of all "
+            "repetitions."
+        )
+    if _crowded(recorded.step):
+        yield "Shares of more than 100 % are of steps that ran at the same time, in several threads or tasks."
+    if recorded.adopted:
+        yield (
+            f"The recording also holds {recorded.adopted:,} spans of models that were traced meanwhile; these traces "
+            "are runs of their own."
+        )
+
+
+def _outermost_disturbed(step: RecordedStep) -> Iterator[RecordedStep]:
+    """Steps of which too few repetitions were undisturbed; what is below them was disturbed with them."""
+    if step.timing.disturbed:
+        yield step
+        return
+    for inner in step.steps:
+        yield from _outermost_disturbed(inner)
+
+
+def _crowded(step: RecordedStep) -> bool:
+    return any((inner.share or 0) > 1 or _crowded(inner) for inner in step.steps)
+
+
+def recording_as_data(recorded: StoredRecording) -> dict[str, Any]:
+    return {
+        "run": recorded.run.id,
+        "recording": _data(recorded.step),
+        "adopted_spans": recorded.adopted,
+        "disturbances_known": recorded.judged,
+        "notes": list(sentences(recorded)),
+    }
+
+
+def _data(step: RecordedStep) -> dict[str, Any]:
+    return {
+        "name": step.name,
+        "kind": step.kind,
+        "level": step.level,
+        "times": step.times,
+        **step.timing.as_data,
+        "total_seconds": step.total,
+        "share": step.share,
+        "steps": [_data(inner) for inner in step.steps],
+    }
+
+
+def typical_request(recorded: StoredRecording) -> pa.Table:
+    """The spans of one request: of the step below the recording that takes most of its time, the call whose duration
+    is the median one, with all below it. The whole recording where nothing is below it."""
+    import pyarrow as pa
+
+    rows = [row for row in recorded.spans.to_pylist() if row["observed"] == USER]
+    if not recorded.step.steps:
+        return recorded.spans
+    longest = max(recorded.step.steps, key=lambda step: step.total)
+    root = next(row["span_id"] for row in rows if row["kind"] == "recording")
+    calls = [
+        row for row in rows if row["parent"] == root and (row["name"], row["kind"]) == (longest.name, longest.kind)
+    ]
+    chosen = min(calls, key=lambda row: abs(row["duration"] / 1e9 - longest.timing.median))
+    kept, own = [chosen], {chosen["span_id"]}
+    for row in sorted(rows, key=lambda row: row["time"]):  # whoever calls begins first
+        if row["parent"] in own:
+            kept.append(row)
+            own.add(row["span_id"])
+    return pa.Table.from_pylist(kept, schema=recorded.spans.schema)

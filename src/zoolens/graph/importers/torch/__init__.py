@@ -1,5 +1,0 @@
-"""Live torch networks: torchvision, timm and transformers, built on the meta device and traced by torch.export."""
-
-from zoolens.graph.importers.torch.library import TIMM, TORCHVISION, TRANSFORMERS
-
-__all__ = ["TIMM", "TORCHVISION", "TRANSFORMERS"]

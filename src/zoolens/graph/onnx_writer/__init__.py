@@ -1,5 +1,0 @@
-"""Canonical graphs with weights, written as ONNX files that any runtime for ONNX can run."""
-
-from zoolens.graph.onnx_writer.file import write_onnx
-
-__all__ = ["write_onnx"]

@@ -1,0 +1,25 @@
+"""The data that comes with zoolens: the first 2,000 images of the Fashion-MNIST test set."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from zoolens.base.errors import DatasetError
+from zoolens.inventory.datasets.dataset import Dataset
+from zoolens.inventory.datasets.idx import FASHION_MNIST, IdxDataset
+from zoolens.inventory.zoos.demo import DATA_FOLDER
+
+NAME: Final = "fashion-mnist/test[:2000]"
+CLASSES: Final = FASHION_MNIST
+
+
+def open_demo(location: str = "", **options: str) -> Dataset:
+    if location or options:
+        given = ", ".join(filter(None, [location, *options]))
+        raise DatasetError(
+            f"The demo dataset takes no location and no options, but got {given}.",
+            hint="Use the dataset kind idx for IDX files of your own.",
+        )
+    return IdxDataset(
+        DATA_FOLDER / "t2k-images-idx3-ubyte.gz", DATA_FOLDER / "t2k-labels-idx1-ubyte.gz", name=NAME, classes=CLASSES
+    )

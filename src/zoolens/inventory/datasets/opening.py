@@ -1,0 +1,181 @@
+"""From what a user writes to an open dataset: "demo", "kind:location?option=value", or a path."""
+
+from __future__ import annotations
+
+import difflib
+import gzip
+import inspect
+import zipfile
+import zlib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+from urllib.parse import parse_qsl, urlencode
+
+from zoolens.base import plugins
+from zoolens.base.errors import DatasetError
+from zoolens.base.safety.untrusted import open_regular
+from zoolens.inventory.datasets.cifar10 import RECORD
+from zoolens.inventory.datasets.dataset import Dataset
+from zoolens.inventory.datasets.idx import find_idx_images
+from zoolens.inventory.datasets.imagefolder import LABELS, images_under
+from zoolens.inventory.datasets.images import SUFFIXES
+from zoolens.inventory.datasets.readbyplugin import ReadByPlugin
+from zoolens.inventory.datasets.subset import select
+from zoolens.inventory.datasets.texts import SUFFIXES as TEXT_SUFFIXES
+
+_IDX_START: Final = b"\0\0\x08"
+_GZIP_START: Final = b"\x1f\x8b"
+
+
+def open_dataset(spec: str | Path, *, limit: int | None = None, seed: int | None = None, **options: str) -> Dataset:
+    """The dataset a spec names, or `limit` samples of it. `options` are those of the kind, as after the "?"."""
+    kind, location, written = parse_spec(str(spec))
+    opener = plugins.load(plugins.DATASETS, kind)
+    arguments = {**written, **options}
+    _check_options(kind, opener, location, arguments)
+    try:
+        Path(location).expanduser()
+    except RuntimeError as error:
+        raise DatasetError(f"{_short(location)} has no home folder.", hint="Write the path in full.") from error
+    try:
+        dataset: Dataset = opener(location, **arguments)
+    except OSError as error:  # a name too long, a folder that may not be entered: whatever the kind does not explain
+        raise DatasetError(f"The dataset {_short(spec)} cannot be read: {error.strerror or error}.") from error
+    if len(dataset) == 0:
+        dataset.close()
+        raise DatasetError(f"The dataset {spec} is empty.", hint="A measurement needs at least one sample.")
+    code = plugins.code_of(plugins.DATASETS, kind)
+    return select(dataset if code is None else ReadByPlugin(dataset, code), limit, seed)
+
+
+def parse_spec(spec: str) -> tuple[str, str, dict[str, str]]:
+    """Kind, location and options. A path that exists is never taken for anything else."""
+    kinds = plugins.names(plugins.DATASETS)
+    if "\0" in spec:
+        raise DatasetError(f"{_short(spec)} is not a name that a dataset can have: it holds a null character.")
+    if not spec.strip():
+        raise DatasetError("No dataset is named.", hint=f"Give a path, or one of these kinds: {', '.join(kinds)}.")
+    if _exists(spec):
+        return detect(Path(spec).expanduser()), spec, {}
+    place, _, query = spec.partition("?")
+    options = _options(spec, query)
+    kind, colon, location = place.partition(":")
+    if kind in kinds:
+        return kind, location, options
+    if _exists(place):
+        return detect(Path(place).expanduser()), place, options
+    if colon and len(kind) > 1 and kind.replace("-", "").replace("_", "").isalnum():
+        close = difflib.get_close_matches(kind, kinds, n=1)
+        raise DatasetError(
+            f"There is no dataset kind {_short(kind)}.",
+            hint=f"Did you mean {close[0]}?" if close else f"Known: {', '.join(kinds)}.",
+        )
+    raise DatasetError(
+        f"There is no dataset {_short(spec)}: no such path exists.",
+        hint=f"Give a path, or kind:location with one of these kinds: {', '.join(kinds)}.",
+    )
+
+
+def absolute_spec(spec: str) -> str:
+    """The same dataset, named so that it is found from any working directory."""
+    kind, location, options = parse_spec(spec)
+    path = Path(location).expanduser()
+    place = str(path.resolve()) if location and path.exists() else location
+    query = f"?{urlencode(options)}" if options else ""
+    return f"{kind}:{place}{query}" if place or query else kind
+
+
+def detect(path: Path) -> str:
+    """The kind of data at a path, from what lies there."""
+    kind = _kind_of_folder(path) if path.is_dir() else _kind_of_file(path)
+    if kind is None:
+        raise DatasetError(
+            f"The kind of data in {path} is not recognised.",
+            hint=f"Say it as kind:location with one of {', '.join(plugins.names(plugins.DATASETS))}; "
+            f"a folder of images needs class sub-folders or a {LABELS}.",
+        )
+    return kind
+
+
+def _kind_of_folder(folder: Path) -> str | None:
+    try:
+        names = sorted(path.name for path in folder.iterdir())
+    except OSError as error:
+        raise DatasetError(f"{folder} cannot be read: {error.strerror}.", hint="Check its permissions.") from error
+    if not names:
+        raise DatasetError(f"The folder {folder} is empty.", hint="Put data into it, or name another.")
+    if LABELS in names:
+        return "imagefolder"
+    if find_idx_images(folder):
+        return "idx"
+    if any(name.startswith(("test_batch", "data_batch")) for name in names):
+        return "cifar10"
+    if any(name.endswith(".parquet") for name in names):
+        return "parquet"
+    subfolders = (folder / name for name in names if (folder / name).is_dir() and not name.startswith("."))
+    if any(next(images_under(path), None) for path in subfolders):
+        return "imagefolder"
+    if any(Path(name).suffix.lower() in SUFFIXES for name in names):
+        return "imagefolder"  # without labels
+    return "parquet" if next(folder.rglob("*.parquet"), None) else None
+
+
+def _kind_of_file(path: Path) -> str | None:
+    if not path.is_file():  # a device or a pipe: reading it may never end
+        return None
+    try:
+        with open_regular(path) as file:
+            start = file.read(4)
+            if packed := start.startswith(_GZIP_START):
+                file.seek(0)
+                with gzip.open(file) as unpacked:
+                    start = unpacked.read(4)
+        if packed:
+            if path.name.endswith(".bin.gz"):
+                return "cifar10"
+        elif path.suffix == ".bin" and path.stat().st_size % RECORD == 0:
+            return "cifar10"
+    except (OSError, EOFError, zlib.error) as error:
+        raise DatasetError(f"{path} cannot be read: {error}.", hint="Is the file complete?") from error
+    if start == b"PAR1":
+        return "parquet"
+    if start.startswith(_IDX_START):
+        return "idx"
+    if zipfile.is_zipfile(path):
+        return "npz"
+    return "text" if path.suffix.lower() in TEXT_SUFFIXES else None
+
+
+def _short(spec: str | Path) -> str:
+    return repr(str(spec)[:200])
+
+
+def _exists(place: str) -> bool:
+    try:
+        return Path(place).expanduser().exists()
+    except (OSError, ValueError, RuntimeError):  # a name too long, a null byte, a user without home
+        return False
+
+
+def _options(spec: str, query: str) -> dict[str, str]:
+    try:
+        return dict(parse_qsl(query, strict_parsing=True, keep_blank_values=True)) if query else {}
+    except ValueError as error:
+        raise DatasetError(
+            f"The options in {_short(spec)} are not written as ?name=value&name=value.",
+            hint="Check what follows the '?'.",
+        ) from error
+
+
+def _check_options(kind: str, opener: Callable[..., Dataset], location: str, options: dict[str, str]) -> None:
+    signature = inspect.signature(opener)
+    try:
+        signature.bind(location, **options)
+    except TypeError as error:
+        known = [name for name, p in signature.parameters.items() if p.kind is inspect.Parameter.KEYWORD_ONLY]
+        unknown = sorted(set(options) - set(known))
+        raise DatasetError(
+            f"Datasets of the kind {kind} have no option {unknown[0]!r}." if unknown else f"{kind}: {error}.",
+            hint=f"They have {', '.join(known) or 'none'}.",
+        ) from error

@@ -1,0 +1,408 @@
+"""The manifest: everything needed to run a model correctly and to judge its answers, as data.
+
+`Manifest.model_json_schema()` is the schema editors use (`zoolens manifest schema`).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from pydantic import Field, field_validator, model_validator
+
+from zoolens.base import plugins
+from zoolens.inventory.manifests.part import MAX_EXTENT, Part
+from zoolens.inventory.manifests.tokenizer import ROLE, Tokenizer
+
+MAX_ELEMENTS = 1 << 28
+MAX_LABEL_BYTES = 1 << 22  # of a labels file
+
+FORMATS = (  # those of the built-in runtimes
+    "onnx",
+    "tflite",
+    "openvino-ir",
+    "caffe",
+    "torchscript",
+    "torch-export",
+    "torch-state-dict",
+    "keras",
+    "keras-h5",
+    "tf-savedmodel",
+    "tf-frozen",
+    "jax-export",
+    "mxnet",
+    "fake",
+)
+
+TASKS = ("classification", "embedding", "regression", "other")  # the built-in ones
+
+Decoder = Literal["pillow", "opencv", "tensorflow"]
+DEFAULT_DECODER: Decoder = "pillow"
+
+MODALITIES = {"image": "an image", "array": "an array", "text": "a text"}  # what a sample is, for sentences
+
+TOKEN_TYPES = ("int64", "int32", "float32")
+
+DType = Literal[
+    "float32", "float16", "float64", "bfloat16", "uint8", "int8", "int16", "int32", "int64", "bool", "string"
+]
+
+
+class Framework(Part):
+    """The framework that made the model, and the versions it is known to work with."""
+
+    name: str = Field(examples=["torch", "tensorflow", "jax", "caffe"])
+    version: str = Field(default="", description="A version constraint such as '>=2.1,<3'.")
+
+    @field_validator("version")
+    @classmethod
+    def _is_specifier(cls, value: str) -> str:
+        try:
+            SpecifierSet(value)
+        except InvalidSpecifier as error:
+            raise ValueError(f"{value!r} is not a version constraint such as '>=2.1,<3'") from error
+        return value
+
+
+# --- preprocessing: steps from a decoded image (uint8, height × width × channels, RGB or grey) to the input tensor
+
+
+class Resize(Part):
+    op: Literal["resize"]
+    size: tuple[int, int] | int = Field(
+        description="[height, width], or one number: the shorter side, keeping the aspect ratio."
+    )
+    method: Literal["nearest", "bilinear", "bicubic", "lanczos", "area"] = "bilinear"
+    library: Literal["pil", "torchvision", "tensorflow", "opencv"] = Field(
+        default="pil",
+        description="Whose resizing semantics: they differ by up to several points of accuracy.",
+    )
+    antialias: bool | None = Field(
+        default=None, description="Only torchvision and tensorflow can choose; PIL always does, OpenCV never."
+    )
+
+    @field_validator("size")
+    @classmethod
+    def _sane(cls, value: tuple[int, int] | int) -> tuple[int, int] | int:
+        extents = (value,) if isinstance(value, int) else value
+        if any(not 1 <= extent <= MAX_EXTENT for extent in extents):
+            raise ValueError(f"a side must lie between 1 and {MAX_EXTENT}")
+        return value
+
+
+class CenterCrop(Part):
+    op: Literal["center_crop"]
+    size: tuple[int, int] | None = None
+    fraction: float | None = Field(default=None, gt=0, le=1, description="Share of each side that is kept.")
+
+    @model_validator(mode="after")
+    def _one_of(self) -> Self:
+        if (self.size is None) == (self.fraction is None):
+            raise ValueError("give either size or fraction")
+        return self
+
+
+class Normalize(Part):
+    """value = (pixel × scale − mean) / std, per channel in the model's own colour order."""
+
+    op: Literal["normalize"]
+    scale: float = 1.0
+    mean: tuple[float, ...] = (0.0,)
+    std: tuple[float, ...] = (1.0,)
+
+    @field_validator("std")
+    @classmethod
+    def _not_zero(cls, value: tuple[float, ...]) -> tuple[float, ...]:
+        if any(v == 0 for v in value):
+            raise ValueError("std must not be 0")
+        return value
+
+
+Step = Annotated[Resize | CenterCrop | Normalize, Field(discriminator="op")]
+
+
+class Input(Part):
+    """One input. Quantised tensors: `preprocess` yields real values, which are then quantised with the file's
+    own scale and zero point."""
+
+    name: str | None = Field(default=None, description="Tensor name; may be left out for a single input.")
+    modality: Literal["image", "array", "text"] = Field(
+        default="image", description="A text fills all inputs of the model, as `tokenizer` says."
+    )
+    shape: tuple[int | None, ...] = Field(description="With the batch axis; null is a free dimension.")
+    layout: Literal["NCHW", "NHWC", "NHW", "NC"] = "NCHW"
+    color: Literal["RGB", "BGR", "gray"] = "RGB"
+    dtype: DType = "float32"
+    decoder: Decoder = Field(
+        default=DEFAULT_DECODER,
+        description="Who decodes image files: JPEG decoders differ by several grey levels, and OpenCV turns pictures "
+        "as their EXIF data say. Data that are pixels already have no use for it.",
+    )
+    preprocess: tuple[Step, ...] = ()
+    tokenizer: Tokenizer | None = None
+
+    @field_validator("shape")
+    @classmethod
+    def _sane(cls, value: tuple[int | None, ...]) -> tuple[int | None, ...]:
+        elements = 1
+        for extent in value:
+            if extent is None:
+                continue
+            if not 1 <= extent <= MAX_EXTENT:
+                raise ValueError(f"a dimension of {extent:,} is outside 1 to {MAX_EXTENT:,}")
+            elements *= extent
+        if elements > MAX_ELEMENTS:
+            raise ValueError(f"{elements:,} elements per input is more than any real model takes")
+        return value
+
+    @model_validator(mode="after")
+    def _layout_fits(self) -> Self:
+        if self.modality == "image" and len(self.shape) != len(self.layout):
+            raise ValueError(f"layout {self.layout} has {len(self.layout)} axes but shape has {len(self.shape)}")
+        return self
+
+    @model_validator(mode="after")
+    def _tokenizer_fits(self) -> Self:
+        if (self.modality == "text") != (self.tokenizer is not None):
+            raise ValueError("modality: text and a tokenizer belong together")
+        if self.tokenizer is None:
+            return self
+        if len(self.shape) != 2:
+            raise ValueError("the shape of a text is [batch, tokens]")
+        if self.preprocess:
+            raise ValueError("a text has no preprocess steps: its tokenizer does all of it")
+        if self.dtype not in TOKEN_TYPES:
+            raise ValueError(f"the numbers of tokens are {', '.join(TOKEN_TYPES)}, not {self.dtype}; say dtype: int64")
+        length = self.shape[1]
+        if length is not None and (length, "max_length") != (self.tokenizer.max_length, self.tokenizer.padding):
+            raise ValueError(
+                f"every text has {length} tokens by shape: say max_length: {length} and padding: max_length"
+            )
+        return self
+
+    @property
+    def channels(self) -> int | None:
+        return self.shape[self.layout.index("C")] if "C" in self.layout else None
+
+
+# --- outputs
+
+
+class Softmax(Part):
+    op: Literal["softmax"]
+    temperature: float = Field(default=1.0, gt=0)
+
+
+class Select(Part):
+    """Keep these output columns, in this order: reorders classes or drops some."""
+
+    op: Literal["select"]
+    indices: tuple[int, ...]
+
+
+class DropLeading(Part):
+    """Drop the first `count` outputs, such as the background class of 1001-class ImageNet models."""
+
+    op: Literal["drop_leading"]
+    count: int = Field(default=1, ge=1)
+
+
+class Divide(Part):
+    """Divide every score by a constant: percentages by 100. Comes first, before probabilities are checked."""
+
+    op: Literal["divide"]
+    by: float = Field(gt=0, allow_inf_nan=False)
+
+
+class Pool(Part):
+    """One vector a text, of an output with one for each token: their mean, the first or the last, without padding."""
+
+    op: Literal["pool"]
+    method: Literal["mean", "first", "last"] = "mean"
+
+
+class L2Normalize(Part):
+    """Scale each vector to length 1."""
+
+    op: Literal["l2_normalize"]
+
+
+OutputStep = Annotated[Softmax | Select | DropLeading | Divide | Pool | L2Normalize, Field(discriminator="op")]
+
+
+class Output(Part):
+    name: str | None = None
+    task: str = Field(
+        default="classification",
+        description="What the output does: classification, embedding, regression, other, or the task of a plug-in.",
+        examples=list(TASKS),
+    )
+    scores: Literal["logits", "probabilities"] = "logits"
+    postprocess: tuple[OutputStep, ...] = ()
+    labels: tuple[str, ...] | None = Field(
+        default=None, description="Class names after postprocessing, in output order."
+    )
+    labels_file: str | None = Field(default=None, description="One class name a line, relative to the manifest.")
+    label_map: dict[int, int] | None = Field(
+        default=None, description="Output index to the dataset's class index, where the two orders differ."
+    )
+
+    @field_validator("task")
+    @classmethod
+    def _known_task(cls, task: str) -> str:
+        if task not in TASKS and task not in plugins.registered(plugins.TASKS):
+            known = dict.fromkeys((*TASKS, *plugins.names(plugins.TASKS)))
+            raise ValueError(f"there is no task {task!r}; tasks are {', '.join(known)}")
+        return task
+
+    @model_validator(mode="after")
+    def _steps_fit(self) -> Self:
+        kinds = [type(step) for step in self.postprocess]
+        if self.task == "classification" and (Pool in kinds or L2Normalize in kinds):
+            raise ValueError(
+                "pool and l2_normalize are for vectors, not for the scores of classes: say task: embedding"
+            )
+        if self.task in TASKS and self.task != "classification" and {Softmax, Select, DropLeading, Divide} & {*kinds}:
+            raise ValueError(
+                f"softmax, select, drop_leading and divide are for scores of classes, not for task: {self.task}"
+            )
+        if Divide in kinds[1:]:
+            raise ValueError("divide is the first step, and there is one at most")
+        if Pool in kinds[1:]:
+            raise ValueError("pool is the first step, and there is one at most")
+        return self
+
+    @property
+    def pooling(self) -> Pool | None:
+        first = self.postprocess[0] if self.postprocess else None
+        return first if isinstance(first, Pool) else None
+
+
+# --- files
+
+
+class AssetFile(Part):
+    location: str = Field(
+        description="A path inside the manifest's folder, file:///absolute/path (may use ${VARIABLE}), "
+        "https://…, package://distribution/path/inside, or hf://owner/repository/file."
+    )
+    role: Literal["model", "weights", "labels", "tokenizer"] = "model"
+    sha256: str | None = Field(
+        default=None, pattern=r"^[0-9a-f]{8,64}$", description="Full digest, or ≥ 8 first digits."
+    )
+    bytes: int | None = Field(default=None, ge=0)
+
+
+class Architecture(Part):
+    """How to build the network that bare weights belong to."""
+
+    library: Literal["torchvision", "timm", "keras", "code"]
+    name: str | None = None
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    match: Literal["name", "position"] = Field(
+        default="name",
+        description="position: pair the tensors by order, where two libraries name them differently.",
+    )
+    prefix: str = Field(default="", description="Prefix to strip from the weights' names, such as 'module.'.")
+    key: str | None = Field(default=None, description="Where in the checkpoint the weights lie, such as 'state_dict'.")
+
+
+class Asset(Part):
+    """The same model in one file format. A manifest may list several; a runtime takes the first it can run."""
+
+    format: str = Field(
+        pattern=r"^[a-z0-9][a-z0-9-]*$", examples=list(FORMATS), description="Plug-ins may bring formats of their own."
+    )
+    files: tuple[AssetFile, ...] = Field(min_length=1)
+    architecture: Architecture | None = None
+
+    @model_validator(mode="after")
+    def _one_file_a_role(self) -> Self:
+        roles = [file.role for file in self.files]
+        if len(set(roles)) < len(roles):
+            raise ValueError("two files have the same role: give one 'model' and at most one 'weights'")
+        return self
+
+    @model_validator(mode="after")
+    def _weights_need_architecture(self) -> Self:
+        if self.format == "torch-state-dict" and self.architecture is None:
+            raise ValueError("a torch-state-dict holds weights only: say under architecture how to build the network")
+        return self
+
+
+class Code(Part):
+    """Python that runs only with --allow-code, in a process of its own.
+
+    preprocess: defines `preprocess(image)` → array without batch axis; replaces the declared steps.
+    postprocess: defines `postprocess(outputs)` → scores (batch × classes); replaces the declared steps.
+    architecture: defines `build()` → torch.nn.Module, for `architecture.library: code`.
+    """
+
+    preprocess: str | None = None
+    postprocess: str | None = None
+    architecture: str | None = None
+
+
+class Claim(Part):
+    """What the source says about the model; never mixed with what we measure."""
+
+    metric: str = Field(examples=["top1", "top5", "params", "flops"])
+    value: float
+    unit: str = ""
+    dataset: str | None = None
+    source: str
+
+
+class Manifest(Part):
+    zoolens: Literal[1] = Field(default=1, description="Version of this schema.")
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._/+-]*$")
+    version: str = Field(
+        default="0.0.0", pattern=r"^\d+\.\d+\.\d+([-+][0-9A-Za-z.+-]+)?$", description="Semantic version."
+    )
+    description: str = ""
+    license: str | None = None
+    references: tuple[str, ...] = ()
+    framework: Framework | None = None
+    element_type: str = Field(default="float32", description="Type of the weights and arithmetic, such as int8.")
+    inputs: tuple[Input, ...] = Field(min_length=1)
+    outputs: tuple[Output, ...] = Field(min_length=1)
+    assets: tuple[Asset, ...] = Field(default=(), description="None: structure only, the weights are not here.")
+    requires: str = Field(default="", description="Constraints like --require: 'onnxruntime>=1.20, avx512'.")
+    code: Code | None = None
+    attributes: dict[str, Any] = Field(default_factory=dict)
+    claims: tuple[Claim, ...] = ()
+
+    @model_validator(mode="after")
+    def _code_is_there(self) -> Self:
+        for asset in self.assets:
+            wants = asset.architecture is not None and asset.architecture.library == "code"
+            if wants and (self.code is None or self.code.architecture is None):
+                raise ValueError("architecture.library is 'code' but code.architecture is absent")
+        return self
+
+    @model_validator(mode="after")
+    def _text_is_alone(self) -> Self:
+        if not self.takes_text:
+            if any(output.pooling for output in self.outputs):
+                raise ValueError("pool is for models that take text: it is the mean over the tokens of a text")
+            if any(file.role == ROLE for asset in self.assets for file in asset.files):
+                raise ValueError("a file has the role tokenizer, but no input is of modality: text")
+            return self
+        if len(self.inputs) > 1:
+            raise ValueError("a text fills all inputs by itself: pairs of texts, or images beside it, are not possible")
+        if self.code is not None and self.code.preprocess is not None:
+            raise ValueError("a text is prepared by its tokenizer: code.preprocess is for images and arrays")
+        if any(all(file.role != ROLE for file in asset.files) for asset in self.assets):
+            raise ValueError("the input is text: every asset lists its tokenizer.json as a file of role: tokenizer")
+        return self
+
+    @property
+    def takes_text(self) -> bool:
+        return any(spec.modality == "text" for spec in self.inputs)
+
+    @property
+    def task(self) -> str:
+        return self.outputs[0].task
+
+    def claimed(self, metric: str) -> float | None:
+        return next((claim.value for claim in self.claims if claim.metric == metric), None)

@@ -1,0 +1,183 @@
+"""Looks up the classes of data among the classes of a model, where the numbers of the classes do not tell.
+
+Folders of images without a class file are numbered by the alphabet, which proves nothing about a model's outputs: the
+names decide, and where they cannot, the evaluation is refused. A class file gives an order; but where it lists fewer
+classes than the model has outputs, and the model has outputs of all these names, the names decide too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from zoolens.base.errors import DatasetError
+from zoolens.inventory.datasets.dataset import Dataset
+from zoolens.inventory.datasets.imagenet import BACKGROUND, imagenet_classes, imagenet_names
+from zoolens.inventory.preprocess.classes import plain_name
+
+_NUMBERED: Final = re.compile(r"(?P<stem>.*?)(?P<number>\d{1,9})")
+_WORDNET_ID: Final = re.compile(r"n\d{8}")
+_HOW_TO_SAY: Final = (
+    "Say the order: a classes.txt in a folder of images with one class a line in the order of the model's outputs, "
+    "classes=… behind the name of other data, labels in the manifest, or a label_map."
+)
+
+
+def find_outputs(names: Sequence[str] | None, outputs: int, dataset: Dataset) -> dict[int, int] | None:
+    """A label_map (output → class of the data) that names ask for; None: outputs are the data's classes as they come.
+
+    `names`: of the model's outputs, where its manifest gives them. Outputs that stand for none of the data's classes
+    follow behind those that do, so that no answer is lost.
+    """
+    classes = dataset.classes
+    if classes is None or (not dataset.alphabetical and len(classes) == outputs):
+        return None
+    known = in_full(names) if names and len(names) == outputs else imagenet_names(outputs)
+    places = find_classes(classes, known) if known else [None] * len(classes)
+    if all(place is not None for place in places):
+        return _label_map([place for place in places if place is not None], known or ())
+    if not dataset.alphabetical:
+        return None
+    unknown = next(word for word, place in zip(classes, places, strict=True) if place is None)
+    if outputs != len(classes):
+        why = _why_not_found(unknown, known) if known else "the model names none of its outputs"
+        raise DatasetError(
+            f"{dataset.name} has {len(classes):,} classes without a known order and the model has {outputs:,} outputs: "
+            f"{why}, so that which class is which output cannot be known.",
+            hint=_HOW_TO_SAY,
+        )
+    if names and any(place is not None for place in places):
+        if sum(plain_name(name) == plain_name(unknown) for name in names) > 1:
+            raise DatasetError(f"The model's labels have {unknown!r} more than once.", hint=_HOW_TO_SAY)
+        raise DatasetError(
+            f"Some classes of {dataset.name} are among the model's labels and {unknown!r} is not.",
+            hint=f"Spell it as the manifest does. {_HOW_TO_SAY}",
+        )
+    return None
+
+
+def may_reorder(names: Sequence[str] | None, dataset: Dataset) -> bool:
+    """Whether names may bring the outputs into another order than they come in, as far as can be said before the
+    model is open: such an evaluation is another one than that of the outputs as they come."""
+    classes = dataset.classes
+    if classes is None or (names and len(names) == len(classes) and not dataset.alphabetical):
+        return False
+    places = find_classes(classes, in_full(names) if names else imagenet_classes())
+    known = [place for place in places if place is not None]
+    return (len(known) == len(places) or (dataset.alphabetical and bool(known))) and places != list(range(len(places)))
+
+
+def _why_not_found(word: str, names: Sequence[str]) -> str:
+    parts = _places([_spellings(name) for name in names])
+    places = sorted(set().union(*(parts.get(spelling, set()) for spelling in _spellings(word))))
+    if len(places) > 1:
+        return f"{word!r} may be any of the model's classes {places[0]} and {places[1]}"
+    if places:
+        return f"{word!r} and another folder both name the model's class {places[0]}"
+    return f"{word!r} is not among the model's class names"
+
+
+def assumed_order(names: Sequence[str] | None, outputs: int, dataset: Dataset) -> str | None:
+    """The guess that an accuracy rests on where nothing but the alphabet says which class is which output."""
+    classes = dataset.classes
+    if not dataset.alphabetical or classes is None:
+        return None
+    known = in_full(names) if names and len(names) == outputs else imagenet_names(outputs)
+    if known and all(place is not None for place in find_classes(classes, known)):
+        return None
+    last = f"{classes[-1]!r} {len(classes) - 1}"
+    return f"classes of {dataset.name} are outputs by the alphabet: {classes[0]!r} is 0, {last}"
+
+
+def disputed_order(dataset: Dataset) -> str | None:
+    """What to say where the alphabet and the numbers in the names of classes give two orders."""
+    if not dataset.alphabetical or dataset.classes is None:
+        return None
+    numbered = [_NUMBERED.fullmatch(name) for name in dataset.classes]
+    if not all(numbered) or len({found["stem"] for found in numbered if found}) > 1:
+        return None
+    numbers = [int(found["number"]) for found in numbered if found]
+    if numbers == sorted(numbers):
+        return None
+    later = next(place for place in range(1, len(numbers)) if numbers[place] < numbers[place - 1])
+    return (
+        f"by the alphabet {dataset.classes[later - 1]!r} comes before {dataset.classes[later]!r}, by number behind it: "
+        f"the accuracy may be that of the wrong order. {_HOW_TO_SAY}"
+    )
+
+
+def unproven_order(names: Sequence[str] | None, dataset: Dataset) -> str | None:
+    """What to say where folders are numbered by the alphabet although the model has names, which are others."""
+    if not dataset.alphabetical or not names or dataset.classes is None:
+        return None
+    if any(place is not None for place in find_classes(dataset.classes, in_full(names))):
+        return None
+    return (
+        f"classes of {dataset.name} such as {dataset.classes[0]!r} are none of the model's labels, such as "
+        f"{names[0]!r}: they are numbered by the alphabet, which may be wrong. {_HOW_TO_SAY}"
+    )
+
+
+def find_classes(words: Sequence[str], names: Sequence[str]) -> list[int | None]:
+    """Where each word is among a model's class names; None: nowhere, in several places, or where another word is.
+
+    A whole name counts before a part of one: its WordNet id, the rest behind the id, one of several names with commas.
+    """
+    whole = _places([[plain_name(name)] for name in names])
+    parts = _places([_spellings(name) for name in names])
+    looked_up = [_place(word, whole, parts) for word in words]
+    often = Counter(looked_up)
+    return [place if often[place] == 1 else None for place in looked_up]
+
+
+def _place(word: str, whole: dict[str, set[int]], parts: dict[str, set[int]]) -> int | None:
+    candidates = [whole.get(plain_name(word), set())]
+    candidates += [parts.get(spelling, set()) for spelling in _spellings(word)]
+    return next((min(places) for places in candidates if len(places) == 1), None)
+
+
+def _places(spellings: Sequence[Sequence[str]]) -> dict[str, set[int]]:
+    places: dict[str, set[int]] = {}
+    for index, ways in enumerate(spellings):
+        for way in ways:
+            places.setdefault(way, set()).add(index)
+    return places
+
+
+def _spellings(name: str) -> list[str]:
+    """What a class may be called: "n01440764 tench, Tinca tinca" is also the id alone and each of the names.
+    Folders of some releases are called "n02085620-Chihuahua"."""
+    plain = plain_name(name)
+    first = plain[:9]
+    if not _WORDNET_ID.fullmatch(first) or plain[9:10].isalnum():
+        return [plain, *(part.strip() for part in plain.split(",") if part.strip())]
+    rest = plain[9:].strip(" -:,")
+    return [first, rest, *(part.strip() for part in rest.split(",") if part.strip())]
+
+
+def _label_map(places: Sequence[int], names: Sequence[str]) -> dict[int, int] | None:
+    """Outputs of the data's classes first, the others behind them by name: alike for all models of these names."""
+    rank = [(name == BACKGROUND, plain_name(name)) for name in names]
+    others = sorted(set(range(len(names))) - set(places), key=lambda output: rank[output])
+    order = {output: place for place, output in enumerate([*places, *others])}
+    return None if all(output == place for output, place in order.items()) else order
+
+
+def in_full(names: Sequence[str]) -> Sequence[str]:
+    """The same classes, those of ImageNet with their WordNet ids and all their names: models mostly have the first
+    English name only, where folders have the id. Two classes called "crane" are told apart by their place, where the
+    others are in ImageNet's order."""
+    known = imagenet_names(len(names))
+    if known and _mostly(place == index for index, place in enumerate(find_classes(names, known))):
+        return known
+    if not known:
+        return names
+    places = find_classes(names, known)
+    return [name if place is None else known[place] for name, place in zip(names, places, strict=True)]
+
+
+def _mostly(facts: Iterable[bool]) -> bool:
+    truths = list(facts)
+    return sum(truths) > 0.9 * len(truths)

@@ -1,0 +1,408 @@
+"""The manifest's input steps, compiled once per model into a function from a decoded sample to one input.
+
+Nearly every manifest first shapes the image (resize, crop) and then normalises it. All normalising steps, and the
+quantisation of an 8-bit input, then depend on nothing but a pixel's value and channel: they become one multiplication
+and one addition, or a table of 256 entries.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from zoolens.base.errors import DatasetError, ManifestError
+from zoolens.inventory.manifests.schema import CenterCrop, Input, Normalize, Resize, Step
+from zoolens.inventory.preprocess.resize import PIL_METHODS, check_resize, resize, target_size
+from zoolens.inventory.runtimes.runtime import TensorSpec, shape_text
+
+Array = NDArray[Any]
+_BRIGHTEST: Final = 255
+_FEWEST_LEVELS: Final = 8  # different values of a pixel after rounding; scales to 0…1 and −1…1 leave 2 and 3
+_GRAY: Final = (19595, 38470, 7471)  # PIL's weights of red, green and blue, in 1/65536
+
+
+class Prepare(ABC):
+    """A function from a decoded sample to one input without its batch axis."""
+
+    @abstractmethod
+    def __call__(self, value: Array) -> Array: ...
+
+    @abstractmethod
+    def many(self, values: Array) -> Array | None:
+        """The same for stacked samples, where that is quicker than one by one; None where it is not."""
+
+
+def build_prepare(spec: Input, tensor: TensorSpec) -> Prepare:
+    """What the manifest declares, ready to run. Images come as uint8 height × width × channels.
+
+    The result has the tensor's dtype and the manifest's layout. A grey image becomes RGB by repetition, an RGB one
+    grey by PIL's weights; layout NC is the flattened image.
+    """
+    if spec.modality == "text":
+        raise ManifestError("A text fills all inputs of a model at once, and is not prepared as one of them.")
+    dtype = _dtype(tensor)
+    return _PrepareArray(spec, tensor, dtype) if spec.modality == "array" else _PrepareImage(spec, tensor, dtype)
+
+
+class _PrepareImage(Prepare):
+    def __init__(self, spec: Input, tensor: TensorSpec, dtype: np.dtype[Any]) -> None:
+        _check(spec)
+        self._color = spec.color
+        self._channels = _channel_count(spec)
+        self._shaping, normalizing = _split(spec.preprocess)
+        # swapping red and blue costs least at the very end, but a normalisation must find the channels in place
+        bgr = spec.color == "BGR"
+        self._swap_first = bgr and any(isinstance(step, Normalize) for step in self._shaping)
+        first = self._shaping[0] if self._shaping else None
+        by_pil = first if isinstance(first, Resize) and first.library == "pil" else None
+        self._gray_resize = by_pil if spec.color == "gray" else None
+        self._finish = _Finish(spec, tensor, dtype, normalizing, swap=bgr and not self._swap_first)
+
+    def __call__(self, value: Array) -> Array:
+        _refuse_text(value)
+        shaping = self._shaping
+        if self._gray_resize is not None and value.dtype == np.uint8 and value.ndim == 3 and value.shape[2] == 3:
+            image, shaping = _gray_and_resized(value, self._gray_resize), shaping[1:]
+        else:
+            image = _to_color(value, self._color)
+        if self._swap_first:
+            image = image[:, :, ::-1]
+        for step in shaping:
+            image = _apply(step, image)
+        result: Array = self._finish(image[np.newaxis])[0]
+        return result
+
+    def many(self, values: Array) -> Array | None:
+        _refuse_text(values)
+        if self._shaping or values.ndim != 4 or values.shape[3] != self._channels:
+            return None
+        return self._finish(values)
+
+
+class _PrepareArray(Prepare):
+    def __init__(self, spec: Input, tensor: TensorSpec, dtype: np.dtype[Any]) -> None:
+        steps = [step for step in spec.preprocess if isinstance(step, Normalize)]
+        if len(steps) != len(spec.preprocess):
+            raise ManifestError(
+                "An input of modality array can be normalised only, not resized or cropped.",
+                hint="Remove those steps, or use modality: image.",
+            )
+        per_column = any(len(step.mean) > 1 or len(step.std) > 1 for step in steps)
+        self._factor, self._offset = _affine(steps, (spec.shape[-1] or 1) if per_column else 1)
+        if tensor.quantised:
+            self._factor, self._offset = _quantised(tensor, self._factor, self._offset)
+        self._untouched = bool((self._factor == 1).all() and (self._offset == 0).all())
+        self._wanted = spec.shape[1:]
+        self._dtype = dtype
+        self._name = tensor.name
+
+    def __call__(self, value: Array) -> Array:
+        result: Array = self.many(value[np.newaxis])[0]
+        return result
+
+    def many(self, values: Array) -> Array:
+        _refuse_text(values)
+        self._check_shape(values.shape[1:])
+        real = values if self._untouched else values * self._factor + self._offset
+        if real.dtype == self._dtype:
+            return real
+        if self._untouched and self._dtype.kind != "f":
+            self._check_whole(real)
+        return _cast(real, self._dtype)
+
+    def _check_whole(self, values: Array) -> None:
+        """Refuse numbers that an input of whole numbers would change, as long as no declared step makes others."""
+        limits = np.iinfo(self._dtype)
+        whole = values.dtype.kind != "f" or values == np.rint(values)
+        changed = ~((values >= limits.min) & (values <= limits.max) & whole)  # NaN is, too
+        if changed.any():
+            raise DatasetError(
+                f"The sample holds {values[changed].flat[0]:.6g}, but the input {self._name} takes whole numbers from "
+                f"{limits.min:,} to {limits.max:,}.",
+                hint=f"Write the data as {self._dtype}, or declare a normalize step that makes such numbers of them.",
+            )
+
+    def _check_shape(self, shape: tuple[int, ...]) -> None:
+        fits = len(shape) == len(self._wanted) and all(
+            want is None or want == have for want, have in zip(self._wanted, shape, strict=True)
+        )
+        if not fits:
+            raise DatasetError(
+                f"The sample has shape {shape_text(shape)}, but the input takes {shape_text(self._wanted)}.",
+                hint="Correct shape in the manifest, or prepare the data so.",
+            )
+
+
+@dataclass(frozen=True)
+class Normalisation:
+    """What the declared steps do to a pixel: `shaping` first, then pixel × `factor` + `offset`, both of them one number
+    for each channel. A normalising step before a shaping one is part of `shaping`."""
+
+    shaping: tuple[Step, ...]
+    factor: NDArray[np.float64]
+    offset: NDArray[np.float64]
+
+
+def declared_normalisation(spec: Input) -> Normalisation:
+    """For who has to convert inputs that were made for one model into those of another."""
+    shaping, normalizing = _split(spec.preprocess)
+    channels = _channel_count(spec)
+    factor, offset = _affine(normalizing, channels)
+    return Normalisation(shaping, np.broadcast_to(factor, (channels,)), np.broadcast_to(offset, (channels,)))
+
+
+def center_crop(image: Array, step: CenterCrop) -> Array:
+    """Crop by size as torchvision does (small images are padded with zeros), by fraction as tf.image.central_crop."""
+    height, width = image.shape[:2]
+    if step.fraction is not None:
+        top, left = int((height - height * step.fraction) / 2), int((width - width * step.fraction) / 2)
+        return image[top : height - top, left : width - left]
+    assert step.size is not None  # the schema sees to it
+    wanted_height, wanted_width = step.size
+    if height < wanted_height or width < wanted_width:
+        more = max(wanted_height - height, 0), max(wanted_width - width, 0)
+        image = np.pad(image, [(more[0] // 2, (more[0] + 1) // 2), (more[1] // 2, (more[1] + 1) // 2), (0, 0)])
+        height, width = image.shape[:2]
+    top, left = round((height - wanted_height) / 2), round((width - wanted_width) / 2)
+    return image[top : top + wanted_height, left : left + wanted_width]
+
+
+class _Finish:
+    """The last stage: normalise, quantise and lay out images (N × height × width × channels) of final shape."""
+
+    def __init__(
+        self, spec: Input, tensor: TensorSpec, dtype: np.dtype[Any], steps: Sequence[Normalize], *, swap: bool
+    ) -> None:
+        factor, offset = _affine(steps, _channel_count(spec))
+        if dtype.kind != "f" and not tensor.quantised:
+            _check_levels(tensor, factor)
+        self._tables = pixel_tables(steps, len(factor), tensor, dtype) if dtype in (np.uint8, np.int8) else None
+        if tensor.quantised:
+            factor, offset = _quantised(tensor, factor, offset)
+        self._spec = spec
+        self._dtype = dtype
+        self._factor = factor.astype(np.float32)
+        self._offset = offset.astype(np.float32)
+        self._swap = swap
+        self._planar = spec.layout == "NCHW"
+        self._fits: set[tuple[int, ...]] = set()
+        self._rows: dict[int, tuple[Array, Array]] = {}
+
+    def __call__(self, images: Array) -> Array:
+        shape = images.shape[1:]
+        if shape not in self._fits:
+            _check_shape(self._spec, shape)
+            self._fits.add(shape)
+        if self._swap:
+            images = images[:, :, :, ::-1]
+        if self._planar:
+            images = images.transpose(0, 3, 1, 2)
+        by_table = self._tables is not None and images.dtype == np.uint8
+        result = self._look_up(images) if by_table else self._compute(images)
+        if self._spec.layout == "NHW":
+            return result[:, :, :, 0]
+        return result.reshape(len(result), -1) if self._spec.layout == "NC" else result
+
+    def _look_up(self, images: Array) -> Array:
+        tables = self._tables
+        assert tables is not None
+        if len(tables) == 1:
+            return np.frombuffer(images.tobytes().translate(tables[0]), self._dtype).reshape(images.shape)
+        result = np.empty(images.shape, self._dtype)
+        for channel, table in enumerate(tables):
+            place = np.s_[:, channel] if self._planar else np.s_[:, :, :, channel]
+            plane = images[place]
+            result[place] = np.frombuffer(plane.tobytes().translate(table), self._dtype).reshape(plane.shape)
+        return result
+
+    def _compute(self, images: Array) -> Array:
+        images = np.ascontiguousarray(images)
+        if self._planar:
+            real = np.multiply(images, self._factor[:, np.newaxis, np.newaxis], dtype=np.float32)
+            real += self._offset[:, np.newaxis, np.newaxis]
+        else:
+            factor, offset = self._row(images.shape[2])
+            real = np.multiply(images.reshape(*images.shape[:2], -1), factor, dtype=np.float32)
+            real += offset
+            real = real.reshape(images.shape)
+        return _cast(real, self._dtype)
+
+    def _row(self, width: int) -> tuple[Array, Array]:
+        """Factors and offsets of a whole row: numpy is slow on an innermost axis of three."""
+        if len(self._factor) == 1:
+            return self._factor, self._offset
+        if width not in self._rows:
+            self._rows[width] = np.tile(self._factor, width), np.tile(self._offset, width)
+        return self._rows[width]
+
+
+def _dtype(tensor: TensorSpec) -> np.dtype[Any]:
+    try:
+        dtype = np.dtype(tensor.dtype)
+    except TypeError as error:
+        raise ManifestError(f"Input {tensor.name!r} is {tensor.dtype}, which numpy does not have.") from error
+    if dtype.kind not in "fiu":
+        raise ManifestError(f"Input {tensor.name!r} is {tensor.dtype}; inputs are made as numbers only.")
+    return dtype
+
+
+def _check_levels(tensor: TensorSpec, factor: NDArray[np.float64]) -> None:
+    """Refuse steps that leave next to nothing of a picture: an input of whole numbers rounds what they give."""
+    reach = _BRIGHTEST * float(np.abs(factor).max())
+    if reach < _FEWEST_LEVELS:
+        raise ManifestError(
+            f"Input {tensor.name!r} takes whole numbers ({tensor.dtype}), but the declared steps bring pixels into a "
+            f"range of {reach:.3g}: rounding leaves next to nothing of a picture.",
+            hint="Remove the normalize step, if the network scales pixels by itself.",
+        )
+
+
+def _refuse_text(values: Array) -> None:
+    if values.dtype == object:
+        raise DatasetError(
+            "The sample is a text, but the model takes numbers.",
+            hint="Choose a model whose manifest declares modality: text, or other data.",
+        )
+
+
+def _channel_count(spec: Input) -> int:
+    return 1 if spec.color == "gray" else 3
+
+
+def _check(spec: Input) -> None:
+    """Refuse a declaration that is wrong for every image, when the model is opened."""
+    channels = _channel_count(spec)
+    declared = 1 if spec.layout == "NHW" else None if spec.layout == "NC" else spec.channels
+    if declared is not None and declared != channels:
+        raise ManifestError(
+            f"The input has {declared} channel{'s' if declared > 1 else ''} but its colour is {spec.color}.",
+            hint=f"Set color to {'gray' if declared == 1 else 'RGB or BGR'}, or correct layout and shape.",
+        )
+    for step in spec.preprocess:
+        if isinstance(step, Resize):
+            check_resize(step.method, step.library, step.antialias)
+        if isinstance(step, Normalize):
+            _per_channel(step.mean, channels), _per_channel(step.std, channels)
+
+
+def _split(steps: Sequence[Step]) -> tuple[tuple[Step, ...], tuple[Normalize, ...]]:
+    """Steps up to the last that shapes the image, and the normalising ones after it."""
+    end = len(steps)
+    while end and isinstance(steps[end - 1], Normalize):
+        end -= 1
+    return tuple(steps[:end]), tuple(step for step in steps[end:] if isinstance(step, Normalize))
+
+
+def _affine(steps: Sequence[Normalize], channels: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """All normalising steps as one factor and one offset, per channel only where the channels differ."""
+    factor, offset = np.ones(channels), np.zeros(channels)
+    for step in steps:
+        mean, std = _per_channel(step.mean, channels), _per_channel(step.std, channels)
+        factor, offset = factor * step.scale / std, (offset * step.scale - mean) / std
+    if (factor == factor[0]).all() and (offset == offset[0]).all():
+        return factor[:1], offset[:1]
+    return factor, offset
+
+
+def _per_channel(values: tuple[float, ...], channels: int) -> NDArray[np.float64]:
+    if len(values) not in (1, channels):
+        raise ManifestError(
+            f"A normalize step has {len(values)} values, but the input has {channels} channels.",
+            hint="Give one value, or one per channel.",
+        )
+    return np.broadcast_to(np.array(values, np.float64), (channels,))
+
+
+def _quantised(tensor: TensorSpec, factor: Array, offset: Array) -> tuple[Array, Array]:
+    return factor / tensor.scale, offset / tensor.scale + (tensor.zero_point or 0)
+
+
+def pixel_tables(steps: Sequence[Normalize], channels: int, tensor: TensorSpec, dtype: np.dtype[Any]) -> list[bytes]:
+    """What each of the 256 pixel values becomes, for every channel.
+
+    Step by step in float32, as `round(real / scale + zero_point)` is written everywhere: pixels often fall exactly
+    between two quantised values ((x − 127.5) / 127.5 at scale 1/127.5), and then the last bit decides which one. More
+    exact arithmetic gives other inputs, and cost up to 1.2 points of accuracy against such references.
+    """
+    pixels = np.arange(256, dtype=np.float32)
+    tables = []
+    for channel in range(channels):
+        real = pixels
+        for step in steps:
+            mean, std = (np.float32(values[channel % len(values)]) for values in (step.mean, step.std))
+            real = (real * np.float32(step.scale) - mean) / std
+        if tensor.quantised:
+            real = real / np.float32(tensor.scale or 1) + np.float32(tensor.zero_point or 0)
+        tables.append(_cast(real, dtype).tobytes())
+    return tables
+
+
+def _cast(real: Array, dtype: np.dtype[Any]) -> Array:
+    """Convert to the input's type; integers are rounded and kept within their range."""
+    if dtype.kind == "f":
+        return real.astype(dtype, copy=False)
+    if np.can_cast(real.dtype, dtype):
+        return real.astype(dtype)
+    limits = np.iinfo(dtype)
+    return np.clip(np.rint(real), limits.min, limits.max).astype(dtype)
+
+
+def _to_color(image: Array, color: str) -> Array:
+    if image.ndim == 2:
+        image = image[:, :, np.newaxis]
+    if image.ndim != 3 or image.shape[2] not in (1, 3):
+        planar = image.ndim == 3 and image.shape[0] in (1, 3)
+        raise DatasetError(
+            f"The sample is {shape_text(image.shape)}, but an image is height × width × 1 or 3.",
+            hint=("Where channels come first, say so: --data 'npz:FILE?layout=NCHW'. " if planar else "")
+            + "For other data, declare the input with modality: array.",
+        )
+    channels = image.shape[2]
+    if color == "gray":
+        return image if channels == 1 else _gray(image)
+    return np.repeat(image, 3, axis=2) if channels == 1 else image
+
+
+def _gray_and_resized(image: Array, step: Resize) -> Array:
+    """Make grey and resize in one go where PIL does both: going between numpy and PIL costs as much as the work."""
+    height, width = target_size(image.shape[0], image.shape[1], step.size)
+    gray = Image.fromarray(image).convert("L").resize((width, height), PIL_METHODS[step.method])
+    return np.asarray(gray)[:, :, np.newaxis]
+
+
+def _gray(image: Array) -> Array:
+    if image.dtype != np.uint8:
+        return (image @ (np.array(_GRAY, np.float64) / 65536).astype(np.float32))[:, :, np.newaxis]
+    return np.asarray(Image.fromarray(image).convert("L"))[:, :, np.newaxis]  # PIL itself: exact, and far quicker
+
+
+def _apply(step: Step, image: Array) -> Array:
+    if isinstance(step, Resize):
+        size = target_size(image.shape[0], image.shape[1], step.size)
+        return resize(image, size, step.method, step.library, step.antialias)
+    if isinstance(step, CenterCrop):
+        return center_crop(image, step)
+    return _normalized(step, image)
+
+
+def _normalized(step: Normalize, image: Array) -> Array:
+    factor, offset = _affine([step], image.shape[-1])
+    return image * factor.astype(np.float32) + offset.astype(np.float32)
+
+
+def _check_shape(spec: Input, shape: tuple[int, ...]) -> None:
+    height, width, channels = shape
+    sizes = {"H": height, "W": width, "C": height * width * channels if spec.layout == "NC" else channels}
+    for axis, wanted in zip(spec.layout[1:], spec.shape[1:], strict=True):
+        if wanted is not None and wanted != sizes[axis]:
+            raise DatasetError(
+                f"The image is {height}×{width} with {channels} channel{'s' if channels > 1 else ''} after "
+                f"preprocessing, but the input takes {shape_text(spec.shape[1:])} ({spec.layout[1:]}).",
+                hint="Add a resize (or center_crop) step to the manifest's preprocess.",
+            )

@@ -1,0 +1,175 @@
+"""From a text to all inputs of a model, and from answers for each token to one vector a text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.base.errors import DatasetError, ManifestError, ModelError
+from zoolens.inventory.manifests.schema import TOKEN_TYPES, Input, Pool
+from zoolens.inventory.preprocess.pipeline import Prepare
+from zoolens.inventory.preprocess.tokenizer_client import OpenTokenizer, Tokens, token_places
+from zoolens.inventory.runtimes.runtime import TensorSpec, shape_text
+
+Array = NDArray[Any]
+
+_LENGTH: Final = "\0length"  # a field beside those of the tensors: no input is called so
+_CUT: Final = "\0cut"
+_UNKNOWN: Final = "\0unknown"
+
+
+@dataclass(frozen=True)
+class TextFacts:
+    """What became of all texts of some data. `unknown` is None where the tokenizer has no token for unknown words."""
+
+    texts: int
+    cut: int
+    tokens: int
+    unknown: int | None
+
+
+class PrepareText(Prepare):
+    """A text becomes a record with a field for each input of the model, always max_length long. `feeds` takes records
+    apart again, and only then leaves out the padding that no text of the batch needs."""
+
+    def __init__(self, spec: Input, inputs: Sequence[TensorSpec], tokenizer: Path) -> None:
+        assert spec.tokenizer is not None  # the schema sees to it
+        self.declared = spec.tokenizer
+        self.tensors = _filled_tensors(spec, inputs)
+        fields = [
+            (tensor.name, np.dtype(tensor.dtype), (self.declared.max_length,)) for tensor in self.tensors.values()
+        ]
+        self._record = np.dtype([*fields, (_LENGTH, np.int64), (_CUT, np.bool_), (_UNKNOWN, np.int64)])
+        self.tokenizer = OpenTokenizer(self.declared, tokenizer)
+
+    def __call__(self, value: Array) -> Array:
+        alone = np.asarray(value, object if isinstance(value, str) else None)
+        record: Array = self.many(alone[np.newaxis])[0]
+        return record
+
+    def many(self, values: Array) -> Array:
+        if not is_text(values):
+            given = f"{shape_text(values.shape[1:])} of {values.dtype}"
+            raise DatasetError(
+                f"The sample is {given}, but the model takes text.",
+                hint="Give a table with a column of texts: --data FILE.csv.",
+            )
+        return self._records(self.tokenizer.encode(values.tolist()))
+
+    def feeds(self, records: Array) -> dict[str, Array]:
+        """The tensors of a batch by the model's names, no longer than its longest text where they need not be."""
+        columns = self._columns(records)
+        return {tensor.name: np.ascontiguousarray(records[tensor.name][:, columns]) for tensor in self.tensors.values()}
+
+    def pooled(self, answer: Array, records: Array, how: Pool | None, output: str) -> Array:
+        """One row of numbers a text, of an output that may have one for each token."""
+        if how is None:
+            if answer.ndim > 2 and self.declared.padding != "max_length":
+                raise ModelError(
+                    f"The output {output} has shape {shape_text(answer.shape)}: numbers for each token, of which texts "
+                    "have different counts.",
+                    hint="Declare how they become one vector: postprocess: [{op: pool, method: mean}].",
+                )
+            return answer
+        places = token_places(records[_LENGTH], self.declared.max_length, self.declared.padding_side)
+        places = places[:, self._columns(records)]
+        if answer.ndim != 3 or answer.shape[:2] != places.shape:
+            raise ModelError(
+                f"The output {output} has shape {shape_text(answer.shape)}, not one vector for each of "
+                f"{shape_text(places.shape)} tokens.",
+                hint="Remove the step pool from the manifest, or name another output.",
+            )
+        if not places.any(axis=1).all():
+            raise DatasetError("A text has no tokens, so that there is no vector to make of them.", hint="Remove it.")
+        return _pooled(answer, places, how.method)
+
+    def facts(self, values: Iterator[Array]) -> TextFacts:
+        """What became of these texts, batch by batch."""
+        parts = [self.facts_of(self.many(batch)) for batch in values]
+        unknown = [part.unknown for part in parts if part.unknown is not None]
+        return TextFacts(
+            sum(part.texts for part in parts),
+            sum(part.cut for part in parts),
+            sum(part.tokens for part in parts),
+            sum(unknown) if unknown else None,
+        )
+
+    def facts_of(self, records: Array) -> TextFacts:
+        """What became of texts that are prepared."""
+        cut, tokens, unknown = (int(records[name].sum()) for name in (_CUT, _LENGTH, _UNKNOWN))
+        return TextFacts(len(records), cut, tokens, None if unknown < 0 else unknown)
+
+    def close(self) -> None:
+        self.tokenizer.close()
+
+    def _columns(self, records: Array) -> slice:
+        if self.declared.padding == "max_length":
+            return slice(None)
+        longest = int(records[_LENGTH].max(initial=1))
+        return slice(-longest, None) if self.declared.padding_side == "left" else slice(longest)
+
+    def _records(self, tokens: Tokens) -> Array:
+        records = np.empty(len(tokens.lengths), self._record)
+        mask = token_places(tokens.lengths, self.declared.max_length, self.declared.padding_side)
+        filled = {"input_ids": tokens.ids, "attention_mask": mask, "token_type_ids": tokens.types}
+        for kind, tensor in self.tensors.items():
+            records[tensor.name] = filled[kind]
+        records[_LENGTH], records[_CUT], records[_UNKNOWN] = tokens.lengths, tokens.cut, tokens.unknown
+        return records
+
+
+def is_text(values: Array) -> bool:
+    """Whether these are samples of text: Python strings, since a text may be as long as it likes."""
+    return values.dtype == object and values.ndim == 1 and all(isinstance(value, str) for value in values.tolist())
+
+
+def _filled_tensors(spec: Input, inputs: Sequence[TensorSpec]) -> dict[str, TensorSpec]:
+    """The input of the model that each kind of numbers fills. Every input must be filled."""
+    assert spec.tokenizer is not None
+    known = {tensor.name: tensor for tensor in inputs}
+    listed = ", ".join(known)
+    names = spec.tokenizer.tensors.names
+    if not names and len(inputs) == 1:
+        names = {"input_ids": inputs[0].name}
+    if missing := next((name for name in names.values() if name not in known), None):
+        raise ManifestError(f"The manifest fills the input {missing!r} with tokens, but the model has {listed}.")
+    if empty := next((name for name in known if name not in names.values()), None):
+        raise ManifestError(
+            f"The model has the inputs {listed}, and nothing in the manifest fills {empty!r}.",
+            hint="Name the inputs: tokenizer: {tensors: {input_ids: …, attention_mask: …, token_type_ids: …}}.",
+        )
+    tensors = {kind: known[name] for kind, name in names.items()}
+    for tensor in tensors.values():
+        _check_tensor(tensor, spec.tokenizer.max_length, fixed=spec.tokenizer.padding == "max_length")
+    return tensors
+
+
+def _check_tensor(tensor: TensorSpec, max_length: int, *, fixed: bool) -> None:
+    if tensor.dtype not in TOKEN_TYPES:
+        raise ManifestError(f"The input {tensor.name!r} is {tensor.dtype}; tokens are {', '.join(TOKEN_TYPES)}.")
+    if not tensor.shape:
+        return  # the format does not tell
+    if len(tensor.shape) != 2:
+        raise ManifestError(
+            f"The input {tensor.name!r} has shape {shape_text(tensor.shape)}, but tokens of texts are batch × tokens."
+        )
+    length = tensor.shape[1]
+    if length is not None and (length != max_length or not fixed):
+        raise ManifestError(
+            f"The input {tensor.name!r} takes exactly {length:,} tokens.",
+            hint=f"Declare max_length: {length} and padding: max_length.",
+        )
+
+
+def _pooled(answer: Array, places: NDArray[np.bool_], method: str) -> Array:
+    if method == "mean":
+        weights = places[:, :, None]
+        total = np.where(weights, answer, 0).sum(axis=1, dtype=np.float64)
+        return np.asarray(total / places.sum(axis=1)[:, None], np.float32)
+    chosen = places.argmax(axis=1) if method == "first" else places.shape[1] - 1 - places[:, ::-1].argmax(axis=1)
+    return np.asarray(answer[np.arange(len(answer)), chosen])

@@ -1,0 +1,222 @@
+"""Texts in, numbers of tokens out: our side of the sandboxed process that holds a tokenizer."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.base.engine.process import Rights, WorkerKind, WorkerProcess
+from zoolens.base.errors import DatasetError, ManifestError, MissingDependency, WorkerTimeout
+from zoolens.base.plugins import installed_version
+from zoolens.base.safety.untrusted import read_bytes
+from zoolens.inventory.manifests.tokenizer import Tokenizer
+from zoolens.inventory.preprocess import tokenizer_worker
+
+LIBRARY: Final = "tokenizers"
+MAX_FILE: Final = 1 << 26  # bytes of a tokenizer.json; the largest vocabularies take some 20 million
+MAX_TEXT: Final = 1 << 20  # bytes of a text in UTF-8
+_OPENING: Final = 60.0  # seconds
+_ENCODING: Final = 60.0
+_MOST_BYTES: Final = 1 << 30  # of an answer
+_MODULE: Final = tokenizer_worker.__name__
+_KIND: Final = WorkerKind(
+    "process that splits texts into tokens",
+    _MODULE,
+    _MODULE,
+    variables=(("TOKENIZERS_PARALLELISM", "false"),),
+    rights=Rights(memory=tokenizer_worker.MEMORY),
+)
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The tokens of several texts: `ids` and `types` are texts × max_length, filled up as declared. `lengths`: tokens
+    of each text without padding. `cut`: texts that had more than max_length. `unknown`: tokens of each text that the
+    vocabulary does not have, −1 where the tokenizer has no such token."""
+
+    ids: Integers
+    types: Integers
+    lengths: Integers
+    cut: NDArray[np.bool_]
+    unknown: Integers
+
+
+class OpenTokenizer:
+    """A tokenizer in a process of its own, which ends with this object or with `close`. Threads may share it."""
+
+    def __init__(self, declared: Tokenizer, path: Path) -> None:
+        if installed_version(LIBRARY) is None:
+            raise MissingDependency("A model that takes text", LIBRARY, "text")
+        self._declared, self._path = declared, path
+        self._lock = threading.Lock()
+        self._content = _content(path)
+        self._worker = self._started()
+
+    def _started(self) -> WorkerProcess:
+        declared, worker, doing = self._declared, WorkerProcess(_KIND), f"opening {self._path.name}"
+        asked = {
+            "do": "open",
+            "max_length": declared.max_length,
+            "cut": declared.truncation,
+            "special": declared.special_tokens,
+        }
+        tensors = {"content": np.frombuffer(self._content, np.uint8)}
+        try:
+            about = worker.ask(asked, doing, tensors, timeout=_OPENING)
+            with worker.sensible(doing):
+                self.size, self._pad_type = int(about["size"]), int(about["pad_type"])
+                pad, special = None if about["pad"] is None else int(about["pad"]), int(about["special"])
+            self._pad = self._pad_id(pad)
+            self._check_room(special)
+        except BaseException:
+            worker.stop()
+            raise
+        return worker
+
+    def _check_room(self, special: int) -> None:
+        longest = self._declared.max_length
+        if special >= longest:
+            raise ManifestError(
+                f"The tokenizer adds {special} special tokens to each text, which leaves no room for words among the "
+                f"{longest} of max_length.",
+                hint="Raise max_length.",
+            )
+
+    def _pad_id(self, own: int | None) -> int:
+        declared = self._declared
+        pad = declared.pad_id if declared.pad_id is not None else own
+        if pad is None and declared.padding != "none":
+            raise ManifestError(
+                f"{self._path.name} does not say which id stands for padding.",
+                hint="Say it in the manifest: tokenizer: {pad_id: …}.",
+            )
+        return pad or 0
+
+    def encode(self, texts: Sequence[str]) -> Tokens:
+        """Tokens of all texts. DatasetError where a text cannot be given to the model as the manifest declares."""
+        tensors = _packed(texts)
+        doing = "splitting texts into tokens"
+        with self._lock:
+            worker = self._ready()
+            try:
+                answer = worker.ask({"do": "encode"}, doing, tensors, timeout=_ENCODING)
+                with worker.sensible(doing):
+                    sent = _received(worker.outputs.read(answer["tensors"], _MOST_BYTES), len(texts))
+            except WorkerTimeout as error:
+                raise DatasetError(
+                    f"The tokenizer {self._path.name} takes longer than {_ENCODING:g} s for a text.",
+                    hint="Give it shorter texts; a rule of the tokenizer may never end.",
+                ) from error
+        self._check(sent)
+        return self._filled(sent)
+
+    def show(self, text: str) -> list[str]:
+        """The tokens of a text as the tokenizer writes them, those of a long text from its start on."""
+        with self._lock:
+            worker = self._ready()
+            answer = worker.ask({"do": "show"}, "splitting a text into tokens", _packed([text]), timeout=_ENCODING)
+            if not isinstance(answer, list):
+                raise worker.nonsense(ValueError("no tokens"))
+            return [str(token)[: tokenizer_worker.SHOWN] for token in answer[: tokenizer_worker.SHOWN]]
+
+    def close(self) -> None:
+        self._worker.stop()
+
+    def _ready(self) -> WorkerProcess:
+        """The process; another one where it was stopped because a text took too long."""
+        if not self._worker.running:
+            self._worker = self._started()
+        return self._worker
+
+    def _check(self, sent: _Sent) -> None:
+        declared, counts = self._declared, sent.counts
+        if counts.max(initial=0) > declared.max_length:
+            raise DatasetError(
+                f"A text has {counts.max():,} tokens, more than the {declared.max_length:,} that the model takes.",
+                hint="The manifest declares truncation: refuse.",
+            )
+        highest = int(max(sent.ids.max(initial=0), self._pad if declared.padding != "none" else 0))
+        if highest >= declared.vocabulary:
+            raise ManifestError(
+                f"{self._path.name} gives a token the id {highest:,}, but the model knows the ids 0 to "
+                f"{declared.vocabulary - 1:,} only.",
+                hint="It is the tokenizer of another model, or vocabulary is wrong in the manifest.",
+            )
+        if counts.min(initial=1) == 0 and (declared.tensors.attention_mask or declared.padding != "max_length"):
+            raise DatasetError("A text has no tokens, so that there is nothing to answer to.", hint="Remove it.")
+
+    def _filled(self, sent: _Sent) -> Tokens:
+        shape = len(sent.counts), self._declared.max_length
+        ids, types = np.full(shape, self._pad, np.int64), np.full(shape, self._pad_type, np.int64)
+        places = token_places(sent.counts, shape[1], self._declared.padding_side)
+        ids[places], types[places] = sent.ids, sent.types
+        return Tokens(ids, types, sent.counts, sent.cut.astype(bool), sent.unknown)
+
+
+@dataclass(frozen=True)
+class _Sent:
+    """What the process has sent: tokens of all texts one behind the other, and how many each text has."""
+
+    ids: Integers
+    types: Integers
+    counts: Integers
+    cut: Integers
+    unknown: Integers
+
+
+def _received(tensors: Mapping[str, NDArray[Any]], texts: int) -> _Sent:
+    """A copy of it. ValueError: it does not fit together."""
+    sent = _Sent(*(np.array(tensors[part.name], np.int64) for part in fields(_Sent)))
+    if any(len(part) != texts for part in (sent.counts, sent.cut, sent.unknown)):
+        raise ValueError("tokens of other texts")
+    if sent.counts.min(initial=0) < 0 or not sent.counts.sum() == len(sent.ids) == len(sent.types):
+        raise ValueError("texts of other lengths")
+    return sent
+
+
+def token_places(lengths: Integers, width: int, padding_side: str) -> NDArray[np.bool_]:
+    """Which places of each row hold tokens and not padding."""
+    columns = np.arange(width)
+    if padding_side == "left":
+        return np.asarray(columns >= width - lengths[:, None])
+    return np.asarray(columns < lengths[:, None])
+
+
+def _content(path: Path) -> bytes:
+    try:
+        content = read_bytes(path, MAX_FILE)
+    except OSError as error:
+        raise ManifestError(f"The tokenizer {path} cannot be read: {error.strerror}.") from error
+    if not content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
+        raise ManifestError(
+            f"{path.name} is no tokenizer.json: it does not hold a JSON object.",
+            hint="Vocabulary files, SentencePiece models and pickles are not read; convert it with `tokenizers`.",
+        )
+    return content
+
+
+def _packed(texts: Sequence[str]) -> dict[str, Any]:
+    """Texts as tensors: their bytes one behind the other, and where each ends."""
+    encoded = []
+    for text in texts:
+        try:
+            encoded.append(text.encode())
+        except UnicodeEncodeError as error:
+            raise DatasetError(
+                "A text holds half of a character (a lone surrogate).", hint="Save it as UTF-8."
+            ) from error
+        if len(encoded[-1]) > MAX_TEXT:
+            raise DatasetError(
+                f"A text has {len(encoded[-1]):,} bytes, more than the {MAX_TEXT:,} that are split into tokens.",
+                hint="Give a part of it.",
+            )
+    ends = np.cumsum([len(text_bytes) for text_bytes in encoded], dtype=np.int64)
+    return {"content": np.frombuffer(b"".join(encoded) or b"\0", np.uint8), "ends": ends}

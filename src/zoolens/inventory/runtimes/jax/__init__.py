@@ -1,0 +1,1 @@
+"""JAX: exported StableHLO programs, their values and their profile."""

@@ -1,0 +1,295 @@
+"""Programs exported with jax.export, on CPU and CUDA.
+
+The file is FlatBuffers around StableHLO: no pickle. It may still name functions of the hosting process ("custom
+calls"), Python callbacks among them, so only those that compute are let through.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from zoolens.base.errors import ModelError, ZoolensError, first_line
+from zoolens.inventory.runtimes.devices import DeviceTimes, device_index, device_kind
+from zoolens.inventory.runtimes.jax.jax_capture import TappedProgram, capture_points
+from zoolens.inventory.runtimes.jax.jax_instructions import Instruction, read_instructions
+from zoolens.inventory.runtimes.jax.jax_profile import recorded_profiles
+from zoolens.inventory.runtimes.model_files.allowlists import allowed
+from zoolens.inventory.runtimes.model_files.model_reading import model_bytes
+from zoolens.inventory.runtimes.observing import Captured, CapturePoint, Profile, check_points
+from zoolens.inventory.runtimes.runtime import (
+    Effective,
+    ModelFiles,
+    Options,
+    Runtime,
+    Session,
+    Tensor,
+    Tensors,
+    TensorSpec,
+    check_feeds,
+)
+
+_CUSTOM_CALLS: Final = re.compile(
+    r"shape_assertion|Sharding|SPMD\w+|annotate_device_placement|(stable|m|c)hlo\.\w+|lapack_\w+|mhlo\.\w+"
+)
+_ALLOWED: Final = frozenset(
+    {f"stablehlo.{name}" for name in allowed("stablehlo")["operations"]}
+    | {"builtin.module", "func.func", "func.return", "func.call", "sdy.mesh", "sdy.sharding_constraint"}
+)
+_HEAVY: Final = {"stablehlo.convolution", "stablehlo.dot_general", "stablehlo.dot"}
+_TYPES: Final = {"f32": "float32", "f64": "float64", "f16": "float16", "bf16": "bfloat16", "i8": "int8", "ui8": "int8"}
+
+
+class Jax(Runtime):
+    name = "jax"
+    summary = "JAX programs from jax.export, CPU and CUDA"
+    formats = ("jax-export",)
+    devices = ("cpu", "cuda")
+    requirements = ("jax",)
+    distributions = ("jax", "jaxlib")
+    extra = "jax"
+    cannot: ClassVar[Mapping[str, str]] = {
+        "dynamic_batch": "a program exported with a fixed batch size runs with that one only",
+        "set_threads": "XLA's thread pool is made once per process and has no setting",
+        "compile_mode": "a program is always compiled",
+    }
+    fragile = "damaged files can crash the compiler that reads them"
+
+    def load_library(self) -> Any:
+        # Otherwise JAX takes most of a GPU's memory when it starts, whatever a model needs.
+        os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+        import jax
+        import jax.export
+
+        return jax
+
+    def load(self, model: ModelFiles, options: Options) -> tuple[Any, list[tuple[str, Any]]]:
+        jax = self.load_library()
+        content = model_bytes(model.path())
+        if len(content) < 64:
+            raise ModelError(f"{model.path().name} is not a complete jax.export file.", hint="Fetch it again.")
+        exported = jax.export.deserialize(bytearray(content))
+        if (kind := device_kind(options.device)) not in exported.platforms:
+            raise ModelError(
+                f"The program was exported for {', '.join(exported.platforms)}, not for {kind}.",
+                hint="Export it with jax.export.export(…, platforms=['cpu', 'cuda']).",
+            )
+        return exported, list(_operations(exported))
+
+    def compile(self, loaded: tuple[Any, list[tuple[str, Any]]], model: ModelFiles, options: Options) -> Session:
+        exported, operations = loaded
+        return JaxSession(self.load_library(), exported, operations, model, options)
+
+
+class JaxSession(Session):
+    def __init__(
+        self, jax: Any, exported: Any, operations: list[tuple[str, Any]], model: ModelFiles, options: Options
+    ) -> None:
+        self._device = _device(jax, options.device)
+        self._jax, self._exported = jax, exported
+        self._operations = operations
+        self._tapped: dict[tuple[tuple[int, ...], ...], TappedProgram] = {}
+        self._instructions: dict[tuple[tuple[int, ...], ...], dict[str, Instruction]] = {}
+        self._tree = exported.in_tree
+        self._call = jax.jit(exported.call)
+        self.inputs = _specs(exported.in_avals, _names(jax, exported.in_tree, "input", model.inputs))
+        self.outputs = _specs(exported.out_avals, _names(jax, exported.out_tree, "output", model.outputs))
+        blanks = {spec.name: np.zeros([extent or 1 for extent in spec.shape], spec.dtype) for spec in self.inputs}
+        self.predict(blanks)  # compiles, so that the compile phase is what it says
+
+    def predict(self, feeds: Mapping[str, Tensor]) -> Tensors:
+        check_feeds(self.inputs, feeds)
+        try:
+            args, kwargs = self._arguments([feeds[spec.name] for spec in self.inputs])
+            answers = self._jax.tree_util.tree_leaves(self._call(*args, **kwargs))
+            return {spec.name: np.array(answer) for spec, answer in zip(self.outputs, answers, strict=True)}
+        except Exception as error:
+            raise ModelError(f"jax failed while running the model: {first_line(error)}") from error
+
+    def _arguments(self, arrays: Sequence[Any]) -> Any:
+        """Inputs as the program takes them, on its device; JAX itself moves them to a device that is the only one."""
+        placed = arrays if self._device is None else self._jax.device_put(list(arrays), self._device)
+        return self._jax.tree_util.tree_unflatten(self._tree, placed)
+
+    def effective(self) -> Effective:
+        heavy = {_TYPES.get(kind.element, kind.element) for name, kind in self._operations if name in _HEAVY}
+        device = self._device
+        if device is None or device.platform == "cpu":
+            return Effective(provider="XLA CPU", precision="+".join(sorted(heavy)) or "float32")
+        capability = str(getattr(device, "compute_capability", ""))
+        if "float32" in heavy and float(capability or 0) >= 8:
+            heavy.add("tf32")  # what XLA may round products of float32 to, unless the program asks for more
+        details = {
+            "device": str(device.device_kind),
+            "compute_capability": capability,
+            "xla": str(device.client.platform_version).replace("\n", " ")[:200],
+        }
+        return Effective(provider="XLA CUDA", precision="+".join(sorted(heavy)) or "float32", details=details)
+
+    def device_times(self, feeds: Mapping[str, Tensor], repeats: int = 1) -> list[DeviceTimes]:
+        if self._device is None or self._device.platform == "cpu":
+            raise NotImplementedError
+        check_feeds(self.inputs, feeds)
+        arrays = [feeds[spec.name] for spec in self.inputs]
+        try:
+            return [self._timed(arrays) for _ in range(repeats + 1)][1:]
+        except Exception as error:
+            raise ModelError(f"jax failed while running the model: {first_line(error)}") from error
+
+    def _timed(self, arrays: Sequence[Tensor]) -> DeviceTimes:
+        clock, wait = time.perf_counter_ns, self._jax.block_until_ready
+        started = clock()
+        args, kwargs = wait(self._arguments(arrays))
+        moved = clock()
+        answers = self._call(*args, **kwargs)
+        launched = clock()
+        wait(answers)
+        computed = clock()
+        for answer in self._jax.tree_util.tree_leaves(answers):
+            np.asarray(answer)
+        ended = clock()
+        held = (self._device.memory_stats() or {}).get("peak_bytes_in_use")
+        peak = None if held is None else int(held)
+        times = (ended - started, launched - moved, moved - started, computed - moved, ended - computed)
+        return DeviceTimes(*times, peak_memory=peak, events=False)
+
+    def count_parameters(self) -> int:
+        """The constants an exported program carries; weights that are arguments are not part of the model."""
+        return sum(
+            kind.elements
+            for name, kind in self._operations
+            if name == "stablehlo.constant" and kind.rank and kind.element in ("f32", "f64", "f16", "bf16", "i8")
+        )
+
+    def profile(self, feeds: Mapping[str, Tensor], repeats: int = 1, *, kernels: bool = False) -> list[Profile]:
+        check_feeds(self.inputs, feeds)
+        try:
+            instructions = self._compiled_instructions(feeds)
+            how = {"kernels": kernels, "accelerated": self._device is not None and self._device.platform != "cpu"}
+            return recorded_profiles(self._jax, lambda: self.predict(feeds), repeats, instructions, **how)
+        except ZoolensError:
+            raise
+        except Exception as error:
+            raise ModelError(f"jax failed while it profiled the model: {first_line(error)}") from error
+
+    def _compiled_instructions(self, feeds: Mapping[str, Tensor]) -> dict[str, Instruction]:
+        """What XLA made of the program for inputs of these shapes; compiled again, since jit does not show its own."""
+        shapes = tuple(feeds[spec.name].shape for spec in self.inputs)
+        if shapes not in self._instructions:
+            args, kwargs = self._arguments([feeds[spec.name] for spec in self.inputs])
+            compiled = self._call.lower(*args, **kwargs).compile()
+            self._instructions = {shapes: read_instructions(compiled.as_text())}
+        return self._instructions[shapes]
+
+    def capture_points(self) -> tuple[CapturePoint, ...]:
+        return self._points
+
+    @cached_property
+    def _points(self) -> tuple[CapturePoint, ...]:
+        try:
+            first = self._program(self._blanks(1))
+            free = any(None in spec.shape for spec in self.inputs)
+            return capture_points(first, self._program(self._blanks(2)) if free else None)
+        except Exception as error:
+            raise ModelError(f"jax cannot list the tensors inside the model: {first_line(error)}") from error
+
+    def _blanks(self, extent: int) -> list[Tensor]:
+        return [np.zeros([known or extent for known in spec.shape], spec.dtype) for spec in self.inputs]
+
+    def _program(self, arrays: Sequence[Tensor]) -> TappedProgram:
+        shapes = tuple(array.shape for array in arrays)
+        if shapes not in self._tapped:
+            platform = "cpu" if self._device is None or self._device.platform == "cpu" else "cuda"
+            self._tapped = {shapes: TappedProgram(self._jax, self._exported, arrays, platform)}
+        return self._tapped[shapes]
+
+    def capture(self, feeds: Mapping[str, Tensor], names: Sequence[str]) -> Captured:
+        check_feeds(self.inputs, feeds)
+        check_points(tuple(names), self._points)
+        try:
+            arrays = [feeds[spec.name] for spec in self.inputs]
+            answers, values = self._program(arrays).run(arrays, names, self._arguments)
+        except Exception as error:
+            raise ModelError(f"jax failed while it observed the model: {first_line(error)}") from error
+        outputs = {spec.name: answer for spec, answer in zip(self.outputs, answers, strict=True)}
+        return Captured(dict(zip(names, values, strict=True)), outputs)
+
+    def close(self) -> None:
+        self._call = None
+
+
+def _device(jax: Any, wanted: str) -> Any:
+    """The device to run on; None where JAX has the CPU only, and moves inputs there by itself."""
+    if wanted == "cpu" and jax.default_backend() == "cpu":
+        return None
+    kind, number = device_kind(wanted), device_index(wanted)
+    try:
+        devices = jax.devices(kind)
+    except RuntimeError as error:
+        raise ModelError(
+            f"jax cannot run on {wanted} here: it sees no such device.",
+            hint="Run with --device cpu, or install jax for CUDA.",
+        ) from error
+    if number >= len(devices):
+        raise ModelError(f"jax cannot run on {wanted}: this machine has {len(devices)} {kind} devices.")
+    return devices[number]
+
+
+class _Kind:
+    """A tensor type, taken out of MLIR so that no compiler object outlives the load."""
+
+    def __init__(self, text: str) -> None:
+        match = re.fullmatch(r"tensor<((?:[\d?]+x)*)(\w+).*>", text)
+        extents = match.group(1).split("x")[:-1] if match else []
+        self.element = match.group(2) if match else ""
+        self.rank = len(extents)
+        self.elements = int(np.prod([int(e) for e in extents if e != "?"], dtype=np.int64)) if extents else 1
+
+
+def _operations(exported: Any) -> Iterator[tuple[str, _Kind]]:
+    """(name, type) of every operation; ModelError for an operation or custom call that is not known to compute."""
+    from jax.interpreters import mlir
+    from jaxlib.mlir.dialects import stablehlo
+
+    context = mlir.make_ir_context()
+    module = stablehlo.deserialize_portable_artifact(context, exported.mlir_module_serialized)
+    waiting = [module.operation]
+    while waiting:
+        operation = waiting.pop()
+        if operation.name not in _ALLOWED and not operation.name.startswith("chlo."):
+            raise ModelError(
+                f"The program carries the operation {operation.name[:80]}, which zoolens does not run.",
+                hint="Only operations that compute on tensors are run, not those that talk to the host or to devices.",
+            )
+        if operation.name == "stablehlo.custom_call":
+            target = str(operation.attributes["call_target_name"]).strip('"')
+            if not _CUSTOM_CALLS.fullmatch(target):
+                raise ModelError(f"The program calls {target!r} in the hosting process, which zoolens does not allow.")
+        # A product of narrow numbers is often summed in wide ones: what counts is what goes in.
+        values = operation.operands if operation.name in _HEAVY else operation.results
+        yield operation.name, _Kind(str(values[0].type) if len(values) else "")
+        waiting.extend(inner.operation for region in operation.regions for block in region for inner in block)
+
+
+def _names(jax: Any, tree: Any, prefix: str, declared: tuple[TensorSpec, ...]) -> list[str]:
+    """The manifest's names where it has as many, else dictionary keys, else input0, input1, …"""
+    if len(declared) == tree.num_leaves:
+        return [spec.name for spec in declared]
+    paths = jax.tree_util.tree_flatten_with_path(jax.tree_util.tree_unflatten(tree, range(tree.num_leaves)))[0]
+    keys = [getattr(path[-1], "key", None) if path else None for path, _ in paths]
+    if all(isinstance(key, str) for key in keys) and len(set(keys)) == len(keys):
+        return [str(key) for key in keys]
+    return [f"{prefix}{i}" for i in range(tree.num_leaves)]
+
+
+def _specs(avals: Any, names: list[str]) -> tuple[TensorSpec, ...]:
+    return tuple(
+        TensorSpec(name, tuple(e if isinstance(e, int) else None for e in aval.shape), str(aval.dtype))
+        for name, aval in zip(names, avals, strict=True)
+    )

@@ -1,0 +1,1 @@
+"""Reading model files, which are untrusted, without a framework."""

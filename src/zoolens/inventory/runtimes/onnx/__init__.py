@@ -1,0 +1,1 @@
+"""The ONNX file format: reading, editing and a reference evaluation."""

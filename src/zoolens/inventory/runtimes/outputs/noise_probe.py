@@ -1,0 +1,143 @@
+"""Answers to a little noise, to see what they are: probabilities are rows that are not negative and add up to one,
+percentages add up to 100.
+
+A softmax at the end of a file that cannot be read as a graph shows in this way, whatever the framework. So does an
+answer that depends on the other input of its batch, such as that of a softmax over the batch axis.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.inventory.runtimes.runtime import Session, TensorSpec
+
+MAX_ELEMENTS: Final = 1 << 22
+FREE: Final = 16  # extent of dimensions that a file leaves open, other than the batch
+MADE_UP: Final = f"made-up inputs (noise, or zeros where they are whole numbers; open dimensions of {FREE})"
+ROWS: Final = 2
+_SLACK: Final = 1e-3  # of a sum of probabilities
+_OTHER: Final = 0.1  # of the range of answers
+
+
+@dataclass(frozen=True)
+class NoiseAnswers:
+    """What the answers to noise show of each output, by its name. All is empty where the model takes no noise."""
+
+    sums: Mapping[str, float] = field(default_factory=dict)  # of rows that are not negative and have all the same sum
+    in_unit_range: frozenset[str] = frozenset()  # no number below 0 or above 1
+    mixing_rows: frozenset[str] = frozenset()  # outputs whose row depends on the other rows of the batch
+
+
+def answers_to_noise(session: Session) -> NoiseAnswers:
+    feeds = [_feeds(session, seed) for seed in range(2)]
+    if not feeds[0] or not feeds[1]:
+        return NoiseAnswers()
+    try:
+        answers, others = session.predict(feeds[0]), session.predict(feeds[1])
+        alone = _first_alone(session, feeds[0])
+    except Exception:  # whatever it says about noise is no news about the file
+        return NoiseAnswers()
+    specs = {spec.name: spec for spec in session.outputs if spec.name in answers and answers[spec.name].ndim}
+    sums = {name: row_sum(np.concatenate([answers[name], others[name]]), spec) for name, spec in specs.items()}
+    return NoiseAnswers(
+        {name: total for name, total in sums.items() if total is not None},
+        frozenset(name for name in specs if _in_unit_range(answers[name])),
+        frozenset(name for name in specs if name in alone and _differ(answers[name], alone[name])),
+    )
+
+
+def sums_to_one(raw: NDArray[Any], spec: TensorSpec) -> bool:
+    """Whether these are rows like those of a softmax."""
+    total = row_sum(raw, spec)
+    return total is not None and is_one(total)
+
+
+def is_one(total: float) -> bool:
+    return abs(total - 1) <= _SLACK
+
+
+def row_sum(raw: NDArray[Any], spec: TensorSpec) -> float | None:
+    """The sum that all rows have, if no number is negative. None: they have no common one, or answers of nothing but 0
+    and 1 prove nothing."""
+    rows = raw.reshape(len(raw), -1).astype(np.float64) if raw.ndim >= 2 and len(raw) else np.zeros((0, 0))
+    if spec.quantised and raw.dtype.kind != "f":
+        rows = (rows - (spec.zero_point or 0)) * float(spec.scale or 1)
+    if rows.size == 0 or rows.shape[1] < 2 or sum(extent > 1 for extent in raw.shape[1:]) != 1:
+        return None
+    if not np.isfinite(rows).all() or rows.min() < -1e-6:
+        return None
+    sums = rows.sum(axis=1)
+    steps = 0.5 * float(spec.scale or 0) * rows.shape[1] if spec.quantised else 0.0
+    near_one = np.abs(sums - 1).max() <= _SLACK + steps
+    total = 1.0 if near_one else float(np.median(sums))
+    if not near_one and not np.ptp(rows, axis=0).any():  # a single row, or a network that answers all the same
+        return None
+    if np.abs(sums - total).max() > _SLACK * total + steps:
+        return None
+    return total if np.any((rows > 1e-6) & (rows < total * (1 - 1e-6))) else None
+
+
+def _first_alone(session: Session, feeds: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+    """The answers to the first row without the others; none where the batch is fixed."""
+    free = all(spec.shape and not spec.shape[0] for spec in session.inputs)
+    return session.predict({name: values[:1] for name, values in feeds.items()}) if free else {}
+
+
+def _differ(together: NDArray[Any], alone: NDArray[Any]) -> bool:
+    return bool(together.ndim) and together.dtype.kind == "f" and rows_differ(together[:1], alone)
+
+
+def rows_differ(together: NDArray[Any], alone: NDArray[Any]) -> bool:
+    """Whether answers to the same inputs differ by more than a tenth of their range. Dynamic quantisation, whose scale
+    is that of a whole batch, moves them by some hundredths."""
+    if together.shape != alone.shape or not together.size:
+        return False
+    range_ = float(np.ptp(together)) or float(np.abs(together).max())
+    return bool(np.abs(together.astype(np.float64) - alone).max() > _OTHER * range_)
+
+
+def _in_unit_range(raw: NDArray[Any]) -> bool:
+    return bool(raw.size) and raw.dtype.kind == "f" and float(raw.min()) >= 0 and float(raw.max()) <= 1
+
+
+def made_up_feeds(specs: Sequence[TensorSpec], batch: int) -> dict[str, NDArray[Any]]:
+    """Something to time a model with that no dataset fits, such as one with several inputs."""
+    return {spec.name: _made_up(spec, batch) for spec in specs}
+
+
+def _made_up(spec: TensorSpec, batch: int) -> NDArray[Any]:
+    shape = [extent if extent and extent > 0 else FREE for extent in spec.shape]
+    if spec.shape and not spec.shape[0]:
+        shape[0] = batch
+    kind = np.dtype(spec.dtype if spec.dtype in np.sctypeDict else np.float32)
+    if kind.kind == "f":
+        return np.random.default_rng(0).standard_normal(shape).astype(kind)
+    return np.zeros(shape, kind)
+
+
+def _feeds(session: Session, seed: int) -> dict[str, NDArray[Any]]:
+    """Noise for every input; empty if there is one that takes none."""
+    feeds = {spec.name: _noise(spec, seed) for spec in session.inputs}
+    given = {name: values for name, values in feeds.items() if values is not None}
+    return given if len(given) == len(feeds) else {}
+
+
+def _noise(spec: TensorSpec, seed: int) -> NDArray[Any] | None:
+    shape = (spec.shape[0] or ROWS, *spec.shape[1:]) if spec.shape else ()
+    if not shape or any(extent is None or extent < 1 for extent in shape):
+        return None
+    extents = [int(extent or 1) for extent in shape]
+    if prod(extents) > MAX_ELEMENTS:
+        return None
+    random = np.random.default_rng(seed)
+    if spec.dtype in ("float32", "float16", "float64"):
+        return random.standard_normal(extents).astype(spec.dtype)
+    if spec.dtype in ("uint8", "int8"):
+        return random.integers(0, 100, extents).astype(spec.dtype)
+    return None  # numbers of words or classes: noise may lie outside the vocabulary

@@ -1,0 +1,49 @@
+"""What a runtime is called: the name of a plug-in, or of one that is somewhere with its address, as name:address."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from zoolens.base import plugins
+from zoolens.base.errors import ZoolensError
+from zoolens.inventory.runtimes.runtime import Runtime
+
+
+class RuntimeName(NamedTuple):
+    name: str
+    address: str = ""
+
+
+def parse_runtime(text: str) -> RuntimeName:
+    """The parts of what a user wrote, such as `onnxruntime` or `remote:http://host:8000`."""
+    name, _, address = text.partition(":")
+    return RuntimeName(name, address)
+
+
+def runtime_named(text: str) -> Runtime:
+    """The runtime that a user means; ZoolensError where there is none, or an address is missing or makes no sense."""
+    name, address = parse_runtime(text)
+    kind: Any = plugins.load(plugins.RUNTIMES, name)
+    if kind.addressed is None:
+        if address:
+            raise ZoolensError(f"The runtime {name} has no address.", hint=f"Write --runtime {name}.")
+        runtime: Runtime = kind()
+        return runtime
+    if not address:
+        raise ZoolensError(
+            f"The runtime {name} needs an address.", hint=f"Write --runtime {name}:ADDRESS with {kind.addressed}."
+        )
+    elsewhere: Runtime = kind(address)
+    return elsewhere
+
+
+def installed_runtimes() -> list[str]:
+    """The names of the runtimes that can be tried without being told where they are."""
+    return [name for name in plugins.names(plugins.RUNTIMES) if not _needs_address(name)]
+
+
+def _needs_address(name: str) -> bool:
+    try:
+        return plugins.load(plugins.RUNTIMES, name).addressed is not None
+    except (ZoolensError, AttributeError):  # whoever uses it is told what is wrong with it
+        return False

@@ -1,0 +1,1 @@
+"""Latency loops, hardware counters and whatever else disturbs or explains a time."""

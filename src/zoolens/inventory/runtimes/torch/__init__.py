@@ -1,0 +1,1 @@
+"""PyTorch: TorchScript, exported programs, eager modules and their profile."""

@@ -1,0 +1,151 @@
+"""The contract of a task, which every part that keeps or compares answers relies on, and how a task is found.
+
+A task is a plug-in of the group `zoolens.tasks`, under the name that manifests call it by (`outputs: [{task: …}]`).
+`zoolens.testing.task_contract` has the tests that a task must pass.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.base import plugins
+from zoolens.base.errors import UnknownName, ZoolensError
+from zoolens.base.statistics.intervals import Interval
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+DEFAULT_TASK: Final = "classification"  # of an output whose manifest names none
+TOLERANCE: Final = 1e-3  # of relative l2 distance, below which two vectors count as the same answer
+UNKNOWN: Final = Interval(float("nan"), float("nan"))
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Answers:
+    """What one output answered to every input: the columns that its task keeps, by name, one row an input. A column
+    may be absent where less was kept. `width`: how many classes or numbers an answer has; None: not known."""
+
+    output: str
+    task: str
+    columns: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    width: int | None = None
+
+    def __len__(self) -> int:
+        return len(next(iter(self.columns.values())))
+
+    @property
+    def digest(self) -> NDArray[np.uint64] | None:
+        """Digests of the raw output bits: equal digests mean equal outputs. None: they were not kept."""
+        return self.columns.get("digest")
+
+
+@dataclass(frozen=True)
+class PairFigures:
+    """What a task can say of a pair beside its agreement; what does not apply is None or NaN. `l2`: the mean distance
+    of the answers, an interval that surely holds it where it is not known exactly."""
+
+    l2: Interval = UNKNOWN
+    relative_l2: float | None = None  # mean of |a − b| / |a|
+    median_relative_l2: float | None = None
+    max_relative_l2: float | None = None
+    top5_overlap: float | None = None
+    cosine: float | None = None  # mean
+
+
+class Task(ABC):
+    """One object serves all models; it keeps no state. All methods work on whole batches."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    # Answers are numbers of classes: two of them are the same or not. Classes have names and an order, which are
+    # matched before answers are compared, and models vote for them.
+    discrete: ClassVar[bool] = False
+    # The agreement of two answers may lie between 0 and 1. A task whose answers agree or do not says False: then the
+    # mean agreement is a share of inputs, and has the sharper bounds of a count.
+    graded: ClassVar[bool] = True
+    # An index of many models compares signatures by their relative distance, which tells near answers from far ones
+    # where `agreement` calls both different. All other tasks are searched by their own agreement.
+    searched_by_distance: ClassVar[bool] = False
+    judged: ClassVar[bool] = False  # labels tell how right an answer is: `scores` gives numbers
+    directional: ClassVar[bool] = False  # the direction of a vector has a meaning, so that cosines are worth telling
+    unit: ClassVar[str] = "numbers an answer"  # what `Answers.width` counts
+
+    @abstractmethod
+    def columns(self, *, main: bool) -> Mapping[str, pa.DataType]:
+        """The columns that an answer is kept in. `main`: of the output that the data's labels are about."""
+
+    @abstractmethod
+    def keep(self, values: NDArray[np.float32], labels: NDArray[Any] | None) -> Mapping[str, NDArray[Any]]:
+        """The columns of a batch, from the values that postprocessing made: inputs × classes or numbers. `labels`: the
+        true classes of the main output, −1 where there is none; None: this is not the main output."""
+
+    @abstractmethod
+    def agreement(self, a: Answers, b: Answers, tolerance: float = TOLERANCE) -> Floats:
+        """How far two models agree on each input, between 0 and 1."""
+
+    def agreement_name(self, tolerance: float = TOLERANCE) -> str:
+        """What the mean of `agreement` is, in words before a percentage."""
+        return "mean agreement" if self.graded else "same answer"
+
+    @abstractmethod
+    def signature(self, answers: Answers) -> NDArray[Any]:
+        """What an index of many models compares: one integer an input, or one vector an input."""
+
+    def scores(self, answers: Answers, labels: NDArray[Any]) -> Floats | None:
+        """How right each answer is, between 0 and 1; None: labels cannot judge answers of this task."""
+        return None
+
+    def figures(self, a: Answers, b: Answers) -> PairFigures:
+        return PairFigures()
+
+    @abstractmethod
+    def show(self, answers: Answers, place: int, names: Sequence[str] | None = None) -> str:
+        """One answer in a few words, on one line. `names`: of the classes."""
+
+
+# Our own entry points, written out: `zoolens runs` would otherwise wait a fifteenth of a second for a list of all
+# installed packages, only to learn what classification is. A test holds them equal to pyproject.toml.
+BUILT_IN: Final = {
+    "classification": "zoolens.inventory.tasks.classification:Classification",
+    "embedding": "zoolens.inventory.tasks.vectors:Embedding",
+    "regression": "zoolens.inventory.tasks.vectors:Regression",
+    "other": "zoolens.inventory.tasks.vectors:Vectors",
+}
+
+
+@cache
+def task_named(name: str) -> Task:
+    """The task that manifests call so."""
+    if name in BUILT_IN:
+        module, _, attribute = BUILT_IN[name].partition(":")
+        made: Task = getattr(import_module(module), attribute)()
+    elif name in plugins.registered(plugins.TASKS):
+        made = plugins.load(plugins.TASKS, name)()
+    else:
+        raise UnknownName("task", name, task_names())
+    return made
+
+
+def task_names() -> list[str]:
+    """The names of all tasks, the built-in ones first."""
+    return [*BUILT_IN, *(name for name in plugins.names(plugins.TASKS) if name not in BUILT_IN)]
+
+
+def column(answers: Answers, name: str) -> NDArray[Any]:
+    """A column that is needed for what is asked."""
+    if name not in answers.columns:
+        raise ZoolensError(
+            f"The answers of {answers.output} have no {name}: it was not kept.",
+            hint="Evaluate the model with `zoolens eval`, which keeps it.",
+        )
+    return answers.columns[name]

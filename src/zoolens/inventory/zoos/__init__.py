@@ -1,0 +1,1 @@
+"""Where models come from: one file per zoo, all behind the contract in `zoo`."""

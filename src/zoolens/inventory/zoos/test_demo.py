@@ -1,0 +1,159 @@
+import hashlib
+from functools import cache
+
+import numpy as np
+import pytest
+
+from zoolens.base.errors import DatasetError
+from zoolens.inventory.datasets.demo import CLASSES, open_demo
+from zoolens.inventory.zoos.demo import DATA_FOLDER, DemoZoo
+from zoolens.inventory.zoos.zoo import Weights
+
+ENTRIES = list(DemoZoo().entries())
+FLOAT = [entry for entry in ENTRIES if entry.manifest.element_type == "float32"]
+INT8 = [entry for entry in ENTRIES if entry.manifest.element_type == "int8"]
+
+
+def names(entries):
+    return [entry.manifest.name for entry in entries]
+
+
+def each(entries):
+    return pytest.mark.parametrize("entry", entries, ids=names(entries))
+
+
+def model_file(entry, kind):
+    [asset] = [asset for asset in entry.manifest.assets if asset.format == kind]
+    return entry.folder / asset.files[0].location
+
+
+@cache
+def pixels_of_all():
+    data = open_demo()
+    return np.stack([data.read(index).value[..., 0] for index in range(len(data))])
+
+
+def normalised(entry, count):
+    """The first images as the manifest wants them, computed from its own numbers."""
+    [step] = entry.manifest.inputs[0].preprocess
+    pixels = pixels_of_all()[:count]
+    return ((pixels * step.scale - step.mean[0]) / step.std[0]).astype(np.float32)
+
+
+def onnx_logits(entry, images):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(model_file(entry, "onnx"), options, providers=["CPUExecutionProvider"])
+    return session.run(None, {session.get_inputs()[0].name: images})[0]
+
+
+def tflite_logits(entry, images):
+    litert = pytest.importorskip("ai_edge_litert.interpreter")
+    interpreter = litert.Interpreter(str(model_file(entry, "tflite")), num_threads=1)
+    interpreter.resize_tensor_input(interpreter.get_input_details()[0]["index"], images.shape)
+    interpreter.allocate_tensors()
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], images)
+    interpreter.invoke()
+    return interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+
+
+def accuracy(logits):
+    return float((logits.argmax(1) == open_demo().labels()[: len(logits)]).mean())
+
+
+def test_there_are_twelve_models_and_their_weights_are_here():
+    assert len(ENTRIES) == 12
+    assert {entry.weights for entry in ENTRIES} == {Weights.PRESENT}
+    assert len(FLOAT) == 10
+
+
+def test_search_narrows_the_list():
+    assert names(DemoZoo().entries("INT8")) == ["lenet-int8", "lenet-wide-int8"]
+    assert names(DemoZoo().entries("no such model")) == []
+
+
+def test_the_whole_zoo_stays_small():
+    assert sum(path.stat().st_size for path in DATA_FOLDER.rglob("*") if path.is_file()) < 6_000_000
+
+
+@each(ENTRIES)
+def test_files_are_those_the_manifest_describes(entry):
+    assert [asset.format for asset in entry.manifest.assets] == ["onnx", "tflite"]
+    for asset in entry.manifest.assets:
+        content = (entry.folder / asset.files[0].location).read_bytes()
+        assert hashlib.sha256(content).hexdigest() == asset.files[0].sha256
+        assert len(content) == asset.files[0].bytes
+
+
+@each(ENTRIES)
+def test_manifest_says_what_a_reader_needs(entry):
+    manifest = entry.manifest
+    assert manifest.license == "Apache-2.0"
+    assert manifest.outputs[0].labels == CLASSES
+    assert manifest.framework.name in {"torch", "tensorflow", "jax"}
+    assert {"parameters", "epochs", "seed", "recipe", "trained_with", "training_data"} <= set(manifest.attributes)
+    assert 0.8 < manifest.claimed("top1") < 0.95
+
+
+def test_every_file_in_the_folder_belongs_to_a_model():
+    described = {file.location for entry in ENTRIES for asset in entry.manifest.assets for file in asset.files}
+    found = {path.name for path in ENTRIES[0].folder.iterdir() if path.suffix != ".yaml"}
+    assert found == described
+
+
+def test_one_architecture_comes_from_all_three_frameworks():
+    lenets = [entry.manifest for entry in FLOAT if entry.manifest.attributes["architecture"] == "lenet"]
+    assert {manifest.framework.name for manifest in lenets} == {"torch", "tensorflow", "jax"}
+    assert len({tuple(manifest.attributes["layers"]) for manifest in lenets}) == 1
+    assert len({manifest.attributes["parameters"] for manifest in lenets}) == 1
+
+
+@each(FLOAT)
+def test_float_formats_give_the_same_logits(entry):
+    images = normalised(entry, 200)
+    np.testing.assert_allclose(onnx_logits(entry, images), tflite_logits(entry, images), atol=1e-4, rtol=0)
+
+
+@each(INT8)
+def test_int8_formats_nearly_always_give_the_same_answer(entry):
+    images = normalised(entry, 200)
+    assert (onnx_logits(entry, images).argmax(1) == tflite_logits(entry, images).argmax(1)).mean() >= 0.97
+
+
+@each(INT8)
+def test_int8_files_are_a_fraction_of_the_float_ones(entry):
+    original = next(e for e in FLOAT if e.manifest.name == entry.manifest.attributes["quantisation"]["derived_from"])
+    for kind in ("onnx", "tflite"):
+        assert model_file(entry, kind).stat().st_size < 0.4 * model_file(original, kind).stat().st_size
+
+
+@each(ENTRIES)
+@pytest.mark.parametrize("logits", [onnx_logits, tflite_logits])
+def test_accuracy_on_the_subset_is_near_the_claim(entry, logits):
+    # 2,000 of the 10,000 images: the standard error is below 0.9 points
+    assert accuracy(logits(entry, normalised(entry, 2000))) == pytest.approx(entry.manifest.claimed("top1"), abs=0.03)
+
+
+@each(ENTRIES)
+@pytest.mark.parametrize("logits", [onnx_logits, tflite_logits])
+def test_batch_size_is_free_and_does_not_change_the_answer(entry, logits):
+    images = normalised(entry, 5)
+    single = np.concatenate([logits(entry, images[index : index + 1]) for index in range(5)])
+    np.testing.assert_allclose(single, logits(entry, images), atol=1e-4, rtol=0)
+
+
+def test_the_subset_has_2000_images_of_ten_classes():
+    data = open_demo()
+    assert len(data) == 2000
+    assert data.classes == CLASSES
+    assert set(data.labels()) == set(range(10))
+    sample = data.read(0)
+    assert (sample.value.shape, sample.value.dtype, sample.label) == ((28, 28, 1), np.uint8, 9)
+
+
+def test_the_subset_takes_no_location():
+    with pytest.raises(DatasetError, match="takes no location"):
+        open_demo("/somewhere")
+    with pytest.raises(DatasetError, match="split"):
+        open_demo(split="train")

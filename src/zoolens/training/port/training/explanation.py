@@ -1,0 +1,176 @@
+"""`explain`: which settings make the gap between two trainings of a port, and how much of it each.
+
+The settings that both sides can be given are players of a game, and so is all that is left: the framework, the user's
+code, what could not be switched. A cell of the design is A with some of B's settings, or B with some of A's. Shares,
+design and the judgement of the verifying re-run are those of crosstrain's explanations.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from zoolens.base.errors import ZoolensError
+from zoolens.base.progress import Progress, Silent
+from zoolens.base.statistics.seeds import SeedNoise
+from zoolens.base.statistics.student import Values
+from zoolens.base.store.store import Store
+from zoolens.base.verdicts import Coverage, Tally, Verdict
+from zoolens.base.verdicts import judged as judged_by
+from zoolens.findings.graph.diff.diff_causes import PADDING as CAUSE
+from zoolens.findings.graph.diff.phrases import plural
+from zoolens.training.crosstrain.study.explanation.contest import FRAMEWORK
+from zoolens.training.crosstrain.study.explanation.design import Fraction
+from zoolens.training.crosstrain.study.explanation.explain import cells_of, culprits_of, explained_by, judged
+from zoolens.training.crosstrain.study.explanation.results import Explained, Verification
+from zoolens.training.port.check import OpenPair, opened
+from zoolens.training.port.sides import TIMEOUT, Device
+from zoolens.training.port.training.data.sources import BatchSource
+from zoolens.training.port.training.differences import SettingDifference
+from zoolens.training.port.training.explanation_bench import LostArm, PortArm, PortExplanationBench
+from zoolens.training.port.training.paddings import PADDING
+from zoolens.training.port.training.seed_verdict import noise_gaps
+from zoolens.training.port.training.sides import open_trainable_side
+from zoolens.training.port.training.single_run import Length
+from zoolens.training.port.weights import ask_for_missing
+
+REPLICATES: Final = 4
+_FEWEST: Final = 2  # seeds that can tell a cause from noise
+_VERIFYING: Final = 3  # arms of the verification at most: both sides, and one of them with the culprits switched
+
+
+@dataclass(frozen=True)
+class PortExplanation:
+    """`players`: what differs and was switched; `fixed`: what differs and was not, with the reason. `explained` is None
+    where there is no gap beyond seed noise or nothing to switch, `verification` where no player has a share worth it.
+    `planned`: how many trainings the whole explanation takes; `trained`: how many there were now, beside those that
+    were `kept` in the store from before. `lost`: trainings whose loss was not finite any more; `left_out`: seeds under
+    which one of the design was lost, which do not count in it."""
+
+    names: tuple[str, str]
+    players: tuple[SettingDifference, ...]
+    fixed: tuple[tuple[SettingDifference, str], ...]
+    structure: tuple[str, ...]
+    pair: SeedNoise
+    seeds: tuple[int, ...]
+    steps: int
+    planned: int
+    trained: int
+    kept: int
+    explained: Explained | None = None
+    verification: Verification | None = None
+    lost: tuple[LostArm, ...] = ()
+    left_out: tuple[int, ...] = ()
+
+    @property
+    def verdict(self) -> Verdict:
+        tally = Tally("seeds", self.pair.seeds, len(self.seeds))
+        return judged_by(
+            Coverage((tally,), tuple(noise_gaps(self.pair, "points"))), different=bool(self.pair.beyond_noise)
+        )
+
+
+def explain(
+    a: str | Any,
+    b: str | Any,
+    inputs: Sequence[str],
+    source: BatchSource,
+    length: Length,
+    *,
+    replicates: int = REPLICATES,
+    own_init: bool = False,
+    fraction: Fraction = "auto",
+    chosen: Mapping[str, str] | None = None,
+    timeout: float = TIMEOUT,
+    device: Device = "cpu",
+    store: Store | None = None,
+    progress: Progress | None = None,
+) -> PortExplanation:
+    """`replicates`: seeds of the design, and as many fresh ones for the verification. `own_init`: each side draws its
+    own first weights, which is then a player, too. `store`: where trainings that are done are kept and looked for, so
+    that an explanation that was interrupted goes on. The sides are as in `train`."""
+    if replicates < _FEWEST:
+        raise ZoolensError("One seed cannot tell a cause from noise.", hint="Use at least 2 replicates.")
+    if source.classes is None or not source.held_out_samples:
+        raise ZoolensError(
+            f"{source.name} has no held-out samples with classes, whose accuracy could be explained.",
+            hint="Use --lockstep, which compares the first steps of any training.",
+        )
+    open_ = partial(open_trainable_side, device=device)
+    with opened(a, b, inputs, chosen=chosen, timeout=timeout, open_=open_) as pair:
+        ask_for_missing(pair.map)
+        kept = None
+        if store is not None:
+            from zoolens.training.port.training.kept_runs import KeptRuns  # only a store needs pyarrow
+
+            kept = KeptRuns.of(store, pair, source, length, {"map": dict(chosen or {}), "device": device})
+        bench = PortExplanationBench(pair, source, length, own_init, progress or Silent(), kept)
+        return _explained(bench, pair, replicates, fraction)
+
+
+def _explained(bench: PortExplanationBench, pair: OpenPair, replicates: int, fraction: Fraction) -> PortExplanation:
+    players, fixed = bench.players(2 * replicates)
+    names = (*(player.name for player in players), FRAMEWORK)
+    planned = replicates * (len(cells_of(len(names), fraction)) + _VERIFYING)
+    seeds, fresh = range(replicates), range(replicates, 2 * replicates)
+    steps = bench.length.steps(bench.source)
+    bench.say(
+        f"Up to {planned} trainings of {steps:,} steps, if the sides differ: {len(cells_of(len(names), fraction))} "
+        f"cells of {plural(len(players), 'setting')} that can be switched, {replicates} seeds each, and a verification."
+    )
+    noise = bench.noise("the pair", PortArm(0), PortArm(1), seeds)
+
+    left_out: list[int] = []
+
+    def result(explained: Explained | None = None, verification: Verification | None = None) -> PortExplanation:
+        named = {CAUSE} if any(player.name == PADDING for player in players) else set()
+        structure = tuple(difference.text for difference in pair.diff.differences if difference.cause not in named)
+        return PortExplanation(
+            (pair.a.text, pair.b.text), players, fixed, structure, noise, tuple(seeds), steps, planned, bench.trained,
+            bench.found, explained, verification, bench.lost(), tuple(left_out),
+        )  # fmt: skip
+
+    if not noise.beyond_noise or not players:
+        return result()
+
+    arms = [_arm(cell, names) for cell in cells_of(len(names), fraction)]
+    bench.accuracies("the design", arms, seeds)
+    whole = bench.finite_seeds(arms, seeds)
+    left_out += sorted({*seeds} - {*whole})
+    if len(whole) < _FEWEST:
+        return result()
+
+    def trained(cells: Sequence[int]) -> Values:
+        return bench.accuracies("the design", [_arm(cell, names) for cell in cells], whole)
+
+    explained = explained_by(names, trained, fraction, noise.level or 0.0, bench.images)
+    return result(explained, _verified(bench, explained, noise, fresh))
+
+
+def _arm(cell: int, names: Sequence[str]) -> PortArm:
+    """Returns the arm that trains a cell, the set of players at B's value: the side of its framework, with what is not
+    its own."""
+    at_b = {name for place, name in enumerate(names) if cell >> place & 1}
+    side = int(FRAMEWORK in at_b)
+    switched = {name for name in names if name != FRAMEWORK and (name in at_b) != bool(side)}
+    return PortArm(side, frozenset(switched))
+
+
+def _verified(
+    bench: PortExplanationBench, explained: Explained, noise: SeedNoise, fresh: Sequence[int]
+) -> Verification | None:
+    culprits = culprits_of(explained.shares)
+    if not culprits:
+        return None
+    worse = 0 if noise.difference.value > 0 else 1  # it gets the values of the better one
+    arms = [PortArm(side, frozenset(culprits) if side == worse else frozenset()) for side in (0, 1)]
+    everyone = (PortArm(0), PortArm(1), *arms)
+    bench.accuracies("verification", everyone, fresh)
+    whole = bench.finite_seeds(everyone, fresh)
+    if len(whole) < _FEWEST:
+        return None
+    before = bench.noise("verification", PortArm(0), PortArm(1), whole)
+    after = bench.noise("verification", arms[0], arms[1], whole)
+    return judged(culprits, "ab"[worse], before, after, bench.images)

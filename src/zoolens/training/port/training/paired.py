@@ -1,0 +1,340 @@
+"""`train`: the user's two networks, trained in pairs over several seeds, and whether they differ beyond seed noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from threading import Event, Lock
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from zoolens.base.errors import ModelError, StoreError, ZoolensError
+from zoolens.base.progress import Progress, Silent
+from zoolens.base.statistics.seeds import SeedNoise, seed_noise
+from zoolens.base.store.store import Store
+from zoolens.base.verdicts import Coverage, Verdict, combined, judged
+from zoolens.training.port.check import OpenPair, opened
+from zoolens.training.port.frameworks.framework import Array
+from zoolens.training.port.sides import TIMEOUT, Device, InputShape
+from zoolens.training.port.training.answer_kinds import as_taken_by
+from zoolens.training.port.training.at_once import both_at_once
+from zoolens.training.port.training.compared_settings import epoch_lengths, setting_differences, settings_of_both
+from zoolens.training.port.training.data.opening import BATCH, DataChoice, OpenData, opened_pipelines
+from zoolens.training.port.training.data.sources import BatchSource
+from zoolens.training.port.training.data.stream import ChannelOrder
+from zoolens.training.port.training.data.stream_comparison import StreamComparison
+from zoolens.training.port.training.data.stream_writer import LIMIT
+from zoolens.training.port.training.differences import SettingDifference
+from zoolens.training.port.training.paired_notes import notes_of
+from zoolens.training.port.training.seed_pairs import SeedPair, is_one_training
+from zoolens.training.port.training.seed_verdict import training_coverage
+from zoolens.training.port.training.sides import TrainableSide, as_trainable, open_trainable_side
+from zoolens.training.port.training.single_run import Length, SingleRun, held_out_targets, train_once
+from zoolens.training.port.weights import ask_for_missing
+
+if TYPE_CHECKING:
+    from zoolens.training.port.training.kept_seeds import KeptSeeds
+
+SEEDS: Final = 3
+
+
+@dataclass(frozen=True)
+class PairedTraining:
+    """`measure`: "accuracy", "held-out loss" or "training loss", of which `noise` has the difference, B − A; None where
+    no seed has both sides. `differences`: settings of the live objects that are not the same, or not known of one.
+    `notes`: sentences."""
+
+    names: tuple[str, str]
+    frameworks: tuple[str, str]
+    versions: tuple[Mapping[str, str], Mapping[str, str]]
+    data: str
+    samples: tuple[int, int]
+    length: Length
+    steps: int
+    batch: int | None
+    shared_weights: bool
+    headline: str
+    same_structure: bool
+    seeds: tuple[SeedPair, ...]
+    measure: str
+    noise: SeedNoise | None
+    settings: tuple[Mapping[str, Any], Mapping[str, Any]]
+    differences: tuple[SettingDifference, ...]
+    notes: tuple[str, ...]
+    coverage: Coverage = field(default_factory=Coverage)
+    streams: StreamComparison | None = None  # of two data pipelines
+    own_data: bool = False  # each side was trained on its own
+
+    @property
+    def verdict(self) -> Verdict:
+        """Different also where the data are, whichever both were trained on."""
+        of_training = judged(self.coverage, different=bool(self.beyond_noise) or self.one_lost)
+        return of_training if self.streams is None else combined([self.streams.verdict, of_training])
+
+    @property
+    def beyond_noise(self) -> bool | None:
+        """Whether the sides differ beyond seed noise; None: it cannot be told, since fewer than two seeds have both
+        sides."""
+        return None if self.noise is None else self.noise.beyond_noise
+
+    @property
+    def one_lost(self) -> bool:
+        """Whether, with the same seed, one side did not stay finite and the other did."""
+        return any(len({run.not_finite is None for run in pair.runs}) == 2 for pair in self.seeds)
+
+
+def train(
+    a: str | Any,
+    b: str | Any,
+    inputs: Sequence[str],
+    *,
+    data: str | Any = "demo",
+    test_data: str | Any = None,
+    batch: int = BATCH,
+    augmentation: str = "none",
+    order: ChannelOrder | None = None,
+    epoch_steps: int | None = None,
+    record: Path | None = None,
+    record_limit: int = LIMIT,
+    epochs: int = 1,
+    most_steps: int | None = None,
+    seeds: int | Sequence[int] = SEEDS,
+    own_init: bool = False,
+    limits: tuple[int | None, int | None] = (None, None),
+    chosen: Mapping[str, str] | None = None,
+    timeout: float = TIMEOUT,
+    device: Device = "cpu",
+    store: Store | None = None,
+    progress: Progress | None = None,
+    data_b: str | Any = None,
+    train_on: str = "a",
+) -> PairedTraining:
+    """Train both networks on the same batches in the same order, from the same weights, once for each seed.
+    `data_b`: B's own data, as `data`, or as a `DataChoice`; `train_on`: "a" or "own", what both are trained on then.
+
+    `a`, `b`: "file.py:function" or "module:function", or in Python a function that returns the objects, or the objects
+    themselves. `data`: a dataset as recipes name it, or data of one's own, as `DataChoice` has them with the arguments
+    that follow. `own_init`: each side keeps the weights that it draws itself. `store`: where seeds that are done are
+    kept and looked for; only sides that are named can be kept.
+    """
+    length, numbers = _checked(epochs, most_steps), _numbers(seeds)
+    choice = DataChoice(data, test_data, batch, augmentation, limits, order, epoch_steps, record, record_limit)
+    shapes = [InputShape.parse(text) for text in inputs]
+    open_ = partial(open_trainable_side, device=device)
+    with (
+        opened_pipelines(
+            choice,
+            _choice_b(choice, data_b),
+            shapes,
+            epochs=epochs,
+            seeds=max(numbers) + 1,
+            train_on=train_on,
+            timeout=timeout,
+            progress=progress,
+        ) as data_of,
+        opened(a, b, inputs, chosen=chosen, timeout=timeout, open_=open_) as pair,
+    ):
+        if not own_init:
+            ask_for_missing(pair.map, instead="or let each side draw its own weights with --own-init")
+        source = data_of.a
+        for one in dict.fromkeys((data_of.a, data_of.b)):
+            _check_classes(pair, one)
+        training = _Training(pair, data_of, length, not own_init, progress or Silent())
+        how = {"own_init": own_init, "map": dict(chosen or {}), "device": device}
+        how |= {"data_b": data_of.b.fingerprint} if data_of.own else {}
+        kept = None
+        if store is not None:
+            from zoolens.training.port.training.kept_seeds import KeptSeeds  # only a store needs pyarrow
+
+            kept = KeptSeeds.of(store, pair, source, length, how)
+        pairs = training.run(numbers, kept)
+        return _result(pair, training, pairs, data_of)
+
+
+def _choice_b(choice: DataChoice, data_b: Any) -> DataChoice | None:
+    if data_b is None or isinstance(data_b, DataChoice):
+        return data_b
+    return replace(choice, data=data_b, test_data=None, record=None)
+
+
+def _checked(epochs: int, most_steps: int | None) -> Length:
+    if epochs < 1 or (most_steps is not None and most_steps < 1):
+        raise ZoolensError("A training has at least one epoch and one step.")
+    return Length(epochs, most_steps)
+
+
+def _numbers(seeds: int | Sequence[int]) -> list[int]:
+    numbers = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
+    if not numbers or len(set(numbers)) != len(numbers) or min(numbers) < 0:
+        raise ZoolensError("Seeds are different whole numbers from 0 on, and there is at least one.")
+    return numbers
+
+
+def _check_classes(pair: OpenPair, source: BatchSource) -> None:
+    """Refuse a network that has fewer answers than the data have classes, before anything is trained."""
+    if source.classes is None:
+        return
+    for side, graph in ((pair.a, pair.diff.a), (pair.b, pair.diff.b)):
+        shape = graph.by_name[graph.outputs[0]].shape
+        if len(shape) == 2 and 1 < shape[1] < source.classes:
+            raise ModelError(
+                f"{side.text} answers {shape[1]} numbers for a sample, and {source.name} has {source.classes} classes."
+            )
+
+
+class _Training:
+    """The pair with what it is trained on. Both sides of a seed are trained at once where each has its own process."""
+
+    def __init__(self, pair: OpenPair, data: OpenData, length: Length, shared: bool, progress: Progress) -> None:
+        self.pair, self.source, self.length, self.shared = pair, data.a, length, shared
+        self.sources = data.a, data.b
+        self.sides = as_trainable(pair.a), as_trainable(pair.b)
+        self.not_kept: str | None = None  # why a seed could not be written to the store
+        self.equal_starts: dict[str, bool] = {}  # whether a side's first weights are the same for every seed
+        self.settings: tuple[Mapping[str, Any], Mapping[str, Any]] = ({}, {})
+        self._progress, self._lock = progress, Lock()
+        self._first: dict[str, Mapping[str, Array]] = {}
+
+    def run(self, seeds: Sequence[int], kept: KeptSeeds | None) -> list[SeedPair]:
+        self.settings = settings_of_both(self.pair, epoch_lengths(self.source, self.length, seeds))
+        done = [self._seed(seed, f"seed {seed} ({place} of {len(seeds)})", kept) for place, seed in enumerate(seeds, 1)]
+        self._progress.end()
+        return done
+
+    def _seed(self, seed: int, title: str, kept: KeptSeeds | None) -> SeedPair:
+        a, b = self.sides
+        a.begin(seed)
+        b.begin(seed)
+        weights = a.tensors()
+        self._look_at_start("A", weights)
+        if self.shared:
+            b.assign(self.pair.map.moved(weights, b.tensors()))
+        else:
+            self._look_at_start("B", b.tensors())
+        start = kept.digest_of(weights, b.tensors()) if kept is not None else ""
+        pair = kept.read(seed, start) if kept is not None else None
+        if pair is None:
+            steps = sum(self.length.steps(source, seed) for source in self.sources)
+            self._progress.begin(title, "training", steps, "steps")
+            pair = self._compared(seed, self._both(seed))
+            if kept is not None:
+                self._keep(kept, pair, start)
+        return pair
+
+    def _keep(self, kept: KeptSeeds, pair: SeedPair, start: str) -> None:
+        """A training that took hours is told even where the disk is full or the store is read-only."""
+        try:
+            kept.write(pair, start)
+        except StoreError as error:
+            self.not_kept = error.message
+
+    def _look_at_start(self, letter: str, weights: Mapping[str, Array]) -> None:
+        """Notice that the user's function draws the same weights for every seed."""
+        first = self._first.setdefault(letter, weights)
+        if first is not weights:
+            same = all(np.array_equal(array, first[name]) for name, array in weights.items())
+            self.equal_starts[letter] = same and self.equal_starts.get(letter, True)
+
+    def _both(self, seed: int) -> tuple[SingleRun, SingleRun]:
+        sides = zip(self.sides, self.sources, strict=True)
+        a, b = both_at_once(self.sides, [partial(self._one, side, source, seed) for side, source in sides])
+        return a, b
+
+    def _one(self, side: TrainableSide, source: BatchSource, seed: int, stop: Event) -> SingleRun:
+        return train_once(side, source, seed, self.length, fresh=False, report=self._advance, stop=stop)
+
+    def _same_held_out(self) -> bool:
+        """Whether the held-out samples of both have the same targets, so that answers to them can be compared."""
+        a, b = self.sources
+        return a is b or np.array_equal(held_out_targets(a), held_out_targets(b))
+
+    def _advance(self, steps: int) -> None:
+        with self._lock:
+            self._progress.advance(steps)
+
+    def _compared(self, seed: int, runs: tuple[SingleRun, SingleRun]) -> SeedPair:
+        pair = SeedPair(seed, runs)
+        ours, theirs = (run.answers for run in runs)
+        if ours is None or theirs is None or ours.size != theirs.size or not self._same_held_out():
+            return pair
+        theirs = theirs.reshape(ours.shape)  # a single answer may have an axis of its own
+        if all(run.correct is not None for run in runs):
+            pair = replace(pair, churn=float((ours.argmax(-1) != theirs.argmax(-1)).mean()))
+        taken = as_taken_by(self.settings[0], theirs, self.settings[1])
+        if taken is None:
+            return pair
+        targets, judge = held_out_targets(self.source), self.sides[0]
+        return replace(pair, held_out_losses=(judge.loss_of(ours, targets), judge.loss_of(taken, targets)))
+
+
+def _result(pair: OpenPair, training: _Training, pairs: Sequence[SeedPair], data: OpenData) -> PairedTraining:
+    names, source = (pair.a.text, pair.b.text), data.a
+    measure = _measure(pairs)
+    both = [seed_pair for seed_pair in pairs if seed_pair.finite]
+    repeated = is_one_training(both)
+    scores = [_scores(seed_pair, measure) for seed_pair in (both[:1] if repeated else both)]
+    images = source.held_out_samples if measure == "accuracy" else None
+    settings = training.settings
+    noise = None
+    if scores:
+        noise = seed_noise("A", [ours for ours, _ in scores], "B", [theirs for _, theirs in scores], images)
+    ours, theirs = settings
+    different = [
+        difference
+        for difference in setting_differences(pair, ours, theirs)
+        if None not in (difference.a, difference.b) or (difference.name in ours and difference.name in theirs)
+    ]
+    return PairedTraining(
+        names,
+        (pair.a.framework, pair.b.framework),
+        (pair.a.facts.versions, pair.b.facts.versions),
+        source.name,
+        (source.samples, source.held_out_samples),
+        training.length,
+        training.length.steps(source),
+        source.batch,
+        training.shared,
+        pair.diff.headline,
+        pair.diff.same,
+        tuple(pairs),
+        measure,
+        noise,
+        settings,
+        tuple(different),
+        tuple(
+            notes_of(
+                pair,
+                source,
+                settings,
+                pairs,
+                shared=training.shared,
+                repeated=repeated,
+                not_kept=training.not_kept,
+                equal_starts=[letter for letter, same in training.equal_starts.items() if same],
+            )
+        ),
+        training_coverage(pairs if not repeated else pairs[:1], noise, measure),
+        data.compared,
+        data.own,
+    )
+
+
+def _measure(pairs: Sequence[SeedPair]) -> str:
+    both = [pair for pair in pairs if pair.finite]
+    if all(run.correct is not None for pair in both for run in pair.runs):
+        return "accuracy"
+    return "held-out loss" if all(pair.held_out_losses is not None for pair in both) else "training loss"
+
+
+def _scores(pair: SeedPair, measure: str) -> tuple[float, float]:
+    if measure == "accuracy":
+        ours, theirs = (run.accuracy for run in pair.runs)
+        assert ours is not None
+        assert theirs is not None
+        return ours, theirs
+    if measure == "held-out loss" and pair.held_out_losses is not None:
+        return pair.held_out_losses
+    return pair.runs[0].losses[-1], pair.runs[1].losses[-1]

@@ -1,1 +1,0 @@
-"""Where models come from: one file per zoo, all behind the contract in `base`."""
