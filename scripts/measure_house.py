@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+PACKAGE = Path("src/zoolens")
 MOST_PARAMETERS = 7
 """A reader keeps about seven things in mind; a function that takes more takes a record instead."""
 MOST_FILES_OF_A_STEM = 3
@@ -60,7 +61,7 @@ class House:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", nargs="?", type=Path, default=Path("src/zoolens"))
+    parser.add_argument("folder", nargs="?", type=Path, default=PACKAGE)
     parser.add_argument("--tests", action="store_true", help="count test files as well")
     parser.add_argument("--list", choices=LISTS, help="name what is counted")
     chosen = parser.parse_args()
@@ -90,7 +91,7 @@ def read(folder: Path, *, tests: bool) -> list[Source]:
         if path.name.startswith(("test_", "conftest")) and not tests:
             continue
         text = path.read_text(encoding="utf-8")
-        parts = (folder.name, *path.relative_to(folder).with_suffix("").parts)
+        parts = ("zoolens", *path.relative_to(PACKAGE).with_suffix("").parts)
         module = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
         sources.append(Source(path, module, text, ast.parse(text)))
     return sources
