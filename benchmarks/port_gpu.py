@@ -91,10 +91,10 @@ def main() -> None:
         search = os.pathsep.join([*paths, os.environ.get("PYTHONPATH", "")])
         environment = {**os.environ, "PYTHONPATH": search, "ZOOLENS_HOME": str(Path(name) / "home")}
         command = [sys.executable, __file__, "--here", "--device", chosen.device, *["--quick"] * chosen.quick]
-        missed = subprocess.run(command, env=environment, cwd=ROOT).returncode
+        missed = subprocess.run(command, env=environment, cwd=ROOT, check=False).returncode
         loops = [sys.executable, str(Path(__file__).with_name("port_loops.py")), "--device", chosen.device]
         loops += ["--framework", "torch", "--framework", "jax", "--rounds", "5" if chosen.quick else "40"]
-        missed = subprocess.run(loops, env=environment, cwd=ROOT).returncode or missed
+        missed = subprocess.run(loops, env=environment, cwd=ROOT, check=False).returncode or missed
     raise SystemExit(1 if missed else 0)
 
 

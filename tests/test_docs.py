@@ -43,7 +43,11 @@ HAND_WRITTEN = [page for page in PAGES if page.name != "cli.md"]
 
 def test_generated_parts_are_current():
     done = subprocess.run(
-        [sys.executable, REPO / "scripts" / "make_docs.py", "--check"], capture_output=True, text=True, cwd=REPO
+        [sys.executable, REPO / "scripts" / "make_docs.py", "--check"],
+        capture_output=True,
+        text=True,
+        cwd=REPO,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
 

@@ -20,5 +20,6 @@ def test_tests_of_ctrl_c_pass_under_a_runner_that_ignores_it(tmp_path):
         text=True,
         timeout=300,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_IGN),
+        check=False,
     )
     assert done.returncode == 0, done.stdout[-2000:]

@@ -54,7 +54,7 @@ def shell(home):
 
     def run(line, timeout=600):
         return subprocess.run(
-            line, shell=True, cwd=REPO, env=environment, capture_output=True, text=True, timeout=timeout
+            line, shell=True, cwd=REPO, env=environment, capture_output=True, text=True, timeout=timeout, check=False
         )
 
     return run

@@ -31,7 +31,7 @@ FRAMEWORKS = ("torch", "tensorflow", "jax", "onnxruntime", "openvino", "cv2", "r
 def wheel(tmp_path_factory):
     folder = tmp_path_factory.mktemp("dist")
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    done = subprocess.run(command, cwd=REPO, capture_output=True, text=True)
+    done = subprocess.run(command, cwd=REPO, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     (path,) = folder.glob("*.whl")
     return path
@@ -87,10 +87,12 @@ def lend(name, site):
 
 def install_from_index(pip, wheel):
     done = subprocess.run(
-        [*pip, "--retries", "1", "-c", REPO / "constraints.txt", wheel], capture_output=True, text=True
+        [*pip, "--retries", "1", "-c", REPO / "constraints.txt", wheel], capture_output=True, text=True, check=False
     )
     if done.returncode != 0:
-        reached = subprocess.run([*pip, "--dry-run", "--no-deps", "--ignore-installed", "click"], capture_output=True)
+        reached = subprocess.run(
+            [*pip, "--dry-run", "--no-deps", "--ignore-installed", "click"], capture_output=True, check=False
+        )
         if reached.returncode != 0:
             pytest.skip("NO PACKAGE INDEX IS REACHABLE: the bare core could not be installed from the wheel")
     assert done.returncode == 0, done.stderr
@@ -116,7 +118,9 @@ def core(wheel, tmp_path_factory, request):
 
     def run(*arguments):
         program = [folder / "venv" / "bin" / arguments[0], *arguments[1:]]
-        return subprocess.run(program, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+        return subprocess.run(
+            program, cwd=folder, env=environment, capture_output=True, text=True, timeout=300, check=False
+        )
 
     run.folder = folder
     return run

@@ -1,4 +1,4 @@
-"""What every runtime must do. Derive a test class, name the runtime and give it a model:
+"""What every runtime must do. Derive a test class, name the runtime and give it a model.
 
 class TestMine(RuntimeContract):
     runtime_class = Mine

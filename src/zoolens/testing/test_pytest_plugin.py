@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-import xml.etree.ElementTree as ElementTree
 from importlib.metadata import entry_points
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest

@@ -39,7 +39,7 @@ class Address:
     @property
     def is_local(self) -> bool:
         """Whether the server is surely on this machine."""
-        return self.host == "localhost" or self.host == "::1" or self.host.startswith("127.")
+        return self.host in ("localhost", "::1") or self.host.startswith("127.")
 
     def at(self, model: str, version: str = "") -> Address:
         """The same server, with this model."""

@@ -135,5 +135,5 @@ def at_least(text: str, unit: str = "", *, whole: bool) -> str:
     figure = f"{text} {unit}".rstrip()
     if whole:
         return figure
-    counted = any(digit in "123456789" for digit in text.split(" ")[0])
+    counted = any(digit in "123456789" for digit in text.split(" ", maxsplit=1)[0])
     return f"≥ {figure}" if counted else f"{unit} not known".lstrip()

@@ -74,7 +74,9 @@ async def start(plane: DataPlane, options: ServerOptions, bodies: BodyReader) ->
 
 class _Handlers(grpc.GenericRpcHandler):  # type: ignore[misc]
     """Finds the handler of a call, and refuses one without the token before its messages are read. Probes of health
-    need none. (An interceptor would do the same, and take each call another turn of the event loop.)"""
+    need none."""
+
+    # An interceptor would do the same, and cost each call another turn of the event loop.
 
     def __init__(self, token: str | None, handlers: Mapping[str, Any]) -> None:
         self._token, self._handlers = token, handlers

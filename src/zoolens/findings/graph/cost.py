@@ -137,7 +137,7 @@ def _named(node: Node) -> str:
 
 def holds_graph(operator: str) -> bool:
     """Whether an operator that is not understood has a graph of its own inside, with parameters that nobody counts."""
-    return operator.split(" ")[0] in HOLDING_GRAPHS or operator.endswith(GRAPH_INSIDE)
+    return operator.split(" ", maxsplit=1)[0] in HOLDING_GRAPHS or operator.endswith(GRAPH_INSIDE)
 
 
 def macs(node: Node, inputs: list[Shape]) -> int:

@@ -269,7 +269,7 @@ def _replaced(more: dict[str, int], less: dict[str, int]) -> list[str]:
 
 def _stand_for(extra: str, missing: str, more: Mapping[str, int], less: Mapping[str, int]) -> bool:
     """The same kind of layer on the same input, or the same layer of another width."""
-    if more[extra] != less[missing] or extra.split()[0] != missing.split()[0]:
+    if more[extra] != less[missing] or extra.split(maxsplit=1)[0] != missing.split(maxsplit=1)[0]:
         return False
     if without_width(extra) == without_width(missing):
         return True

@@ -8,7 +8,7 @@ from zoolens.findings.graph.vocabulary import COMPUTED_SHAPE, HOLDING_GRAPHS, UN
 def remedy(operator: str) -> str:
     """`operator` is as coverage names it: its name, and why it is not understood. Extents that a file leaves open are
     no reason: nothing is read before they are given."""
-    name = operator.split(" ")[0]
+    name = operator.split(" ", maxsplit=1)[0]
     if name in HOLDING_GRAPHS:
         return f"Export the network without {name}: trace it, so that its loops are unrolled and one branch is kept."
     if operator.endswith(COMPUTED_SHAPE):

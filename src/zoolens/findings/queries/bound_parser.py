@@ -17,7 +17,7 @@ _EXAMPLE: Final = "Write a metric, a comparison and a quantity, as in memory <= 
 
 
 def read_bounds(cursor: Cursor) -> tuple[Bound, ...]:
-    """bound (AND bound)*"""
+    """Read `bound (AND bound)*`."""
     bounds = [*_read_bound(cursor)]
     while cursor.accept("AND"):
         bounds += _read_bound(cursor)
@@ -39,7 +39,7 @@ def _read_bound(cursor: Cursor) -> list[Bound]:
 
 
 def _read_turned(cursor: Cursor) -> Bound:
-    """10 ms > latency_p95"""
+    """Read a bound whose quantity stands first: `10 ms > latency_p95`."""
     amount = read_amount(cursor)
     comparison = _TURNED[_read_comparison(cursor, "the quantity")]
     metric = read_name(cursor, "a metric", _EXAMPLE)

@@ -71,7 +71,7 @@ def _in_parentheses(cursor: Cursor) -> Condition:
 
 
 def _worded(cursor: Cursor, attribute: str) -> Condition:
-    """What follows an attribute in words: IN (…), LIKE …, IS …, BETWEEN … AND …"""
+    """Read the rest of a condition after its attribute: `IN (…)`, `LIKE …`, `IS …` or `BETWEEN … AND …`."""
     word = cursor.next().keyword
     if word == "LIKE":
         return Comparison(attribute, "LIKE", _text(cursor).text)

@@ -16,7 +16,7 @@ _EXAMPLE: Final = "Write a metric, a number or a function, as in equivalence - 0
 
 
 def read_orders(cursor: Cursor) -> tuple[Order, ...]:
-    """expression [ASC | DESC] (, expression [ASC | DESC])*"""
+    """Read `expression [ASC | DESC] (, expression [ASC | DESC])*`."""
     orders = [_read_order(cursor)]
     while cursor.accept(","):
         orders.append(_read_order(cursor))

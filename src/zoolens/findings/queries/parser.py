@@ -191,7 +191,7 @@ def _limit(cursor: Cursor, fields: Fields) -> None:
 
 
 def _show(cursor: Cursor, fields: Fields) -> None:
-    """metric or attribute (, another)*"""
+    """Read the metrics and attributes after SHOW, with commas between them."""
     names = [read_name(cursor, "a figure or an attribute", "Write SHOW memory, latency, zoo.")]
     while cursor.accept(","):
         names.append(read_name(cursor, "a figure or an attribute", "Write SHOW memory, latency, zoo."))

@@ -56,7 +56,7 @@ def _digits(value: float) -> str:
 
 
 def predicate_words(predicate: Predicate) -> str:
-    """memory <= 23.4 MB (20 % of the reference's 117 MB)"""
+    """A predicate in words: "memory <= 23.4 MB (20 % of the reference's 117 MB)"."""
     unit = predicate.metric.unit
     text = f"{predicate.metric.name} {predicate.comparison} {amount(predicate.threshold, unit)}"
     why = [predicate.note] if predicate.note else []

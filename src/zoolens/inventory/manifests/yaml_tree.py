@@ -108,7 +108,7 @@ class YamlTree:
 
 
 def path_words(path: tuple[Any, ...]) -> str:
-    """space.learning_rate.low, inputs[0].shape"""
+    """A path as a person writes it: `space.learning_rate.low`, `inputs[0].shape`."""
     text = ""
     for part in path:
         text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)

@@ -297,7 +297,7 @@ def _checked(spec: TensorSpec, response: InferResponse, address: str) -> Tensor:
     fits = len(spec.shape) == array.ndim and all(
         extent in (None, given) for extent, given in zip(spec.shape[1:], array.shape[1:], strict=True)
     )
-    if not fits or (array.dtype.name != spec.dtype and spec.dtype != "string"):
+    if not fits or spec.dtype not in (array.dtype.name, "string"):
         raise ModelError(
             f"{address} says that {spec.name!r} is {spec.dtype} of {shape_text(spec.shape)}, but answers with "
             f"{array.dtype} of {shape_text(array.shape)}."

@@ -1,6 +1,6 @@
-"""Studies for users of Python, in a few lines:
+"""Studies for users of Python, in a few lines.
 
-    from zoolens.training.crosstrain import api as crosstrain
+    from zoolens import crosstrain
 
     crosstrain.trials("fashion")                                  # a DataFrame, one row a pair
     best, *_ = crosstrain.find("fashion", learning_rate=1e-3)     # nearest first

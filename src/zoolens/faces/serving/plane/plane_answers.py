@@ -28,8 +28,8 @@ def count_nans(outputs: Mapping[str, Tensor]) -> int:
 
 
 def _may_hold_nan(array: Tensor) -> bool:
-    """True where any value is not a number: then the smallest value is none, nor is the sum, which is found quicker in
-    a small array. (A sum of infinities may be none either.)"""
+    """Whether a value may be NaN: true of every array with one, and of some with infinities of both signs."""
+    # NaN spreads to the minimum and to the sum, which is the quicker one in a small array.
     if array.size <= _SMALL:
         return math.isnan(sum(array.ravel().tolist()))
     return math.isnan(np.minimum.reduce(array, axis=None))

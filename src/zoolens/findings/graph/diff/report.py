@@ -93,7 +93,7 @@ class Diff:
 
     @property
     def same_cost(self) -> bool:
-        """Whether all that differs are constants which cost nothing: epsilon, padding side, biases …"""
+        """Whether all that differs are constants which cost nothing: epsilon, padding side, biases."""
         constant = (difference.cause in CONSTANTS and not difference.macs for difference in self.differences)
         return (self.decision.known or self.rearranged) and not self.unproved and all(constant)
 

@@ -1,4 +1,4 @@
-"""Why a layer has no partner: an extra block, an extra layer, a norm elsewhere, a gate, a final softmax …"""
+"""Why a layer has no partner: an extra block, an extra layer, a norm elsewhere, a gate, a final softmax."""
 
 from __future__ import annotations
 

@@ -82,9 +82,10 @@ SETTLING: Final = (
 
 def canonical(graph: Graph) -> Graph:
     """The form in which equal networks look equal; see the documentation of `graph` for what it promises."""
-    for _, graph in steps(graph):  # noqa: B007, B020
-        pass
-    return graph
+    result = graph
+    for _, reached in steps(graph):
+        result = reached
+    return result
 
 
 def steps(graph: Graph) -> Iterator[tuple[str, Graph]]:

@@ -24,7 +24,7 @@ class Sketch:
         return self.builder.shapes[x]
 
     def sizes(self, x):
-        """(channels, height, width)"""
+        """Channels, height and width."""
         return tuple(self.shape(x)[self.axes.index(name)] for name in "CHW")
 
     def map(self, c, h, w):

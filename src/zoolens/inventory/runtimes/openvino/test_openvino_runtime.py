@@ -156,7 +156,9 @@ def test_without_a_gpu_that_it_can_use_that_is_said(tmp_path):
         "from zoolens.inventory.runtimes.openvino.openvino_runtime import OpenVino\n"
         "OpenVino().open(ModelFiles('onnx', {'model': Path(sys.argv[1])}), Options(device='gpu:1'))"
     )
-    opened = subprocess.run([sys.executable, "-c", code, models.onnx(tmp_path).path()], capture_output=True, text=True)
+    opened = subprocess.run(
+        [sys.executable, "-c", code, models.onnx(tmp_path).path()], capture_output=True, text=True, check=False
+    )
     if opened.returncode < 0:
         pytest.skip("OpenVINO crashes here when it looks for GPUs")
     if opened.returncode == 0 or "GPU" in opened.stderr.rpartition("here: it sees")[2]:

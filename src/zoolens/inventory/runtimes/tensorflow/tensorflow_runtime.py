@@ -296,7 +296,7 @@ def _from_keras(tf: Any, network: Any) -> Loaded:
 
 
 def _plain(name: str) -> str:
-    return name.split(":")[0]
+    return name.split(":", maxsplit=1)[0]
 
 
 _LOADERS: Final[Mapping[str, Callable[[Any, ModelFiles], Loaded]]] = {

@@ -208,7 +208,12 @@ def test_a_process_does_not_outlive_a_killed_parent(job):
     told = job(epochs=10_000).model_dump_json()
     path = {"PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
-        [sys.executable, "-c", code, told], env=os.environ | path, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", code, told],
+        env=os.environ | path,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert done.returncode == -signal.SIGKILL, done.stderr
     pid, deadline = int(done.stdout), time.monotonic() + 30

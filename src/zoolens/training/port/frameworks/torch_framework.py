@@ -237,7 +237,6 @@ def by_name(answer: Any) -> Any:
 @contextmanager
 def _outputs_by_name(module: Any) -> Iterator[None]:
     """Give the outputs of a plain dictionary in the order of their names, as Keras and JAX do."""
-
     hook = module.register_forward_hook(lambda _, __, answer: by_name(answer))
     try:
         yield
