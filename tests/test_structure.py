@@ -261,10 +261,10 @@ IMPORTED_AS = {
 }
 # Modules of classes that derive from those of an optional package; each is imported late, and so the package is.
 DERIVED = [
-    "faces/serving/grpc.py",
-    "faces/serving/http.py",
-    "faces/serving/http_limits.py",
-    "faces/serving/http_protocol.py",
+    "faces/serving/transports/grpc.py",
+    "faces/serving/transports/http.py",
+    "faces/serving/transports/http_limits.py",
+    "faces/serving/transports/http_protocol.py",
     "faces/ui/app.py",
 ]
 

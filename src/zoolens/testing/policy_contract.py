@@ -16,7 +16,7 @@ import pytest
 
 from zoolens.base import plugins
 from zoolens.base.errors import ZoolensError
-from zoolens.faces.serving.ladder import Ladder
+from zoolens.faces.serving.contracts.ladder import Ladder
 from zoolens.faces.serving.policies.policy import Choice, Policy, Situation
 from zoolens.testing.serving_simulation import simulate, simulated_ladder
 

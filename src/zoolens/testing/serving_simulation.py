@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from zoolens.faces.serving.ladder import Ladder, LatencyProfile, Rung
+from zoolens.faces.serving.contracts.ladder import Ladder, LatencyProfile, Rung
 from zoolens.faces.serving.policies.policy import Policy, Situation
 
 _SIZES = (1, 2, 4, 8, 16, 32)

@@ -14,7 +14,7 @@ from zoolens.faces.serving.services.ladder_words import left_out
 from zoolens.findings.queries.wording import at_least
 
 if TYPE_CHECKING:
-    from zoolens.faces.serving.ladder import Rung
+    from zoolens.faces.serving.contracts.ladder import Rung
     from zoolens.faces.serving.services.service_ladder import ServiceLadder
 
 _UNKNOWN = "–"

@@ -138,7 +138,7 @@ def command(models: tuple[str, ...], check: bool, as_json: bool, **options: Any)
         raise click.UsageError("--freeze and --fail-on belong to --check.")
     if options["replicas"] and options["on"] == "local":
         raise click.UsageError("--replicas needs a cluster: add --on ray. Here --concurrency has more processes.")
-    from zoolens.faces.serving.logs import logging_to_stderr
+    from zoolens.faces.serving.monitoring.logs import logging_to_stderr
 
     with logging_to_stderr(options["log_format"], options["log_level"]):
         asked = (_specs(plain, options), services, _server_options(options), _settings(options))
@@ -165,8 +165,8 @@ async def _serve(
     *,
     live: bool,
 ) -> None:
-    from zoolens.faces.serving.live_line import live_line
-    from zoolens.faces.serving.metrics import PlaneMetrics
+    from zoolens.faces.serving.monitoring.live_line import live_line
+    from zoolens.faces.serving.monitoring.metrics import PlaneMetrics
     from zoolens.faces.serving.serve import running
 
     metrics = PlaneMetrics()
@@ -206,7 +206,7 @@ async def _until_stopped(server: Server, line: Callable[[], str] | None) -> None
     import asyncio
     import gc
 
-    from zoolens.faces.serving.live_line import show_live_line
+    from zoolens.faces.serving.monitoring.live_line import show_live_line
     from zoolens.faces.serving.server import stop_signal
 
     stopped = asyncio.ensure_future(stop_signal())
@@ -237,7 +237,7 @@ def _show(server: Server) -> None:
 
 def _note(sentence: str) -> None:
     """A sentence for whoever started the server, on the error stream: a line of the log where that is JSON."""
-    from zoolens.faces.serving.logs import log, writes_json
+    from zoolens.faces.serving.monitoring.logs import log, writes_json
 
     if writes_json():
         log.info(sentence)

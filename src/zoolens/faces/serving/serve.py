@@ -14,8 +14,8 @@ from importlib import import_module
 from pathlib import Path
 
 from zoolens.base.protocol.limits import Limits
-from zoolens.faces.serving.logs import LogObserver
-from zoolens.faces.serving.metrics import PlaneMetrics
+from zoolens.faces.serving.monitoring.logs import LogObserver
+from zoolens.faces.serving.monitoring.metrics import PlaneMetrics
 from zoolens.faces.serving.options import ServerOptions
 from zoolens.faces.serving.plane.data_plane import open_plane
 from zoolens.faces.serving.plane.plane_settings import EndpointSettings, ModelSpec

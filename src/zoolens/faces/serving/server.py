@@ -11,13 +11,13 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from zoolens.base.errors import ZoolensError
-from zoolens.faces.serving.bodies import BodyReader
-from zoolens.faces.serving.contract import DataPlane
+from zoolens.faces.serving.contracts.data_plane import DataPlane
 from zoolens.faces.serving.options import ServerOptions
-from zoolens.faces.serving.web_server import WebServer, address, cannot_listen, check_packages, listen
+from zoolens.faces.serving.transports.bodies import BodyReader
+from zoolens.faces.serving.transports.web_server import WebServer, address, cannot_listen, check_packages, listen
 
 if TYPE_CHECKING:
-    from zoolens.faces.serving.http import Metrics
+    from zoolens.faces.serving.transports.http import Metrics
 
 log = logging.getLogger("zoolens.serving")
 
@@ -61,8 +61,8 @@ class Server:
         await asyncio.gather(self._stop_rest(), self._stop_grpc(seconds))
 
     async def _start_rest(self) -> None:
-        from zoolens.faces.serving.http import Application
-        from zoolens.faces.serving.http_protocol import Connection
+        from zoolens.faces.serving.transports.http import Application
+        from zoolens.faces.serving.transports.http_protocol import Connection
 
         options = self._options
         application = Application(self._plane, options, self._bodies, self._metrics)
@@ -79,7 +79,7 @@ class Server:
         self.urls["http"] = f"{'https' if options.tls else 'http'}://{address(options.host, port)}"
 
     async def _start_grpc(self) -> None:
-        from zoolens.faces.serving.grpc import start
+        from zoolens.faces.serving.transports.grpc import start
 
         try:
             self._grpc = await start(self._plane, self._options, self._bodies)

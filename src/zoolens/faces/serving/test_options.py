@@ -171,7 +171,7 @@ def test_a_port_that_is_taken_is_one_sentence(tmp_path, monkeypatch):
 
 
 def test_numbers_in_headers_are_printable():
-    from zoolens.faces.serving.call import answered_by
+    from zoolens.faces.serving.transports.request_headers import answered_by
 
     parameters = {"zoolens_model": "a\r\nb: é", "zoolens_rung": 1, "other": 2}
     assert answered_by(parameters) == {"zoolens-model": "a%0D%0Ab%3A%20%C3%A9", "zoolens-rung": "1"}

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from zoolens.faces.serving.web_server import WebServer, address, check_packages, listen
+from zoolens.faces.serving.transports.web_server import WebServer, address, check_packages, listen
 from zoolens.faces.ui.context import open_context
 from zoolens.faces.ui.settings import Settings
 

@@ -42,7 +42,7 @@ class ReplicaLost(Exception):
 
 
 class ClusterPlane:
-    """Implements `zoolens.faces.serving.contract.DataPlane` for a cluster.
+    """Implements `zoolens.faces.serving.contracts.data_plane.DataPlane` for a cluster.
 
     `send` gives a request to a replica; it raises `ReplicaLost`, or a ServingError where the cluster takes no more.
     `look` asks how the replicas are, which is known here a second later than there: so are states and statistics.

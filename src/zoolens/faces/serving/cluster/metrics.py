@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final
 from zoolens.base.present.text import clean
 from zoolens.base.protocol.errors import ServingError
 from zoolens.base.protocol.messages import InferRequest, InferResponse
-from zoolens.faces.serving.live_line import recent_parts
-from zoolens.faces.serving.metrics import (
+from zoolens.faces.serving.monitoring.live_line import recent_parts
+from zoolens.faces.serving.monitoring.metrics import (
     ANSWERED,
     LATENCY_BUCKETS,
     Exposition,

@@ -9,7 +9,7 @@ from itertools import accumulate
 
 from zoolens.base.protocol.errors import ServingError
 from zoolens.base.protocol.messages import InferRequest, Tensor
-from zoolens.faces.serving.observer import BatchReport, Observer
+from zoolens.faces.serving.contracts.observer import BatchReport, Observer
 from zoolens.faces.serving.plane.counters import Counters
 from zoolens.faces.serving.plane.flights import Flight, joined
 from zoolens.faces.serving.plane.instance import BatchOutcome

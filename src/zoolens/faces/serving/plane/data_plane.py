@@ -23,8 +23,8 @@ from zoolens.base.protocol.messages import (
     RepositoryEntry,
     ServerMetadata,
 )
-from zoolens.faces.serving.ladder import Ladder, LatencyProfile, Rung
-from zoolens.faces.serving.observer import Observer
+from zoolens.faces.serving.contracts.ladder import Ladder, LatencyProfile, Rung
+from zoolens.faces.serving.contracts.observer import Observer
 from zoolens.faces.serving.plane.description import model_config, model_metadata
 from zoolens.faces.serving.plane.endpoint import Endpoint
 from zoolens.faces.serving.plane.plane_settings import EndpointSettings, ModelSpec
@@ -52,7 +52,7 @@ log = logging.getLogger("zoolens.serving")
 
 
 class Plane:
-    """Implements `zoolens.faces.serving.contract.DataPlane`. Made and used on one event loop."""
+    """Implements `zoolens.faces.serving.contracts.data_plane.DataPlane`. Made and used on one event loop."""
 
     def __init__(self, *, memory_limit: int | None = None, observers: Sequence[Observer] = ()) -> None:
         self.pool = WarmPool(memory_limit)

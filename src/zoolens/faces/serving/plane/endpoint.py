@@ -14,7 +14,7 @@ from functools import partial
 from zoolens.base.errors import ZoolensError
 from zoolens.base.protocol.errors import Refusal, ServingError
 from zoolens.base.protocol.messages import InferRequest, InferResponse, Tensor
-from zoolens.faces.serving.observer import Observer
+from zoolens.faces.serving.contracts.observer import Observer
 from zoolens.faces.serving.plane.accounting import Accounts
 from zoolens.faces.serving.plane.admission import check_room, check_time
 from zoolens.faces.serving.plane.dispatcher import Dispatcher

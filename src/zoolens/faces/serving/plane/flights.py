@@ -14,7 +14,7 @@ import numpy as np
 
 from zoolens.base.errors import UnexpectedError, ZoolensError, first_line
 from zoolens.base.protocol.messages import Tensor
-from zoolens.faces.serving.adapters import Adapter
+from zoolens.faces.serving.contracts.adapter import Adapter
 from zoolens.faces.serving.plane.instance import BatchOutcome, Instance
 from zoolens.faces.serving.plane.queue import Converting, Pending
 from zoolens.faces.serving.plane.rungs import RungState

@@ -10,7 +10,7 @@ from typing import Final
 
 from zoolens.base.protocol.errors import ServingError
 from zoolens.base.protocol.messages import InferRequest, InferResponse, Tensor
-from zoolens.faces.serving.adapters import Adapter
+from zoolens.faces.serving.contracts.adapter import Adapter
 from zoolens.faces.serving.plane.signature import BatchKey
 
 NEVER: Final = float("inf")

@@ -8,8 +8,8 @@ from typing import Final
 
 from zoolens.base.protocol.errors import Refusal, ServingError
 from zoolens.base.protocol.messages import InferRequest, Parameter
-from zoolens.faces.serving.adapters import Adapter
-from zoolens.faces.serving.ladder import Rung
+from zoolens.faces.serving.contracts.adapter import Adapter
+from zoolens.faces.serving.contracts.ladder import Rung
 from zoolens.faces.serving.plane.pool import Slot
 from zoolens.faces.serving.plane.served_model import OpenModel
 from zoolens.faces.serving.plane.timing import Timing

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from zoolens.base.protocol.errors import Refusal, ServingError
 from zoolens.base.protocol.messages import InferRequest
-from zoolens.faces.serving.adapters import Adapter
+from zoolens.faces.serving.contracts.adapter import Adapter
 from zoolens.faces.serving.plane.pool import Slot
 from zoolens.faces.serving.plane.rungs import RungState, accepted_rungs
 from zoolens.faces.serving.plane.service_spec import ServiceSpec

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from zoolens.base.protocol.messages import InferRequest
-from zoolens.faces.serving.adapters import Adapter
-from zoolens.faces.serving.ladder import Ladder, Rung
-from zoolens.faces.serving.observer import Observer
+from zoolens.faces.serving.contracts.adapter import Adapter
+from zoolens.faces.serving.contracts.ladder import Ladder, Rung
+from zoolens.faces.serving.contracts.observer import Observer
 from zoolens.faces.serving.plane.classification import Labels
 from zoolens.faces.serving.plane.plane_settings import EndpointSettings, ModelSpec
 from zoolens.faces.serving.plane.signature import ModelSignature

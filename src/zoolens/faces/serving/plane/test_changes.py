@@ -14,7 +14,7 @@ import pytest
 
 from zoolens.base.protocol.errors import Refusal, ServingError
 from zoolens.base.protocol.messages import InferRequest, RequestedOutput
-from zoolens.faces.serving.ladder import LatencyProfile, Rung
+from zoolens.faces.serving.contracts.ladder import LatencyProfile, Rung
 from zoolens.faces.serving.plane import instance, pool
 from zoolens.faces.serving.plane.data_plane import open_plane
 from zoolens.faces.serving.plane.plane_settings import EndpointSettings, ModelSpec

@@ -12,7 +12,7 @@ import pytest
 from zoolens.base.errors import ZoolensError
 from zoolens.base.protocol.errors import Refusal, ServingError
 from zoolens.base.protocol.messages import InferRequest
-from zoolens.faces.serving.adapters import Adapter
+from zoolens.faces.serving.contracts.adapter import Adapter
 from zoolens.faces.serving.plane.data_plane import open_plane
 from zoolens.faces.serving.plane.plane_settings import EndpointSettings
 from zoolens.faces.serving.plane.test_faults import HANG, SLOW, begun, outcomes, refusal, request

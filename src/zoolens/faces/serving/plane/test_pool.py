@@ -10,7 +10,7 @@ import pytest
 from zoolens.base.errors import ZoolensError
 from zoolens.base.protocol.errors import ServingError
 from zoolens.base.protocol.messages import InferRequest
-from zoolens.faces.serving.ladder import Ladder, LatencyProfile, Rung
+from zoolens.faces.serving.contracts.ladder import Ladder, LatencyProfile, Rung
 from zoolens.faces.serving.plane.data_plane import open_plane
 from zoolens.faces.serving.plane.plane_settings import ModelSpec
 from zoolens.faces.serving.plane.service_spec import ServiceSpec

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from math import exp
 from typing import Final
 
-from zoolens.faces.serving.ladder import LatencyProfile
+from zoolens.faces.serving.contracts.ladder import LatencyProfile
 
 _WEIGHT: Final = 0.2  # of the newest time
 _RATE_SECONDS: Final = 1.0  # over which the rate of arrivals is averaged

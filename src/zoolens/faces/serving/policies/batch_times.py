@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 from typing import Final
 
-from zoolens.faces.serving.ladder import Ladder
+from zoolens.faces.serving.contracts.ladder import Ladder
 
 _STEP: Final = 4.0  # a batch counts as at most so many times as slow as the ones before: one hiccup proves little
 _SLOWER: Final = 0.3  # the weight of a batch that was slower than the ones before

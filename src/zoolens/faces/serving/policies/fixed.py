@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from zoolens.faces.serving.ladder import Ladder
+from zoolens.faces.serving.contracts.ladder import Ladder
 from zoolens.faces.serving.policies.policy import Choice, Policy, Situation
 from zoolens.faces.serving.policies.policy_settings import Settings, read_settings
 

@@ -20,7 +20,7 @@ from typing import Any, Final
 from pydantic import Field
 
 from zoolens.faces.serving.amounts import Seconds, Share
-from zoolens.faces.serving.ladder import Ladder
+from zoolens.faces.serving.contracts.ladder import Ladder
 from zoolens.faces.serving.policies.batch_times import BatchTimes
 from zoolens.faces.serving.policies.policy import Choice, Policy, Situation
 from zoolens.faces.serving.policies.policy_settings import Settings, read_settings

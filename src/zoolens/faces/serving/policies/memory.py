@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import Field
 
 from zoolens.faces.serving.amounts import Bytes, Seconds, Share
-from zoolens.faces.serving.ladder import Ladder
+from zoolens.faces.serving.contracts.ladder import Ladder
 from zoolens.faces.serving.policies.policy import Choice, Policy, Situation
 from zoolens.faces.serving.policies.policy_settings import Settings, read_settings
 

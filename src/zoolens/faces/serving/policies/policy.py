@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from zoolens.faces.serving.ladder import Ladder
+from zoolens.faces.serving.contracts.ladder import Ladder
 
 
 @dataclass(frozen=True)

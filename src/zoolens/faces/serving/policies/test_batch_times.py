@@ -2,7 +2,7 @@
 
 import pytest
 
-from zoolens.faces.serving.ladder import Ladder, LatencyProfile, Rung
+from zoolens.faces.serving.contracts.ladder import Ladder, LatencyProfile, Rung
 from zoolens.faces.serving.policies.batch_times import BatchTimes
 from zoolens.testing.serving_simulation import simulated_ladder
 

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from zoolens.faces.serving.ladder import Ladder, LatencyProfile, Rung
+from zoolens.faces.serving.contracts.ladder import Ladder, LatencyProfile, Rung
 from zoolens.faces.serving.policies.fixed import Fixed
 from zoolens.faces.serving.policies.latency import Latency
 from zoolens.faces.serving.policies.policy import Situation

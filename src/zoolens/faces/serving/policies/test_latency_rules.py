@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from zoolens.base.errors import ZoolensError
-from zoolens.faces.serving.ladder import Ladder, LatencyProfile, Rung
+from zoolens.faces.serving.contracts.ladder import Ladder, LatencyProfile, Rung
 from zoolens.faces.serving.policies.latency import Latency
 from zoolens.faces.serving.policies.policy import Choice, Situation
 from zoolens.testing.serving_simulation import simulated_ladder

@@ -21,7 +21,7 @@ from pydantic import Field, field_validator, model_validator
 
 from zoolens.base.errors import ZoolensError
 from zoolens.faces.serving.amounts import Seconds, Share
-from zoolens.faces.serving.ladder import Ladder
+from zoolens.faces.serving.contracts.ladder import Ladder
 from zoolens.faces.serving.policies.policy import Choice, Policy, Situation
 from zoolens.faces.serving.policies.policy_settings import Settings, read_settings
 

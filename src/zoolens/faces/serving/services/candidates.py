@@ -16,7 +16,7 @@ from zoolens.base.errors import ZoolensError
 from zoolens.base.progress import Progress
 from zoolens.base.protocol.messages import Tensor, TensorMetadata
 from zoolens.base.store.records import Run
-from zoolens.faces.serving.adapters import Adapter
+from zoolens.faces.serving.contracts.adapter import Adapter
 from zoolens.faces.serving.services.definition import Service
 from zoolens.faces.serving.services.input_conversion import (
     IMAGE,

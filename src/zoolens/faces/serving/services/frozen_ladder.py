@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from zoolens.base.safety.untrusted import read_text
 from zoolens.base.store.records import fingerprint
-from zoolens.faces.serving.ladder import LatencyProfile, Rung
+from zoolens.faces.serving.contracts.ladder import LatencyProfile, Rung
 from zoolens.faces.serving.services.definition import Service, ServiceError
 from zoolens.faces.serving.services.service_ladder import ServiceLadder
 

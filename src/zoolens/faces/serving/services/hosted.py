@@ -8,8 +8,8 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from zoolens.base.protocol.messages import InferRequest, Tensor
-from zoolens.faces.serving.ladder import Rung
-from zoolens.faces.serving.observer import BatchReport
+from zoolens.faces.serving.contracts.ladder import Rung
+from zoolens.faces.serving.contracts.observer import BatchReport
 from zoolens.faces.serving.plane.data_plane import Plane
 from zoolens.faces.serving.plane.endpoint import Endpoint
 from zoolens.faces.serving.plane.plane_settings import EndpointSettings, ModelSpec

@@ -18,7 +18,7 @@ from zoolens.base.errors import ZoolensError
 from zoolens.base.progress import Progress, Silent
 from zoolens.base.store.store import Store
 from zoolens.base.verdicts import Outcome
-from zoolens.faces.serving.ladder import Ladder
+from zoolens.faces.serving.contracts.ladder import Ladder
 from zoolens.faces.serving.services.candidate_outcomes import Excluded, excluded, outside_the_bound
 from zoolens.faces.serving.services.candidates import (
     NotConvertible,

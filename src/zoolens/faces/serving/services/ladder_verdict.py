@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from zoolens.base.verdicts import Coverage, Gap, Outcome, Tally, Verdict, combined, judged
-from zoolens.faces.serving.ladder import Rung
+from zoolens.faces.serving.contracts.ladder import Rung
 from zoolens.faces.serving.policies.memory import MemorySettings
 from zoolens.faces.serving.policies.policy_settings import read_settings
 from zoolens.faces.serving.services.candidate_outcomes import not_known, promised_outcome

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from zoolens.base.protocol.errors import Refusal
-from zoolens.faces.serving.observer import BatchReport
+from zoolens.faces.serving.contracts.observer import BatchReport
 from zoolens.faces.serving.services.definition import LatencyObjective
 from zoolens.faces.serving.services.events import EventKind, ObjectiveCounts, ServiceEvent
 

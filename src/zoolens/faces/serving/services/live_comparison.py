@@ -14,8 +14,8 @@ import numpy as np
 
 from zoolens.base.protocol.errors import Refusal, ServingError
 from zoolens.base.protocol.messages import Tensor
-from zoolens.faces.serving.ladder import Rung
-from zoolens.faces.serving.observer import BatchReport
+from zoolens.faces.serving.contracts.ladder import Rung
+from zoolens.faces.serving.contracts.observer import BatchReport
 from zoolens.faces.serving.services.comparison import Classes, ModelPair, answered_classes
 from zoolens.faces.serving.services.events import ModelComparison
 from zoolens.faces.serving.services.labels import AnsweredRequest, AnswerMemory, OtherAnswer, label_classes

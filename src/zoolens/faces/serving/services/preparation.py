@@ -25,7 +25,7 @@ from zoolens.base.store.records import (
 )
 from zoolens.base.store.scopes import batch_scope
 from zoolens.base.store.store import Store
-from zoolens.faces.serving.ladder import LatencyProfile
+from zoolens.faces.serving.contracts.ladder import LatencyProfile
 from zoolens.faces.serving.services.profiles import StoredTiming
 from zoolens.findings.measure.latency import LatencySettings, latency_observations, measure_latency
 from zoolens.inventory.manifests.schema import Input

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from zoolens.faces.serving.ladder import Rung
+from zoolens.faces.serving.contracts.ladder import Rung
 
 CHEAPER: Final = 0.95  # of another's time, memory or energy: less is no reason to have a further model at hand
 

@@ -10,8 +10,8 @@ from zoolens.base.engine.machine import available_cores
 from zoolens.base.errors import ZoolensError, first_line
 from zoolens.base.progress import Progress
 from zoolens.base.store.store import Store
-from zoolens.faces.serving.adapters import Adapter
-from zoolens.faces.serving.ladder import LatencyProfile, Rung
+from zoolens.faces.serving.contracts.adapter import Adapter
+from zoolens.faces.serving.contracts.ladder import LatencyProfile, Rung
 from zoolens.faces.serving.services.candidates import Candidate, adapter_between, examine, file_states, sample_input
 from zoolens.faces.serving.services.definition import Service, ServiceError
 from zoolens.faces.serving.services.preparation import ensure_preparation, with_preparation

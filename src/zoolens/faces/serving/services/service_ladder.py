@@ -8,8 +8,8 @@ from typing import Any
 
 from zoolens.base import plugins
 from zoolens.base.protocol.messages import TensorMetadata
-from zoolens.faces.serving.adapters import Adapter
-from zoolens.faces.serving.ladder import Ladder, Rung
+from zoolens.faces.serving.contracts.adapter import Adapter
+from zoolens.faces.serving.contracts.ladder import Ladder, Rung
 from zoolens.faces.serving.plane.classification import raw_labels
 from zoolens.faces.serving.policies.policy import Policy
 from zoolens.faces.serving.services.candidate_outcomes import Excluded, promised_outcome

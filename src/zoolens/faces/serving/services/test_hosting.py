@@ -12,7 +12,7 @@ from zoolens.base.errors import ZoolensError
 from zoolens.base.protocol.errors import ServingError
 from zoolens.base.protocol.messages import InferRequest, RequestedOutput
 from zoolens.base.store.store import open_store
-from zoolens.faces.serving.observer import BatchReport
+from zoolens.faces.serving.contracts.observer import BatchReport
 from zoolens.faces.serving.plane.data_plane import open_plane
 from zoolens.faces.serving.services.comparison import ModelPair
 from zoolens.faces.serving.services.definition import PolicyChoice, Service

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from zoolens.base.verdicts import Outcome
-from zoolens.faces.serving.ladder import Ladder, LatencyProfile
+from zoolens.faces.serving.contracts.ladder import Ladder, LatencyProfile
 from zoolens.faces.serving.services.candidate_outcomes import Excluded
 from zoolens.faces.serving.services.definition import Service
 from zoolens.faces.serving.services.ladder_query import LadderBuilder

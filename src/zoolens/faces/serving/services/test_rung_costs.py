@@ -2,7 +2,7 @@
 
 import pytest
 
-from zoolens.faces.serving.ladder import LatencyProfile, Rung
+from zoolens.faces.serving.contracts.ladder import LatencyProfile, Rung
 from zoolens.faces.serving.services.rung_costs import compare_costs
 
 

@@ -13,7 +13,7 @@ from zoolens.base.errors import ZoolensError
 from zoolens.base.present.charts import themed
 from zoolens.base.present.figures import NOTHING, figure
 from zoolens.base.store.records import RunKind
-from zoolens.faces.serving.metrics import LATENCY_BUCKETS
+from zoolens.faces.serving.monitoring.metrics import LATENCY_BUCKETS
 from zoolens.faces.serving.services.events import EventKind, Session, session_of
 from zoolens.faces.serving.services.session_chart import session_chart, session_course
 from zoolens.faces.serving.services.session_words import event_words, session_sentences

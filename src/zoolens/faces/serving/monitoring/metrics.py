@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from zoolens.base.errors import MissingDependency
-from zoolens.faces.serving.observer import BatchReport
+from zoolens.faces.serving.contracts.observer import BatchReport
 
 if TYPE_CHECKING:
     from zoolens.base.protocol.messages import InferRequest

@@ -12,8 +12,8 @@ from typing import Any, Final
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from zoolens.base.protocol.errors import Refusal, ServingError
-from zoolens.faces.serving.http import Application
-from zoolens.faces.serving.http_inference import HttpAnswer, error_answer
+from zoolens.faces.serving.transports.http import Application
+from zoolens.faces.serving.transports.http_inference import HttpAnswer, error_answer
 
 _MOST_HEADER_BYTES: Final = 1 << 16
 _MOST_HEADERS: Final = 256

@@ -6,7 +6,7 @@ from typing import Any
 
 from zoolens.base.protocol.datatypes import DATATYPES
 from zoolens.base.protocol.rest import HEADER_LENGTH
-from zoolens.faces.serving.call import TIMEOUT_HEADER
+from zoolens.faces.serving.transports.request_headers import TIMEOUT_HEADER
 
 _TEXT = {"type": "string"}
 _PARAMETERS = {"type": "object", "additionalProperties": {"type": ["boolean", "number", "string"]}}

@@ -11,11 +11,11 @@ pytest.importorskip("prometheus_client")
 from prometheus_client.parser import text_string_to_metric_families
 
 from zoolens.base.protocol.messages import InferRequest
-from zoolens.faces.serving.ladder import LatencyProfile, Rung
-from zoolens.faces.serving.live_line import live_line, show_live_line
-from zoolens.faces.serving.logs import FIELDS, JsonLines, LogObserver, logging_to_stderr
-from zoolens.faces.serving.metrics import Histogram, PlaneMetrics
-from zoolens.faces.serving.observer import BatchReport
+from zoolens.faces.serving.contracts.ladder import LatencyProfile, Rung
+from zoolens.faces.serving.contracts.observer import BatchReport
+from zoolens.faces.serving.monitoring.live_line import live_line, show_live_line
+from zoolens.faces.serving.monitoring.logs import FIELDS, JsonLines, LogObserver, logging_to_stderr
+from zoolens.faces.serving.monitoring.metrics import Histogram, PlaneMetrics
 from zoolens.faces.serving.plane.data_plane import open_plane
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from zoolens.base.protocol.messages import InferRequest, Tensor
-from zoolens.faces.serving.ladder import Rung
+from zoolens.faces.serving.contracts.ladder import Rung
 
 
 @dataclass(frozen=True, slots=True)

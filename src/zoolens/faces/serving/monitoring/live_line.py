@@ -13,7 +13,7 @@ from zoolens.base.present.text import clean
 from zoolens.inventory.catalog.names import bare
 
 if TYPE_CHECKING:
-    from zoolens.faces.serving.metrics import PlaneMetrics, Recent
+    from zoolens.faces.serving.monitoring.metrics import PlaneMetrics, Recent
 
 EVERY: Final = 1.0  # seconds
 _SHOWN: Final = 3  # endpoints that are named

@@ -10,7 +10,7 @@ import pytest
 
 from zoolens.base.protocol.messages import InferRequest
 from zoolens.base.protocol.rest import HEADER_LENGTH, encode_request
-from zoolens.faces.serving.test_http import X, ask, error, get, infer, raw
+from zoolens.faces.serving.transports.test_http import X, ask, error, get, infer, raw
 
 
 def test_a_body_that_is_too_large_is_refused_before_it_is_sent(server):
@@ -170,8 +170,8 @@ def test_slow_clients_are_cut_off(tmp_path, monkeypatch):
 
 def test_bodies_together_have_a_limit():
     from zoolens.base.protocol.errors import Refusal, ServingError
-    from zoolens.faces.serving.bodies import BodyReader
     from zoolens.faces.serving.options import ServerOptions
+    from zoolens.faces.serving.transports.bodies import BodyReader
 
     reader = BodyReader(ServerOptions(held_bytes=10))
     with reader.holding() as first:
@@ -207,7 +207,7 @@ def test_a_connection_that_only_sends_line_feeds_is_idle(server):
     """Empty lines before a request are allowed, and do not keep a connection for ever."""
     import asyncio
 
-    from zoolens.faces.serving.http_protocol import Connection
+    from zoolens.faces.serving.transports.http_protocol import Connection
 
     class Patient(Connection):
         def __init__(self, loop):
@@ -232,8 +232,8 @@ def test_a_client_that_reads_nothing_is_cut_off():
 
     from uvicorn.protocols.http.flow_control import FlowControl
 
-    from zoolens.faces.serving.http_protocol import Connection
     from zoolens.faces.serving.options import ServerOptions
+    from zoolens.faces.serving.transports.http_protocol import Connection
 
     class Transport(asyncio.Transport):
         aborted = False

@@ -9,8 +9,8 @@ from typing import Final
 
 import numpy as np
 
-from zoolens.faces.serving.bodies import ALIGNMENT, HeldBytes
-from zoolens.faces.serving.http_inference import Head, read_head
+from zoolens.faces.serving.transports.bodies import ALIGNMENT, HeldBytes
+from zoolens.faces.serving.transports.http_inference import Head, read_head
 
 _UNUSUAL: Final = frozenset({"content-encoding", "transfer-encoding", "expect", "upgrade"})
 

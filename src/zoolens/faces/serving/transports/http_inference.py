@@ -28,9 +28,9 @@ from zoolens.base.protocol.rest import (
     parse_header_length,
     raw_request,
 )
-from zoolens.faces.serving.call import answered_by, caller, unforeseen
-from zoolens.faces.serving.contract import CallbackPlane, DataPlane
+from zoolens.faces.serving.contracts.data_plane import CallbackPlane, DataPlane
 from zoolens.faces.serving.options import ServerOptions
+from zoolens.faces.serving.transports.request_headers import answered_by, caller, unforeseen
 
 INFER_PATH: Final = re.compile(r"/v2/models/(.+?)(?:/versions/([^/]+))?/infer", re.DOTALL)
 _LENGTH_FIELD: Final = HEADER_LENGTH.lower()

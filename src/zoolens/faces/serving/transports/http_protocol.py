@@ -20,11 +20,11 @@ import httptools
 
 from zoolens.base.protocol.errors import Refusal, ServingError
 from zoolens.base.protocol.limits import check_body
-from zoolens.faces.serving.bodies import HeldBytes
-from zoolens.faces.serving.http_exchange import Exchange, Usual, usual_request
-from zoolens.faces.serving.http_inference import HttpAnswer, error_answer
-from zoolens.faces.serving.http_limits import LimitedConnection
 from zoolens.faces.serving.options import check_access
+from zoolens.faces.serving.transports.bodies import HeldBytes
+from zoolens.faces.serving.transports.http_exchange import Exchange, Usual, usual_request
+from zoolens.faces.serving.transports.http_inference import HttpAnswer, error_answer
+from zoolens.faces.serving.transports.http_limits import LimitedConnection
 
 log = logging.getLogger("zoolens.serving")
 

@@ -22,12 +22,19 @@ from zoolens.base.protocol import documents, json_text
 from zoolens.base.protocol.errors import Refusal, ServingError
 from zoolens.base.protocol.limits import invalid
 from zoolens.base.protocol.rest_header import no_shared_memory
-from zoolens.faces.serving.bodies import BodyReader, ClientLeft, Receive
-from zoolens.faces.serving.call import traceparent
-from zoolens.faces.serving.contract import DataPlane
-from zoolens.faces.serving.http_inference import Head, HttpAnswer, Inference, error_answer, http_answer, read_head
-from zoolens.faces.serving.openapi import document
+from zoolens.faces.serving.contracts.data_plane import DataPlane
 from zoolens.faces.serving.options import ServerOptions, check_access
+from zoolens.faces.serving.transports.bodies import BodyReader, ClientLeft, Receive
+from zoolens.faces.serving.transports.http_inference import (
+    Head,
+    HttpAnswer,
+    Inference,
+    error_answer,
+    http_answer,
+    read_head,
+)
+from zoolens.faces.serving.transports.openapi import document
+from zoolens.faces.serving.transports.request_headers import traceparent
 
 log = logging.getLogger("zoolens.serving")
 

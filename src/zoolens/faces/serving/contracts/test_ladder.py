@@ -2,7 +2,7 @@
 
 import pytest
 
-from zoolens.faces.serving.ladder import LatencyProfile
+from zoolens.faces.serving.contracts.ladder import LatencyProfile
 
 PROFILE = LatencyProfile({8: 0.040, 1: 0.010, 4: 0.016}, low={1: 0.009, 4: 0.015}, high={1: 0.012, 8: 0.050})
 

@@ -10,8 +10,8 @@ pytest.importorskip("uvicorn")
 from zoolens.base.protocol.datatypes import strings
 from zoolens.base.protocol.messages import InferRequest, InferResponse
 from zoolens.base.protocol.rest import encode_response
-from zoolens.faces.serving.http_inference import Inference, _encoded
 from zoolens.faces.serving.options import ServerOptions
+from zoolens.faces.serving.transports.http_inference import Inference, _encoded
 
 BINARY = InferRequest("tiny", {}, parameters={"binary_data_output": True})
 ROWS = np.arange(6, dtype=np.float32).reshape(2, 3)

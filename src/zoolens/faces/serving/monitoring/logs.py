@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from zoolens.faces.serving.observer import BatchReport
+from zoolens.faces.serving.contracts.observer import BatchReport
 
 if TYPE_CHECKING:
     from zoolens.base.protocol.messages import InferRequest

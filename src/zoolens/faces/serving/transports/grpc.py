@@ -22,10 +22,10 @@ from zoolens.base.protocol.limits import check_body, invalid
 from zoolens.base.protocol.messages import InferResponse
 from zoolens.base.protocol.protobuf import HEALTH, INFERENCE, Method, message, methods
 from zoolens.base.protocol.rest_header import no_shared_memory
-from zoolens.faces.serving.bodies import BodyReader
-from zoolens.faces.serving.call import caller, traceparent, unforeseen
-from zoolens.faces.serving.contract import DataPlane
+from zoolens.faces.serving.contracts.data_plane import DataPlane
 from zoolens.faces.serving.options import ServerOptions, check_token
+from zoolens.faces.serving.transports.bodies import BodyReader
+from zoolens.faces.serving.transports.request_headers import caller, traceparent, unforeseen
 
 Context = Any  # grpc.aio.ServicerContext, which is generic in two types that nobody here knows
 Handler = Callable[[DataPlane, Any], Awaitable[Any]]

@@ -12,7 +12,7 @@ import pytest
 
 from zoolens.base.protocol.messages import InferRequest
 from zoolens.base.protocol.rest import HEADER_LENGTH, decode_response, encode_request
-from zoolens.faces.serving.test_http import X, get, infer, outputs, raw
+from zoolens.faces.serving.transports.test_http import X, get, infer, outputs, raw
 
 
 def head_of(model, body, *lines, end="\r\n"):

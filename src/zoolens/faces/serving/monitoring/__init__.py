@@ -1,0 +1,1 @@
+"""What a running server tells people and programs: metrics for Prometheus, log lines and the live line."""
