@@ -31,7 +31,7 @@ STEPS = (1, 2, 10)
 
 
 def lockstep_part(device: str) -> list[str]:
-    from zoolens.training.port.check import opened
+    from zoolens.training.port.port_check import opened
     from zoolens.training.port.sides import InputShape
     from zoolens.training.port.training.data.opening import DataChoice, opened_data
     from zoolens.training.port.training.lockstep import lockstep_of

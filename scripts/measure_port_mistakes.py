@@ -17,7 +17,7 @@ from typing import Any
 
 from zoolens.training.port import test_mistakes as of_networks
 from zoolens.training.port import test_sequence_mistakes as of_sequences
-from zoolens.training.port.check import check
+from zoolens.training.port.port_check import check
 from zoolens.training.port.port_words import check_lines
 from zoolens.training.port.training import test_jax_mistakes as of_jax
 from zoolens.training.port.training import test_training_mistakes as of_training

@@ -23,10 +23,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import zoolens
+from zoolens.base.present.bars import Bars
 from zoolens.base.statistics.multiplicity import holm
 from zoolens.base.statistics.significance import exact_mcnemar
 from zoolens.base.store.store import Store, open_store
-from zoolens.faces.cli.bars import Bars
 from zoolens.findings.comparisons.matrix_chart import svg
 from zoolens.findings.index.index import Index
 from zoolens.findings.index.opener import build_index

@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from zoolens.base.present.bars import Bars
 from zoolens.base.present.figures import figure, with_interval
 from zoolens.base.store.store import Store, open_store
-from zoolens.faces.cli.bars import Bars
 from zoolens.findings.measure.evaluate import carry_out
 from zoolens.findings.measure.jobs import RunOptions
 from zoolens.findings.measure.latency import LatencySettings

@@ -1,4 +1,4 @@
-"""What long work tells whoever watches it. Work knows only this contract; `zoolens.faces.cli.bars` draws it.
+"""What long work tells whoever watches it. Work knows only this contract; `zoolens.base.present.bars` draws it.
 
 A process that starts a command and wants to know how far it is names a file in ZOOLENS_PROGRESS_FILE: the command then
 adds a line of JSON to it for everything that it tells.

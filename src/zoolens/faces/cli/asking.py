@@ -22,7 +22,7 @@ def answered_yes() -> AbstractContextManager[None]:
 
 
 def _tell(wish: str) -> bool:
-    from zoolens.faces.cli.bars import bars_paused
+    from zoolens.base.present.bars import bars_paused
 
     with bars_paused():
         click.echo(f"{wish} Agreed with --yes.", err=True)
@@ -30,7 +30,7 @@ def _tell(wish: str) -> bool:
 
 
 def _ask(wish: str) -> bool:
-    from zoolens.faces.cli.bars import bars_paused
+    from zoolens.base.present.bars import bars_paused
 
     with bars_paused():
         return click.confirm(f"{wish} Agree?", err=True)

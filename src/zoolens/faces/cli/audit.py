@@ -43,8 +43,8 @@ def command(**chosen: Any) -> None:
     Structures are read from the installed packages, without weights, and kept in the store: a second audit reads only
     what changed.
     """
+    from zoolens.base.present.bars import Bars
     from zoolens.base.present.terminal import make_console
-    from zoolens.faces.cli.bars import Bars
     from zoolens.findings.audit.auditing import audit_models
     from zoolens.findings.audit.report.audit_page import html
     from zoolens.findings.audit.report.audit_tables import write_csv

@@ -81,7 +81,7 @@ def _print(structure: Structure, total: Cost, counts: Sequence[Count], *, layers
 
 
 def _structure(model: str, size: tuple[int, int] | None, store: str | None) -> Structure:
-    from zoolens.faces.cli.bars import Bars
+    from zoolens.base.present.bars import Bars
     from zoolens.findings.graph.structure import structure_of
 
     with Bars() as bars:
@@ -93,7 +93,7 @@ def _structure(model: str, size: tuple[int, int] | None, store: str | None) -> S
 
 
 def _counts(structure: Structure) -> list[Count]:
-    from zoolens.faces.cli.bars import Bars
+    from zoolens.base.present.bars import Bars
     from zoolens.findings.graph.counters.runner import run_counters
 
     assert structure.source is not None  # it has a graph

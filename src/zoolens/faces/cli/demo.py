@@ -30,8 +30,8 @@ _NEXT = (
 def command(store: str | None) -> None:
     """Evaluate twelve small classifiers on 2,000 Fashion-MNIST images in two runtimes, with no framework installed."""
     from zoolens.base import plugins
+    from zoolens.base.present.bars import Bars
     from zoolens.base.store.store import open_store
-    from zoolens.faces.cli.bars import Bars
     from zoolens.faces.cli.results import print_outcomes
     from zoolens.findings.measure.evaluate import carry_out
     from zoolens.findings.measure.jobs import RunOptions

@@ -72,7 +72,7 @@ def command(
 
 
 def _diff(a: str, b: str, size: tuple[int, int] | None, store: str | None) -> Diff:
-    from zoolens.faces.cli.bars import Bars
+    from zoolens.base.present.bars import Bars
     from zoolens.findings.graph.diff.report import diff
     from zoolens.findings.graph.diff.side_names import short_names
     from zoolens.findings.graph.structure import structure_of

@@ -66,7 +66,7 @@ def command(a: str, b: str, **chosen: Any) -> None:
 
 
 def _diverge(a: str, b: str, chosen: dict[str, Any]) -> None:
-    from zoolens.faces.cli.bars import Bars
+    from zoolens.base.present.bars import Bars
     from zoolens.findings.divergence.divergence_words import as_data
     from zoolens.findings.divergence.diverging import diverge
     from zoolens.findings.divergence.gates import parse_divergence_gate

@@ -53,7 +53,7 @@ def command(model: str, data: str, **chosen: Any) -> None:
     Variants of resize, crop, scaling, mean and deviation, colour order, layout, label offset and scores are evaluated
     and kept like any evaluation: the same command again, also after Ctrl-C, only does what is missing.
     """
-    from zoolens.faces.cli.bars import Bars
+    from zoolens.base.present.bars import Bars
     from zoolens.findings.audit.doctor.correction import as_data, write_corrected
     from zoolens.findings.audit.doctor.diagnose import doctor
 

@@ -76,7 +76,7 @@ def command(
 
 
 def _show_pair(models: tuple[str, ...], asked: dict[str, Any], conditions: tuple[str, ...], as_json: bool) -> None:
-    from zoolens.faces.cli.bars import Bars
+    from zoolens.base.present.bars import Bars
     from zoolens.findings.comparisons.equivalence import as_data, equiv
     from zoolens.findings.comparisons.gate import parse_equivalence_gate
 

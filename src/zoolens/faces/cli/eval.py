@@ -86,8 +86,8 @@ def command(models: tuple[str, ...], data: str, **chosen: Any) -> None:
     A MODEL is zoo:name (globs allowed: 'demo:*'), or the path of a model file or manifest. What is measured is kept:
     the same command again only does what is missing, also after Ctrl-C or a crash.
     """
+    from zoolens.base.present.bars import Bars
     from zoolens.base.store.store import open_store
-    from zoolens.faces.cli.bars import Bars
     from zoolens.faces.cli.results import print_json, print_outcomes
     from zoolens.findings.measure.evaluate import carry_out
     from zoolens.findings.measure.jobs import RunOptions

@@ -143,7 +143,7 @@ def _row(match: NetworkMatch) -> list[str]:
 
 
 def _folder(folder: Path, store: str | None, chosen: dict[str, Any], *, as_json: bool) -> int:
-    from zoolens.faces.cli.bars import Bars
+    from zoolens.base.present.bars import Bars
     from zoolens.findings.audit.folder_identification import as_data, exit_code, identified_files
 
     with _readable(), Bars() as bars:

@@ -42,7 +42,7 @@ def command() -> None:
 @trust_option
 def build(data: str | None, task: str, structures: bool, store: str | None) -> None:
     """Bring the index up to date: signatures that are missing, structures (FLOPs, parameters) that were never read."""
-    from zoolens.faces.cli.bars import Bars
+    from zoolens.base.present.bars import Bars
     from zoolens.findings.index.opener import build_index
 
     with Bars() as bars:
@@ -70,8 +70,8 @@ def add(
     store: str | None,
 ) -> None:
     """Run MODEL… over the probes once, and index what it answered. Latency and memory are left to `zoolens eval`."""
+    from zoolens.base.present.bars import Bars
     from zoolens.base.store.store import open_store
-    from zoolens.faces.cli.bars import Bars
     from zoolens.findings.index.maintenance import add_models
 
     if data is None and (limit is not None or seed is not None):
@@ -136,9 +136,9 @@ def estimate(models: tuple[str, ...], runtime: str, store: str | None) -> None:
     Every kind of operator is timed once and kept. Queries use the estimates where nothing was measured, mark them,
     and correct them by the models that were measured as a whole in the same runtime.
     """
+    from zoolens.base.present.bars import Bars
     from zoolens.base.present.figures import figure
     from zoolens.base.store.store import open_store
-    from zoolens.faces.cli.bars import Bars
     from zoolens.findings.index.latency_estimates import COVERED, estimate_operators
 
     with Bars() as bars, open_store(store) as opened:
@@ -158,8 +158,8 @@ def estimate(models: tuple[str, ...], runtime: str, store: str | None) -> None:
 @trust_option
 def rebuild(data: str | None, task: str, store: str | None) -> None:
     """Delete the index file and make it anew from the store."""
+    from zoolens.base.present.bars import Bars
     from zoolens.base.store.store import open_store
-    from zoolens.faces.cli.bars import Bars
     from zoolens.findings.index.maintenance import rebuild as make_anew
 
     with Bars() as bars, open_store(store) as opened:

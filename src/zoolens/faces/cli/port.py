@@ -64,7 +64,7 @@ def check_command(
     Exits with 0 if they compute the same, 1 if they differ, 2 if one cannot be built or read, 4 if it is not known
     whether they are the same.
     """
-    from zoolens.training.port.check import check
+    from zoolens.training.port.port_check import check
     from zoolens.training.port.port_words import check_data, check_lines
 
     with trouble():

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from zoolens.base.errors import ZoolensError
+from zoolens.base.present.bars import Bars
 from zoolens.base.present.terminal import echo_json
 from zoolens.base.verdicts import combined
-from zoolens.faces.cli.bars import Bars
 
 if TYPE_CHECKING:
     from zoolens.base.store.store import Store

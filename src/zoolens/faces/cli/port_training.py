@@ -157,8 +157,8 @@ def train_command(
     Exits with 0 if they are the same (up to seed noise; with --lockstep, up to rounding), 1 if they differ or if one
     side alone did not stay finite, 4 if that is not known, as with one seed, 2 if something cannot be trained.
     """
+    from zoolens.base.present.bars import Bars
     from zoolens.base.store.store import open_store
-    from zoolens.faces.cli.bars import Bars
     from zoolens.faces.cli.port_comparisons import explained, in_lockstep
     from zoolens.training.port.training.paired import train
     from zoolens.training.port.training.paired_words import paired_data, paired_lines

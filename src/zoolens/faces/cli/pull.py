@@ -7,9 +7,9 @@ from pathlib import Path
 import click
 
 from zoolens.base.errors import AssetError
+from zoolens.base.present.bars import Bars
 from zoolens.base.present.terminal import echo_json
 from zoolens.base.progress import count_bytes
-from zoolens.faces.cli.bars import Bars
 from zoolens.faces.cli.options import json_option
 from zoolens.inventory.catalog.lookup import find_all
 from zoolens.inventory.manifests.locations import presence, resolve_asset

@@ -78,8 +78,8 @@ def command(text: str | None, **options: Any) -> None:
 
     Exits with 1 where nothing fits, and prints the nearest misses.
     """
+    from zoolens.base.present.bars import Bars
     from zoolens.base.verdicts import refuse_unknown
-    from zoolens.faces.cli.bars import Bars
     from zoolens.findings.queries.query import query
 
     with Bars() as bars:

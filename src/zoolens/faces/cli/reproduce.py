@@ -30,9 +30,9 @@ def command(run: str, allow_code: bool, yes: bool, store: str | None) -> None:
 
     Exits with 1 if an answer (not a timing) falls outside.
     """
+    from zoolens.base.present.bars import Bars
     from zoolens.base.present.figures import figure, with_interval
     from zoolens.faces.cli.asking import answered_yes
-    from zoolens.faces.cli.bars import Bars
     from zoolens.findings.comparisons.reproduce import reproduce
 
     with answered_yes() if yes else nullcontext(), Bars() as bars:

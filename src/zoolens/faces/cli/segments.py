@@ -207,7 +207,7 @@ def _both(ours: int, theirs: int) -> str:
 
 
 def _twins(a: str, b: str, chosen: dict[str, Any]) -> list[Twin]:
-    from zoolens.faces.cli.bars import Bars
+    from zoolens.base.present.bars import Bars
     from zoolens.findings.twins.making import make_twins
 
     with Bars() as bars:

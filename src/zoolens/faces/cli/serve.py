@@ -250,8 +250,8 @@ def _check(models: Sequence[str], services: Sequence[Path], options: dict[str, A
     exit code is that of the verdict: 1 where a service cannot keep what it promises, 4 where that is not known."""
     import sys
 
+    from zoolens.base.present.bars import Bars
     from zoolens.base.verdicts import combined, refuse_unknown
-    from zoolens.faces.cli.bars import Bars
     from zoolens.faces.cli.ladders import print_ladder
     from zoolens.faces.serving.services.hosting import build_ladders, read_service_files
     from zoolens.faces.serving.services.ladder_verdict import candidates_verdict, checked_data, ladder_verdict

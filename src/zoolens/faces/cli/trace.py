@@ -108,8 +108,8 @@ def run(model: str, **chosen: Any) -> None:
     The times of each level come from calls in which nothing deeper was observed, and what observing costs is printed.
     What was traced is kept: the same command again only does what is missing.
     """
+    from zoolens.base.present.bars import Bars
     from zoolens.base.store.store import open_store
-    from zoolens.faces.cli.bars import Bars
     from zoolens.findings.tracing.measuring import TraceSettings
     from zoolens.findings.tracing.recorder import current_context
     from zoolens.findings.tracing.runner import carry_out

@@ -142,8 +142,8 @@ def export(
     import json
     from dataclasses import asdict
 
+    from zoolens.base.present.bars import Bars
     from zoolens.base.present.figures import figure
-    from zoolens.faces.cli.bars import Bars
     from zoolens.faces.ui.bundle.bundle_export import export_bundle
 
     try:

@@ -4,7 +4,7 @@ network, and weights move into and out of the files that Flax itself writes."""
 import numpy as np
 import pytest
 
-from zoolens.training.port.check import check
+from zoolens.training.port.port_check import check
 from zoolens.training.port.port_words import check_lines
 from zoolens.training.port.weights import move_weights
 

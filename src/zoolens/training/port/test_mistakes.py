@@ -5,7 +5,7 @@ Each pair is one layer or two around it, so that what is said can only be about 
 
 import pytest
 
-from zoolens.training.port.check import check
+from zoolens.training.port.port_check import check
 from zoolens.training.port.port_words import check_lines
 
 torch = pytest.importorskip("torch")

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import pytest
 
 from zoolens.findings.graph.diff import diff_causes
-from zoolens.training.port.check import check
+from zoolens.training.port.port_check import check
 from zoolens.training.port.weights import move_weights
 
 for package in ("keras", "timm", "torch", "torchvision", "transformers"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from zoolens.base.verdicts import Outcome
-from zoolens.training.port.check import check
+from zoolens.training.port.port_check import check
 from zoolens.training.port.port_words import check_lines
 
 torch = pytest.importorskip("torch")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from zoolens.base.verdicts import Outcome
-from zoolens.training.port.check import check
+from zoolens.training.port.port_check import check
 from zoolens.training.port.port_words import check_data, check_lines
 from zoolens.training.port.weights import move_weights
 

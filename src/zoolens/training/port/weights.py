@@ -13,10 +13,10 @@ from zoolens.base.verdicts import Outcome, Verdict
 from zoolens.findings.graph.diff.report import Diff
 from zoolens.training.crosstrain.training.weights import read_weights, write_weights
 from zoolens.training.port.agreement import PortAgreement, agreement
-from zoolens.training.port.check import OpenPair, opened
 from zoolens.training.port.frameworks.framework import joined
 from zoolens.training.port.judgement import moved_verdict
 from zoolens.training.port.parameter_map import ParameterMap
+from zoolens.training.port.port_check import OpenPair, opened
 from zoolens.training.port.sides import TIMEOUT, PortSide
 
 PLAIN: Final = ".safetensors"

@@ -80,7 +80,7 @@ def submit(source: Path, check: bool, into: str | None, store: str | None) -> No
 
 
 def _import_published(store: Store, source: Path) -> None:
-    from zoolens.faces.cli.bars import Bars
+    from zoolens.base.present.bars import Bars
     from zoolens.training.crosstrain.study.published import import_published
 
     with Bars(lines=True) as bars:

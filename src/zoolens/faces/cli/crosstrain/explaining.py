@@ -54,8 +54,8 @@ def explain(study: str, trial: str, store: str | None, as_json: bool, **chosen: 
     Without --with, the two sides that are furthest apart. All seeds are new ones: those of the trial and its replicates
     may be why it was chosen, and would overstate the gap. It may be interrupted: the same command goes on.
     """
+    from zoolens.base.present.bars import Bars
     from zoolens.base.store.store import open_store
-    from zoolens.faces.cli.bars import Bars
     from zoolens.training.crosstrain.study.explanation.explain import explain as find_out
     from zoolens.training.crosstrain.study.explanation.stored_explanations import file_explanation
     from zoolens.training.crosstrain.study.explanation.study_explanation_words import as_data, lines

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from zoolens.faces.cli.bars import Bars
+from zoolens.base.present.bars import Bars
 from zoolens.faces.cli.crosstrain.trialtext import accuracies_line, points
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from zoolens.faces.cli.options import json_option, wide_option
 from zoolens.faces.cli.stores import store_option
 
 if TYPE_CHECKING:
+    from zoolens.base.present.bars import Bars
     from zoolens.base.store.store import Store
-    from zoolens.faces.cli.bars import Bars
     from zoolens.training.crosstrain.study.store_training import Manner
     from zoolens.training.crosstrain.training.job import Epoch
     from zoolens.training.crosstrain.training.lockstep.comparison import Lockstep
@@ -60,8 +60,8 @@ def train(recipe: Path, store: str | None, as_json: bool, **chosen: Any) -> None
 
     What the store has is not trained again. With --replicates, noise is told from difference.
     """
+    from zoolens.base.present.bars import Bars
     from zoolens.base.store.store import open_store
-    from zoolens.faces.cli.bars import Bars
     from zoolens.faces.cli.crosstrain.pairtext import noises_of, pairs_data, print_pairs
     from zoolens.training.crosstrain.study.side_comparison import paired_sides
     from zoolens.training.crosstrain.training.lockstep.recipe_lockstep_words import as_data

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from zoolens.training.port.check import OpenPair
+from zoolens.training.port.port_check import OpenPair
 from zoolens.training.port.training.data.sources import BatchSource
 from zoolens.training.port.training.differences import MOMENTUM_RATE, RATES, SettingDifference, differences
 from zoolens.training.port.training.live_training import Setting

@@ -25,7 +25,7 @@ from zoolens.training.crosstrain.study.explanation.contest import FRAMEWORK
 from zoolens.training.crosstrain.study.explanation.design import Fraction
 from zoolens.training.crosstrain.study.explanation.explain import cells_of, culprits_of, explained_by, judged
 from zoolens.training.crosstrain.study.explanation.results import Explained, Verification
-from zoolens.training.port.check import OpenPair, opened
+from zoolens.training.port.port_check import OpenPair, opened
 from zoolens.training.port.sides import TIMEOUT, Device
 from zoolens.training.port.training.data.sources import BatchSource
 from zoolens.training.port.training.differences import SettingDifference

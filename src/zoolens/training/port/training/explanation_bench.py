@@ -17,8 +17,8 @@ from zoolens.base.errors import ZoolensError
 from zoolens.base.progress import Progress
 from zoolens.base.statistics.seeds import SeedNoise, seed_noise
 from zoolens.base.statistics.student import Values
-from zoolens.training.port.check import OpenPair
 from zoolens.training.port.frameworks.framework import Array
+from zoolens.training.port.port_check import OpenPair
 from zoolens.training.port.training.at_once import both_at_once
 from zoolens.training.port.training.compared_settings import compared_settings, epoch_lengths
 from zoolens.training.port.training.data.sources import BatchSource

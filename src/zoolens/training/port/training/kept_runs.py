@@ -16,8 +16,8 @@ from zoolens.base.store.store import Store
 from zoolens.training.crosstrain.study.stored_studies import file_study, file_trial
 from zoolens.training.crosstrain.training.semantics import Semantics
 from zoolens.training.crosstrain.training.trials import Trial
-from zoolens.training.port.check import OpenPair
 from zoolens.training.port.frameworks.framework import Array
+from zoolens.training.port.port_check import OpenPair
 from zoolens.training.port.training.data.sources import BatchSource
 from zoolens.training.port.training.kept_seeds import (
     KeptRun,

@@ -23,8 +23,8 @@ from zoolens.training.crosstrain.study.stored_studies import file_study, file_tr
 from zoolens.training.crosstrain.training.fanout import this_machine
 from zoolens.training.crosstrain.training.semantics import Semantics
 from zoolens.training.crosstrain.training.trials import TrainedSide, Trial
-from zoolens.training.port.check import OpenPair
 from zoolens.training.port.frameworks.framework import Array
+from zoolens.training.port.port_check import OpenPair
 from zoolens.training.port.training.data.sources import BatchSource
 from zoolens.training.port.training.seed_pairs import SeedPair
 from zoolens.training.port.training.sides import TrainableSide, as_trainable

@@ -19,9 +19,9 @@ from zoolens.base.errors import ZoolensError
 from zoolens.base.verdicts import Coverage, Outcome, Verdict, judged
 from zoolens.findings.graph.diff.report import Diff
 from zoolens.training.crosstrain.training.lockstep.floors import RUNS
-from zoolens.training.port.check import OpenPair, opened
 from zoolens.training.port.frameworks.framework import Array
 from zoolens.training.port.parameter_map import ParameterMap
+from zoolens.training.port.port_check import OpenPair, opened
 from zoolens.training.port.sides import TIMEOUT, Device
 from zoolens.training.port.training.cause_search import CauseSearch
 from zoolens.training.port.training.compared_settings import compared_settings

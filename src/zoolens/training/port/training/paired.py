@@ -16,8 +16,8 @@ from zoolens.base.progress import Progress, Silent
 from zoolens.base.statistics.seeds import SeedNoise, seed_noise
 from zoolens.base.store.store import Store
 from zoolens.base.verdicts import Coverage, Verdict, combined, judged
-from zoolens.training.port.check import OpenPair, opened
 from zoolens.training.port.frameworks.framework import Array
+from zoolens.training.port.port_check import OpenPair, opened
 from zoolens.training.port.sides import TIMEOUT, Device, InputShape
 from zoolens.training.port.training.answer_kinds import as_taken_by
 from zoolens.training.port.training.at_once import both_at_once

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from zoolens.training.port.check import OpenPair
+from zoolens.training.port.port_check import OpenPair
 from zoolens.training.port.training.data.sources import BatchSource
 from zoolens.training.port.training.seed_pairs import SeedPair
 

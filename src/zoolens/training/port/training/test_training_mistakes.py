@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from zoolens.base.progress import Silent
-from zoolens.training.port.check import opened
+from zoolens.training.port.port_check import opened
 from zoolens.training.port.training.data.batch import TrainingBatch
 from zoolens.training.port.training.data.sources import BatchSource
 from zoolens.training.port.training.explanation_bench import PortExplanationBench

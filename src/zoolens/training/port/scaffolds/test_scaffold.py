@@ -6,8 +6,8 @@ import math
 import pytest
 
 from zoolens.base.errors import ZoolensError
-from zoolens.training.port.check import check
-from zoolens.training.port.scaffold.scaffolding import draft_of_side, scaffold
+from zoolens.training.port.port_check import check
+from zoolens.training.port.scaffolds.scaffolding import draft_of_side, scaffold
 from zoolens.training.port.sides import InputShape, LiveSide
 
 torch = pytest.importorskip("torch")

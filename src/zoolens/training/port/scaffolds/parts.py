@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from zoolens.training.port.scaffold.functions import Function
-from zoolens.training.port.scaffold.names import comment, layer_name, unique
-from zoolens.training.port.scaffold.steps import CodeStep
-from zoolens.training.port.scaffold.writer import Todo
+from zoolens.training.port.scaffolds.functions import Function
+from zoolens.training.port.scaffolds.names import comment, layer_name, unique
+from zoolens.training.port.scaffolds.steps import CodeStep
+from zoolens.training.port.scaffolds.writer import Todo
 
 
 def todo_function(todo: Todo) -> list[str]:

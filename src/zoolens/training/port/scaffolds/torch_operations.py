@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from zoolens.findings.graph.model import Node
-from zoolens.training.port.scaffold.steps import Setting
-from zoolens.training.port.scaffold.torch_code import TorchWriter
-from zoolens.training.port.scaffold.writer import CannotWrite, by_axis
+from zoolens.training.port.scaffolds.steps import Setting
+from zoolens.training.port.scaffolds.torch_code import TorchWriter
+from zoolens.training.port.scaffolds.writer import CannotWrite, by_axis
 
 Handler = Callable[[TorchWriter, Node], None]
 _SIGNS: Final = {"add": "+", "mul": "*", "sub": "-", "div": "/", "pow": "**"}

@@ -8,9 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from zoolens.training.port.scaffold.blocks import CodeBlock, Instance, relative
-from zoolens.training.port.scaffold.names import identifier, snake_case, unique
-from zoolens.training.port.scaffold.steps import CodeStep, literal
+from zoolens.training.port.scaffolds.blocks import CodeBlock, Instance, relative
+from zoolens.training.port.scaffolds.names import identifier, snake_case, unique
+from zoolens.training.port.scaffolds.steps import CodeStep, literal
 
 _RESERVED: Final = frozenset(
     {"x", "y", "z", "name", "self", "super", "net", "Net", "inputs", "layers", "layer", "ops", "keras", "nn", "torch",

@@ -6,12 +6,12 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final
 
-from zoolens.training.port.scaffold.blocks import Arrangement
-from zoolens.training.port.scaffold.body import CodeLoop, Statement, argument_texts, assigned_variables, rolled
-from zoolens.training.port.scaffold.code_text import call, docstring, fitted, indented
-from zoolens.training.port.scaffold.functions import Function, functions_of, step_label, step_names
-from zoolens.training.port.scaffold.names import camel_case, identifier, unique
-from zoolens.training.port.scaffold.parts import (
+from zoolens.training.port.scaffolds.blocks import Arrangement
+from zoolens.training.port.scaffolds.body import CodeLoop, Statement, argument_texts, assigned_variables, rolled
+from zoolens.training.port.scaffolds.code_text import call, docstring, fitted, indented
+from zoolens.training.port.scaffolds.functions import Function, functions_of, step_label, step_names
+from zoolens.training.port.scaffolds.names import camel_case, identifier, unique
+from zoolens.training.port.scaffolds.parts import (
     called_again,
     first_calls,
     input_names,
@@ -20,8 +20,8 @@ from zoolens.training.port.scaffold.parts import (
     todo_function,
     unique_names,
 )
-from zoolens.training.port.scaffold.steps import CodeStep, literal
-from zoolens.training.port.scaffold.writer import Writer
+from zoolens.training.port.scaffolds.steps import CodeStep, literal
+from zoolens.training.port.scaffolds.writer import Writer
 
 HELPERS: Final = {
     "LearnedTensor": '''\

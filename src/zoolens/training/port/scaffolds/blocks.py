@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from zoolens.training.port.scaffold.steps import CodeStep, Setting
+from zoolens.training.port.scaffolds.steps import CodeStep, Setting
 
 Path = tuple[str, ...]
 _LINES: Final = 3  # that a function has beside its steps

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from zoolens.training.port.scaffold.functions import Function, rendered_slots
-from zoolens.training.port.scaffold.steps import CodeStep, literal
+from zoolens.training.port.scaffolds.functions import Function, rendered_slots
+from zoolens.training.port.scaffolds.steps import CodeStep, literal
 
 _POOL: Final = ("x", "y", "z")
 _LONGEST_PERIOD: Final = 4

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Final
 
 from zoolens.findings.graph.blocks import is_depthwise
 from zoolens.findings.graph.model import Graph, Node
-from zoolens.training.port.scaffold.layouts import Order, channels_last, straight
-from zoolens.training.port.scaffold.steps import Setting
-from zoolens.training.port.scaffold.writer import (
+from zoolens.training.port.scaffolds.layouts import Order, channels_last, straight
+from zoolens.training.port.scaffolds.steps import Setting
+from zoolens.training.port.scaffolds.writer import (
     CannotWrite,
     Handler,
     SourceFacts,

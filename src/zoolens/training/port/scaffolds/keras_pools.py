@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from zoolens.findings.graph.model import Node
-from zoolens.training.port.scaffold.keras_code import KerasWriter, padded, pads_like_same, spatial_axes, window
-from zoolens.training.port.scaffold.layouts import channels_last
-from zoolens.training.port.scaffold.steps import Setting
-from zoolens.training.port.scaffold.writer import CannotWrite, by_axis, size
+from zoolens.training.port.scaffolds.keras_code import KerasWriter, padded, pads_like_same, spatial_axes, window
+from zoolens.training.port.scaffolds.layouts import channels_last
+from zoolens.training.port.scaffolds.steps import Setting
+from zoolens.training.port.scaffolds.writer import CannotWrite, by_axis, size
 
 
 def _max_pool(writer: KerasWriter, node: Node) -> None:

@@ -7,10 +7,10 @@ from itertools import pairwise
 from typing import Any, Final
 
 from zoolens.findings.graph.model import Node
-from zoolens.training.port.scaffold.keras_code import KerasWriter, padded
-from zoolens.training.port.scaffold.layouts import Order, channels_last, reshaped_order, straight, turned
-from zoolens.training.port.scaffold.steps import Setting
-from zoolens.training.port.scaffold.writer import CannotWrite, by_axis
+from zoolens.training.port.scaffolds.keras_code import KerasWriter, padded
+from zoolens.training.port.scaffolds.layouts import Order, channels_last, reshaped_order, straight, turned
+from zoolens.training.port.scaffolds.steps import Setting
+from zoolens.training.port.scaffolds.writer import CannotWrite, by_axis
 
 Handler = Callable[[KerasWriter, Node], None]
 _MERGES: Final = {
@@ -219,7 +219,7 @@ def _transpose(writer: KerasWriter, node: Node) -> None:
 
 
 def _alias(writer: KerasWriter, node: Node, value: str) -> Any:
-    from zoolens.training.port.scaffold.steps import CodeStep
+    from zoolens.training.port.scaffolds.steps import CodeStep
 
     return CodeStep((node.name,), (value,), "{0}", "alias", path=writer.path(node), is_leaf=False)
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final
 
 from zoolens.findings.graph.model import Node
-from zoolens.training.port.scaffold.steps import Setting
-from zoolens.training.port.scaffold.writer import CannotWrite, Writer, by_axis, figure, size, width
+from zoolens.training.port.scaffolds.steps import Setting
+from zoolens.training.port.scaffolds.writer import CannotWrite, Writer, by_axis, figure, size, width
 
 _FROZEN: Final = "{layer}.%s.requires_grad_(False)  # the source has none"
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from zoolens.findings.graph.diff.phrases import plural
 from zoolens.training.port.port_words import check_data, check_lines, moved_data
-from zoolens.training.port.scaffold.scaffolding import FUNCTION, Scaffold
+from zoolens.training.port.scaffolds.scaffolding import FUNCTION, Scaffold
 
 
 def scaffold_lines(made: Scaffold, *, everything: bool = False) -> list[str]:

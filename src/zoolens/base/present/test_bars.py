@@ -1,4 +1,4 @@
-from zoolens.faces.cli.bars import Bars
+from zoolens.base.present.bars import Bars
 
 
 def test_without_a_terminal_progress_is_a_line_at_every_tenth(capsys):

@@ -12,8 +12,8 @@ from zoolens.findings.graph.model import Graph, Node
 from zoolens.findings.graph.passes.pads import never_negative
 from zoolens.training.crosstrain.training.diff.facts import NormFact
 from zoolens.training.port.origins import Origin
-from zoolens.training.port.scaffold.names import comment, identifier, parts_of, unique
-from zoolens.training.port.scaffold.steps import CodeStep, Setting
+from zoolens.training.port.scaffolds.names import comment, identifier, parts_of, unique
+from zoolens.training.port.scaffolds.steps import CodeStep, Setting
 
 Handler = Callable[[Any, Node], None]  # of a writer of the framework and the node
 

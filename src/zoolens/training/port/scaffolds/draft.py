@@ -11,22 +11,16 @@ from zoolens.base.errors import ModelError
 from zoolens.findings.graph.model import Graph
 from zoolens.findings.graph.outline import outline
 from zoolens.training.crosstrain.training.diff.facts import LayerFact
-from zoolens.training.port.scaffold import (
-    keras_code,
-    keras_operations,
-    keras_pools,
-    torch_code,
-    torch_operations,
-)
-from zoolens.training.port.scaffold.blocks import Arrangement, Path, arranged, renamed, without_aliases
-from zoolens.training.port.scaffold.keras_code import KerasWriter
-from zoolens.training.port.scaffold.keras_file import keras_file
-from zoolens.training.port.scaffold.names import comment
-from zoolens.training.port.scaffold.plain_graph import PlainGraph, plain_graph
-from zoolens.training.port.scaffold.steps import CodeStep
-from zoolens.training.port.scaffold.torch_code import TorchWriter
-from zoolens.training.port.scaffold.torch_file import torch_file
-from zoolens.training.port.scaffold.writer import CannotWrite, SourceFacts, Todo, Writer
+from zoolens.training.port.scaffolds import keras_code, keras_operations, keras_pools, torch_code, torch_operations
+from zoolens.training.port.scaffolds.blocks import Arrangement, Path, arranged, renamed, without_aliases
+from zoolens.training.port.scaffolds.keras_code import KerasWriter
+from zoolens.training.port.scaffolds.keras_file import keras_file
+from zoolens.training.port.scaffolds.names import comment
+from zoolens.training.port.scaffolds.plain_graph import PlainGraph, plain_graph
+from zoolens.training.port.scaffolds.steps import CodeStep
+from zoolens.training.port.scaffolds.torch_code import TorchWriter
+from zoolens.training.port.scaffolds.torch_file import torch_file
+from zoolens.training.port.scaffolds.writer import CannotWrite, SourceFacts, Todo, Writer
 
 TARGETS: Final = ("keras", "torch")
 _CONTAINERS: Final = frozenset({"Sequential", "ModuleList", "ModuleDict"})

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from zoolens.findings.graph.model import Node
-from zoolens.training.port.scaffold.blocks import Arrangement
-from zoolens.training.port.scaffold.body import NAME, CodeLoop, Statement, argument_texts, assigned_variables, rolled
-from zoolens.training.port.scaffold.code_text import call, docstring, fitted, indented
-from zoolens.training.port.scaffold.functions import Function, functions_of, step_names
-from zoolens.training.port.scaffold.keras_code import KerasWriter
-from zoolens.training.port.scaffold.layouts import channels_last, turned
-from zoolens.training.port.scaffold.names import identifier, layer_name, unique
-from zoolens.training.port.scaffold.parts import (
+from zoolens.training.port.scaffolds.blocks import Arrangement
+from zoolens.training.port.scaffolds.body import NAME, CodeLoop, Statement, argument_texts, assigned_variables, rolled
+from zoolens.training.port.scaffolds.code_text import call, docstring, fitted, indented
+from zoolens.training.port.scaffolds.functions import Function, functions_of, step_names
+from zoolens.training.port.scaffolds.keras_code import KerasWriter
+from zoolens.training.port.scaffolds.layouts import channels_last, turned
+from zoolens.training.port.scaffolds.names import identifier, layer_name, unique
+from zoolens.training.port.scaffolds.parts import (
     called_again,
     first_calls,
     input_names,
@@ -23,7 +23,7 @@ from zoolens.training.port.scaffold.parts import (
     step_texts,
     todo_function,
 )
-from zoolens.training.port.scaffold.steps import CodeStep, literal
+from zoolens.training.port.scaffolds.steps import CodeStep, literal
 
 HELPERS: Final = {
     "LearnedTensor": '''\
