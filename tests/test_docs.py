@@ -19,6 +19,8 @@ from zoolens.training import crosstrain
 
 REPO = Path(__file__).parent.parent
 PAGES = [REPO / "README.md", REPO / "CONTRIBUTING.md", *sorted((REPO / "docs").glob("*.md"))]
+# What was written once and is not kept true: only its links have to lead somewhere.
+RECORDS = [REPO / "CHANGELOG.md", *sorted((REPO / "docs" / "history").glob("*.md"))]
 RULES = sorted((REPO / "src" / "zoolens" / "findings" / "audit" / "rules").glob("*.py"))
 GROUPS = [
     plugins.ZOOS,
@@ -113,7 +115,7 @@ def test_shown_commands_parse(line, tmp_path):
     command.make_context(command.name, rest, resilient_parsing="--help" in rest)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", [*PAGES, *RECORDS], ids=lambda page: page.name)
 def test_relative_links_resolve(page):
     for target in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", page.read_text()):
         assert (page.parent / target).exists(), f"{page.name} links to {target}"
@@ -131,7 +133,16 @@ def test_commands_name_tests_and_scripts_that_are_there(page):
 def test_every_page_is_in_the_navigation():
     navigation = yaml.safe_load((REPO / "mkdocs.yml").read_text())["nav"]
     listed = {path for entry in navigation for path in entry.values()}
-    assert listed == {page.name for page in (REPO / "docs").glob("*.md")}
+    docs = REPO / "docs"
+    assert listed == {page.relative_to(docs).as_posix() for page in docs.rglob("*.md")}
+
+
+def test_the_changelog_has_an_entry_of_this_version_that_fits_a_page():
+    text = (REPO / "CHANGELOG.md").read_text(encoding="utf-8")
+    entries = re.split(r"^## ", text, flags=re.MULTILINE)
+    (own,) = (entry for entry in entries if entry.startswith(f"[{zoolens.__version__}] - "))
+    assert re.match(r"\[[\d.]+\] - \d{4}-\d\d-\d\d\n", own)
+    assert len(own.splitlines()) <= 70
 
 
 @pytest.mark.parametrize("page", [REPO / "README.md", REPO / "docs" / "index.md"], ids=lambda page: page.name)
