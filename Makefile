@@ -6,7 +6,7 @@ DEMO := .venv-demo
 # Tests start hundreds of processes: each would compile zoolens again where Python is told to keep no bytecode.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: demo test ui clients test-slow test-exports fuzz mutants lint docs bench system clean
+.PHONY: demo test check ui ui-check clients test-slow test-exports fuzz mutants lint docs bench system clean
 
 ## demo: set up a small environment and run the main job on what is built in
 demo: $(DEMO)/.ready
@@ -21,6 +21,10 @@ $(DEMO)/.ready: pyproject.toml constraints.txt
 test: $(VENV)/.ready system clients lint
 	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not slow"
 
+## check: lint, types and the quick tests of one wing or room: `make check WING=findings`, `make check WING=findings/graph`
+check: $(VENV)/.ready
+	@$(BIN)/python -m scripts.check_wing $(WING)
+
 ## clients: environments of the real clients that the server is tested with (minutes, once; kept in .serve-clients)
 clients: $(VENV)/.ready
 	PIP_NO_COMPILE=1 $(BIN)/python -m tests.serve_clients
@@ -33,6 +37,10 @@ test-slow: $(VENV)/.ready system
 ui: explorer/node_modules/.package-lock.json
 	$(BIN)/python -m scripts.make_ui_types
 	cd explorer && npm run --silent build
+
+## ui-check: the explorer's own linter, types and unit tests (needs node 20 or newer)
+ui-check: explorer/node_modules/.package-lock.json
+	cd explorer && npm run --silent lint && npm run --silent check && npm run --silent test
 
 # Not `npm ci`, which wants the compiler's packages for every platform in the lock file: an index may lack some of them.
 explorer/node_modules/.package-lock.json: explorer/package-lock.json

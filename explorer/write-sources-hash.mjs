@@ -4,7 +4,7 @@ import { copyFileSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join, relative } from "node:path";
 
 const HERE = import.meta.dirname;
-const TARGET = join(HERE, "..", "src", "zoolens", "ui", "assets");
+const TARGET = join(HERE, "..", "src", "zoolens", "faces", "ui", "assets");
 const files = ["index.html", "favicon.svg", "package-lock.json", "tsconfig.json", "vite.config.js"];
 for (const entry of readdirSync(join(HERE, "src"), { recursive: true, withFileTypes: true })) {
   if (entry.isFile()) files.push(relative(HERE, join(entry.parentPath, entry.name)).split("\\").join("/"));

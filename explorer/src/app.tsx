@@ -25,9 +25,13 @@ export function App() {
   }, [route.path]);
   useTitle(main, page?.title);
   const Content = page?.component;
+  const skip = (event: Event) => {
+    event.preventDefault();
+    main.current?.focus();
+  };
   return (
     <>
-      <a class="skip" href="#main" onClick={(event) => (event.preventDefault(), main.current?.focus())}>
+      <a class="skip" href="#main" onClick={skip}>
         Skip to the content
       </a>
       <header class="top">

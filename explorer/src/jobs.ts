@@ -64,7 +64,12 @@ function streamed(id: string, { tell, onProgress, onRefusal }: Told): () => void
   events.onerror = () => {
     // The browser opens a stream again that broke off, but none that was refused, and says nothing in either case.
     const refused = events.readyState === EventSource.CLOSED;
-    const now = (told: Job) => (hasEnded(told) ? (events.close(), tell(told)) : refused && onRefusal());
+    const now = (told: Job) => {
+      if (hasEnded(told)) {
+        events.close();
+        tell(told);
+      } else if (refused) onRefusal();
+    };
     get("/jobs/{id}", { id }).then(now, () => undefined);
   };
   return () => events.close();

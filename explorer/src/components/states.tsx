@@ -86,7 +86,10 @@ export function useLate(busy: boolean): boolean {
   useEffect(() => {
     if (!busy) return;
     const timer = setTimeout(() => setLate(true), LATE);
-    return () => (clearTimeout(timer), setLate(false));
+    return () => {
+      clearTimeout(timer);
+      setLate(false);
+    };
   }, [busy]);
   return busy && late;
 }

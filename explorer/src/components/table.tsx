@@ -117,7 +117,9 @@ function useDrawn<Row>(rows: Row[], leastLines: TableProps<Row>["leastLines"], f
     if (whole || !frame.current) return;
     const { style } = frame.current;
     style.minHeight = `${height.current}px`;
-    return () => void (style.minHeight = "");
+    return () => {
+      style.minHeight = "";
+    };
   }, [rows, whole]);
   useEffect(() => {
     if (whole) {

@@ -25,7 +25,10 @@ export function ApiPage() {
   const returns = useReturns();
   useEffect(() => {
     description<Description>().then(
-      (answer) => (setDescription(answer), setError(undefined)),
+      (answer) => {
+        setDescription(answer);
+        setError(undefined);
+      },
       (failure: unknown) => setError(failure instanceof ApiError ? failure : new ApiError(String(failure), 0)),
     );
   }, [returns]);

@@ -249,9 +249,16 @@ function Drop({ picture, name, onFile }: { picture?: string; name: string; onFil
   return (
     <label
       class={over ? "drop over" : "drop"}
-      onDragOver={(event) => (event.preventDefault(), setOver(true))}
+      onDragOver={(event) => {
+        event.preventDefault();
+        setOver(true);
+      }}
       onDragLeave={() => setOver(false)}
-      onDrop={(event) => (event.preventDefault(), setOver(false), take(event.dataTransfer?.files[0]))}
+      onDrop={(event) => {
+        event.preventDefault();
+        setOver(false);
+        take(event.dataTransfer?.files[0]);
+      }}
     >
       {picture && <img src={picture} alt="The image that the models are given" />}
       {name && <bdi>{name}</bdi>}

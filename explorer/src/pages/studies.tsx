@@ -260,6 +260,10 @@ const COLUMNS: Column<TrialItem>[] = [
 function PickedTrial({ name, onExplained }: { name: string; onExplained: () => void }) {
   const [trial] = useQueryState("trial");
   const { answer, error, again } = useAnswer(trial ? "/study/trial" : null, { name, trial });
+  const ended = () => {
+    again();
+    onExplained();
+  };
   const section = useRef<HTMLElement>(null);
   const before = useRef<HTMLElement | null>(null); // what had the focus
   useEffect(() => {
@@ -333,7 +337,7 @@ function PickedTrial({ name, onExplained }: { name: string; onExplained: () => v
           {answer.explanations.map((one) => (
             <Explanation found={one} />
           ))}
-          <Explain name={name} trial={trial} unexplained={answer.unexplained} onEnd={() => (again(), onExplained())} />
+          <Explain name={name} trial={trial} unexplained={answer.unexplained} onEnd={ended} />
         </>
       )}
       <p>
