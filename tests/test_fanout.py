@@ -8,7 +8,7 @@ import pytest
 
 import zoolens
 from zoolens.base import plugins
-from zoolens.base.engine.executors.executor import running_on
+from zoolens.base.engine.executors.current_executor import running_on
 from zoolens.base.engine.executors.local import Local
 from zoolens.base.engine.machine import gpu_names
 from zoolens.base.errors import ConstraintError, UnknownName

@@ -38,7 +38,7 @@ _PUBLIC = {  # where each lies; behind a colon the name it has there, where that
     "show": "zoolens.faces.notebook.showing",
     "export_bundle": "zoolens.faces.ui.bundle.bundle_export",
     "trusting": "zoolens.base.engine.sandbox",
-    "running_on": "zoolens.base.engine.executors.executor",
+    "running_on": "zoolens.base.engine.executors.current_executor",
     "Store": "zoolens.base.store.store",
     "open_store": "zoolens.base.store.store",
     "models": "zoolens.inventory.zoos.listing",

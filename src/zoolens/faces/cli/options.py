@@ -37,7 +37,7 @@ def _trust_models(context: click.Context, _: click.Parameter, value: bool) -> No
 
 def _begin_executor(context: click.Context, _: click.Parameter, value: str | None) -> None:
     if value:
-        from zoolens.base.engine.executors.executor import running_on
+        from zoolens.base.engine.executors.current_executor import running_on
 
         context.with_resource(running_on(value))
 

@@ -19,7 +19,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from zoolens.base import plugins
 from zoolens.base.engine.environments import Environment, EnvSpec
-from zoolens.base.engine.executors.executor import current_executor
+from zoolens.base.engine.executors.current_executor import current_executor
 from zoolens.base.engine.machine import available_cores
 from zoolens.base.engine.pool import WorkerPool
 from zoolens.base.engine.process import Rights, WorkerKind

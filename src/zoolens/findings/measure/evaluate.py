@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from zoolens.base.engine.executors.executor import Executor, current_executor
+from zoolens.base.engine.executors.current_executor import current_executor
+from zoolens.base.engine.executors.executor import Executor
 from zoolens.base.engine.sandbox import trusting
 from zoolens.base.errors import ZoolensError
 from zoolens.base.progress import Progress, Silent

@@ -4,26 +4,21 @@ A function is named "module:function" and takes one job, a mapping of plain data
 another process on another machine, and twice where a machine is lost, so it returns what it found and writes nowhere
 but into temporary folders. Models are opened there as they are here: in sandboxed worker processes of that machine.
 
-`running_on` chooses the executor, as the command line's `--on` does; `current_executor` is asked by the few places that
-can share out their work. A plug-in registers an `Executor` under `zoolens.executors`.
+`current_executor.py` chooses the executor. A plug-in registers an `Executor` under `zoolens.executors`.
 """
 
 from __future__ import annotations
 
 import importlib
 import platform
-import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import contextmanager
-from contextvars import ContextVar
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
 import zoolens
-from zoolens.base import plugins
 from zoolens.base.engine import faults
 from zoolens.base.engine.sandbox import trusted, trusting
 from zoolens.base.engine.service import response
@@ -85,64 +80,6 @@ def run_jobs(
     finally:
         for future in futures:
             future.cancel()
-
-
-# --- which one
-
-
-class _Chosen:
-    """Opened when it is first asked for: to start or to reach a cluster takes seconds."""
-
-    def __init__(self, where: str | Executor) -> None:
-        self._where = where
-        self._executor = where if isinstance(where, Executor) else None
-        self._lock = threading.Lock()
-        if isinstance(where, str):
-            _kind(where)  # an unknown name is said at once
-
-    def executor(self) -> Executor:
-        with self._lock:
-            if self._executor is None:
-                self._executor = open_executor(str(self._where))
-            return self._executor
-
-    def close(self) -> None:
-        if self._executor is not None:
-            self._executor.close()
-
-
-_current: ContextVar[_Chosen | None] = ContextVar("zoolens_executor", default=None)
-
-
-def current_executor() -> Executor:
-    """The executor that `running_on` chose for this thread, or this machine."""
-    from zoolens.base.engine.executors.local import Local
-
-    chosen = _current.get()
-    return Local() if chosen is None else chosen.executor()
-
-
-@contextmanager
-def running_on(where: str | Executor) -> Iterator[None]:
-    """Inside, work that can be shared out runs on this executor: "local", "ray", "ray://host:port".
-
-    It holds for this thread (and for tasks that inherit its context)."""
-    chosen = _Chosen(where)
-    before = _current.set(chosen)
-    try:
-        yield
-    finally:
-        _current.reset(before)
-        chosen.close()
-
-
-def open_executor(where: str) -> Executor:
-    return _kind(where).open(where if "://" in where else None)
-
-
-def _kind(where: str) -> type[Executor]:
-    kind: type[Executor] = plugins.load(plugins.EXECUTORS, where.partition("://")[0])
-    return kind
 
 
 # --- what travels

@@ -5,14 +5,8 @@ import sys
 
 import pytest
 
-from zoolens.base.engine.executors.executor import (
-    check_reachable,
-    current_executor,
-    open_executor,
-    perform,
-    running_on,
-    task,
-)
+from zoolens.base.engine.executors.current_executor import current_executor, open_executor, running_on
+from zoolens.base.engine.executors.executor import check_reachable, perform, task
 from zoolens.base.engine.executors.local import Local
 from zoolens.base.engine.executors.ray import _translated
 from zoolens.base.errors import (

@@ -81,7 +81,7 @@ def run(plan: Path, store: str | None, as_json: bool, **chosen: Any) -> None:
 
 def _shared_out(how: Manner, workers: int | None) -> Manner:
     """Trials at once share the cores of this machine, unless the user says otherwise."""
-    from zoolens.base.engine.executors.executor import current_executor
+    from zoolens.base.engine.executors.current_executor import current_executor
 
     if how.threads is not None or workers in (None, 1) or how.device != "cpu" or current_executor().elsewhere:
         return how

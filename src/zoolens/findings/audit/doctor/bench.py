@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.base.engine.executors.executor import current_executor
+from zoolens.base.engine.executors.current_executor import current_executor
 from zoolens.base.progress import Progress
 from zoolens.base.store.records import Run, Stage
 from zoolens.base.store.store import Store

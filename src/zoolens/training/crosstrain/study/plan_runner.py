@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Final, Literal, Protocol
 
-from zoolens.base.engine.executors.executor import current_executor, running_on
+from zoolens.base.engine.executors.current_executor import current_executor, running_on
 from zoolens.base.store.store import Store, borrowed_store
 from zoolens.training.crosstrain.study.search.budget import Budget
 from zoolens.training.crosstrain.study.search.journal import Journal, TrialResult, writing_lock

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from zoolens.base.engine.executors.executor import current_executor
+from zoolens.base.engine.executors.current_executor import current_executor
 from zoolens.base.engine.pool import WorkerPool
 from zoolens.base.engine.process import WorkerKind
 from zoolens.base.engine.scratch import kept_scratch

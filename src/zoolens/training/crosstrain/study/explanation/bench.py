@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 
 import numpy as np
 
-from zoolens.base.engine.executors.executor import current_executor
+from zoolens.base.engine.executors.current_executor import current_executor
 from zoolens.base.errors import ZoolensError
 from zoolens.base.progress import Progress
 from zoolens.base.statistics.student import Values
