@@ -1,7 +1,7 @@
 """A service without models or time: requests arrive, a policy chooses, and a virtual clock says who was late.
 
     ladder = simulated_ladder((0.010, 0.004, 0.001))  # seconds for one input, best model first
-    result = simulate(Latency(ladder, {"target": 0.05}), arrivals, deadline=0.05, max_batch=8)
+    result = simulate(Latency(ladder, {"target": 0.05}), arrivals, deadline=0.05)
     assert result.kept >= 0.99
 
 It is for tests of policies, ours and those of plug-ins.
@@ -65,23 +65,28 @@ class Simulated:
         return self.rungs.count(rung) / max(1, len(self.rungs))
 
 
+@dataclass(frozen=True)
+class Conditions:
+    """How requests look and how the simulated machine behaves."""
+
+    max_batch: int = 8
+    inputs: int = 1  # of each request
+    # By which factor a rung is slower than its profile at a time.
+    slowness: Callable[[float, int], float] = lambda now, rung: 1.0
+    memory_limit: Callable[[float], int | None] = lambda now: None
+    loading: float = 0.0  # seconds until a rung that is preloaded can answer
+    loaded: frozenset[int] | None = None  # rungs that can answer at once; None: all of them
+    wall: float = 1_700_000_000.0  # the time of day at which the simulation begins, in seconds since 1970
+
+
 def simulate(
-    policy: Policy,
-    arrivals: Sequence[float],
-    *,
-    deadline: float,
-    max_batch: int = 8,
-    inputs: int = 1,
-    slowness: Callable[[float, int], float] = lambda now, rung: 1.0,
-    memory_limit: Callable[[float], int | None] = lambda now: None,
-    loading: float = 0.0,
-    loaded: frozenset[int] | None = None,
-    wall: float = 1_700_000_000.0,
+    policy: Policy, arrivals: Sequence[float], *, deadline: float, conditions: Conditions | None = None
 ) -> Simulated:
-    """Answer requests that arrive at these seconds with one worker. `inputs`: of each request. `slowness`: by how much
-    a rung is slower than its profile at a time. `loading`: seconds until a rung that is preloaded can answer; `loaded`:
-    those that can at once (all of them, if not given)."""
-    ready = dict.fromkeys(range(len(policy.ladder.rungs)) if loaded is None else loaded, 0.0)
+    """Returns how one worker answers requests that arrive at these seconds."""
+    conditions = conditions or Conditions()
+    max_batch, inputs, loading = conditions.max_batch, conditions.inputs, conditions.loading
+    every = frozenset(range(len(policy.ladder.rungs)))
+    ready = dict.fromkeys(every if conditions.loaded is None else conditions.loaded, 0.0)
     result = Simulated(deadline)
     free, first, current = 0.0, 0, 0
     while first < len(arrivals):
@@ -91,7 +96,7 @@ def simulate(
         batch = together * inputs
         situation = Situation(
             now=now,
-            wall=wall + now,
+            wall=conditions.wall + now,
             current=current,
             batch=batch,
             waiting=waiting,
@@ -99,10 +104,10 @@ def simulate(
             time_left=arrivals[first] + deadline - now,
             arrival_rate=float(_rate(arrivals, first + waiting, now)),
             loaded=frozenset(rung for rung, since in ready.items() if since <= now),
-            allowed=frozenset(range(len(policy.ladder.rungs))),
+            allowed=every,
             max_batch=max_batch,
             inputs_waiting=waiting * inputs,
-            memory_limit=memory_limit(now),
+            memory_limit=conditions.memory_limit(now),
         )
         choice = policy.choose(situation)
         for rung in choice.preload:
@@ -116,7 +121,8 @@ def simulate(
         if choice.batch is not None:
             together = min(together, max(1, choice.batch // inputs))
             batch = together * inputs
-        seconds = policy.ladder.rungs[current].profile.of(batch) * slowness(now, current)
+        expected = policy.ladder.rungs[current].profile.of(batch)
+        seconds = expected * conditions.slowness(now, current)
         free = now + seconds
         policy.served(current, batch, seconds)
         result.latencies += [free - arrival for arrival in arrivals[first : first + together]]

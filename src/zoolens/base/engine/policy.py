@@ -10,7 +10,8 @@ import importlib
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -53,32 +54,36 @@ _FAMILIES: Final = (
 _PLACE: Final = re.compile(r"CACHE|_HOME$|_DIR$|_PATH$")  # it has places of its own
 
 
-def worker_policy(
-    scratch: Path,
-    plugin: str,
-    environment: Environment | None,
-    files: Iterable[Path | str] = (),
-    *,
-    kept: Path | None = None,
-    programs: bool = False,
-    accelerated: bool = False,
-    memory: int | None = None,
-) -> Policy:
-    """The policy of a worker that runs the module `plugin` on `files`. `accelerated`: it may use a GPU's devices.
-    `memory`: bytes that it may use; None is as much as the machine has."""
-    needed = [*_SYSTEM, *python_paths(plugin, environment), *_library_paths(), *map(str, files)]
-    if accelerated:
+@dataclass(frozen=True)
+class Rights:
+    """What a sandboxed worker may use in addition to what every worker may."""
+
+    files: tuple[str, ...] = ()  # that it may read
+    kept: str | None = None  # a folder that it may change and that outlives it: a compiler's cache
+    programs: bool = False  # may it start other programs, such as a compiler?
+    accelerated: bool = False  # may it use a GPU's devices?
+    memory: int | None = None  # bytes; None: as much as the machine has
+
+
+def worker_policy(scratch: Path, plugin: str, environment: Environment | None, rights: Rights) -> Policy:
+    """Returns the sandbox of a worker that runs the module `plugin` with these rights."""
+    needed = [*_SYSTEM, *python_paths(plugin, environment), *_library_paths(), *rights.files]
+    devices = list(_ALWAYS_USABLE)
+    memory = rights.memory
+    if rights.accelerated:
         needed += _DRIVERS
+        devices += _accelerators()
+    elif memory is None:  # drivers of accelerators map more memory than there is: no limit for those
+        memory = memory_bytes()
     readable = [str(Path(path).absolute()) for path in needed]
-    devices = [*_ALWAYS_USABLE, *(_accelerators() if accelerated else ())]
     return Policy(
         str(scratch),
         tuple(dict.fromkeys(readable)),
-        str(kept) if kept else None,
+        rights.kept,
         tuple(devices),
-        programs=programs,
-        memory=memory or (None if accelerated else memory_bytes()),  # drivers of accelerators map more than there is
-        accelerated=accelerated,
+        programs=rights.programs,
+        memory=memory,
+        accelerated=rights.accelerated,
     )
 
 

@@ -25,7 +25,7 @@ from typing import Any, Final
 from zoolens.base.engine import faults
 from zoolens.base.engine.environments import Environment, EnvSpec
 from zoolens.base.engine.launcher import launch
-from zoolens.base.engine.policy import worker_policy
+from zoolens.base.engine.policy import Rights, worker_policy
 from zoolens.base.engine.sandbox import Policy
 from zoolens.base.engine.scratch import make_scratch, remove_scratch
 from zoolens.base.engine.scratch_quota import MOST_BYTES, MOST_ENTRIES, unwatch_scratch, watch_scratch
@@ -36,17 +36,6 @@ _TAIL_LINES: Final = 40
 _GRACE: Final = 5.0  # seconds for a dead process to be collected
 
 Report = Callable[[Any], None]
-
-
-@dataclass(frozen=True)
-class Rights:
-    """What a sandboxed worker may use beside what every worker may; the fields are those of `sandbox.Policy`."""
-
-    files: tuple[str, ...] = ()
-    kept: str | None = None
-    programs: bool = False
-    accelerated: bool = False
-    memory: int | None = None  # bytes; None: as much as the machine has
 
 
 @dataclass(frozen=True)
@@ -313,17 +302,7 @@ def _start(
 def _policy(kind: WorkerKind, environment: Environment | None, folder: Path | None) -> Policy | None:
     if kind.rights is None or folder is None:
         return None
-    rights = kind.rights
-    return worker_policy(
-        folder,
-        kind.plugin,
-        environment,
-        rights.files,
-        kept=Path(rights.kept) if rights.kept else None,
-        programs=rights.programs,
-        accelerated=rights.accelerated,
-        memory=rights.memory,
-    )
+    return worker_policy(folder, kind.plugin, environment, kind.rights)
 
 
 def _end(process: subprocess.Popen[bytes], owner: int, folder: Path | None, *shared: Channel | Arena) -> None:

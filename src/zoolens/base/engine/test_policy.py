@@ -9,7 +9,15 @@ import zoolens
 from zoolens.base.engine import policy
 from zoolens.base.engine.environments import Environment, parse_env
 from zoolens.base.engine.machine import memory_bytes
-from zoolens.base.engine.policy import _harmless, _narrow, lent_modules, python_paths, worker_policy, worker_variables
+from zoolens.base.engine.policy import (
+    Rights,
+    _harmless,
+    _narrow,
+    lent_modules,
+    python_paths,
+    worker_policy,
+    worker_variables,
+)
 
 PACKAGE = str(Path(zoolens.__file__).absolute().parent)
 
@@ -24,7 +32,7 @@ def test_a_policy_by_hand(tmp_path, monkeypatch):
     monkeypatch.setenv("LD_LIBRARY_PATH", f"/opt/lib::/opt/more:{Path.home()}:/")
     monkeypatch.setattr(policy, "_accelerators", lambda: ["/dev/nvidia0"])
     made = worker_policy(
-        Path("/scratch"), "zoolens.inventory.runtimes.fake", None, [Path("model.onnx"), "/data/x", "/data/x"]
+        Path("/scratch"), "zoolens.inventory.runtimes.fake", None, Rights(files=("model.onnx", "/data/x", "/data/x"))
     )
     assert made.scratch == "/scratch"
     assert made.kept is None
@@ -40,7 +48,10 @@ def test_a_policy_by_hand(tmp_path, monkeypatch):
 def test_a_compiler_and_an_accelerator_get_more(monkeypatch):
     monkeypatch.setattr(policy, "_accelerators", lambda: ["/dev/nvidia0"])
     made = worker_policy(
-        Path("/scratch"), "zoolens.inventory.runtimes.fake", None, kept=Path("/kept"), programs=True, accelerated=True
+        Path("/scratch"),
+        "zoolens.inventory.runtimes.fake",
+        None,
+        Rights(kept="/kept", programs=True, accelerated=True),
     )
     assert (made.kept, made.programs, made.memory) == ("/kept", True, None)
     assert made.devices == ("/dev/null", "/dev/full", "/dev/nvidia0")
@@ -48,7 +59,7 @@ def test_a_compiler_and_an_accelerator_get_more(monkeypatch):
 
 def test_in_an_environment_its_own_packages_are_read():
     environment = Environment(Path("/envs/one/bin/python"), parse_env("numpy"), "key", {})
-    made = worker_policy(Path("/scratch"), "zoolens.inventory.runtimes.fake", environment)
+    made = worker_policy(Path("/scratch"), "zoolens.inventory.runtimes.fake", environment, Rights())
     assert "/envs/one" in made.readable
 
 

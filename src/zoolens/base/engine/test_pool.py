@@ -16,8 +16,9 @@ import pytest
 
 from zoolens.base.engine import landlock
 from zoolens.base.engine.environments import Environment, EnvSpec
+from zoolens.base.engine.policy import Rights
 from zoolens.base.engine.pool import WorkerPool
-from zoolens.base.engine.process import Rights, WorkerKind, WorkerProcess
+from zoolens.base.engine.process import WorkerKind, WorkerProcess
 from zoolens.base.engine.service import Service
 from zoolens.base.errors import (
     Circumstance,

@@ -16,7 +16,7 @@ from zoolens.base.errors import UnknownName
 from zoolens.base.store import schema
 from zoolens.base.store.bulk import WrittenPart
 from zoolens.base.store.checksums import COLUMN, checksum
-from zoolens.base.store.queries import load_rows, load_runs, next_attempt, part_name
+from zoolens.base.store.queries import has_id, load_rows, load_runs, next_attempt, part_name
 from zoolens.base.store.records import (
     DONE,
     DatasetRecord,
@@ -67,7 +67,7 @@ def create_run(
     if kind is RunKind.EVALUATION and (known := _lock_run(connection, key.id))["kind"] == RunKind.TRIAL:
         _change_run(connection, known, kind=kind.value)
     note_change(connection, key.id)
-    return load_runs(connection, ids=[key.id])[0]
+    return load_runs(connection, has_id(key.id))[0]
 
 
 def _add_subjects(

@@ -10,7 +10,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from sys import intern
-from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar
 
 from sqlalchemy import JSON, Column, Connection, Select, Table, Text, and_, cast, func, or_, select
 from sqlalchemy.engine import Row
@@ -59,46 +59,39 @@ class RunFilter(TypedDict, total=False):
 
 def load_runs(
     connection: Connection,
-    *,
-    ids: Collection[str] | None = None,
-    prefix: str | None = None,
-    model: str | None = None,
-    dataset: str | None = None,
-    runtime: str | None = None,
-    kind: RunKind | None = None,
-    trials: bool = False,
+    *where: ColumnElement[bool],
     limit: int | None = None,
     offset: int = 0,
     stages: bool = True,
 ) -> list[Run]:
-    query = everything(runs).order_by(runs.c.seq.desc()).limit(limit)
+    """Returns the runs that meet all conditions, newest first. Without `stages` those are left empty."""
+    query = everything(runs).where(*where).order_by(runs.c.seq.desc()).limit(limit)
     if offset:
         query = query.offset(offset)
-    if ids is not None:
-        query = query.where(runs.c.id.in_(ids))
-    elif prefix is not None:
-        query = query.where(runs.c.id.startswith(prefix))
-    else:
-        query = query.where(*_fitting(model, dataset, runtime, kind, trials=trials))
     rows = connection.execute(query).all()
     for row in rows:
         check_row(runs.name, row)
     states = _stage_words(connection, [row.id for row in rows]) if stages else {}
     subjects = _Subjects(connection, rows)
-    return told_apart(connection, [subjects.run(row, states.get(row.id, {})) for row in rows])
+    found = [subjects.run(row, states.get(row.id, {})) for row in rows]
+    return with_unique_datasets(connection, found)
 
 
-def load_run_ids(connection: Connection, **wanted: Unpack[RunFilter]) -> list[str]:
-    """The ids of the runs that `load_runs` would give."""
-    patterns = (wanted.get("model"), wanted.get("dataset"), wanted.get("runtime"))
-    fitting = _fitting(*patterns, wanted.get("kind"), trials=wanted.get("trials", False))
-    query = select(runs.c.id).where(*fitting).order_by(runs.c.seq.desc()).limit(wanted.get("limit"))
+def load_run_ids(connection: Connection, *where: ColumnElement[bool], limit: int | None = None) -> list[str]:
+    """Returns the ids of the runs that meet all conditions, newest first."""
+    query = select(runs.c.id).where(*where).order_by(runs.c.seq.desc()).limit(limit)
     return [str(row.id) for row in connection.execute(query)]
 
 
-def _fitting(
-    model: str | None, dataset: str | None, runtime: str | None, kind: RunKind | None, *, trials: bool
-) -> Iterator[ColumnElement[bool]]:
+def has_id(*ids: str) -> ColumnElement[bool]:
+    """Whether a run has one of these ids."""
+    return runs.c.id.in_(ids)
+
+
+def matches(wanted: RunFilter) -> Iterator[ColumnElement[bool]]:
+    """Yields the conditions of a filter, its limit left out."""
+    model, dataset, runtime = wanted.get("model"), wanted.get("dataset"), wanted.get("runtime")
+    kind, trials = wanted.get("kind"), wanted.get("trials", False)
     if model is not None:
         yield runs.c.model.in_(_named("model", model))
     if dataset is not None:
@@ -121,15 +114,18 @@ def of_kinds(*kinds: RunKind) -> ColumnElement[bool]:
     return runs.c.kind.not_in([kind for kind in RunKind if kind not in kinds])
 
 
-def told_apart(connection: Connection, listed: list[Run]) -> list[Run]:
-    """The same runs, with datasets that share their name called name#fingerprint."""
-    names = shared_names(connection) if listed else []
-    if not names:
+def with_unique_datasets(connection: Connection, listed: list[Run]) -> list[Run]:
+    """Returns the runs, with datasets that share their name renamed to name#fingerprint."""
+    shared = shared_names(connection) if listed else []
+    if not shared:
         return listed
-    return [
-        replace(run, dataset=replace(run.dataset, name=full_name(run.dataset))) if run.dataset.name in names else run
-        for run in listed
-    ]
+    renamed = []
+    for run in listed:
+        if run.dataset.name in shared:
+            dataset = replace(run.dataset, name=full_name(run.dataset))
+            run = replace(run, dataset=dataset)
+        renamed.append(run)
+    return renamed
 
 
 def shared_names(connection: Connection) -> list[str]:

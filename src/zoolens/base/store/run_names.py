@@ -63,9 +63,9 @@ def _matching(connection: Connection, name: str) -> list[Run]:
     if last := _LAST.fullmatch(name):
         return _last(connection, int(last[1] or 0))
     if _FULL_ID.fullmatch(name):
-        return queries.load_runs(connection, ids=[name])
+        return queries.load_runs(connection, queries.has_id(name))
     if _PREFIX.fullmatch(name):
-        return queries.load_runs(connection, prefix=name, limit=_MOST_NAMED + 1)
+        return queries.load_runs(connection, schema.runs.c.id.startswith(name), limit=_MOST_NAMED + 1)
     return []
 
 
@@ -73,10 +73,12 @@ def _last(connection: Connection, place: int) -> list[Run]:
     """Runs that evaluations met, then all others in the order in which they were begun."""
     met = recent_runs(connection)
     if place < len(met):
-        return queries.load_runs(connection, ids=[met[place]])
+        return queries.load_runs(connection, queries.has_id(met[place]))
+    evaluations = queries.of_kinds(RunKind.EVALUATION)
     if not met:
-        return queries.load_runs(connection, limit=1, offset=place)
-    others = [run for run in queries.load_runs(connection, limit=place + 1) if run.id not in met]
+        return queries.load_runs(connection, evaluations, limit=1, offset=place)
+    newest = queries.load_runs(connection, evaluations, limit=place + 1)
+    others = [run for run in newest if run.id not in met]
     return others[place - len(met) :][:1]
 
 

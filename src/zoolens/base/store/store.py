@@ -102,7 +102,7 @@ class Store(Database):
         its kind, except that one which the doctor tried becomes an evaluation when somebody asks for it."""
         key = RunKey(model.fingerprint, dataset.fingerprint, stack.fingerprint, attempt)
 
-        existing = self.read(lambda connection: queries.load_runs(connection, ids=[key.id]))
+        existing = self.read(lambda connection: queries.load_runs(connection, queries.has_id(key.id)))
         asked_for = bool(existing) and existing[0].kind is RunKind.TRIAL and kind is RunKind.EVALUATION
         if existing and not asked_for and self._knows_names(model, dataset):
             return existing[0]
@@ -151,11 +151,13 @@ class Store(Database):
         fingerprint, or as name#digits, which is what datasets that share their name are called here. Runs that are no
         evaluations come only when their `kind`, or a runtime such as "claim:*", is given; what the doctor tried
         (`RunKind.TRIAL`) comes only with that kind or with `trials`. `limit`: the newest so many."""
-        return self.read(lambda connection: queries.load_runs(connection, **wanted))
+        where, limit = tuple(queries.matches(wanted)), wanted.get("limit")
+        return self.read(lambda connection: queries.load_runs(connection, *where, limit=limit))
 
     def run_ids(self, **wanted: Unpack[RunFilter]) -> list[str]:
         """The ids of what `runs` gives: who looks at very many takes some at a time (`runs_of`)."""
-        return self.read(lambda connection: queries.load_run_ids(connection, **wanted))
+        where, limit = tuple(queries.matches(wanted)), wanted.get("limit")
+        return self.read(lambda connection: queries.load_run_ids(connection, *where, limit=limit))
 
     def runs_of(self, ids: Collection[str], *, stages: bool = True) -> list[Run]:
         """The runs of these ids, newest first, whatever they are about. Without `stages` those are left empty, for
@@ -163,8 +165,8 @@ class Store(Database):
         wanted = list(ids)
         runs: list[Run] = []
         for start in range(0, len(wanted), RUNS_AT_ONCE):
-            some = wanted[start : start + RUNS_AT_ONCE]
-            runs += self.read(lambda connection, some=some: queries.load_runs(connection, ids=some, stages=stages))  # type: ignore[misc]
+            some = queries.has_id(*wanted[start : start + RUNS_AT_ONCE])
+            runs += self.read(lambda connection, some=some: queries.load_runs(connection, some, stages=stages))  # type: ignore[misc]
         return runs
 
     def model_names(self) -> list[tuple[str, str]]:

@@ -19,7 +19,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
 
-from zoolens.base.engine.process import Rights, WorkerKind, WorkerProcess
+from zoolens.base.engine.policy import Rights
+from zoolens.base.engine.process import WorkerKind, WorkerProcess
 from zoolens.base.errors import ZoolensError
 from zoolens.base.recent_values import RecentValues
 from zoolens.base.store.records import Run

@@ -17,7 +17,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.base.engine.process import Rights, WorkerKind, WorkerProcess
+from zoolens.base.engine.policy import Rights
+from zoolens.base.engine.process import WorkerKind, WorkerProcess
 from zoolens.base.errors import ModelError, WorkerError
 from zoolens.faces.ui import image_worker
 from zoolens.inventory.catalog.sessions import Placement, place

@@ -21,8 +21,9 @@ from zoolens.base import plugins
 from zoolens.base.engine.environments import Environment, EnvSpec
 from zoolens.base.engine.executors.current_executor import current_executor
 from zoolens.base.engine.machine import available_cores
+from zoolens.base.engine.policy import Rights
 from zoolens.base.engine.pool import WorkerPool
-from zoolens.base.engine.process import Rights, WorkerKind
+from zoolens.base.engine.process import WorkerKind
 from zoolens.base.engine.sandbox import trusted
 from zoolens.base.errors import Circumstance, EnvironmentBuildError, WorkerTimeout, ZoolensError
 from zoolens.findings.graph.importers.importer import Request

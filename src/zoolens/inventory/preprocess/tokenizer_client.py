@@ -11,7 +11,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.base.engine.process import Rights, WorkerKind, WorkerProcess
+from zoolens.base.engine.policy import Rights
+from zoolens.base.engine.process import WorkerKind, WorkerProcess
 from zoolens.base.errors import DatasetError, ManifestError, MissingDependency, WorkerTimeout
 from zoolens.base.plugins import installed_version
 from zoolens.base.safety.untrusted import read_bytes

@@ -9,14 +9,15 @@ A worker sends these as plain data: no field holds an object of a framework.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, TypeVar, get_args
 
 from numpy.typing import NDArray
 
 from zoolens.base.errors import ModelError
 
+T = TypeVar("T")
 Level = Literal["layer", "library"]
 MOST_CAPTURED_BYTES: Final = 1 << 32  # in one call of `Session.capture`
 _MOST_OPERATORS: Final = 2_000_000  # in all profiles of one call
@@ -147,43 +148,34 @@ _POINT_FIELDS: Final = tuple(field.name for field in fields(CapturePoint))
 
 
 def _profile(message: Mapping[str, Any]) -> Profile:
-    operators = tuple(_operator(place, **operator) for place, operator in enumerate(message["operators"]))
-    delay, run = (None if message.get(name) is None else _whole(message[name]) for name in ("delay", "run"))
+    operators = tuple(_operator(place, operator) for place, operator in enumerate(message["operators"]))
+    delay = _optional(_whole, message.get("delay"))
+    run = _optional(_whole, message.get("run"))
     return Profile(_whole(message["start"]), _whole(message["duration"]), operators, delay, run)
 
 
-def _operator(
-    place: int,
-    name: Any,
-    kind: Any,
-    duration: Any,
-    start: Any,
-    level: Any,
-    parent: Any,
-    nodes: Any,
-    kernel: Any,
-    precision: Any,
-    shapes: Any,
-    thread: Any,
-    device: Any,
-) -> OperatorTime:
-    if level not in get_args(Level):
+def _operator(place: int, message: Mapping[str, Any]) -> OperatorTime:
+    if set(message) != set(_OPERATOR_FIELDS):
+        raise ValueError("an operator with missing or unknown fields")
+    if message["level"] not in get_args(Level):
         raise ValueError("an operator of no known level")
-    if parent is not None and _whole(parent) >= place:
+    parent = _optional(_whole, message["parent"])
+    if parent is not None and parent >= place:
         raise ValueError("an operator that was called by a later one")
+    shapes = [_shape(shape) for shape in message["shapes"]]
     return OperatorTime(
-        _text(name),
-        _text(kind),
-        _whole(duration),
-        None if start is None else _whole(start),
-        level,
-        parent,
-        tuple(_text(node) for node in nodes),
-        None if kernel is None else _text(kernel),
-        None if precision is None else _text(precision),
-        tuple(tuple(_whole(extent) for extent in _shape(shape)) for shape in shapes),
-        None if thread is None else _whole(thread),
-        _text(device),
+        name=_text(message["name"]),
+        kind=_text(message["kind"]),
+        duration=_whole(message["duration"]),
+        start=_optional(_whole, message["start"]),
+        level=message["level"],
+        parent=parent,
+        nodes=tuple(_text(node) for node in message["nodes"]),
+        kernel=_optional(_text, message["kernel"]),
+        precision=_optional(_text, message["precision"]),
+        shapes=tuple(tuple(_whole(extent) for extent in shape) for shape in shapes),
+        thread=_optional(_whole, message["thread"]),
+        device=_text(message["device"]),
     )
 
 
@@ -193,10 +185,14 @@ def _point(name: Any, node: Any, tensor: Any, kept: Any, shape: Any, dtype: Any,
         _text(node),
         _text(tensor),
         bool(kept),
-        tuple(None if extent is None else _whole(extent) for extent in _shape(shape)),
+        tuple(_optional(_whole, extent) for extent in _shape(shape)),
         _text(dtype),
         _text(axes),
     )
+
+
+def _optional(check: Callable[[Any], T], value: Any) -> T | None:
+    return None if value is None else check(value)
 
 
 def _text(value: Any) -> str:

@@ -7,7 +7,7 @@ from zoolens.faces.serving.contracts.ladder import Ladder, LatencyProfile, Rung
 from zoolens.faces.serving.policies.fixed import Fixed
 from zoolens.faces.serving.policies.latency import Latency
 from zoolens.faces.serving.policies.policy import Situation
-from zoolens.testing.serving_simulation import simulate, simulated_ladder
+from zoolens.testing.serving_simulation import Conditions, simulate, simulated_ladder
 
 DEADLINE = 0.050
 LADDER = simulated_ladder((0.010, 0.004, 0.001))  # at batch 8: 45, 18 and 4.5 ms, so 178, 444 and 1,778 requests/s
@@ -77,7 +77,7 @@ def test_a_rung_that_becomes_slower_than_its_profile_is_left_and_tried_again_lat
     def slow_for_a_while(now, rung):
         return 8.0 if rung == 0 and 5 <= now < 25 else 1.0
 
-    result = simulate(latency(), poisson(60, 90), deadline=DEADLINE, slowness=slow_for_a_while)
+    result = simulate(latency(), poisson(60, 90), deadline=DEADLINE, conditions=Conditions(slowness=slow_for_a_while))
     assert result.rungs[0] == 0
     assert result.rungs[-1] == 0  # believed again
     meanwhile = [rung for rung, place in zip(result.rungs, range(len(result.rungs)), strict=True) if 400 < place < 1400]
@@ -95,7 +95,7 @@ def test_it_goes_down_before_the_deadline_is_missed_not_after():
 def test_a_switch_never_waits_for_a_load():
     policy = latency()
     arrivals = [*poisson(30, 5), *poisson(600, 10, 5.0, 1)]
-    result = simulate(policy, arrivals, deadline=DEADLINE, loading=1.0, loaded=frozenset({0}))
+    result = simulate(policy, arrivals, deadline=DEADLINE, conditions=Conditions(loading=1.0, loaded=frozenset({0})))
     assert result.kept >= 0.98  # the neighbours were loaded while it was quiet
 
 
@@ -112,7 +112,7 @@ def test_the_reason_says_what_was_predicted():
 
 def test_requests_of_many_inputs_count_by_their_inputs():
     """100 requests/s of 8 inputs are 800 inputs/s: the reference bears 178 and the next rung 444."""
-    result = simulate(latency(), poisson(100, 20), deadline=DEADLINE, inputs=8)
+    result = simulate(latency(), poisson(100, 20), deadline=DEADLINE, conditions=Conditions(inputs=8))
     assert result.kept >= 0.98
     assert result.share(2) >= 0.9
     assert len(result.switches) <= 10
@@ -133,7 +133,10 @@ def test_the_promise_is_kept_with_noisy_models(seed):
     chance = random.Random(seed)
     arrivals = [*poisson(30, 5, 0.0, seed), *poisson(530, 8, 5.0, seed), *poisson(30, 10, 13.0, seed)]
     result = simulate(
-        latency(), arrivals, deadline=DEADLINE, slowness=lambda now, rung: chance.lognormvariate(0.05, 0.15)
+        latency(),
+        arrivals,
+        deadline=DEADLINE,
+        conditions=Conditions(slowness=lambda now, rung: chance.lognormvariate(0.05, 0.15)),
     )
     assert result.kept >= 0.985
     assert len(result.switches) <= 10
@@ -174,7 +177,7 @@ def real_run(seed, arrivals, **settings):
     chance = random.Random(seed)
     policy = Latency(REAL, {"target": REAL_TARGET, **settings})
     noise = lambda now, rung: chance.lognormvariate(0.0, 0.12)  # noqa: E731
-    return simulate(policy, arrivals, deadline=REAL_TARGET, slowness=noise)
+    return simulate(policy, arrivals, deadline=REAL_TARGET, conditions=Conditions(slowness=noise))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -224,7 +227,9 @@ def test_a_reference_whose_profile_was_measured_on_a_busy_machine_is_tried_and_a
     slow = Rung("zoo:float", "torch", 1.0, 1.0, LatencyProfile({1: 0.4, 2: 0.6, 8: 1.5}))  # it takes 60 ms in truth
     policy = Latency(Ladder((slow, REAL.rungs[1])), {"target": REAL_TARGET})
     arrivals = poisson(5, 40)
-    result = simulate(policy, arrivals, deadline=REAL_TARGET, slowness=lambda now, rung: 1.0 if rung else 0.15)
+    result = simulate(
+        policy, arrivals, deadline=REAL_TARGET, conditions=Conditions(slowness=lambda now, rung: 1.0 if rung else 0.15)
+    )
     assert result.kept >= 0.99
     assert result.share(0) >= 0.7
     hopeless = Latency(Ladder((slow, REAL.rungs[1])), {"target": REAL_TARGET})

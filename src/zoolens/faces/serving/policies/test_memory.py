@@ -2,7 +2,7 @@ from dataclasses import replace
 
 from zoolens.faces.serving.policies.memory import Memory
 from zoolens.faces.serving.policies.policy import Situation
-from zoolens.testing.serving_simulation import simulate, simulated_ladder
+from zoolens.testing.serving_simulation import Conditions, simulate, simulated_ladder
 
 LADDER = simulated_ladder((0.010, 0.004, 0.001), memory=(300, 200, 100))
 ARRIVALS = [place / 20 for place in range(600)]  # 30 s
@@ -10,7 +10,9 @@ ARRIVALS = [place / 20 for place in range(600)]  # 30 s
 
 def test_a_falling_limit_is_followed_and_a_rising_one_after_a_while():
     limits = lambda now: 1000 if now < 5 else 210 if now < 10 else 120 if now < 15 else 1000  # noqa: E731
-    result = simulate(Memory(LADDER, {}), ARRIVALS, deadline=1.0, memory_limit=limits, loading=0.2)
+    result = simulate(
+        Memory(LADDER, {}), ARRIVALS, deadline=1.0, conditions=Conditions(memory_limit=limits, loading=0.2)
+    )
     times, rungs = zip(*result.switches, strict=True)
     assert rungs == (1, 2, 0)
     assert [round(at) for at in times] == [5, 10, 20]  # back after five seconds
@@ -19,7 +21,10 @@ def test_a_falling_limit_is_followed_and_a_rising_one_after_a_while():
 
 def test_a_limit_that_jitters_around_a_model_does_not_make_it_flap():
     result = simulate(
-        Memory(LADDER, {}), ARRIVALS, deadline=1.0, memory_limit=lambda now: 305 if int(now * 10) % 2 else 295
+        Memory(LADDER, {}),
+        ARRIVALS,
+        deadline=1.0,
+        conditions=Conditions(memory_limit=lambda now: 305 if int(now * 10) % 2 else 295),
     )
     assert len(result.switches) == 1
     assert result.rungs[-1] == 1

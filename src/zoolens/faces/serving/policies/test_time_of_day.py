@@ -5,7 +5,7 @@ import pytest
 from zoolens.base.errors import ZoolensError
 from zoolens.faces.serving.policies.policy import Situation
 from zoolens.faces.serving.policies.time_of_day import TimeOfDay
-from zoolens.testing.serving_simulation import simulate, simulated_ladder
+from zoolens.testing.serving_simulation import Conditions, simulate, simulated_ladder
 
 LADDER = simulated_ladder((0.010, 0.004, 0.001), equivalence=(1.0, 0.95, 0.85))
 
@@ -52,7 +52,7 @@ def test_a_battery_that_cannot_be_read_is_said(tmp_path):
 def test_a_budget_of_computing_lasts_its_period():
     policy = TimeOfDay(LADDER, {"budget": {"amount": 10, "unit": "s", "per": 60}})
     arrivals = [place / 50 for place in range(3000)]  # 60 s of 50/s: 30 s of computing with the reference
-    result = simulate(policy, arrivals, deadline=1.0, max_batch=1)
+    result = simulate(policy, arrivals, deadline=1.0, conditions=Conditions(max_batch=1))
     spent = sum(LADDER.rungs[rung].profile.of(1) for rung in result.rungs)
     assert spent <= 10.0
     assert spent >= 8.0  # and it is used
@@ -62,7 +62,7 @@ def test_a_budget_of_computing_lasts_its_period():
 def test_a_budget_counts_inputs_and_allows_no_work_that_nobody_waits_for():
     policy = TimeOfDay(LADDER, {"budget": {"amount": 10, "unit": "s", "per": 60}})
     arrivals = [place / 10 for place in range(600)]  # 10 requests/s of 8 inputs: 27 s with the reference
-    result = simulate(policy, arrivals, deadline=1.0, max_batch=8, inputs=8)
+    result = simulate(policy, arrivals, deadline=1.0, conditions=Conditions(max_batch=8, inputs=8))
     spent = sum(LADDER.rungs[rung].profile.of(8) for rung in result.rungs)
     assert spent <= 10.5
     assert policy.saves_work

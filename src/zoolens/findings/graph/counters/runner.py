@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from zoolens.base import plugins
+from zoolens.base.engine.policy import Rights
 from zoolens.base.engine.pool import WorkerPool
-from zoolens.base.engine.process import Rights, WorkerKind
+from zoolens.base.engine.process import WorkerKind
 from zoolens.base.engine.sandbox import trusted
 from zoolens.base.errors import ZoolensError
 from zoolens.findings.graph.counters.counter import KINDS, Counter

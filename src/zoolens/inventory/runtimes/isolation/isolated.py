@@ -12,11 +12,12 @@ from pathlib import Path
 
 from zoolens.base import plugins
 from zoolens.base.engine.environments import Environment
-from zoolens.base.engine.process import Rights, WorkerKind, WorkerProcess
+from zoolens.base.engine.policy import Rights
+from zoolens.base.engine.process import WorkerKind, WorkerProcess
 from zoolens.base.engine.sandbox import PLAIN, TRUSTED, trusted
 from zoolens.base.engine.scratch import kept_scratch
 from zoolens.base.errors import WorkerError
-from zoolens.inventory.runtimes.isolation.isolated_session import DEFAULT_TIMEOUT, IsolatedSession
+from zoolens.inventory.runtimes.isolation.isolated_session import DEFAULT_TIMEOUT, IsolatedSession, Opening
 from zoolens.inventory.runtimes.runtime import ModelFiles, Options, Runtime, Session
 
 
@@ -52,7 +53,7 @@ def opener(runtime: Runtime, folder: Path) -> Iterator[Callable[[ModelFiles], Se
     def opened(model: ModelFiles) -> Session:
         if not workers or not workers[-1].running:
             workers.append(_worker(runtime, None, [folder], Options()))
-        return IsolatedSession(workers[-1], entry_point, model, Options(), {}, ends_worker=False)
+        return IsolatedSession(workers[-1], Opening(entry_point, model), ends_worker=False)
 
     try:
         yield opened
@@ -80,12 +81,10 @@ def open_isolated(
     if isinstance(runtime, str):
         runtime = _registered(runtime)
     options = options or Options()
-    entry_point = _entry_point(runtime)
+    opening = Opening(_entry_point(runtime), model, options, code or {}, yielding)
     worker = _worker(runtime, environment, model.files.values(), options)
     try:
-        return IsolatedSession(
-            worker, entry_point, model, options, dict(code or {}), timeout=timeout, yielding=yielding
-        )
+        return IsolatedSession(worker, opening, timeout=timeout)
     except BaseException:
         worker.stop()
         raise

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,22 +36,34 @@ MOST_OUTPUT_BYTES: Final = 1 << 31  # of an answer to `hand_over`: a worker that
 _GRACE: Final = 5.0  # seconds for a worker to close in good order
 
 
+@dataclass(frozen=True)
+class Opening:
+    """How a worker opens a model."""
+
+    entry_point: str  # of the runtime, as "module:class"
+    model: ModelFiles
+    options: Options = field(default_factory=Options)
+    # What the manifest brings and the user has allowed, under "preprocess", "postprocess" and "architecture".
+    code: Mapping[str, str] = field(default_factory=dict)
+    yielding: bool = False  # see `Runtime`
+
+    def request(self) -> dict[str, Any]:
+        return {
+            "runtime": self.entry_point,
+            "model": _described(self.model, self.code.get("architecture")),
+            "options": asdict(self.options),
+            "code": dict(self.code),
+            "yielding": self.yielding,
+        }
+
+
 class IsolatedSession(Session):
     """A session whose model lives in a worker. `phases` has "start", "import", "load" and "compile"."""
 
     elsewhere = True
 
     def __init__(
-        self,
-        worker: WorkerProcess,
-        entry_point: str,
-        model: ModelFiles,
-        options: Options,
-        code: dict[str, str],
-        *,
-        timeout: float = DEFAULT_TIMEOUT,
-        ends_worker: bool = True,
-        yielding: bool = False,
+        self, worker: WorkerProcess, opening: Opening, *, timeout: float = DEFAULT_TIMEOUT, ends_worker: bool = True
     ) -> None:
         self._worker = worker
         self._timeout = timeout
@@ -61,14 +73,7 @@ class IsolatedSession(Session):
         self._begun: _Begun | None = None  # a prediction whose answer has not been read yet
         self._peak_memory: int | None = None
         self._packages: dict[str, str] | None = None
-        request: dict[str, Any] = {
-            "runtime": entry_point,
-            "model": _described(model, code.get("architecture")),
-            "options": asdict(options),
-            "code": code,
-            "yielding": yielding,
-        }
-        answer = self._ask("open", f"opening {model.path().name}", **request)
+        answer = self._ask("open", f"opening {opening.model.path().name}", **opening.request())
         with self._worker.sensible():
             self.inputs = tensor_specs(answer["inputs"])
             self.outputs = tensor_specs(answer["outputs"])

@@ -430,7 +430,7 @@ import numpy as np
 from zoolens.inventory.runtimes.runtime import ModelFiles, Options
 from zoolens.inventory.runtimes.isolation.isolated import open_isolated
 from zoolens.base.engine.sandbox import trusting
-from zoolens.inventory.runtimes.test_isolated import Odd
+from zoolens.inventory.runtimes.isolation.test_isolated import Odd
 files = ModelFiles("fake", {"model": Path(sys.argv[1])}, {"at_predict": "sleep"})
 with trusting():
     session = open_isolated(Odd(), files, Options())

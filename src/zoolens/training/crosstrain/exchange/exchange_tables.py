@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from zoolens.base.engine.process import Rights, WorkerKind, WorkerProcess
+from zoolens.base.engine.policy import Rights
+from zoolens.base.engine.process import WorkerKind, WorkerProcess
 from zoolens.base.errors import Circumstance, WorkerError
 from zoolens.training.crosstrain.exchange import parquet_worker
 from zoolens.training.crosstrain.exchange.contents import RECIPES, SCHEMA, STUDY, Answers, RecipeList, StudyFile

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from zoolens.base.engine.process import Rights
+from zoolens.base.engine.policy import Rights
 from zoolens.base.errors import Circumstance, WorkerError
 from zoolens.training.crosstrain.exchange import exchange_tables, test_taken_over
 from zoolens.training.crosstrain.exchange.check import check_submission
