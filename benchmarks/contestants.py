@@ -11,8 +11,8 @@ from math import inf, isinf
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.findings.index.ranking import Ranking
-from zoolens.findings.index.search_columns import Range, given_columns
+from zoolens.findings.index.search.ranking import Ranking
+from zoolens.findings.index.search.search_columns import Range, given_columns
 
 LIMIT = 10
 Floats = NDArray[np.float64]

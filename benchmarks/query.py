@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from contestants import ADVERSARIAL, CONTESTANTS, LIMIT, Contestant, Floats, Question, Search, Table, numpy_mask
-from zoolens.findings.index.memory import Residence
-from zoolens.findings.index.ranking import Ranking
-from zoolens.findings.index.search_columns import Range, given_columns
+from zoolens.findings.index.search.ranking import Ranking
+from zoolens.findings.index.search.search_columns import Range, given_columns
+from zoolens.findings.index.signatures.memory import Residence
 
 if TYPE_CHECKING:
     from zoolens.findings.index.index import Index
@@ -198,8 +198,8 @@ def synthetic_index(rows: int) -> Index:
     """An index as `build_index` makes it from a store, over models that answer 200 probes."""
     from zoolens.base.store.records import DatasetRecord
     from zoolens.findings.index.index import Index
-    from zoolens.findings.index.rows import Figure, Row
-    from zoolens.findings.index.semantic import open_semantic
+    from zoolens.findings.index.signatures.semantic import open_semantic
+    from zoolens.findings.index.tables.rows import Figure, Row
 
     values, agreement = records(rows)
     random = np.random.default_rng(3)
@@ -227,7 +227,7 @@ def texts(queries: int) -> Iterator[str]:
 
 def _steps(text: str, index: Index) -> tuple[int, int, int]:
     """Nanoseconds of parsing, planning and running."""
-    from zoolens.findings.queries.parser import parse
+    from zoolens.findings.queries.language.parser import parse
     from zoolens.findings.queries.query import prepare
 
     begun = time.perf_counter_ns()

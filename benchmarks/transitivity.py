@@ -28,8 +28,8 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.findings.index.semantic import Approximate, SemanticIndex, open_semantic
-from zoolens.findings.index.transitivity import ANCHORS, infer
+from zoolens.findings.index.signatures.semantic import Approximate, SemanticIndex, open_semantic
+from zoolens.findings.index.signatures.transitivity import ANCHORS, infer
 
 CLASSES = 1000
 MODELS = 60  # in the index

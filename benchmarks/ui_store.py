@@ -26,7 +26,7 @@ from zoolens.base.store.checksums import checksum
 from zoolens.base.store.records import DONE, EVALUATED, FAILED, RunKey, RunKind, fingerprint
 from zoolens.base.store.store import open_store
 from zoolens.base.store.values import to_json
-from zoolens.findings.measure.classorder import AS_NAMED
+from zoolens.findings.measure.class_order import AS_NAMED
 from zoolens.findings.measure.predictions import KIND, AnswerBatch, PredictionBuffer
 
 BEGAN: Final = datetime(2026, 2, 1, tzinfo=UTC)

@@ -14,7 +14,7 @@ from zoolens.base.paths import cache_dir
 from zoolens.base.store.store import open_store
 from zoolens.findings.comparisons.conftest import one_hot, write_run
 from zoolens.findings.index.opener import build_index
-from zoolens.findings.index.semantic import open_semantic
+from zoolens.findings.index.signatures.semantic import open_semantic
 
 MODELS, PROBES = 40, 400
 
@@ -92,7 +92,7 @@ def test_a_killed_indexer_resumes(filled):
 INSERT = """
 import sys, numpy as np
 from pathlib import Path
-from zoolens.findings.index.semantic import open_semantic
+from zoolens.findings.index.signatures.semantic import open_semantic
 index = open_semantic(Path(sys.argv[1]), dataset="d", probes=2000)
 print("begun", flush=True)
 for number in range(100_000):

@@ -146,7 +146,7 @@ def plan(draw: random.Random, folder: Path) -> None:
 
 
 def query(draw: random.Random, folder: Path) -> None:
-    from zoolens.findings.queries.parser import parse, parse_bounds, parse_condition, parse_orders
+    from zoolens.findings.queries.language.parser import parse, parse_bounds, parse_condition, parse_orders
 
     text = mutations.text(draw, QUERIES)
     parts = {"ON ": parse_bounds, "WHERE ": parse_condition, "ORDER BY ": parse_orders}

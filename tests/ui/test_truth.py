@@ -16,7 +16,7 @@ from click.testing import CliRunner
 from zoolens.base.present.figures import figure, percent, with_interval
 from zoolens.base.store.records import Observation
 from zoolens.faces.cli.main import cli
-from zoolens.findings.queries.wording import amount, at_least
+from zoolens.findings.queries.answers.wording import amount, at_least
 
 QUERY = "CORR lenet-torch WITHIN 50% ON size <= 100% SHOW accuracy, latency, size"
 

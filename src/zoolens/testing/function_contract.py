@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.findings.queries.expression_evaluator import evaluate
-from zoolens.findings.queries.syntax import FunctionCall, Metric
+from zoolens.findings.queries.language.syntax import FunctionCall, Metric
+from zoolens.findings.queries.planning.expression_evaluator import evaluate
 
 Values = NDArray[np.float64]
 

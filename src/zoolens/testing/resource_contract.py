@@ -11,9 +11,9 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import ClassVar
 
-from zoolens.findings.index.resources import with_resources
-from zoolens.findings.index.row_table import table_of
-from zoolens.findings.index.rows import Figure, Row
+from zoolens.findings.index.sources.resources import with_resources
+from zoolens.findings.index.tables.row_table import table_of
+from zoolens.findings.index.tables.rows import Figure, Row
 
 _NAME = "resource"
 

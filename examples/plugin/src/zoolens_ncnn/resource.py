@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zoolens.base.store.records import Provenance
-from zoolens.findings.index.rows import Figure, Row
+from zoolens.findings.index.tables.rows import Figure, Row
 
 BITS_PER_SECOND = 10e6
 

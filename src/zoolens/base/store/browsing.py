@@ -289,8 +289,8 @@ def best_runs(
 ) -> dict[str, list[tuple[str, float]]]:
     """For each dataset, the runs that fit with the best value of a figure, best first: id and value, at most `among`.
 
-    Some stored figures must not be shown (`measure.classorder.judged_right`): who shows the best takes the first run
-    whose figure may be.
+    Some stored figures must not be shown (`findings.measure.class_order.judged_right`): who shows the best
+    takes the first run whose figure may be.
     """
     columns = index.columns()
     values: NDArray[np.float64] = index.figures(columns, metric, scope)

@@ -23,7 +23,7 @@ ROUND_TRIPS: Final = {  # what timings are called where a server answered
     "throughput": "roundtrip_throughput",
 }
 GUESSED: Final = "guessed"  # in run.resolved: what its accuracy rests on that nobody has checked; also in the details
-# of each of its figures that rests on it, as they are read (`measure.classorder.judged_right`)
+# of each of its figures that rests on it, as they are read (`findings.measure.class_order.judged_right`)
 DISTURBED: Final = "disturbed"  # in the details of a timing called clean that is the raw one for want of clean samples
 
 

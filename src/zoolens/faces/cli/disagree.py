@@ -53,7 +53,7 @@ def command(
         raise click.UsageError(f"A contact sheet is written as .html, not as {picture.name!r}.")
     panel = disagree(model, neighbours, data=data, runtime=runtime, limit=limit, store=store)
     if picture is not None:
-        from zoolens.findings.comparisons.contactsheet import html
+        from zoolens.findings.comparisons.contact_sheet import html
 
         picture.write_text(html(panel), encoding="utf-8")
     if csv_file is not None:

@@ -139,7 +139,7 @@ def estimate(models: tuple[str, ...], runtime: str, store: str | None) -> None:
     from zoolens.base.present.bars import Bars
     from zoolens.base.present.figures import figure
     from zoolens.base.store.store import open_store
-    from zoolens.findings.index.latency_estimates import COVERED, estimate_operators
+    from zoolens.findings.index.sources.latency_estimates import COVERED, estimate_operators
 
     with Bars() as bars, open_store(store) as opened:
         estimates = estimate_operators(opened, models or ("*",), runtime=runtime, progress=bars)

@@ -11,7 +11,7 @@ from zoolens.base.present.tables import Column
 from zoolens.base.present.terminal import echo_prose, print_table
 from zoolens.faces.serving.services.ladder_verdict import ladder_verdict
 from zoolens.faces.serving.services.ladder_words import left_out
-from zoolens.findings.queries.wording import at_least
+from zoolens.findings.queries.answers.wording import at_least
 
 if TYPE_CHECKING:
     from zoolens.faces.serving.contracts.ladder import Rung

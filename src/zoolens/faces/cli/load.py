@@ -23,7 +23,7 @@ class Duration(click.ParamType[float]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
         from zoolens.base.errors import ZoolensError
-        from zoolens.findings.queries.quantities import quantity
+        from zoolens.findings.queries.language.quantities import quantity
 
         try:
             amount = quantity(float(value) if _is_number(value) else str(value), "latency")

@@ -99,7 +99,7 @@ class Bytes(click.ParamType[int]):
     name = "SIZE"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        from zoolens.findings.queries.quantities import quantity
+        from zoolens.findings.queries.language.quantities import quantity
 
         if isinstance(value, int) or value.isdecimal():
             return int(value)

@@ -16,10 +16,10 @@ from zoolens.faces.cli.stores import store_option
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from zoolens.findings.queries.guarantees import Guarantee
-    from zoolens.findings.queries.matches import Match
-    from zoolens.findings.queries.query_answers import Answer
-    from zoolens.findings.queries.syntax import Query
+    from zoolens.findings.queries.answers.matches import Match
+    from zoolens.findings.queries.answers.query_answers import Answer
+    from zoolens.findings.queries.language.syntax import Query
+    from zoolens.findings.queries.planning.guarantees import Guarantee
 
 _MOST_NOTES = 3
 _KEYWORDS = (  # options that `zoolens.query` has under the same names
@@ -119,8 +119,8 @@ def _asked(text: str | None, bounds: tuple[str, ...]) -> str | Query | None:
     """Text alone stays text, so that errors can point into it."""
     from dataclasses import replace
 
-    from zoolens.findings.queries.parser import parse, parse_bounds
-    from zoolens.findings.queries.syntax import Query
+    from zoolens.findings.queries.language.parser import parse, parse_bounds
+    from zoolens.findings.queries.language.syntax import Query
 
     if not bounds:
         return text
@@ -214,7 +214,7 @@ def _attribute(value: object) -> str:
 
 def _equivalence(answer: Answer, match: Match) -> str:
     from zoolens.base.present.figures import figure
-    from zoolens.findings.queries.wording import at_least
+    from zoolens.findings.queries.answers.wording import at_least
 
     if match is answer.reference:
         return "reference"
@@ -224,8 +224,8 @@ def _equivalence(answer: Answer, match: Match) -> str:
 
 def _figure(answer: Answer, match: Match, name: str) -> str:
     from zoolens.base.present.figures import count, figure
-    from zoolens.findings.queries.metrics import ACCURACY_DROP_UPPER, BOUNDED
-    from zoolens.findings.queries.wording import at_least, at_most, mark
+    from zoolens.findings.queries.answers.wording import at_least, at_most, mark
+    from zoolens.findings.queries.planning.metrics import ACCURACY_DROP_UPPER, BOUNDED
 
     known = match.figures.get(name)
     if known is None:
@@ -256,7 +256,7 @@ def _notes(answer: Answer) -> Iterator[str]:
 
 def _about_memory(answer: Answer) -> Iterator[str]:
     """Peak memory is of a whole process: the runtime's own part is no more than the least that any model took."""
-    from zoolens.findings.queries.matches import shown
+    from zoolens.findings.queries.answers.matches import shown
 
     column = "peak_memory@process"
     if not any(metric.column == column for metric in shown(answer.plan).values()):
@@ -296,6 +296,6 @@ def _promise(answer: Answer, guarantee: Guarantee) -> str:
 
 
 def _is_accuracy(answer: Answer, name: str) -> bool:
-    from zoolens.findings.queries.metrics import ACCURACY, ACCURACY_LOWER
+    from zoolens.findings.queries.planning.metrics import ACCURACY, ACCURACY_LOWER
 
     return answer.plan.metric(name).column in (ACCURACY, ACCURACY_LOWER)

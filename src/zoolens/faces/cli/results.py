@@ -12,7 +12,7 @@ from zoolens.base.present.terminal import echo_json, print_table
 from zoolens.base.store.records import ROUND_TRIPS, Observation
 from zoolens.base.store.scopes import batch_scope
 from zoolens.base.store.store import Store
-from zoolens.findings.measure.classorder import judged_right
+from zoolens.findings.measure.class_order import judged_right
 from zoolens.findings.measure.plan import Outcome
 
 Found = dict[tuple[str, str], Observation]

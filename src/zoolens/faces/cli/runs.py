@@ -53,7 +53,7 @@ def command(
         ctx.obj = {**(ctx.obj or {}), "store": store}
         return
     from zoolens.base.store.store import RUNS_AT_ONCE, open_store
-    from zoolens.findings.measure.classorder import judged_right
+    from zoolens.findings.measure.class_order import judged_right
 
     with open_store(store, must_exist=True) as opened:
         if not as_json and limit > RUNS_AT_ONCE:
@@ -84,7 +84,7 @@ def command(
 def show(ctx: click.Context, run: str, store: str | None, as_json: bool) -> None:
     """Show everything about RUN: an id, a prefix of one, 'last' or 'last~1'."""
     from zoolens.base.store.store import open_store
-    from zoolens.findings.measure.classorder import judged_right
+    from zoolens.findings.measure.class_order import judged_right
     from zoolens.findings.measure.run_data import run_data
 
     with open_store(store or (ctx.obj or {}).get("store"), must_exist=True) as opened:
@@ -137,7 +137,7 @@ def _top1(observations: Iterable[Observation]) -> Observation | None:
 def _print_many(opened: Store, ids: Sequence[str], *, purpose: bool) -> None:
     """Prints runs as they are read: so many would not fit in memory together."""
     from zoolens.base.store.store import RUNS_AT_ONCE
-    from zoolens.findings.measure.classorder import judged_right
+    from zoolens.findings.measure.class_order import judged_right
 
     misjudged: list[Run] = []
 
@@ -187,7 +187,7 @@ def _list_rows(
 
 def _print_misjudged(runs: Sequence[Run]) -> None:
     """Runs whose accuracy is left out, and why."""
-    from zoolens.findings.measure.classorder import JUDGED_WRONGLY
+    from zoolens.findings.measure.class_order import JUDGED_WRONGLY
 
     if runs:
         which = f"Run {runs[0].id[:8]}" if len(runs) == 1 else f"{len(runs):,} runs ({runs[0].id[:8]} the newest)"

@@ -24,7 +24,7 @@ _SHOWN: Final = {
     "zoolens.findings.measure.plan:Outcome": "_outcome",
     "zoolens.findings.comparisons.compare:Report": "_report",
     "zoolens.findings.comparisons.matrix:Matrix": "_matrix",
-    "zoolens.findings.queries.query_answers:Answer": "_answer",
+    "zoolens.findings.queries.answers.query_answers:Answer": "_answer",
     "zoolens.findings.queries.prepared_query:PreparedQuery": "_prepared",
     "zoolens.findings.index.index:Index": "_index",
     "zoolens.findings.graph.diff.report:Diff": "_diff",
@@ -135,7 +135,7 @@ def _matrix(matrix: Any, _: Any) -> Page:
 
 
 def _answer(answer: Any, _: Any) -> Page:
-    from zoolens.findings.queries.query_page import answer_page
+    from zoolens.findings.queries.answers.query_page import answer_page
 
     return answer_page(answer)
 
@@ -145,8 +145,8 @@ def _prepared(prepared: Any, store: Any) -> Page:
 
 
 def _index(index: Any, _: Any) -> Page:
-    from zoolens.findings.queries.choice import index_choice
-    from zoolens.findings.queries.choice_chart import choice_chart
+    from zoolens.findings.queries.answers.choice import index_choice
+    from zoolens.findings.queries.answers.choice_chart import choice_chart
 
     choice = index_choice(index)
     return Page(

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field
 
 from zoolens.base.errors import ZoolensError
-from zoolens.findings.queries.quantities import quantity
+from zoolens.findings.queries.language.quantities import quantity
 
 
 def _reader(metric: str, example: str) -> Callable[[Any], Any]:

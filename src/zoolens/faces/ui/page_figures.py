@@ -10,7 +10,7 @@ from zoolens.base.store.records import Observation, Provenance, Run
 from zoolens.base.store.scopes import Dimension, parse_scope
 from zoolens.base.store.store import Store
 from zoolens.faces.ui.endpoint import Answer, Shown
-from zoolens.findings.measure.classorder import judged_right
+from zoolens.findings.measure.class_order import judged_right
 
 LISTED: Final = ("top1", "latency_p50")  # the figures that lists of runs show
 

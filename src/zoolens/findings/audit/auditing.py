@@ -29,7 +29,7 @@ from zoolens.findings.audit.networks import ZooNetwork, zoo_networks
 from zoolens.findings.audit.papers import papers
 from zoolens.findings.audit.rows import architecture_row
 from zoolens.findings.audit.rules import claims as claim_rules
-from zoolens.findings.audit.rules import counting, failures, filesizes, naming, structure_rules
+from zoolens.findings.audit.rules import counting, failures, file_sizes, naming, structure_rules
 from zoolens.findings.audit.rules import papers as paper_rules
 from zoolens.findings.graph.structure import Structure, structure_of
 from zoolens.inventory.zoos.listing import listing
@@ -210,7 +210,7 @@ def _findings(
     yield from claim_rules.accuracy_spreads(first)
     yield from claim_rules.counted(everything, evidence.claims)
     others = {finding.models[0] for finding in misnamed}
-    yield from filesizes.file_sizes(evidence.networks, evidence.claims, others)
+    yield from file_sizes.file_sizes(evidence.networks, evidence.claims, others)
     owners = {ref: network.architecture.id for network in everything for ref in network.refs}
     yield from claim_rules.measured(evidence.verdicts, owners)
     yield from counting.counter_noise(rows)

@@ -12,7 +12,7 @@ from zoolens.base.store.records import Provenance
 from zoolens.base.store.store import Store
 from zoolens.findings.audit.claim_verdicts import ACCURACIES, Judgement, verdict_on
 from zoolens.findings.audit.claims import ClaimRow, claims_of, first_claims
-from zoolens.findings.measure.classorder import judged_right
+from zoolens.findings.measure.class_order import judged_right
 from zoolens.inventory.zoos.zoo import Entry
 
 WIDTH: Final = 420

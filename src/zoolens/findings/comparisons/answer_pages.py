@@ -22,7 +22,7 @@ from zoolens.base.store.records import Run
 from zoolens.base.store.store import Store
 from zoolens.findings.comparisons.behaviour import check_paired, pair_answers
 from zoolens.findings.comparisons.signatures import Signature, signature_of
-from zoolens.findings.measure.classorder import data_classes, other_class_names, stored_translation
+from zoolens.findings.measure.class_order import data_classes, other_class_names, stored_translation
 from zoolens.findings.measure.metrics.calibration import BINS, confidence_bins
 from zoolens.findings.measure.predictions import renumbered
 from zoolens.inventory.tasks.task import task_named

@@ -22,14 +22,14 @@ from zoolens.base.store.scopes import pair_scope
 from zoolens.base.store.store import Store, borrowed_store
 from zoolens.findings.comparisons.behaviour import Accuracy, pair_answers
 from zoolens.findings.comparisons.compatibility import places_by_name
-from zoolens.findings.comparisons.modeldiff import manifest_lines, model_cause
+from zoolens.findings.comparisons.model_difference import manifest_lines, model_cause
 from zoolens.findings.comparisons.outcomes import verdict_of_report
 from zoolens.findings.comparisons.runs import choose_pair
 from zoolens.findings.comparisons.signatures import Signature, signature_of
 from zoolens.findings.comparisons.stacks import StackDifference, likely_cause, stack_differences
 from zoolens.findings.comparisons.temperature import Temperature, fitted_temperature
 from zoolens.findings.measure.answers import answering_stage, answers_table, has_answers
-from zoolens.findings.measure.classorder import data_classes, judged_right, stored_translation
+from zoolens.findings.measure.class_order import data_classes, judged_right, stored_translation
 from zoolens.findings.measure.predictions import Predictions, renumbered
 from zoolens.inventory.tasks.task import task_named
 

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from zoolens.base.errors import ManifestError
 from zoolens.base.store.records import Run, RunKind
-from zoolens.findings.measure.classorder import data_classes, matched_by_name, other_class_names
+from zoolens.findings.measure.class_order import data_classes, matched_by_name, other_class_names
 from zoolens.inventory.manifests.schema import MODALITIES, Input, Manifest, Output
 from zoolens.inventory.manifests.tokenizer import Tokenizer
 from zoolens.inventory.preprocess.classes import Translation, class_mismatch, plain_name, translation

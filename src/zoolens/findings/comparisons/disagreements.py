@@ -31,7 +31,7 @@ from zoolens.findings.comparisons.signatures import (
     signature_or_reason,
     task_of,
 )
-from zoolens.findings.measure.classorder import data_classes
+from zoolens.findings.measure.class_order import data_classes
 from zoolens.findings.measure.predictions import renumbered
 from zoolens.inventory.catalog.names import bare
 from zoolens.inventory.tasks.task import task_named

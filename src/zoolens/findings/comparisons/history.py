@@ -13,7 +13,7 @@ from zoolens.base.present.figures import figure, stack_label
 from zoolens.base.store.records import Observation, Run, is_disturbed
 from zoolens.base.store.scopes import batch_scope
 from zoolens.base.store.store import Store
-from zoolens.findings.measure.classorder import judged_right
+from zoolens.findings.measure.class_order import judged_right
 
 WIDTH: Final = 640
 MOST_RUNS: Final = 2000

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from zoolens.base.store.records import Run
-from zoolens.findings.measure.classorder import MATCHED, other_class_names
+from zoolens.findings.measure.class_order import MATCHED, other_class_names
 
 ABSENT = "–"
 

@@ -12,7 +12,7 @@ import numpy as np
 from zoolens.base.errors import ZoolensError
 from zoolens.base.numerics.deviation import deviation_of_finite
 from zoolens.base.verdicts import Outcome
-from zoolens.findings.comparisons.modeldiff import differing_lines
+from zoolens.findings.comparisons.model_difference import differing_lines
 from zoolens.findings.divergence.alignment import EQUAL, Aligned, aligned_by_name, as_file, paired_inputs
 from zoolens.findings.divergence.compression import rounded_weights
 from zoolens.findings.divergence.divergence_causes import Cause, Kind, Proof, label_of

@@ -20,19 +20,19 @@ from zoolens.base.store.records import DatasetRecord, Run, RunKind
 from zoolens.base.store.state import StoreState
 from zoolens.base.store.store import Store
 from zoolens.findings.comparisons.signatures import Signature, default_dataset, probe_runs, signature_of
-from zoolens.findings.index.class_spaces import class_space
 from zoolens.findings.index.index import Index
 from zoolens.findings.index.index_paths import index_path, rows_path
-from zoolens.findings.index.latency_estimates import latency_estimates
-from zoolens.findings.index.replaced_contents import current_rows
-from zoolens.findings.index.resources import installed_resources, with_resources
-from zoolens.findings.index.row_builder import rows_from
-from zoolens.findings.index.row_cache import RecordedSpace, recorded_spaces
-from zoolens.findings.index.row_table import RowTable
-from zoolens.findings.index.run_table import chosen_probes, run_table
-from zoolens.findings.index.semantic import SemanticIndex, open_semantic
-from zoolens.findings.index.synchronisation import SignatureSource, synchronise
-from zoolens.findings.measure.classorder import JUDGED_WRONGLY
+from zoolens.findings.index.signatures.semantic import SemanticIndex, open_semantic
+from zoolens.findings.index.signatures.synchronisation import SignatureSource, synchronise
+from zoolens.findings.index.sources.class_spaces import class_space
+from zoolens.findings.index.sources.latency_estimates import latency_estimates
+from zoolens.findings.index.sources.replaced_contents import current_rows
+from zoolens.findings.index.sources.resources import installed_resources, with_resources
+from zoolens.findings.index.sources.row_builder import rows_from
+from zoolens.findings.index.sources.row_cache import RecordedSpace, recorded_spaces
+from zoolens.findings.index.sources.run_table import chosen_probes, run_table
+from zoolens.findings.index.tables.row_table import RowTable
+from zoolens.findings.measure.class_order import JUDGED_WRONGLY
 from zoolens.findings.measure.predictions import renumbered
 from zoolens.inventory.catalog.names import is_pattern
 from zoolens.inventory.tasks.task import DEFAULT_TASK

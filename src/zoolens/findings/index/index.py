@@ -19,13 +19,13 @@ from zoolens.base.store.state import Newest, StoreState
 from zoolens.findings.comparisons.wording import changed_file_note
 from zoolens.findings.index.changed_files import ChangedFiles
 from zoolens.findings.index.index_paths import files_path
-from zoolens.findings.index.memory import memory_budget
 from zoolens.findings.index.name_lookup import NameLookup
-from zoolens.findings.index.ranking import Ranking
-from zoolens.findings.index.row_table import RowTable, table_of
-from zoolens.findings.index.rows import Row
-from zoolens.findings.index.search_columns import SearchColumns
-from zoolens.findings.index.semantic import SemanticIndex
+from zoolens.findings.index.search.ranking import Ranking
+from zoolens.findings.index.search.search_columns import SearchColumns
+from zoolens.findings.index.signatures.memory import memory_budget
+from zoolens.findings.index.signatures.semantic import SemanticIndex
+from zoolens.findings.index.tables.row_table import RowTable, table_of
+from zoolens.findings.index.tables.rows import Row
 from zoolens.inventory.tasks.task import task_named
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class Index:
     def signature(self, row: int) -> Signature:
         """All answers of a row, read from the store, with classes in the data's order."""
         from zoolens.findings.comparisons.signatures import signature_of
-        from zoolens.findings.index.class_spaces import class_space
+        from zoolens.findings.index.sources.class_spaces import class_space
         from zoolens.findings.measure.predictions import renumbered
 
         self._signed(row)

@@ -17,7 +17,7 @@ from zoolens.findings.index.builder import probe_data, probed_runs
 from zoolens.findings.index.index import Index
 from zoolens.findings.index.index_paths import index_path, removed_models, set_removed
 from zoolens.findings.index.opener import build_index
-from zoolens.findings.index.semantic import check_file
+from zoolens.findings.index.signatures.semantic import check_file
 from zoolens.findings.measure.evaluate import evaluate
 from zoolens.findings.measure.plan import Outcome
 from zoolens.inventory.tasks.task import DEFAULT_TASK, task_named

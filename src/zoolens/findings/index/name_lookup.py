@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.base.errors import UnknownName, ZoolensError
-from zoolens.findings.index.row_table import RowTable
-from zoolens.findings.index.rows import Row
+from zoolens.findings.index.tables.row_table import RowTable
+from zoolens.findings.index.tables.rows import Row
 from zoolens.inventory.catalog.names import ambiguous, bare, last_part, nearest, refuse_other_places
 
 STACK: Final = (

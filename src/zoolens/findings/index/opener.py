@@ -17,7 +17,7 @@ from zoolens.base.store.state import StoreState, state_of_file
 from zoolens.base.store.target import resolve
 from zoolens.findings.index.index import Index
 from zoolens.findings.index.index_paths import removed_models
-from zoolens.findings.index.memory import memory_budget
+from zoolens.findings.index.signatures.memory import memory_budget
 from zoolens.findings.index.snapshot import read_snapshot, write_snapshot
 from zoolens.inventory.tasks.task import DEFAULT_TASK
 
@@ -60,7 +60,7 @@ def build_index(
     from zoolens.base.store.store import borrowed_store
     from zoolens.findings.comparisons.signatures import probe_runs
     from zoolens.findings.index.builder import build
-    from zoolens.findings.index.structures import read_structures
+    from zoolens.findings.index.sources.structures import read_structures
 
     with borrowed_store(store, must_exist=True) as opened:
         if refresh:

@@ -16,12 +16,12 @@ import numpy as np
 
 from zoolens.base.store.records import DatasetRecord
 from zoolens.base.store.state import StoreState
-from zoolens.findings.index.array_file import read_arrays, write_arrays
 from zoolens.findings.index.index import Index
 from zoolens.findings.index.index_paths import index_path, removed_models, snapshot_path
-from zoolens.findings.index.journal import Damaged
-from zoolens.findings.index.row_table import table_from
-from zoolens.findings.index.semantic import SemanticIndex, open_semantic
+from zoolens.findings.index.signatures.journal import Damaged
+from zoolens.findings.index.signatures.semantic import SemanticIndex, open_semantic
+from zoolens.findings.index.tables.array_file import read_arrays, write_arrays
+from zoolens.findings.index.tables.row_table import table_from
 
 if TYPE_CHECKING:
     from zoolens.base.store.store import Store

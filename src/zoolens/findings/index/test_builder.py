@@ -9,13 +9,14 @@ import yaml
 
 from zoolens.base.errors import UnknownName, ZoolensError
 from zoolens.findings.comparisons.conftest import one_hot, vector_columns, write_run
-from zoolens.findings.index import builder, maintenance, opener, synchronisation
+from zoolens.findings.index import builder, maintenance, opener
 from zoolens.findings.index.conftest import LABELS, PROBES, add_run, answers, observed
 from zoolens.findings.index.index import Index
-from zoolens.findings.index.journal import Damaged
 from zoolens.findings.index.opener import build_index
-from zoolens.findings.index.rows import Figure, Row
-from zoolens.findings.index.semantic import open_semantic
+from zoolens.findings.index.signatures import synchronisation
+from zoolens.findings.index.signatures.journal import Damaged
+from zoolens.findings.index.signatures.semantic import open_semantic
+from zoolens.findings.index.tables.rows import Figure, Row
 from zoolens.findings.measure.predictions import KIND
 from zoolens.inventory.zoos.demo import MODELS_FOLDER
 

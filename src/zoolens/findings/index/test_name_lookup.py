@@ -6,8 +6,8 @@ import pytest
 
 from zoolens.base.errors import UnknownName, ZoolensError
 from zoolens.findings.index.name_lookup import NameLookup
-from zoolens.findings.index.row_table import table_of
-from zoolens.findings.index.rows import Row
+from zoolens.findings.index.tables.row_table import table_of
+from zoolens.findings.index.tables.rows import Row
 
 
 def row(ref, runtime=None, *, key="", signature=True, measured="2025", **attributes):

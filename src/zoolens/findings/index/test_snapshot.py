@@ -16,7 +16,7 @@ from zoolens.findings.index.conftest import add_run, answers
 from zoolens.findings.index.index_paths import index_path, snapshot_path
 from zoolens.findings.index.maintenance import remove_models
 from zoolens.findings.index.opener import build_index
-from zoolens.findings.index.test_row_cache import plain
+from zoolens.findings.index.sources.test_row_cache import plain
 
 
 def told(index):

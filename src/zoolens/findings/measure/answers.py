@@ -25,7 +25,7 @@ from zoolens.base.store.records import (
     fingerprint,
 )
 from zoolens.base.store.store import Store
-from zoolens.findings.measure.classorder import data_classes, stored_translation
+from zoolens.findings.measure.class_order import data_classes, stored_translation
 from zoolens.findings.measure.predictions import KIND, Predictions, read_predictions, renumbered
 
 TRAINED: Final = "training"  # the observation that says which part has a training's answers

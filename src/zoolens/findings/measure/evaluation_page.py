@@ -13,7 +13,7 @@ from zoolens.base.store.records import GUESSED, Observation, Run
 from zoolens.base.store.scopes import Dimension, parse_scope
 from zoolens.base.store.store import Store
 from zoolens.findings.measure.answers import has_answers, judged_predictions
-from zoolens.findings.measure.classorder import JUDGED_WRONGLY, judged_right
+from zoolens.findings.measure.class_order import JUDGED_WRONGLY, judged_right
 from zoolens.findings.measure.confusion import confusion_chart, confusion_of
 from zoolens.findings.measure.latency_chart import latency_distribution_chart, latency_distributions
 from zoolens.findings.measure.reliability import reliability_chart, reliability_of

@@ -15,7 +15,7 @@ from zoolens.base.store.records import GUESSED, DatasetRecord, Run, Stage
 from zoolens.base.store.scopes import batch_scope
 from zoolens.base.store.store import Store
 from zoolens.findings.measure.carryover import metric_settings, with_current_metrics
-from zoolens.findings.measure.classorder import CLASSES, class_order, with_class_order
+from zoolens.findings.measure.class_order import CLASSES, class_order, with_class_order
 from zoolens.findings.measure.input_checks import pixel_doubt, turned_pictures
 from zoolens.findings.measure.jobs import Job, Skipped, plan_jobs
 from zoolens.findings.measure.outcome_notes import guesses_of, notes_of

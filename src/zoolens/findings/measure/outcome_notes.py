@@ -9,7 +9,7 @@ import numpy as np
 
 from zoolens.base import plugins
 from zoolens.base.store.records import Provenance, Run
-from zoolens.findings.measure.classorder import matched_by_name
+from zoolens.findings.measure.class_order import matched_by_name
 from zoolens.findings.measure.input_checks import COPIES, QUANTISED_DATA
 from zoolens.findings.measure.prediction_stage import GIVEN, TEXTS
 from zoolens.findings.measure.stages import TIMED_WITH, Context

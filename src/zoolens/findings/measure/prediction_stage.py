@@ -13,7 +13,7 @@ import numpy as np
 
 from zoolens.base.errors import ModelError, StoreError, ZoolensError
 from zoolens.base.store.records import Observation
-from zoolens.findings.measure.classorder import AS_NAMED
+from zoolens.findings.measure.class_order import AS_NAMED
 from zoolens.findings.measure.input_checks import (
     COPIES,
     QUANTISED_DATA,

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from zoolens.base.store.records import Observation, Run, RunKind, StageState
-from zoolens.findings.measure.classorder import judged_right
+from zoolens.findings.measure.class_order import judged_right
 
 
 def run_facts(run: Run) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from zoolens.base.store.records import ROUND_TRIPS, WITH_NETWORK, Observation, R
 from zoolens.base.store.scopes import batch_scope
 from zoolens.base.store.store import Store
 from zoolens.findings.measure.answers import run_predictions
-from zoolens.findings.measure.classorder import stored_translation
+from zoolens.findings.measure.class_order import stored_translation
 from zoolens.findings.measure.device_time import device_observations
 from zoolens.findings.measure.energy import GPU_SECONDS, SECONDS, energy_observations
 from zoolens.findings.measure.jobs import Job

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.base.errors import ManifestError, ModelError
-from zoolens.findings.measure.classorder import class_order, in_data_order
+from zoolens.findings.measure.class_order import class_order, in_data_order
 from zoolens.findings.measure.jobs import Job
 from zoolens.inventory.datasets.dataset import UNLABELLED, Dataset, Sample
 from zoolens.inventory.manifests.schema import Output, Pool

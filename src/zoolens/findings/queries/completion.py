@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from zoolens.findings.index.index import Index
-from zoolens.findings.queries.condition_evaluator import COMMON
-from zoolens.findings.queries.metrics import ALIASES, DERIVED
-from zoolens.findings.queries.tokens import CLAUSES, COMPARISONS, Token, tokens_of
+from zoolens.findings.queries.language.tokens import CLAUSES, COMPARISONS, Token, tokens_of
+from zoolens.findings.queries.planning.condition_evaluator import COMMON
+from zoolens.findings.queries.planning.metrics import ALIASES, DERIVED
 from zoolens.inventory.catalog.names import bare
 
 MOST: Final = 12

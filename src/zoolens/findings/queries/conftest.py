@@ -5,8 +5,8 @@ import pytest
 
 from zoolens.base.store.records import DatasetRecord, Provenance
 from zoolens.findings.index.index import Index
-from zoolens.findings.index.rows import Figure, Row
-from zoolens.findings.index.semantic import open_semantic
+from zoolens.findings.index.signatures.semantic import open_semantic
+from zoolens.findings.index.tables.rows import Figure, Row
 
 PROBES, CLASSES = 1000, 10
 MB, MS = 1e6, 1e-3

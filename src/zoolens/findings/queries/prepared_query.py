@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
-from zoolens.findings.queries.explanation import explain
-from zoolens.findings.queries.keyword_arguments import whole_limit
-from zoolens.findings.queries.query_answers import Answer
-from zoolens.findings.queries.query_plan import Plan
+from zoolens.findings.queries.answers.explanation import explain
+from zoolens.findings.queries.answers.query_answers import Answer
+from zoolens.findings.queries.language.keyword_arguments import whole_limit
+from zoolens.findings.queries.planning.query_plan import Plan
 
 
 @dataclass(frozen=True)

@@ -19,17 +19,17 @@ from zoolens.base.progress import Progress
 from zoolens.findings.index.index import Index
 from zoolens.findings.index.name_lookup import is_name_of
 from zoolens.findings.index.opener import build_index
-from zoolens.findings.queries.condition_evaluator import attributes_of
-from zoolens.findings.queries.errors import ClauseError, UnknownQueryName
-from zoolens.findings.queries.keyword_arguments import with_keywords
-from zoolens.findings.queries.metrics import STRUCTURAL, unaliased
-from zoolens.findings.queries.parser import parse, pointed
-from zoolens.findings.queries.planner import OFF, ON, make_plan
+from zoolens.findings.queries.answers.query_answers import Answer
+from zoolens.findings.queries.language.errors import ClauseError, UnknownQueryName
+from zoolens.findings.queries.language.keyword_arguments import with_keywords
+from zoolens.findings.queries.language.parser import parse, pointed
+from zoolens.findings.queries.language.syntax import Condition, Order, Query, metrics_of
+from zoolens.findings.queries.planning.condition_evaluator import attributes_of
+from zoolens.findings.queries.planning.metrics import STRUCTURAL, unaliased
+from zoolens.findings.queries.planning.planner import OFF, ON, make_plan
+from zoolens.findings.queries.planning.reference import task_category
+from zoolens.findings.queries.planning.view import View
 from zoolens.findings.queries.prepared_query import PreparedQuery
-from zoolens.findings.queries.query_answers import Answer
-from zoolens.findings.queries.reference import task_category
-from zoolens.findings.queries.syntax import Condition, Order, Query, metrics_of
-from zoolens.findings.queries.view import View
 
 if TYPE_CHECKING:
     from zoolens.base.store.store import Store
@@ -130,7 +130,7 @@ def _fill_structures(asked: Query, index: Index, store: Store | str | Path | Non
         return False
 
     from zoolens.base.store.store import borrowed_store
-    from zoolens.findings.index.structures import fill_structures
+    from zoolens.findings.index.sources.structures import fill_structures
 
     with borrowed_store(store) as opened:
         keys = [str(key) for key in index.rows.columns["key"].take(np.flatnonzero(lacking)).values]

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from zoolens.findings.queries.parser import QueryError, parse
-from zoolens.findings.queries.tokens import CLAUSES
-from zoolens.findings.queries.units import FRACTIONS, UNITS, is_fraction
-from zoolens.findings.queries.unparser import to_text
+from zoolens.findings.queries.language.parser import QueryError, parse
+from zoolens.findings.queries.language.tokens import CLAUSES
+from zoolens.findings.queries.language.units import FRACTIONS, UNITS, is_fraction
+from zoolens.findings.queries.language.unparser import to_text
 
 PAGE = Path(__file__).parents[4] / "docs" / "query-language.md"
 pytestmark = pytest.mark.skipif(not PAGE.exists(), reason="the documentation is not beside the package")

@@ -12,13 +12,13 @@ from zoolens.base.store.records import Provenance
 from zoolens.base.store.store import open_store
 from zoolens.findings.comparisons.conftest import one_hot, write_run
 from zoolens.findings.index.index import Index
-from zoolens.findings.index.rows import Figure
-from zoolens.findings.queries.errors import QueryError
-from zoolens.findings.queries.planner import make_plan
+from zoolens.findings.index.tables.rows import Figure
+from zoolens.findings.queries.language.errors import QueryError
+from zoolens.findings.queries.language.syntax import Query
+from zoolens.findings.queries.planning.planner import make_plan
+from zoolens.findings.queries.planning.view import View
 from zoolens.findings.queries.prepared_query import PreparedQuery
 from zoolens.findings.queries.query import prepare, query
-from zoolens.findings.queries.syntax import Query
-from zoolens.findings.queries.view import View
 
 
 def names(answer):

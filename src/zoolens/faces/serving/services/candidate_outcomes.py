@@ -10,12 +10,12 @@ import numpy as np
 
 from zoolens.base.verdicts import Gap, Outcome
 from zoolens.faces.serving.services.definition import Service
-from zoolens.findings.index.rows import Row
-from zoolens.findings.queries.admission import all_pass
-from zoolens.findings.queries.matches import Match
-from zoolens.findings.queries.near_misses import near_misses
-from zoolens.findings.queries.query_answers import Answer
-from zoolens.findings.queries.wording import predicate_words
+from zoolens.findings.index.tables.rows import Row
+from zoolens.findings.queries.answers.matches import Match
+from zoolens.findings.queries.answers.near_misses import near_misses
+from zoolens.findings.queries.answers.query_answers import Answer
+from zoolens.findings.queries.answers.wording import predicate_words
+from zoolens.findings.queries.planning.admission import all_pass
 
 _MOST: Final = 1000  # models outside the bound that are listed
 _EVALUATE: Final = "Evaluate it: zoolens eval {} --data DATA."

@@ -34,7 +34,7 @@ from zoolens.faces.serving.services.output_conversion import (
     probability_conversion,
     require_raw,
 )
-from zoolens.findings.measure.classorder import data_classes, matched_by_name, stored_translation
+from zoolens.findings.measure.class_order import data_classes, matched_by_name, stored_translation
 from zoolens.findings.measure.jobs import Job, plan_jobs
 from zoolens.inventory.catalog.lookup import find
 from zoolens.inventory.catalog.names import FILE_ZOO

@@ -33,11 +33,11 @@ from zoolens.faces.serving.services.named_models import CannotServe, NamedModels
 from zoolens.faces.serving.services.rung_costs import compare_costs
 from zoolens.faces.serving.services.rung_maker import Examined, RungMaker, ServableRung, as_reason
 from zoolens.faces.serving.services.service_ladder import ServiceLadder
-from zoolens.findings.index.rows import Row
+from zoolens.findings.index.tables.rows import Row
 from zoolens.findings.measure.latency import LatencySettings
+from zoolens.findings.queries.answers.query_answers import Answer
+from zoolens.findings.queries.answers.query_coverage import coverage_words
 from zoolens.findings.queries.query import query
-from zoolens.findings.queries.query_answers import Answer
-from zoolens.findings.queries.query_coverage import coverage_words
 
 _EXAMINED: Final = 40  # models that are opened at most to look for rungs
 _FOUND: Final = 200  # models that the query lists: the files of each are read once

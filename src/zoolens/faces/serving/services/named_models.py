@@ -13,8 +13,8 @@ from zoolens.faces.serving.services.candidate_outcomes import Excluded
 from zoolens.faces.serving.services.candidates import Candidate, NotConvertible
 from zoolens.faces.serving.services.definition import ServiceError
 from zoolens.faces.serving.services.rung_maker import RungMaker, ServableRung, as_reason
-from zoolens.findings.index.rows import Row
-from zoolens.findings.queries.query_answers import Answer
+from zoolens.findings.index.tables.rows import Row
+from zoolens.findings.queries.answers.query_answers import Answer
 from zoolens.inventory.catalog.lookup import find
 
 Asked = Callable[[str], Answer]  # the query for the models of this name, however little equivalent they are

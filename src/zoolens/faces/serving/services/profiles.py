@@ -15,7 +15,7 @@ from zoolens.base.store.records import Observation, Run, RunKind, is_disturbed
 from zoolens.base.store.scopes import Dimension, parse_scope
 from zoolens.base.store.store import Store
 from zoolens.faces.serving.contracts.ladder import LatencyProfile
-from zoolens.findings.measure.classorder import MATCHED
+from zoolens.findings.measure.class_order import MATCHED
 from zoolens.findings.measure.job_runner import carry_out_entries
 from zoolens.findings.measure.jobs import Job
 from zoolens.findings.measure.latency import LatencySamples, LatencySettings, samples_kind

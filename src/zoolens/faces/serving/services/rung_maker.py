@@ -16,7 +16,7 @@ from zoolens.faces.serving.services.candidates import Candidate, adapter_between
 from zoolens.faces.serving.services.definition import Service, ServiceError
 from zoolens.faces.serving.services.preparation import ensure_preparation, with_preparation
 from zoolens.faces.serving.services.profiles import ensure_profile, profiled_sizes, stored_timings, with_contention
-from zoolens.findings.index.rows import Row
+from zoolens.findings.index.tables.rows import Row
 from zoolens.findings.measure.latency import LatencySettings
 
 _MEMORY: Final = "peak_memory@process"

@@ -12,9 +12,9 @@ from zoolens.base.store.records import ANSWERING_KINDS, Run, RunKind
 from zoolens.base.store.store import Store
 from zoolens.faces.ui.jobs.folder import JobFolder, JobState, job_folders
 from zoolens.faces.ui.jobs.outputs import printed_by
-from zoolens.findings.queries.parser import parse
+from zoolens.findings.queries.language.parser import parse
+from zoolens.findings.queries.planning.reference import task_category
 from zoolens.findings.queries.query import index_for, query
-from zoolens.findings.queries.reference import task_category
 from zoolens.findings.tracing.stored import find_trace
 
 LATEST: Final = "latest"

@@ -29,7 +29,7 @@ from zoolens.faces.ui.resources.model import ModelQuery, model
 from zoolens.faces.ui.resources.run_answers import PredictionsQuery
 from zoolens.faces.ui.resources.studies import study_findings
 from zoolens.findings.comparisons.answer_pages import AnswersWithin, order_of_answers
-from zoolens.findings.queries.metrics import ALIASES
+from zoolens.findings.queries.planning.metrics import ALIASES
 from zoolens.training.crosstrain.study.report.plane_chart import plane_names
 
 Parameters = dict[str, Any]

@@ -15,22 +15,22 @@ from zoolens.base.recent_values import RecentValues
 from zoolens.faces.ui.context import Context
 from zoolens.faces.ui.endpoint import Answer, Endpoint, Paged, Query, Shown
 from zoolens.findings.index.index import Index
-from zoolens.findings.measure.classorder import ABOUT_CLASSES
-from zoolens.findings.queries.choice import Choice, Point, Respect, Standing, answer_choice, index_choice
-from zoolens.findings.queries.choice_chart import choice_chart
+from zoolens.findings.measure.class_order import ABOUT_CLASSES
+from zoolens.findings.queries.answers.choice import Choice, Point, Respect, Standing, answer_choice, index_choice
+from zoolens.findings.queries.answers.choice_chart import choice_chart
+from zoolens.findings.queries.answers.explanation_charts import funnel_chart, misses_chart
+from zoolens.findings.queries.answers.matches import Match
+from zoolens.findings.queries.answers.query_answers import Answer as QueryAnswer
+from zoolens.findings.queries.answers.wording import amount, at_least
 from zoolens.findings.queries.completion import completions
-from zoolens.findings.queries.errors import QueryError
-from zoolens.findings.queries.explanation_charts import funnel_chart, misses_chart
-from zoolens.findings.queries.matches import Match
-from zoolens.findings.queries.metrics import ALIASES, DERIVED
-from zoolens.findings.queries.parser import parse
+from zoolens.findings.queries.language.errors import QueryError
+from zoolens.findings.queries.language.parser import parse
+from zoolens.findings.queries.language.syntax import Query as ParsedQuery
+from zoolens.findings.queries.language.tokens import LONGEST
+from zoolens.findings.queries.planning.metrics import ALIASES, DERIVED
+from zoolens.findings.queries.planning.reference import task_category
 from zoolens.findings.queries.query import index_for
 from zoolens.findings.queries.query import query as ask
-from zoolens.findings.queries.query_answers import Answer as QueryAnswer
-from zoolens.findings.queries.reference import task_category
-from zoolens.findings.queries.syntax import Query as ParsedQuery
-from zoolens.findings.queries.tokens import LONGEST
-from zoolens.findings.queries.wording import amount, at_least
 from zoolens.inventory.catalog.stored import guessed_of
 
 KEPT: Final = 8  # answers of the last queries, for the next page of their rows

@@ -15,7 +15,7 @@ from zoolens.faces.ui.model_index import ModelRow
 from zoolens.findings.audit.claims_chart import ClaimBeside, claims_beside, claims_chart
 from zoolens.findings.audit.naming import claimed_architecture, claiming
 from zoolens.findings.comparisons.history import history_chart, run_history
-from zoolens.findings.queries.wording import amount
+from zoolens.findings.queries.answers.wording import amount
 from zoolens.inventory.catalog.names import bare, last_part
 from zoolens.inventory.manifests.files import dump_manifest
 from zoolens.inventory.zoos.zoo import Entry

@@ -23,7 +23,7 @@ from zoolens.faces.ui.page_figures import Figure, figure_of
 from zoolens.faces.ui.resources.runs import LONGEST, Fact, Pattern, RunItem, run_item
 from zoolens.faces.ui.word_tables import WordTable, word_table
 from zoolens.findings.measure.answers import has_answers
-from zoolens.findings.measure.classorder import judged_right
+from zoolens.findings.measure.class_order import judged_right
 from zoolens.findings.measure.evaluation_page import run_tiles
 from zoolens.findings.measure.latency_chart import latency_distribution_chart, latency_distributions, latency_table
 from zoolens.findings.measure.run_data import run_data

@@ -33,7 +33,7 @@ from zoolens.findings.comparisons.answer_pages import (
     shown_class,
 )
 from zoolens.findings.comparisons.signatures import Signature
-from zoolens.findings.measure.classorder import judged_right
+from zoolens.findings.measure.class_order import judged_right
 from zoolens.findings.measure.confusion import confusion_chart, confusion_of, pairs_table
 from zoolens.findings.measure.metrics.calibration import BINS
 from zoolens.findings.measure.reliability import bins_table, reliability_chart, reliability_of

@@ -17,7 +17,7 @@ from zoolens.faces.ui.context import Context
 from zoolens.faces.ui.endpoint import MOST_ROWS, Answer, Endpoint, Paged, Query, RequestError, Shown
 from zoolens.faces.ui.facets import Facet, facet_of
 from zoolens.faces.ui.page_figures import LISTED, Figure, figure_named
-from zoolens.findings.measure.classorder import JUDGED_WRONGLY, judged_right
+from zoolens.findings.measure.class_order import JUDGED_WRONGLY, judged_right
 
 LONGEST: Final = 200  # letters of a search, a name or a pattern
 NEWEST: Final = TimeOrder()

@@ -9,7 +9,7 @@ from zoolens.base.store.records import DatasetRecord, ModelRecord, Observation, 
 from zoolens.base.store.store import open_store
 from zoolens.faces.ui.endpoint import PREFIX
 from zoolens.faces.ui.test_app import client  # noqa: F401 - a fixture
-from zoolens.findings.index.test_row_builder import claims
+from zoolens.findings.index.sources.test_row_builder import claims
 
 
 def measured(store, ref, top1, latency, size):

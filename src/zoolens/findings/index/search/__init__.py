@@ -1,0 +1,1 @@
+"""Search over the columns: rows in score order, filtered by ranges."""

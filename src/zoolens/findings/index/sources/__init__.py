@@ -1,0 +1,1 @@
+"""Rows from the store: models, their runs, claims, structures and class orders."""

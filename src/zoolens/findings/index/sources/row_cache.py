@@ -1,0 +1,103 @@
+"""Rows of measured models, kept from one query to the next: a row is worked out again when one of its runs changed.
+
+What a row is made of: the runs of one model in one stack, the names of the model, the structure that belongs to it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.base.store.state import Newest
+from zoolens.findings.index.sources.class_spaces import Space
+from zoolens.findings.index.tables.array_file import read_arrays, write_arrays
+from zoolens.findings.index.tables.row_table import RowTable, table_from, table_of
+from zoolens.findings.index.tables.rows import Row
+
+Group = tuple[str, str]  # fingerprints of a model and a stack
+
+
+@dataclass(frozen=True)
+class MadeRow:
+    """A row, and what it depends on. `probe`: the run whose answers to the probes it has. `structure`: the run of its
+    structure. `architectures`: what structures it may have. `space`: which classes it answers. `fleeting`: it depends
+    on a file besides the store, so that it is not kept."""
+
+    group: Group
+    probe: str | None
+    structure: str | None
+    architectures: tuple[str, ...]
+    row: Row
+    space: Space | None
+    fleeting: bool = False
+
+
+def made_table(made: Sequence[MadeRow]) -> RowTable:
+    """Rows with further columns for what they depend on."""
+    return (
+        table_of([built.row for built in made])
+        .with_column("stack", (built.group[1] for built in made))
+        .with_column("probe", (built.probe for built in made))
+        .with_column("structure", (built.structure for built in made))
+        .with_column("architectures", (json.dumps(built.architectures) for built in made))
+        .with_column("space", (None if built.space is None else _space_text(built.space) for built in made))
+        .with_column("fleeting", (True if built.fleeting else None for built in made))
+    )
+
+
+def _space_text(space: Space) -> str:
+    return json.dumps([space.name, space.width, space.problem, space.translation is not None])
+
+
+@dataclass(frozen=True)
+class RecordedSpace:
+    """What is remembered of a `Space`. `misjudged`: its answers have to be put in the data's order of classes."""
+
+    name: str | None = None
+    width: int | None = None
+    problem: str = ""
+    misjudged: bool = False
+
+
+def recorded_spaces(table: RowTable) -> list[RecordedSpace]:
+    """The recorded class space of each different value of the column `space`."""
+    return [RecordedSpace(*json.loads(str(value))) for value in table.columns["space"].values]
+
+
+@dataclass(frozen=True)
+class KeptRows:
+    """Rows of a cache file. `mark` is the last change of the store that they know, `newest` its last entries then."""
+
+    mark: int
+    newest: Newest
+    table: RowTable
+
+
+def read_rows(path: Path, shared_names: Sequence[str]) -> KeptRows | None:
+    """Read the rows of a cache file; None where it does not fit. `shared_names` are names that several datasets share:
+    figures of such datasets have other names."""
+    kept = read_arrays(path, {"shared_names": list(shared_names)})
+    if kept is None:
+        return None
+    return KeptRows(int(kept.details["mark"]), Newest(*kept.details["newest"]), table_from(kept.arrays))
+
+
+def write_rows(path: Path, shared_names: Sequence[str], rows: KeptRows) -> None:
+    lasting = rows.table.where(rows.table.columns["fleeting"].codes < 0)
+    details = {"mark": rows.mark, "newest": rows.newest}
+    write_arrays(path, {"shared_names": list(shared_names)}, details, lasting.arrays())
+
+
+def still_true(
+    table: RowTable, models: Collection[str], structures: Collection[str], refs: Collection[str]
+) -> NDArray[np.bool_]:
+    """The rows that nothing new is known of: neither of their model, nor of a structure that may be theirs."""
+    architectures = table.columns["architectures"]
+    touched = [not set(json.loads(str(value))).isdisjoint(structures) for value in architectures.values]
+    changed = table.columns["model"].rows_among(models) | table.columns["ref"].rows_among(refs)
+    return ~(changed | architectures.rows_where(touched))

@@ -1,0 +1,1 @@
+"""What a query returns: matches, near misses, explanations, charts and pages."""

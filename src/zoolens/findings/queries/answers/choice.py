@@ -1,0 +1,370 @@
+"""What there is to choose from, as points: two figures of every row with their intervals, a third as its size, which
+rows an answer takes or nearly takes, and which of them nothing beats.
+
+choice = index_choice(zoolens.build_index())
+choice = answer_choice(zoolens.query("CORR lenet-wide ON size <= 60%"))
+choice_chart(choice), choice.as_data()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zoolens.base.statistics.pareto import clearly_beaten, front
+from zoolens.findings.index.index import Index
+from zoolens.findings.queries.answers.query_answers import Answer
+from zoolens.findings.queries.answers.wording import predicate_words
+from zoolens.findings.queries.language.errors import UnknownQueryName
+from zoolens.findings.queries.planning.metrics import ACCURACY, ResolvedMetric, resolved_metric
+
+MOST_POINTS: Final = 2000  # of a picture; those that matter are always among them
+_HIGHER_IS_BETTER: Final = frozenset({
+    "top1", "top5", "recall", "throughput", "roundtrip_throughput", "clean_share", "equivalence", "equivalence_lower",
+    "accuracy_lower",
+})  # fmt: skip
+_SCALES: Final = {
+    "s": ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs")),
+    "B": ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")),
+    "": ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")),
+}
+
+
+class Standing(StrEnum):
+    """How a row stands to a query; `INDEXED` where nobody asked one."""
+
+    ANSWER = "in the answer"
+    FITS = "fits too"
+    NEAR_MISS = "near miss"
+    REFERENCE = "reference"
+    NOT_KNOWN = "not known"
+    LEFT_OUT = "does not fit"
+    INDEXED = "indexed"
+
+
+@dataclass(frozen=True)
+class Respect:
+    """One figure that models are compared by. What a picture shows is the figure divided by `factor`, in `shown_unit`.
+    `limits`: what the query asks of it, in the figure's own unit, each with its words."""
+
+    metric: str  # as it was asked for
+    column: str
+    unit: str
+    higher_is_better: bool
+    factor: float = 1.0
+    shown_unit: str = ""
+    limits: tuple[tuple[float, str], ...] = ()
+
+    @property
+    def title(self) -> str:
+        metric, _, scope = self.column.partition("@")
+        name = {ACCURACY: "accuracy"}.get(metric, metric.replace("_", " "))
+        return (
+            name
+            + (f" at {scope.replace('=', ' ')}" if scope.startswith("batch=") else "")
+            + (f" in {self.shown_unit}" if self.shown_unit else "")
+        )
+
+
+@dataclass(frozen=True)
+class Point:
+    """One row. Figures are in the store's unit; an interval that is not known is None. `measured`: neither of the two
+    figures is claimed or estimated. `front`: no measured row beats it in both. `front_with_size`: none beats it in all
+    three. `beaten`: a measured row beats it in both beyond the intervals of all four figures."""
+
+    key: str
+    ref: str
+    runtime: str | None
+    standing: Standing
+    x: float
+    y: float
+    x_low: float | None
+    x_high: float | None
+    y_low: float | None
+    y_high: float | None
+    size: float | None
+    measured: bool
+    x_disturbed: bool
+    y_disturbed: bool
+    front: bool
+    front_with_size: bool
+    beaten: bool
+    why_not: str = ""  # of a near miss: the sentences of its rejections
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether one of the two was measured on a busy machine."""
+        return self.x_disturbed or self.y_disturbed
+
+
+@dataclass(frozen=True)
+class Choice:
+    """`points`: at most `MOST_POINTS`, of `placed` rows that have both figures; `rows`: of the index, of
+    which `never_run` are models that nobody ran, so that only claims and what their files say is known of them. `x`,
+    `y` and `size` are None where no row has such a figure. `notes` say what the picture leaves out or mixes."""
+
+    points: tuple[Point, ...]
+    x: Respect | None
+    y: Respect | None
+    size: Respect | None
+    dataset: str
+    inputs: int
+    rows: int
+    never_run: int
+    placed: int
+    query: str = ""
+    notes: tuple[str, ...] = ()
+
+    def as_data(self) -> dict[str, Any]:
+        """Everything, ready for JSON."""
+        respects = {name: getattr(self, name) for name in ("x", "y", "size")}
+        return {
+            "query": self.query,
+            "dataset": self.dataset,
+            "inputs": self.inputs,
+            "rows": self.rows,
+            "never_run": self.never_run,
+            "placed": self.placed,
+            "respects": {
+                name: None if respect is None else _respect_data(respect) for name, respect in respects.items()
+            },
+            "points": [
+                {**asdict(point), "standing": str(point.standing), "disturbed": point.disturbed}
+                for point in self.points
+            ],
+            "notes": list(self.notes),
+        }
+
+
+def _respect_data(respect: Respect) -> dict[str, Any]:
+    limits = [{"value": value, "words": words} for value, words in respect.limits]
+    return {**asdict(respect), "title": respect.title, "limits": limits}
+
+
+def index_choice(
+    index: Index,
+    *,
+    x: str = "latency",
+    y: str = "accuracy",
+    size: str | None = "size",
+    batch: int = 1,
+    most: int | None = MOST_POINTS,
+) -> Choice:
+    """All rows of an index, by any two of their figures, and a third as the size of their points. `most`: so many
+    points at most; None: all."""
+
+    def resolve(name: str) -> ResolvedMetric:
+        return resolved_metric(name, index.rows.figures.units, batch)
+
+    return _choice(index, (x, y, size), resolve, lambda metric: index.columns.values(metric.column), most=most)
+
+
+def answer_choice(
+    answer: Answer,
+    *,
+    x: str = "latency",
+    y: str = "accuracy",
+    size: str | None = "size",
+    most: int | None = MOST_POINTS,
+) -> Choice:
+    """All rows of the index that a query was asked of, with what it chose; figures relative to its reference too."""
+    plan = answer.plan
+    limits: dict[str, tuple[tuple[float, str], ...]] = {}
+    for predicate in plan.everything:
+        column = predicate.metric.column
+        limits[column] = (*limits.get(column, ()), (predicate.threshold, predicate_words(predicate)))
+    return _choice(
+        plan.view.index,
+        (x, y, size),
+        plan.metric,
+        plan.values,
+        limits,
+        _standings(answer),
+        _reasons(answer),
+        answer.query,
+        most,
+    )
+
+
+def _standings(answer: Answer) -> list[Standing]:
+    plan = answer.plan
+    standings = [Standing.FITS if fits else Standing.LEFT_OUT for fits in plan.fitting.tolist()]
+    for place in np.flatnonzero(plan.undecided).tolist():
+        standings[place] = Standing.NOT_KNOWN
+    places = {key: place for place, key in enumerate(plan.view.index.rows.columns["key"].to_list())}
+    for match in answer.misses if not answer.exact else ():
+        standings[places[match.row.key]] = Standing.NEAR_MISS
+    for match in answer.matches if answer.exact else ():
+        standings[places[match.row.key]] = Standing.ANSWER
+    if plan.reference is not None:
+        standings[plan.reference.row] = Standing.REFERENCE
+    return standings
+
+
+def _reasons(answer: Answer) -> dict[str, str]:
+    misses = () if answer.exact else answer.misses
+    return {match.row.key: "; ".join(why.sentence for why in match.rejections) for match in misses}
+
+
+def _choice(
+    index: Index,
+    names: tuple[str, str, str | None],
+    resolve: Callable[[str], ResolvedMetric],
+    values: Callable[[ResolvedMetric], NDArray[np.float64]],
+    limits: Mapping[str, tuple[tuple[float, str], ...]] | None = None,
+    standings: Sequence[Standing] | None = None,
+    reasons: Mapping[str, str] | None = None,
+    query: str = "",
+    most: int | None = MOST_POINTS,
+) -> Choice:
+    notes: list[str] = []
+    resolved: list[ResolvedMetric | None] = []
+    for name in names:
+        try:
+            resolved.append(None if name is None else resolve(name))
+        except UnknownQueryName:
+            resolved.append(None)
+            notes.append(f"No row of this index has its {name} known.")
+    figures = [None if metric is None else values(metric) for metric in resolved]
+    respects = [
+        None if metric is None or column is None else _respect(metric, column, (limits or {}).get(metric.column, ()))
+        for metric, column in zip(resolved, figures, strict=True)
+    ]
+    points: list[Point] = []
+    placed = 0
+    if resolved[0] is not None and resolved[1] is not None:
+        table = _Points(index, resolved, figures, standings or [Standing.INDEXED] * len(index), reasons or {})
+        points, placed = table.drawn(most), len(table.placed)
+        notes += table.notes(most)
+    across, up, sized = respects
+    return Choice(
+        points=tuple(points),
+        x=across,
+        y=up,
+        size=sized,
+        dataset=index.dataset.name,
+        inputs=index.semantic.probes if index.semantic else 0,
+        rows=len(index),
+        never_run=int(np.count_nonzero(index.rows.attribute("runtime").codes < 0)),
+        placed=placed,
+        query=query,
+        notes=tuple(notes),
+    )
+
+
+def higher_is_better(column: str) -> bool:
+    """Whether more of a figure is better, as of accuracy; of all others, such as times and sizes, less is."""
+    return column.partition("@")[0] in _HIGHER_IS_BETTER
+
+
+def _respect(metric: ResolvedMetric, column: NDArray[np.float64], limits: tuple[tuple[float, str], ...]) -> Respect:
+    factor, unit = (0.01, "%") if metric.unit == "fraction" else (1.0, metric.unit)
+    if metric.unit in _SCALES:
+        known = np.abs(column[np.isfinite(column)])
+        typical = float(np.median(known)) if len(known) else 1.0
+        scales = _SCALES[metric.unit]
+        factor, unit = next((scale for scale in scales if typical >= scale[0]), scales[-1])
+    return Respect(metric.name, metric.column, metric.unit, higher_is_better(metric.column), factor, unit, limits)
+
+
+class _Points:
+    """The rows that have both figures, as arrays; a point is made of a row that is drawn."""
+
+    def __init__(
+        self,
+        index: Index,
+        metrics: Sequence[ResolvedMetric | None],
+        figures: Sequence[NDArray[np.float64] | None],
+        standings: Sequence[Standing],
+        reasons: Mapping[str, str],
+    ) -> None:
+        first, second = metrics[0], metrics[1]
+        assert first is not None
+        assert second is not None
+        self._index, self._standings, self._reasons = index, standings, reasons
+        x, y = figures[0], figures[1]
+        assert x is not None
+        assert y is not None
+        self._x, self._y = x, y
+        self._size = np.full(len(index), np.nan) if figures[2] is None else figures[2]
+        self.placed = np.flatnonzero(np.isfinite(self._x) & np.isfinite(self._y))
+        self._signs = [-1.0 if higher_is_better(metric.column) else 1.0 for metric in (first, second)]
+        size_sign = -1.0 if metrics[2] is not None and higher_is_better(metrics[2].column) else 1.0
+        table = index.rows.figures
+        self._intervals = [table.interval(metric.column) for metric in (first, second)]
+        measured = [metric.derived | table.measured(metric.column) for metric in (first, second)]
+        self._measured = np.asarray(measured[0] & measured[1], np.bool_)
+        self._disturbed = [table.disturbed(metric.column) for metric in (first, second)]
+        judged = np.zeros(len(index), np.bool_)
+        judged[self.placed] = self._measured[self.placed]
+        costs = np.stack([self._signs[0] * self._x, self._signs[1] * self._y, size_sign * self._size], axis=1)
+        costs[~judged] = np.nan
+        self._front, self._front_with_size = front(costs[:, :2]), front(costs)
+        low_high = []
+        for sign, ends in zip(self._signs, self._intervals, strict=True):
+            low, high = ends if sign > 0 else (-ends[1], -ends[0])
+            low_high.append((np.where(judged, low, np.nan), np.where(judged, high, np.nan)))
+        self._beaten = clearly_beaten(*low_high)
+
+    def drawn(self, most: int | None) -> list[Point]:
+        """All placed rows, or of very many those that matter and a sample of the others; those that matter last, so
+        that they are drawn on top."""
+        matter = self._front | self._front_with_size
+        others_too = (Standing.LEFT_OUT, Standing.NOT_KNOWN, Standing.INDEXED)
+        matter |= np.array([standing not in others_too for standing in self._standings])
+        kept, others = self.placed[matter[self.placed]], self.placed[~matter[self.placed]]
+        room = max((most or 0) - len(kept), 0)
+        if most is not None and len(others) > room:
+            others = np.sort(np.random.default_rng(0).choice(others, room, replace=False))
+        return [self._point(int(row)) for row in (*others, *(kept if most is None else kept[-most:]))]
+
+    def _point(self, place: int) -> Point:
+        rows = self._index.rows
+        key, ref, runtime = rows.columns["key"][place], rows.columns["ref"][place], rows.attribute("runtime")[place]
+        (x_low, x_high), (y_low, y_high) = self._intervals
+        return Point(
+            key=str(key),
+            ref=str(ref),
+            runtime=None if runtime is None else str(runtime),
+            standing=self._standings[place],
+            x=float(self._x[place]),
+            y=float(self._y[place]),
+            x_low=_known(x_low[place]),
+            x_high=_known(x_high[place]),
+            y_low=_known(y_low[place]),
+            y_high=_known(y_high[place]),
+            size=_known(self._size[place]),
+            measured=bool(self._measured[place]),
+            x_disturbed=bool(self._disturbed[0][place]),
+            y_disturbed=bool(self._disturbed[1][place]),
+            front=bool(self._front[place]),
+            front_with_size=bool(self._front_with_size[place]),
+            beaten=bool(self._beaten[place]),
+            why_not=self._reasons.get(str(key), ""),
+        )
+
+    def notes(self, most: int | None) -> Iterator[str]:
+        missing = len(self._index) - len(self.placed)
+        if missing:
+            yield f"Without one of the two figures, and so without a point: {missing:,} of {len(self._index):,} rows."
+        if most is not None and len(self.placed) > most:
+            yield f"A sample of {most:,} of {len(self.placed):,} rows is drawn; the front is of all of them."
+        guessed = int((~self._measured[self.placed]).sum())
+        if guessed:
+            yield (
+                f"Hollow points ({guessed:,}) have a figure that is claimed, perhaps about other data, or estimated. "
+                "They are no part of the front."
+            )
+        processors = self._index.rows.attribute("cpu")
+        used = np.unique(processors.codes[self.placed[self._measured[self.placed]]])
+        if np.count_nonzero(used >= 0) > 1:
+            yield f"Times were measured on {np.count_nonzero(used >= 0)} different processors and compare these too."
+
+
+def _known(value: float) -> float | None:
+    return float(value) if np.isfinite(value) else None

@@ -1,0 +1,91 @@
+"""How many of the models that a query is about could be judged, and why the others could not.
+
+A model is judged if what is known of it proves that it fits, or that it does not (`Plan.undecided`). One without
+answers to the probes, or without a figure that the query bounds, may fit or not; a lower bound of a cost is no figure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from zoolens.base.verdicts import Coverage, Gap, Tally
+from zoolens.findings.queries.planning.admission import all_pass
+from zoolens.inventory.catalog.names import bare
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from zoolens.findings.queries.planning.query_plan import Plan
+    from zoolens.findings.queries.planning.view import Mask
+
+_LISTED: Final = 3  # models that a gap names; the others are counted
+
+
+def coverage_of(plan: Plan) -> Coverage:
+    """The coverage of an answer. `plan.changed` holds the models among the best whose file was found to be another."""
+    models = plan.view.models
+    asked = np.unique(models[_asked(plan)])
+    left = np.setdiff1d(models[plan.undecided], models[plan.fitting])
+    gaps = _gaps(plan, plan.undecided & np.isin(models, left))
+    return Coverage((Tally("models", len(asked) - len(left), len(asked)),), tuple(gaps))
+
+
+def coverage_words(coverage: Coverage) -> str:
+    """What an incomplete answer lacks; empty if every model was judged, or if there was none."""
+    (models,) = coverage.tallies
+    if coverage.whole or not models.total:
+        return ""
+    gaps = "; ".join(gap.text for gap in coverage.gaps)
+    return f"{models.text} could be judged. Not judged: {gaps}. {' '.join(coverage.remedies)}"
+
+
+def _asked(plan: Plan) -> Mask:
+    """Every row of a model that the query is about, whatever is known of its answers and figures."""
+    rows = all_pass((rule for rule in plan.clauses if not rule.looks_at_answers), len(plan.view))
+    if plan.reference is not None:
+        rows &= plan.view.models != plan.view.models[plan.reference.row]
+    return rows
+
+
+def _gaps(plan: Plan, rows: Mask) -> Iterator[Gap]:
+    """One gap for each reason; a model is counted for the first one that holds for all of its rows."""
+    view, data = plan.view, plan.view.dataset
+    left = rows.copy()
+    changed = np.zeros(len(view), np.bool_)
+    changed[list(plan.changed)] = True
+    reasons: list[tuple[Mask, str, str]] = [
+        (changed, "whose file is another than the one that was measured", "`zoolens eval` measures it again.")
+    ]
+    if plan.reference is not None:
+        compared = ~np.isnan(view.agreement(plan.reference.row))
+        reasons += [
+            (~view.answered, f"without answers on {data}", f"Evaluate it: `zoolens eval MODEL --data {data}`."),
+            (
+                ~compared,
+                "whose classes do not match the reference's",
+                "A label_map in its manifest translates classes.",
+            ),
+        ]
+    for predicate in plan.everything:
+        name = predicate.metric.name
+        lacking = np.isnan(plan.values(predicate.metric))
+        remedy = f"`zoolens eval` measures {name}; of structures, a lower bound is no figure (`zoolens cost`)."
+        reasons.append((lacking, f"without a known {name}", remedy))
+    for holds, what, remedy in reasons:
+        here = left & holds
+        if here.any():
+            names = _names(plan, np.unique(view.models[here]))
+            left &= ~np.isin(view.models, view.models[here])
+            yield Gap(f"model {what} ({_some(names)})", len(names), remedy)
+
+
+def _names(plan: Plan, models: NDArray[np.int64]) -> Sequence[str]:
+    return [bare(plan.view.index.rows[int(row)].ref) for row in models]
+
+
+def _some(names: Sequence[str]) -> str:
+    more = len(names) - _LISTED
+    return ", ".join(names[:_LISTED]) + (f" and {more:,} more" if more > 0 else "")

@@ -1,0 +1,1 @@
+"""From a parsed query and an index to a plan: reference, candidates, predicates and guarantees."""
