@@ -39,7 +39,7 @@ except ZoolensError as error:
 OPEN_MODEL = """
 import sys
 from pathlib import Path
-from zoolens import plugins
+from zoolens.base import plugins
 from zoolens.base.errors import ZoolensError
 from zoolens.inventory.runtimes.runtime import ModelFiles
 try:

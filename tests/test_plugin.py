@@ -36,7 +36,7 @@ def zoolens(command_server):
 def test_runtime_and_metric_are_found(installed, zoolens):
     listed = json.loads(zoolens(installed, "runtimes", "--json").stdout)
     assert "ncnn" in [one["name"] for one in listed]
-    code = "from zoolens import plugins; print(plugins.names(plugins.METRICS))"
+    code = "from zoolens.base import plugins; print(plugins.names(plugins.METRICS))"
     names = subprocess.run(
         [sys.executable, "-c", code], env=installed, capture_output=True, text=True, check=False
     ).stdout

@@ -1,6 +1,6 @@
 """From a model's name to its entry, its manifest, its files and an open session: one way for every command.
 
-from zoolens import catalog
+from zoolens.inventory import catalog
 
 entry = catalog.find("demo:lenet-wide")  # `names` says what a name may be
 with catalog.open_session(entry, runtime="onnxruntime") as session:
