@@ -152,7 +152,7 @@ export interface Comparison {
   inputs: number;
   verdict: string;
   judged: VerdictItem | null;
-  tiles: (ComparisonTile)[];
+  tiles: (TileItem)[];
   notes: (string)[];
   cause: string;
   cause_in_files: boolean;
@@ -166,11 +166,6 @@ export interface Comparison {
   classes: (ComparedClass)[];
   changed_classes: number;
   environment: (StackChange)[];
-}
-
-export interface ComparisonTile {
-  figure: string;
-  title: string;
 }
 
 /** `text` takes the place of q[start:end]. */
@@ -796,7 +791,7 @@ export interface RunDetail {
   model_fingerprint: string;
   data_fingerprint: string;
   precision: string;
-  tiles: (RunTile)[];
+  tiles: (TileItem)[];
   notes: (string)[];
   advice: string;
   stages: (StageItem)[];
@@ -856,11 +851,6 @@ export interface RunList {
 
 /** How far a run came, as far as the store can tell: which stages were still to come is not stored. */
 export type RunState = "measured" | "failed" | "begun";
-
-export interface RunTile {
-  figure: string;
-  title: string;
-}
 
 /** `words`: the score in percent. */
 export interface ScoredClass {
@@ -1024,6 +1014,12 @@ export interface StudyTile {
   kind: string;
 }
 
+/** A large figure at the head of a page. */
+export interface TileItem {
+  figure: string;
+  title: string;
+}
+
 /** What `zoolens trace show --json` prints of it. */
 export interface TraceData {
   data: Record<string, unknown>;
@@ -1033,7 +1029,7 @@ export interface TraceData {
 export interface TraceDetail {
   trace: TraceItem;
   title: string;
-  tiles: (TraceTile)[];
+  tiles: (TileItem)[];
   notes: (string)[];
   levels: WordTable;
   counters: WordTable | null;
@@ -1094,11 +1090,6 @@ export interface TraceRoofline {
   chart: Record<string, unknown> | null;
   table: WordTable | null;
   data: Record<string, unknown> | null;
-}
-
-export interface TraceTile {
-  figure: string;
-  title: string;
 }
 
 /** One call whose time is nearest to the median. Its data have the `number` of each span. */

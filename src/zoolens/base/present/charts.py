@@ -84,6 +84,11 @@ def themed(chart: Chart) -> Spec:
     }
 
 
+def drawn_spec(chart: Chart | None) -> Spec | None:
+    """The whole spec, for a page; None where there is nothing to draw."""
+    return None if chart is None else themed(chart)
+
+
 def for_file(chart: Chart) -> Spec:
     """The whole spec on white paper, for a file that knows no style sheet."""
     spec = {**themed(chart), "background": "#ffffff", "padding": 16}

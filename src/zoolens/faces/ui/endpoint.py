@@ -1,27 +1,27 @@
 """How a resource of the API declares what it answers.
 
-An endpoint is a path, a model of what is asked, a model of the answer, and a plain function between the two, which runs
-in a thread. The routes, the checks, the OpenAPI page and the types of the browser's client all come from the
-declaration.
+An endpoint is a path and a plain function, which runs in a thread. The function's annotations name the model of the
+query and the model of the answer. The routes, the checks, the OpenAPI page and the types of the browser's client all
+come from this declaration.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from functools import cached_property
+from typing import Annotated, Any, Final, Generic, Literal, Self, TypeVar, get_type_hints
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from zoolens.base.errors import MissingDependency, StoreError, UnknownName, ZoolensError
 from zoolens.base.present.text import clean
 
-if TYPE_CHECKING:
-    from zoolens.faces.ui.context import Context
-
 PREFIX: Final = "/api/v1"
 MOST_ROWS: Final = 500  # of a page
+Row = TypeVar("Row")
+
 _NAME: Final = re.compile(r"{(\w+)(?::path)?}")
 _STATUS: Final = {UnknownName: 404, MissingDependency: 501, StoreError: 503}
 
@@ -38,15 +38,50 @@ class Paged(Query):
     offset: int = Field(0, ge=0, le=1 << 40, description="How many rows to leave out.")
     limit: int = Field(50, ge=1, le=MOST_ROWS, description="How many rows to give at most.")
 
+    @property
+    def page(self) -> slice:
+        """The places of the rows that are asked for."""
+        return slice(self.offset, self.offset + self.limit)
+
 
 class Answer(BaseModel):
     """What is answered. Texts of strangers are declared as `Shown`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, from_attributes=True)
+
+    @classmethod
+    def of(cls, source: object, **more: Any) -> Self:
+        """The answer that says what a result says: every field is the result's attribute (or the key of printed JSON)
+        of the same name, unless `more` gives it."""
+        missing = object()
+        values = dict(more)
+        for name in cls.model_fields:
+            if name in more:
+                continue
+            value = source.get(name, missing) if isinstance(source, Mapping) else getattr(source, name, missing)
+            if value is not missing:
+                values[name] = value
+        return cls.model_validate(values)
 
 
-Shown = Annotated[str, BeforeValidator(clean)]
-"""A text that strangers wrote: one line of at most a thousand characters without control and direction characters."""
+class RowPage(Answer, Generic[Row]):
+    """Some of `total` rows, beginning with row `offset`."""
+
+    total: int
+    offset: int
+    rows: list[Row]
+
+
+def _shown(text: object) -> str:
+    return "" if text is None else clean(text)
+
+
+Shown = Annotated[str, BeforeValidator(_shown)]
+"""A text that strangers wrote: one line of at most a thousand characters without control and direction characters. A
+text that is not known is empty."""
+
+
+RunName = Annotated[str, Field(max_length=200, description="The id of a run, the beginning of one, or 'last'.")]
 
 
 @dataclass(frozen=True)
@@ -93,25 +128,37 @@ def status_of(error: ZoolensError) -> int:
 
 @dataclass(frozen=True)
 class Endpoint:
-    """One thing that the API answers. `path` comes after /api/v1; `{name}` in it, or `{name:path}` where the value may
-    hold slashes, are fields of `query`.
-
-    `call(context, query)` gives an `answer`; with `upload_bytes` it is `call(context, query, content)` and the body, of
-    at most so many bytes, is the content. `answer` may be `File`. `stream` endpoints have an asynchronous iterator of
-    `Event` objects as their call, and `answer` is what the events hold. `status`: of a good answer. `needs_store`: what
-    needs none is answered even if the store's file is gone.
-    """
+    """One thing that the API answers."""
 
     path: str
+    """The part after /api/v1; `{name}`, or `{name:path}` where the value may hold slashes, are fields of the query."""
+
     summary: str
-    query: type[Query]
-    answer: type[Answer] | type[File]
     call: Callable[..., Any]
+    """`call(context, query)` gives an answer or a `File`; with `upload_bytes` it is `call(context, query, content)`."""
+    asks: type[Query] | None = None
+    """The query, where several endpoints share one call."""
     method: Literal["GET", "POST", "DELETE"] = "GET"
-    stream: bool = False
+    stream: type[Answer] | None = None
+    """What the events of a stream hold; its call is an asynchronous iterator of `Event` objects."""
     upload_bytes: int | None = None
+    """The largest body that is taken as it is, instead of as JSON."""
     status: int = 200
+    """The status of a good answer."""
     needs_store: bool = True
+    """An endpoint that needs none is answered even if the store's file is gone."""
+
+    @cached_property
+    def query(self) -> type[Query]:
+        """The model of what is asked."""
+        _, declared, *_ = get_type_hints(self.call).values()
+        return self.asks or declared
+
+    @cached_property
+    def answer(self) -> type[Answer] | type[File]:
+        """The model of what is answered."""
+        declared: type[Answer] | type[File] = get_type_hints(self.call)["return"]
+        return self.stream or declared
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -127,6 +174,3 @@ class Endpoint:
     def plain_path(self) -> str:
         """The whole path as OpenAPI writes it."""
         return PREFIX + self.template
-
-
-Call = Callable[["Context", Any], Answer]

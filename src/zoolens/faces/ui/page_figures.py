@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from zoolens.base.present.figures import has_old_interval, provenance_mark, with_interval, without_interval
+from zoolens.base.present.pages import Tile
 from zoolens.base.store.records import Observation, Provenance, Run
 from zoolens.base.store.scopes import Dimension, parse_scope
 from zoolens.base.store.store import Store
@@ -32,18 +33,24 @@ class Figure(Answer):
     reason: Shown
 
 
+class TileItem(Answer):
+    """A large figure at the head of a page."""
+
+    figure: Shown
+    title: Shown
+
+
+def tile_items(tiles: Iterable[Tile]) -> list[TileItem]:
+    return [TileItem(figure=tile.figure, title=tile.caption) for tile in tiles]
+
+
 def figure_of(observation: Observation) -> Figure:
     """An observation of the store in the words of reports and of the terminal."""
     mark, covered = provenance_mark(observation), not has_old_interval(observation)
-    return Figure(
-        metric=observation.metric,
-        scope=observation.scope,
-        value=observation.value,
+    return Figure.of(
+        observation,
         low=observation.low if covered else None,
         high=observation.high if covered else None,
-        unit=observation.unit,
-        n=observation.n,
-        provenance=observation.provenance,
         words=without_interval(observation) + mark,
         interval=with_interval(observation) + mark,
         reason=str(observation.details.get("reason") or ""),

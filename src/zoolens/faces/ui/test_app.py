@@ -278,21 +278,21 @@ class Echoed(Answer):
     size: int = 0
 
 
-def echo(_, query, content=b""):
+def echo(_: object, query: Echo, content: bytes = b"") -> Echoed:
     if query.name == "broken":
         raise RuntimeError("secret detail")
     return Echoed(name=query.name, values=query.values, size=len(content))
 
 
-def picture(_, query):
+def picture(_: object, query: Echo) -> File:
     return File(b"<svg onload=alert(1)>", query.name, "../a b.svg" if query.values else "")
 
 
 ECHOES = (
-    Endpoint("/echo/{name:path}", "Echo", Echo, Echoed, echo),
-    Endpoint("/echo", "Echo", Echo, Echoed, echo, method="POST", status=201),
-    Endpoint("/upload/{name}", "Echo", Echo, Echoed, echo, method="POST", upload_bytes=100),
-    Endpoint("/picture/{name:path}", "A picture", Echo, File, picture),
+    Endpoint("/echo/{name:path}", "Echo", echo),
+    Endpoint("/echo", "Echo", echo, method="POST", status=201),
+    Endpoint("/upload/{name}", "Echo", echo, method="POST", upload_bytes=100),
+    Endpoint("/picture/{name:path}", "A picture", picture),
 )
 
 

@@ -54,9 +54,8 @@ def trace_item(context: Context, run: Run) -> TraceItem:
     recording = is_recording(run)
     call = None if recording else context.traces.call(run)
     about = Trace(run, int(run.resolved.get(BATCH, 1)), str(run.resolved.get(INPUTS, "")))
-    return TraceItem(
-        id=run.id,
-        created=run.created,
+    return TraceItem.of(
+        run,
         recording=recording,
         state=RunState.FAILED if failed else RunState.MEASURED if run.stages else RunState.BEGUN,
         model=run.ref,

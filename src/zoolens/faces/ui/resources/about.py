@@ -28,4 +28,4 @@ def about(context: Context, _: AboutQuery) -> About:
     return About(version=__version__, store=PurePath(context.store.name).name, runs=runs)
 
 
-ENDPOINTS: Final = (Endpoint("/about", "What this explorer looks at", AboutQuery, About, about),)
+ENDPOINTS: Final = (Endpoint("/about", "What this explorer looks at", about),)

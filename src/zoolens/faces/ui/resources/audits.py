@@ -12,7 +12,7 @@ from pydantic import Field
 from zoolens.base.present.text import clean
 from zoolens.base.verdicts import Outcome
 from zoolens.faces.ui.context import Context
-from zoolens.faces.ui.endpoint import Answer, Endpoint, NotFound, Paged, Query, Shown
+from zoolens.faces.ui.endpoint import Answer, Endpoint, NotFound, Paged, Query, RowPage, Shown
 from zoolens.faces.ui.facets import Facet, facet_column, faceted
 from zoolens.faces.ui.jobs.folder import JobFolder
 from zoolens.faces.ui.resources.jobs import Job, JobList, job_of, jobs, printed_by_kind
@@ -131,7 +131,7 @@ def findings(context: Context, query: FindingsQuery) -> FindingPage:
     searched = np.array([all(word in _text(finding) for word in words) for finding in known], np.bool_)
     columns = {name: facet_column(map(values, known)) for name, values in _FACETS.items()}
     fitting, facets = faceted(searched, columns, {name: getattr(query, name) for name in _FACETS})
-    places = np.flatnonzero(fitting)[query.offset : query.offset + query.limit].tolist()
+    places = np.flatnonzero(fitting)[query.page].tolist()
     return FindingPage(
         total=int(np.count_nonzero(fitting)),
         all=len(known),
@@ -152,18 +152,13 @@ def _text(finding: Mapping[str, Any]) -> str:
 
 
 def _item(finding: Mapping[str, Any]) -> FindingItem:
-    return FindingItem(
-        id=finding["id"],
-        severity=finding["severity"],
-        rule=finding["rule"],
-        architecture=finding["architecture"],
-        title=finding["title"],
+    return FindingItem.of(
+        finding,
         models=finding["models"][:_MOST_LINES],
         total_models=len(finding["models"]),
         evidence=finding["evidence"][:_MOST_LINES],
         total_evidence=len(finding["evidence"]),
         networks=_networks(finding),
-        fix=finding["fix"],
     )
 
 
@@ -183,16 +178,14 @@ class LinesQuery(Paged):
     finding: str = Field("", max_length=2000, description="The id of the finding; empty for notes.")
 
 
-class LinePage(Answer):
-    total: int
-    offset: int
-    rows: list[Shown]
+class LinePage(RowPage[Shown]):
+    pass
 
 
 def lines(context: Context, query: LinesQuery) -> LinePage:
     _, printed = _audit(context, query.id)
     every = printed["notes"] if query.of == "notes" else _finding(printed, query.finding)[query.of]
-    return LinePage(total=len(every), offset=query.offset, rows=every[query.offset : query.offset + query.limit])
+    return LinePage(total=len(every), offset=query.offset, rows=every[query.page])
 
 
 def _finding(printed: Mapping[str, Any], finding_id: str) -> Mapping[str, Any]:
@@ -207,10 +200,8 @@ def _audit(context: Context, job_id: str) -> tuple[JobFolder, dict[str, Any]]:
 
 
 ENDPOINTS: Final = (
-    Endpoint("/audits", "Audits of zoos, newest first", Paged, JobList, audits),
-    Endpoint("/audits/{id}", "One audit: how many findings of each severity", AuditQuery, AuditSummary, audit),
-    Endpoint("/audits/{id}/findings", "What an audit found", FindingsQuery, FindingPage, findings),
-    Endpoint(
-        "/audits/{id}/lines", "Models or evidence of a finding, or notes of an audit", LinesQuery, LinePage, lines
-    ),
+    Endpoint("/audits", "Audits of zoos, newest first", audits),
+    Endpoint("/audits/{id}", "One audit: how many findings of each severity", audit),
+    Endpoint("/audits/{id}/findings", "What an audit found", findings),
+    Endpoint("/audits/{id}/lines", "Models or evidence of a finding, or notes of an audit", lines),
 )

@@ -10,10 +10,10 @@ from typing import Any, Final, Literal
 from pydantic import Field
 
 from zoolens.base.errors import UnknownName, ZoolensError
-from zoolens.base.present.charts import Chart, themed
+from zoolens.base.present.charts import Spec, drawn_spec, themed
 from zoolens.base.recent_values import RecentValues
 from zoolens.faces.ui.context import Context
-from zoolens.faces.ui.endpoint import Answer, Endpoint, Paged, Query, Shown
+from zoolens.faces.ui.endpoint import Answer, Endpoint, Paged, Query, RowPage, Shown
 from zoolens.findings.index.index import Index
 from zoolens.findings.measure.class_order import ABOUT_CLASSES
 from zoolens.findings.queries.answers.choice import Choice, Point, Respect, Standing, answer_choice, index_choice
@@ -48,13 +48,9 @@ class ChooseQuery(Query):
     size: str = Field("size", max_length=100, description="The metric that makes points large; empty: none.")
 
 
-class ChosenQuery(Paged):
+class ChosenQuery(ChooseQuery, Paged):
     """The rows of the same, within a rectangle of the picture where one is given (in the store's units)."""
 
-    q: str = Field("", max_length=LONGEST, description="A query, as `zoolens query` takes it.")
-    x: str = Field("latency", max_length=100, description="The metric across.")
-    y: str = Field("accuracy", max_length=100, description="The metric upwards.")
-    size: str = Field("size", max_length=100, description="The metric that makes points large; empty: none.")
     x_low: float | None = Field(None, description="The least figure across.")
     x_high: float | None = Field(None, description="The largest figure across.")
     y_low: float | None = Field(None, description="The least figure upwards.")
@@ -102,9 +98,9 @@ class ChoiceAnswer(Answer):
     size: ShownRespect | None
     metrics: list[Shown]
     title: Shown
-    chart: dict[str, Any]
-    funnel: dict[str, Any] | None
-    misses: dict[str, Any] | None
+    chart: Spec
+    funnel: Spec | None
+    misses: Spec | None
     explanation: list[Shown]
 
 
@@ -130,10 +126,8 @@ class ChosenRow(Answer):
     why_not: Shown
 
 
-class ChosenRows(Answer):
-    total: int
-    offset: int
-    rows: list[ChosenRow]
+class ChosenRows(RowPage[ChosenRow]):
+    pass
 
 
 class CompletionItem(Answer):
@@ -196,35 +190,20 @@ def choose(context: Context, query: ChooseQuery) -> ChoiceAnswer:
         chart = choice_chart(choice)
         answer = asked.answer
         misses = None if answer is None or answer.exact else misses_chart(answer)
-        return ChoiceAnswer(
+        return ChoiceAnswer.of(
+            choice,
             query=query.q if answer is None else answer.query,
             problem=asked.problem,
             verdict=_verdict(asked, choice),
             notes=[*choice.notes, *(() if answer is None else answer.notes)],
-            dataset=choice.dataset,
-            inputs=choice.inputs,
             rows=choice.rows - choice.never_run,
-            never_run=choice.never_run,
-            x=_respect(choice.x),
-            y=_respect(choice.y),
-            size=_respect(choice.size),
             metrics=_metrics(asked),
             title=chart.title,
             chart=themed(chart),
-            funnel=_spec(None if answer is None else funnel_chart(answer.plan)),
-            misses=_spec(misses),
+            funnel=drawn_spec(None if answer is None else funnel_chart(answer.plan)),
+            misses=drawn_spec(misses),
             explanation=[] if answer is None else answer.explanation.splitlines(),
         )
-
-
-def _spec(chart: Chart | None) -> dict[str, Any] | None:
-    return None if chart is None else themed(chart)
-
-
-def _respect(respect: Respect | None) -> ShownRespect | None:
-    if respect is None:
-        return None
-    return ShownRespect(metric=respect.metric, title=respect.title, factor=respect.factor)
 
 
 def _choice(asked: _Asked, x: str, y: str, size: str, **settings: Any) -> Choice:
@@ -290,7 +269,7 @@ def chosen(context: Context, query: ChosenQuery) -> ChosenRows:
             listed = (Standing.ANSWER, Standing.FITS, Standing.NEAR_MISS, Standing.REFERENCE)
             points = [point for point in points if point.standing in listed]
         points = _sorted(points, query.sort, asked, choice)
-        shown = points[query.offset : query.offset + query.limit]
+        shown = points[query.page]
         equal = _equal(asked)
         guessed = _guessed(context, shown)
         rows = [_row(point, choice, equal.get(point.key, ""), guessed=point.key in guessed) for point in shown]
@@ -349,11 +328,9 @@ def _row(point: Point, choice: Choice, equal: str, *, guessed: bool) -> ChosenRo
     ran = point.runtime is not None
     x_marks = _marks(choice.x, disturbed=point.x_disturbed, guessed=guessed)
     y_marks = _marks(choice.y, disturbed=point.y_disturbed, guessed=guessed)
-    return ChosenRow(
-        key=point.key,
-        ref=point.ref,
+    return ChosenRow.of(
+        point,
         run=point.key if ran else "",
-        runtime=point.runtime or "",
         standing="" if point.standing is Standing.INDEXED else str(point.standing),
         x=_words(point.x, point.x_low, point.x_high, choice.x) + x_marks,
         y=_words(point.y, point.y_low, point.y_high, choice.y) + y_marks,
@@ -361,11 +338,6 @@ def _row(point: Point, choice: Choice, equal: str, *, guessed: bool) -> ChosenRo
         y_value=point.y,
         size=_words(point.size, None, None, choice.size),
         equal=equal,
-        front=point.front,
-        front_with_size=point.front_with_size,
-        beaten=point.beaten,
-        measured=point.measured,
-        why_not=point.why_not,
     )
 
 
@@ -385,18 +357,11 @@ def complete(context: Context, query: CompletionQuery) -> CompletionList:
         except UnknownName:
             return CompletionList(items=[])
         proposals = completions(query.q, query.at, index)
-    return CompletionList(
-        items=[
-            CompletionItem(text=proposal.text, kind=proposal.kind, start=proposal.start, end=proposal.end)
-            for proposal in proposals
-        ]
-    )
+    return CompletionList(items=[CompletionItem.of(proposal) for proposal in proposals])
 
 
 ENDPOINTS: Final = (
-    Endpoint(
-        "/choose", "What there is to choose from, and the answer of a query over it", ChooseQuery, ChoiceAnswer, choose
-    ),
-    Endpoint("/choose/rows", "The rows of the same, in pages", ChosenQuery, ChosenRows, chosen),
-    Endpoint("/choose/completions", "What may stand at a place of a query", CompletionQuery, CompletionList, complete),
+    Endpoint("/choose", "What there is to choose from, and the answer of a query over it", choose),
+    Endpoint("/choose/rows", "The rows of the same, in pages", chosen),
+    Endpoint("/choose/completions", "What may stand at a place of a query", complete),
 )

@@ -8,16 +8,16 @@ from typing import Any, Final
 
 from pydantic import Field
 
-from zoolens.base.present.charts import Chart, themed
+from zoolens.base.present.charts import Spec, drawn_spec
 from zoolens.base.present.figures import p_value, percent, stack_label
 from zoolens.base.store.records import ANSWERING_KINDS, Observation, Run
 from zoolens.base.store.scopes import Dimension, parse_scope
 from zoolens.faces.ui.context import Context
 from zoolens.faces.ui.endpoint import MOST_ROWS, Answer, Endpoint, NotFound, Query, Shown
 from zoolens.faces.ui.jobs.outputs import printed_by
-from zoolens.faces.ui.page_figures import Figure, figure_of
+from zoolens.faces.ui.page_figures import Figure, TileItem, figure_of, tile_items
 from zoolens.faces.ui.verdict_items import VerdictItem, verdict_item
-from zoolens.findings.comparisons.compare import FigurePair, Report, compare_runs
+from zoolens.findings.comparisons.compare import ClassChange, FigurePair, Report, compare_runs
 from zoolens.findings.comparisons.outcomes import verdict_of_report
 from zoolens.findings.comparisons.report_charts import figures_chart, flips_chart
 from zoolens.findings.comparisons.report_page import UNJUDGED, change_words, tiles, unchecked_sides, verdict
@@ -42,11 +42,6 @@ class ComparedRun(Answer):
     model: Shown
     stack: Shown
     precision: Shown
-
-
-class ComparisonTile(Answer):
-    figure: Shown
-    title: Shown
 
 
 class ComparedFigure(Answer):
@@ -99,7 +94,7 @@ class Comparison(Answer):
     inputs: int
     verdict: Shown
     judged: VerdictItem | None
-    tiles: list[ComparisonTile]
+    tiles: list[TileItem]
     notes: list[Shown]
     cause: Shown
     cause_in_files: bool
@@ -108,8 +103,8 @@ class Comparison(Answer):
     labelled: bool
     differing: int | None
     figures: list[ComparedFigure]
-    figures_chart: dict[str, Any] | None
-    flips_chart: dict[str, Any] | None
+    figures_chart: Spec | None
+    flips_chart: Spec | None
     classes: list[ComparedClass]
     changed_classes: int
     environment: list[StackChange]
@@ -119,6 +114,7 @@ def comparison(context: Context, query: ComparisonQuery) -> Comparison:
     a, b = (context.store.measured_run(name, ANSWERING_KINDS) for name in (query.a, query.b))
     report = compare_runs(context.store, a, b, open_files=False)
     answers = report.answers
+    changed = () if answers is None else answers.classes
     return Comparison(
         a=_side(a),
         b=_side(b),
@@ -126,7 +122,7 @@ def comparison(context: Context, query: ComparisonQuery) -> Comparison:
         inputs=a.inputs,
         verdict=verdict(report),
         judged=None if a.id == b.id else verdict_item(verdict(report) or UNJUDGED, verdict_of_report(report)),
-        tiles=[ComparisonTile(figure=tile.figure, title=tile.caption) for tile in tiles(report)],
+        tiles=tile_items(tiles(report)),
         notes=list(_notes(report)),
         cause=report.cause or "",
         cause_in_files=report.differs and a.model.fingerprint != b.model.fingerprint,
@@ -135,34 +131,21 @@ def comparison(context: Context, query: ComparisonQuery) -> Comparison:
         labelled=answers is not None and answers.labelled,
         differing=None if answers is None else len(answers.disagreements),
         figures=list(_figures(report))[:MOST_ROWS],
-        figures_chart=_spec(figures_chart(report)),
-        flips_chart=_spec(flips_chart(report)),
-        classes=[
-            ComparedClass(
-                name=change.name,
-                inputs=change.n,
-                a=percent(change.recall_a, 1),
-                b=percent(change.recall_b, 1),
-                p=p_value(change.p_value),
-            )
-            for change in (() if answers is None else answers.classes[:_MOST_CLASSES])
-        ],
-        changed_classes=0 if answers is None else len(answers.classes),
-        environment=[
-            StackChange(what=line.what, a=line.a, b=line.b, telling=line.telling)
-            for line in report.environment[:MOST_ROWS]
-        ],
+        figures_chart=drawn_spec(figures_chart(report)),
+        flips_chart=drawn_spec(flips_chart(report)),
+        classes=[_changed_class(change) for change in changed[:_MOST_CLASSES]],
+        changed_classes=len(changed),
+        environment=[StackChange.of(line) for line in report.environment[:MOST_ROWS]],
     )
 
 
 def _side(run: Run) -> ComparedRun:
-    return ComparedRun(
-        id=run.id, created=run.created, model=run.ref, stack=stack_label(run), precision=run.precision or ""
-    )
+    return ComparedRun.of(run, model=run.ref, stack=stack_label(run))
 
 
-def _spec(chart: Chart | None) -> dict[str, Any] | None:
-    return None if chart is None else themed(chart)
+def _changed_class(change: ClassChange) -> ComparedClass:
+    a, b = percent(change.recall_a, 1), percent(change.recall_b, 1)
+    return ComparedClass(name=change.name, inputs=change.n, a=a, b=b, p=p_value(change.p_value))
 
 
 def _figures(report: Report) -> Iterator[ComparedFigure]:
@@ -170,22 +153,14 @@ def _figures(report: Report) -> Iterator[ComparedFigure]:
     like."""
     for pair in report.figures:
         if not _of_part(pair.a):
-            yield ComparedFigure(
-                metric=pair.metric,
-                scope=pair.scope,
-                a=figure_of(pair.a),
-                b=figure_of(pair.b),
-                change=change_words(pair),
-                overlap=_overlap(pair),
-            )
+            a, b = figure_of(pair.a), figure_of(pair.b)
+            yield ComparedFigure.of(pair, a=a, b=b, change=change_words(pair), overlap=_overlap(pair))
     for only_a, alone in ((True, report.only_a), (False, report.only_b)):
         for observation in alone:
             if not _of_part(observation):
                 shown = figure_of(observation)
-                a, b = (shown, None) if only_a else (None, shown)
-                yield ComparedFigure(
-                    metric=observation.metric, scope=observation.scope, a=a, b=b, change="", overlap=None
-                )
+                sides = {"a": shown, "b": None} if only_a else {"a": None, "b": shown}
+                yield ComparedFigure.of(observation, **sides, change="", overlap=None)
 
 
 def _of_part(observation: Observation) -> bool:
@@ -269,6 +244,6 @@ def _divergence(printed: dict[str, Any]) -> Iterator[Any]:
 
 
 ENDPOINTS: Final = (
-    Endpoint("/comparison", "Two runs on the same inputs, compared", ComparisonQuery, Comparison, comparison),
-    Endpoint("/comparison/finding", "What a job found out about two runs", FindingQuery, JobFinding, finding),
+    Endpoint("/comparison", "Two runs on the same inputs, compared", comparison),
+    Endpoint("/comparison/finding", "What a job found out about two runs", finding),
 )

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from pydantic import Field
 
-from zoolens.base.present.charts import themed
+from zoolens.base.present.charts import Spec, themed
 from zoolens.base.verdicts import Outcome
 from zoolens.faces.ui.context import Context
-from zoolens.faces.ui.endpoint import Answer, Endpoint, File, NotFound, Paged, Query, Shown
+from zoolens.faces.ui.endpoint import Answer, Endpoint, File, NotFound, Paged, Query, RowPage, Shown
 from zoolens.faces.ui.input_reader import InputSource, InputsSeen, InputState
 from zoolens.faces.ui.jobs.folder import JobFolder
 from zoolens.faces.ui.resources.jobs import Job, JobList, job_of, jobs, printed_by_kind
@@ -76,7 +76,7 @@ class DivergenceFacts(Answer):
     first: Shown
     sentences: list[Shown]
     causes: list[DivergenceCause]
-    growth: dict[str, Any] | None
+    growth: Spec | None
     floor: Shown
     layers: WordTable
 
@@ -85,14 +85,13 @@ def divergence(context: Context, query: DivergenceQuery) -> DivergenceFacts:
     folder, printed = _divergence(context, query.id)
     layers, answers, first = printed["layers"], printed["answers"], printed["first"]
     parameters = folder.asked().get("parameters") or {}
-    return DivergenceFacts(
+    return DivergenceFacts.of(
+        printed,
         job=job_of(folder),
-        a=_side(printed["a"]),
-        b=_side(printed["b"]),
+        a=DivergedSide.of(printed["a"]),
+        b=DivergedSide.of(printed["b"]),
         runs=[run for run in (parameters.get("a"), parameters.get("b")) if isinstance(run, str)],
-        data=printed["data"],
         inputs=answers["inputs"],
-        verdict=printed["verdict"],
         judged=printed_verdict(printed["verdict"], printed),
         agrees=printed["agrees"] and printed.get("outcome", Outcome.SAME.value) == Outcome.SAME.value,
         flips=answers["flips"],
@@ -100,30 +99,13 @@ def divergence(context: Context, query: DivergenceQuery) -> DivergenceFacts:
         sentences=printed["sentences"][:_MOST_SENTENCES],
         causes=[_cause(cause) for cause in printed["causes"]],
         growth=themed(growth_chart(layers)) if layers else None,
-        floor=printed["floor"],
         layers=word_table(layer_table(layers)),
-    )
-
-
-def _side(side: Mapping[str, Any]) -> DivergedSide:
-    return DivergedSide(
-        title=side["title"],
-        runtime=side["runtime"],
-        version=side["version"] or "",
-        precision=side["precision"],
-        layers=side["layers"],
     )
 
 
 def _cause(cause: Mapping[str, Any]) -> DivergenceCause:
     proof = cause["proof"]
-    return DivergenceCause(
-        kind=cause["kind"],
-        sentence=cause["sentence"],
-        layer=cause["label"] or "",
-        proved=cause["proved"],
-        proof="" if proof is None else proof["sentence"],
-    )
+    return DivergenceCause.of(cause, layer=cause["label"], proof=None if proof is None else proof["sentence"])
 
 
 class FlipsQuery(Paged):
@@ -143,34 +125,20 @@ class FlippedInput(Answer):
     apart: str
 
 
-class FlipPage(Answer):
-    total: int
-    offset: int
-    rows: list[FlippedInput]
+class FlipPage(RowPage[FlippedInput]):
+    pass
 
 
 def flips(context: Context, query: FlipsQuery) -> FlipPage:
     _, printed = _divergence(context, query.id)
     flipped = printed["answers"]["flipped"]
-    return FlipPage(
-        total=len(flipped),
-        offset=query.offset,
-        rows=[
-            FlippedInput(
-                index=row.get("index"),
-                input=row["input"],
-                label=_class(row["label"]),
-                a=_class(row["a"]),
-                b=_class(row["b"]),
-                apart="not finite" if row["error"] is None else f"{row['error']:.2g}",
-            )
-            for row in flipped[query.offset : query.offset + query.limit]
-        ],
-    )
+    return FlipPage(total=len(flipped), offset=query.offset, rows=[_flipped(row) for row in flipped[query.page]])
 
 
-def _class(number: int) -> int | None:
-    return number if number >= 0 else None
+def _flipped(row: Mapping[str, Any]) -> FlippedInput:
+    classes = {name: row[name] if row[name] >= 0 else None for name in ("label", "a", "b")}
+    apart = "not finite" if row["error"] is None else f"{row['error']:.2g}"
+    return FlippedInput(index=row.get("index"), input=row["input"], apart=apart, **classes)
 
 
 def _divergence(context: Context, job_id: str) -> tuple[JobFolder, dict[str, Any]]:
@@ -214,21 +182,9 @@ def _source(context: Context, job_id: str) -> InputSource | None:
 
 
 ENDPOINTS: Final = (
-    Endpoint("/divergences", "Comparisons of two stacks, newest first", Paged, JobList, divergences),
-    Endpoint("/divergences/{id}", "Where two stacks part, and why", DivergenceQuery, DivergenceFacts, divergence),
-    Endpoint("/divergences/{id}/flips", "Inputs that two stacks answer differently", FlipsQuery, FlipPage, flips),
-    Endpoint(
-        "/divergences/{id}/inputs",
-        "Inputs of a comparison, as far as they can be seen",
-        FlipInputsQuery,
-        SeenInputs,
-        flip_inputs,
-    ),
-    Endpoint(
-        "/divergences/{id}/inputs/{index}",
-        "One input of a comparison as a small image",
-        FlipPictureQuery,
-        File,
-        flip_picture,
-    ),
+    Endpoint("/divergences", "Comparisons of two stacks, newest first", divergences),
+    Endpoint("/divergences/{id}", "Where two stacks part, and why", divergence),
+    Endpoint("/divergences/{id}/flips", "Inputs that two stacks answer differently", flips),
+    Endpoint("/divergences/{id}/inputs", "Inputs of a comparison, as far as they can be seen", flip_inputs),
+    Endpoint("/divergences/{id}/inputs/{index}", "One input of a comparison as a small image", flip_picture),
 )

@@ -68,9 +68,7 @@ class JobProgress(Answer):
 def jobs(context: Context, query: Paged, kind: str | None = None) -> JobList:
     """The jobs of one kind, or of all."""
     folders = [folder for folder in context.jobs.jobs() if kind is None or folder.asked().get("kind") == kind]
-    return JobList(
-        total=len(folders), rows=[job_of(folder) for folder in folders[query.offset : query.offset + query.limit]]
-    )
+    return JobList(total=len(folders), rows=[job_of(folder) for folder in folders[query.page]])
 
 
 def printed_by_kind(context: Context, job_id: str, kind: str, refusal: str) -> tuple[JobFolder, dict[str, Any]]:
@@ -193,32 +191,14 @@ def _runs(folder: JobFolder) -> list[str]:
 
 def _starting(kind: type[JobParameters]) -> Endpoint:
     call: Callable[[Context, Any], Job] = start
-    return Endpoint(f"/jobs/{kind.name}", f"Start a job: {kind.summary}", kind, Job, call, method="POST", status=202)
+    return Endpoint(f"/jobs/{kind.name}", f"Start a job: {kind.summary}", call, asks=kind, method="POST", status=202)
 
 
 ENDPOINTS: Final = (
-    Endpoint("/jobs", "Jobs, newest first", Paged, JobList, jobs, needs_store=False),
+    Endpoint("/jobs", "Jobs, newest first", jobs, needs_store=False),
     *map(_starting, KINDS),
-    Endpoint("/jobs/{id}", "One job", JobQuery, Job, job, needs_store=False),
-    Endpoint(
-        "/jobs/{id}",
-        "Cancel a job; what it measured is kept",
-        JobQuery,
-        Job,
-        cancel,
-        method="DELETE",
-        needs_store=False,
-    ),
-    Endpoint(
-        "/jobs/{id}/output", "What the command of a job printed, as JSON", JobQuery, File, output, needs_store=False
-    ),
-    Endpoint(
-        "/jobs/{id}/events",
-        "Progress of a job, as it comes",
-        JobEventsQuery,
-        JobProgress,
-        events,
-        stream=True,
-        needs_store=False,
-    ),
+    Endpoint("/jobs/{id}", "One job", job, needs_store=False),
+    Endpoint("/jobs/{id}", "Cancel a job; what it measured is kept", cancel, method="DELETE", needs_store=False),
+    Endpoint("/jobs/{id}/output", "What the command of a job printed, as JSON", output, needs_store=False),
+    Endpoint("/jobs/{id}/events", "Progress of a job, as it comes", events, stream=JobProgress, needs_store=False),
 )

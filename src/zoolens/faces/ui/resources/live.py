@@ -80,12 +80,10 @@ def live(context: Context, query: LiveQuery, content: bytes) -> LiveResult:
         raise RequestError("The request has no image.", hint="Send the bytes of a file as the body.")
     pixels = context.live.decode(content)
     answer = context.live.answer(query.model, query.runtime or None, pixels, query.most)
-    return LiveResult(
-        model=answer.model,
-        runtime=answer.runtime,
+    return LiveResult.of(
+        answer,
         classes=[_shown_class(score) for score in answer.classes],
         took=figure(answer.seconds, "s"),
-        opened=answer.opened,
         image=f"{pixels.shape[1]} × {pixels.shape[0]}, {'grey' if pixels.shape[2] == 1 else 'colour'}",
     )
 
@@ -123,15 +121,12 @@ def live_texts(context: Context, query: LiveQuery, content: bytes) -> LiveTextRe
         check_runtime(query.runtime)
     answer = context.live.answer_texts(query.model, query.runtime or None, _texts(content), query.most)
     vectors = [text_answer.vector for text_answer in answer.texts if text_answer.vector is not None]
-    return LiveTextResult(
-        model=answer.model,
-        runtime=answer.runtime,
+    return LiveTextResult.of(
+        answer,
         texts=[_shown_text(text_answer) for text_answer in answer.texts],
-        most_tokens=answer.most_tokens,
         numbers=len(vectors[0]) if vectors else 0,
         alike=_alike(vectors) if answer.directional else [],
         took=figure(answer.seconds, "s"),
-        opened=answer.opened,
     )
 
 
@@ -150,11 +145,8 @@ def _texts(content: bytes) -> list[str]:
 
 def _shown_text(answer: TextAnswer) -> LiveText:
     vector = answer.vector
-    return LiveText(
-        tokens=answer.tokens,
-        cut=answer.cut,
-        unknown=answer.unknown,
-        pieces=list(answer.pieces),
+    return LiveText.of(
+        answer,
         classes=[_shown_class(score) for score in answer.classes],
         vector="" if vector is None else shown_vector(vector),
         length="" if vector is None else f"{np.linalg.norm(vector.astype(np.float64)):.4g}",
@@ -169,9 +161,7 @@ def _alike(vectors: Sequence[NDArray[np.float32]]) -> list[list[str]]:
 
 
 def _shown_class(score: ClassScore) -> LiveClass:
-    return LiveClass(
-        label=score.label or f"class {score.index}", probability=score.probability, words=probability(score.probability)
-    )
+    return LiveClass.of(score, label=score.label or f"class {score.index}", words=probability(score.probability))
 
 
 def offered(context: Context, query: OfferedQuery) -> Offered:
@@ -203,14 +193,14 @@ def example(_: Context, query: ExampleQuery) -> File:
 
 
 ENDPOINTS: Final = (
+    Endpoint("/live", "Run one image (the body) through one model", live, method="POST", upload_bytes=UPLOAD_BYTES),
     Endpoint(
-        "/live", "Run one image (the body) through one model", LiveQuery, LiveResult, live, method="POST",
-        upload_bytes=UPLOAD_BYTES,
+        "/live/text",
+        "Run some texts (the body, a JSON list) through one model",
+        live_texts,
+        method="POST",
+        upload_bytes=TEXT_BYTES,
     ),
-    Endpoint(
-        "/live/text", "Run some texts (the body, a JSON list) through one model", LiveQuery, LiveTextResult, live_texts,
-        method="POST", upload_bytes=TEXT_BYTES,
-    ),
-    Endpoint("/live/models", "Models that can be given an image or a text", OfferedQuery, Offered, offered),
-    Endpoint("/live/examples/{index}", "An image of the built-in data, to try with", ExampleQuery, File, example),
-)  # fmt: skip
+    Endpoint("/live/models", "Models that can be given an image or a text", offered),
+    Endpoint("/live/examples/{index}", "An image of the built-in data, to try with", example),
+)

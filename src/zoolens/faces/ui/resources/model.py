@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
-from zoolens.base.present.charts import Chart, themed
+from zoolens.base.present.charts import Spec, drawn_spec, themed
 from zoolens.base.present.figures import count, figure
 from zoolens.base.present.text import without_folders
 from zoolens.faces.ui.context import Context
@@ -82,7 +82,7 @@ class ModelDetail(Answer):
     datasets: list[Shown]
     manifest: list[Shown]
     claims: list[ClaimItem]
-    claims_chart: dict[str, Any] | None
+    claims_chart: Spec | None
     namesakes: list[Namesake]
     replacement: Shown
 
@@ -91,31 +91,19 @@ class HistoryAnswer(Answer):
     runs: int
     others: int
     title: Shown
-    chart: dict[str, Any]
+    chart: Spec
 
 
 def model(context: Context, query: ModelQuery) -> ModelDetail:
     row, entry = find_model(context, query.ref)
     claims = [] if entry is None else claims_beside(context.store, entry)
-    return ModelDetail(
-        ref=row.ref,
-        zoo=row.zoo,
-        name=row.name,
-        version=row.version,
-        listed=row.listed,
-        description=row.description,
-        task=row.task,
-        licence=row.licence,
-        formats=list(row.formats),
-        weights=row.weights,
+    return ModelDetail.of(
+        row,
         params_words=count(row.params),
         bytes_words=figure(row.bytes, "B"),
-        runs=row.runs,
-        runtimes=list(row.runtimes),
-        datasets=list(row.datasets),
         manifest=[] if entry is None else without_folders(dump_manifest(entry.manifest)).splitlines()[:MOST_LINES],
         claims=[_claim(claim) for claim in claims],
-        claims_chart=_spec(claims_chart(claims)),
+        claims_chart=drawn_spec(claims_chart(claims)),
         namesakes=_namesakes(context, row),
         replacement=REPLACEMENT.format(_quoted(bare(row.ref))) if row.runs else "",
     )
@@ -132,33 +120,14 @@ def find_model(context: Context, ref: str) -> tuple[ModelRow, Entry | None]:
     return row, entries.get(row.ref)
 
 
-def _spec(chart: Chart | None) -> dict[str, Any] | None:
-    return None if chart is None else themed(chart)
-
-
 def _quoted(name: str) -> str:
     return name if all(sign.isalnum() or sign in "_-.:/@+" for sign in name) else "'" + name.replace("'", "''") + "'"
 
 
 def _claim(claim: ClaimBeside) -> ClaimItem:
     unit = "fraction" if claim.metric in ("top1", "top5") else claim.unit
-    return ClaimItem(
-        metric=claim.metric,
-        words=amount(claim.value, unit),
-        dataset=claim.dataset,
-        source=claim.source,
-        measured=[
-            ClaimedRun(
-                run=run.run,
-                stack=run.stack,
-                dataset=run.dataset,
-                words=_measured_words(run.value, run.low, run.high, unit),
-                judgement=run.judgement,
-                sentence=run.sentence,
-            )
-            for run in claim.measured
-        ],
-    )
+    measured = [ClaimedRun.of(run, words=_measured_words(run.value, run.low, run.high, unit)) for run in claim.measured]
+    return ClaimItem.of(claim, words=amount(claim.value, unit), measured=measured)
 
 
 def _measured_words(value: float, low: float | None, high: float | None, unit: str) -> str:
@@ -174,10 +143,7 @@ def _namesakes(context: Context, row: ModelRow) -> list[Namesake]:
         other for other in rows if other.ref != row.ref and (last_part(other.name).lower() == own or other.name in kin)
     ]
     others.sort(key=lambda other: (last_part(other.name).lower() != own, -other.runs, other.ref))
-    return [
-        Namesake(ref=other.ref, runs=other.runs, params_words=count(other.params), listed=other.listed)
-        for other in others[:MOST_NAMESAKES]
-    ]
+    return [Namesake.of(other, params_words=count(other.params)) for other in others[:MOST_NAMESAKES]]
 
 
 def history(context: Context, query: HistoryQuery) -> HistoryAnswer:
@@ -188,6 +154,6 @@ def history(context: Context, query: HistoryQuery) -> HistoryAnswer:
 
 
 ENDPOINTS: Final = (
-    Endpoint("/model/{ref:path}", "One model: manifest, claims, namesakes", ModelQuery, ModelDetail, model),
-    Endpoint("/history/{ref:path}", "One figure of a model's runs over time", HistoryQuery, HistoryAnswer, history),
+    Endpoint("/model/{ref:path}", "One model: manifest, claims, namesakes", model),
+    Endpoint("/history/{ref:path}", "One figure of a model's runs over time", history),
 )

@@ -116,7 +116,7 @@ _SORTS: Final[dict[str, Callable[[ModelRow], Any]]] = {
 def models(context: Context, query: ModelsQuery) -> ModelPage:
     known = context.models.models()
     fitting, facets = _search(known, _key(query))
-    places = _sorted(known, fitting, query.sort)[query.offset : query.offset + query.limit]
+    places = _sorted(known, fitting, query.sort)[query.page]
     rows = [known.rows[place] for place in places.tolist()]
     latest = context.store.runs_of([row.latest.last_run for row in rows if row.latest], stages=False)
     figures = listed_figures(context.store, latest)
@@ -224,17 +224,20 @@ def _item(row: ModelRow, figures: Mapping[str, Sequence[Observation]]) -> ModelI
     if row.latest is not None:
         run, own = row.latest, figures.get(row.latest.last_run, ())
         latest = LatestRun(
-            id=run.last_run, created=run.last_time, dataset=run.last_dataset, runtime=run.last_runtime,
-            top1=figure_named(own, "top1"), latency_p50=figure_named(own, "latency_p50", batch_scope(1)),
-        )  # fmt: skip
-    return ModelItem(
-        ref=row.ref, zoo=row.zoo, name=row.name, version=row.version, listed=row.listed, task=row.task,
-        formats=list(row.formats), licence=row.licence, weights=row.weights, params=row.params,
-        params_words=count(row.params), bytes=row.bytes, bytes_words=figure(row.bytes, "B"),
-        claimed_top1=row.claimed_top1, claimed_top1_words=figure(row.claimed_top1, "fraction"),
-        description=row.description, runs=row.runs, runtimes=list(row.runtimes),
-        datasets=list(row.datasets), activity=list(row.activity), latest=latest,
-    )  # fmt: skip
+            id=run.last_run,
+            created=run.last_time,
+            dataset=run.last_dataset,
+            runtime=run.last_runtime,
+            top1=figure_named(own, "top1"),
+            latency_p50=figure_named(own, "latency_p50", batch_scope(1)),
+        )
+    return ModelItem.of(
+        row,
+        params_words=count(row.params),
+        bytes_words=figure(row.bytes, "B"),
+        claimed_top1_words=figure(row.claimed_top1, "fraction"),
+        latest=latest,
+    )
 
 
 class RefreshQuery(Query):
@@ -256,8 +259,6 @@ def list_again(context: Context, query: RefreshQuery) -> ListingState:
 
 
 ENDPOINTS: Final = (
-    Endpoint(
-        "/models/refresh", "List all zoos anew", RefreshQuery, ListingState, list_again, method="POST", status=202
-    ),
-    Endpoint("/models", "Models of all zoos and of the store, by search and facets", ModelsQuery, ModelPage, models),
+    Endpoint("/models/refresh", "List all zoos anew", list_again, method="POST", status=202),
+    Endpoint("/models", "Models of all zoos and of the store, by search and facets", models),
 )

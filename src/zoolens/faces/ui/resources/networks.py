@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from pydantic import Field
 
+from zoolens.base.present.charts import Spec
 from zoolens.faces.ui.context import Context
 from zoolens.faces.ui.endpoint import Answer, Endpoint, Query, Shown
 from zoolens.faces.ui.model_index import ModelRow
@@ -90,7 +91,7 @@ class Network(Answer):
     measures: list[str]
     heats: list[str]
     stages: list[NetworkStage]
-    chart: dict[str, Any]
+    chart: Spec
 
 
 class NetworkFacts(Answer):
@@ -245,6 +246,6 @@ def _unread(row: ModelRow, structure: Structure | None, name: str) -> NetworkSid
 
 
 ENDPOINTS: Final = (
-    Endpoint("/network/{ref:path}", "The network of a model, and what it costs", ModelQuery, NetworkFacts, network),
-    Endpoint("/networks", "How two networks differ, side by side", NetworksQuery, NetworkComparison, compare_networks),
+    Endpoint("/network/{ref:path}", "The network of a model, and what it costs", network),
+    Endpoint("/networks", "How two networks differ, side by side", compare_networks),
 )

@@ -11,16 +11,16 @@ from typing import Any, Final
 from pydantic import Field
 
 from zoolens.base.errors import ZoolensError
-from zoolens.base.present.charts import themed
+from zoolens.base.present.charts import Spec, themed
 from zoolens.base.store.json_columns import as_plain
 from zoolens.base.store.records import GUESSED, MEASURED_KINDS, WITH_NETWORK, Observation, Run, RunKey, is_disturbed
 from zoolens.base.store.run_columns import RunState
 from zoolens.base.store.scopes import Dimension, parse_scope
 from zoolens.faces.ui.context import Context
-from zoolens.faces.ui.endpoint import MOST_ROWS, Answer, Endpoint, File, Paged, Query, Shown
+from zoolens.faces.ui.endpoint import MOST_ROWS, Answer, Endpoint, File, Paged, Query, RunName, Shown
 from zoolens.faces.ui.facets import FacetValue, facet_of
-from zoolens.faces.ui.page_figures import Figure, figure_of
-from zoolens.faces.ui.resources.runs import LONGEST, Fact, Pattern, RunItem, run_item
+from zoolens.faces.ui.page_figures import Figure, TileItem, figure_of, tile_items
+from zoolens.faces.ui.resources.runs import Fact, Pattern, RunItem, run_item
 from zoolens.faces.ui.word_tables import WordTable, word_table
 from zoolens.findings.measure.answers import has_answers
 from zoolens.findings.measure.class_order import judged_right
@@ -40,7 +40,7 @@ _AGAIN: Final = {
 
 
 class RunQuery(Query):
-    run: str = Field(max_length=LONGEST, description="The id of a run, the beginning of one, or 'last'.")
+    run: RunName
 
 
 class StageItem(Answer):
@@ -48,11 +48,6 @@ class StageItem(Answer):
     done: bool
     error: Shown
     updated: datetime
-
-
-class RunTile(Answer):
-    figure: Shown
-    title: Shown
 
 
 class RunAttempt(Answer):
@@ -74,7 +69,7 @@ class RunDetail(Answer):
     model_fingerprint: str
     data_fingerprint: str
     precision: Shown
-    tiles: list[RunTile]
+    tiles: list[TileItem]
     notes: list[Shown]
     advice: Shown
     stages: list[StageItem]
@@ -97,13 +92,10 @@ def run_detail(context: Context, query: RunQuery) -> RunDetail:
         model_fingerprint=run.model.fingerprint,
         data_fingerprint=run.dataset.fingerprint,
         precision=run.precision or "",
-        tiles=[RunTile(figure=tile.figure, title=tile.caption) for tile in run_tiles(known)],
+        tiles=tile_items(run_tiles(known)),
         notes=list(_notes(context, run, known)),
         advice=_AGAIN.get(item.state, "") if run.kind in MEASURED_KINDS else "",
-        stages=[
-            StageItem(stage=name, done=state.done, error=state.error or "", updated=state.updated)
-            for name, state in context.store.stages(run.id).items()
-        ],
+        stages=[StageItem.of(state, stage=name) for name, state in context.store.stages(run.id).items()],
         figures=[figure_of(observation) for observation in known if _of_run(observation)][:MOST_ROWS],
         observations=len(known),
         environment=facts_of(run.stack.identity),
@@ -153,7 +145,7 @@ def _attempts(context: Context, run: Run) -> list[RunAttempt]:
     last = range(max(0, count - _MOST_ATTEMPTS), count)
     ids = {RunKey(key.model, key.dataset, key.stack, number).id for number in last} | {run.id}
     repeated = sorted(context.store.runs_of(list(ids)), key=lambda other: other.key.attempt)
-    return [RunAttempt(id=other.id, attempt=other.key.attempt, created=other.created) for other in repeated]
+    return [RunAttempt.of(other, attempt=other.key.attempt) for other in repeated]
 
 
 def _of_run(observation: Observation) -> bool:
@@ -183,7 +175,7 @@ def _listed(values: Sequence[Any]) -> str:
 
 
 class ObservationsQuery(Paged):
-    run: str = Field(max_length=LONGEST, description="The id of a run, the beginning of one, or 'last'.")
+    run: RunName
     metric: list[Pattern] = Field([], description="Only these metrics.")
 
 
@@ -215,7 +207,7 @@ def observations(context: Context, query: ObservationsQuery) -> ObservationPage:
         offset=query.offset,
         rows=[
             ObservationItem(stage=stage, figure=figure_of(observation), details=facts_of(observation.details))
-            for stage, observation in fitting[query.offset : query.offset + query.limit]
+            for stage, observation in fitting[query.page]
         ],
         metrics=facet_of("metric", counts, query.metric).values,
     )
@@ -226,7 +218,7 @@ def observations(context: Context, query: ObservationsQuery) -> ObservationPage:
 
 class LatencyChart(Answer):
     title: Shown
-    chart: dict[str, Any]
+    chart: Spec
 
 
 class RunLatency(Answer):
@@ -257,10 +249,8 @@ def as_file(context: Context, query: RunQuery) -> File:
 
 
 ENDPOINTS: Final = (
-    Endpoint("/runs/{run}", "One run with its figures", RunQuery, RunDetail, run_detail),
-    Endpoint("/runs/{run}/observations", "What a run found", ObservationsQuery, ObservationPage, observations),
-    Endpoint("/runs/{run}/latency", "How long the calls of a run took", RunQuery, RunLatency, latency),
-    Endpoint(
-        "/runs/{run}/json", "All of a run as a file, as `zoolens runs show --json` prints it", RunQuery, File, as_file
-    ),
+    Endpoint("/runs/{run}", "One run with its figures", run_detail),
+    Endpoint("/runs/{run}/observations", "What a run found", observations),
+    Endpoint("/runs/{run}/latency", "How long the calls of a run took", latency),
+    Endpoint("/runs/{run}/json", "All of a run as a file, as `zoolens runs show --json` prints it", as_file),
 )

@@ -13,13 +13,13 @@ import numpy as np
 from pydantic import Field
 
 from zoolens.base.errors import StoreError, ZoolensError
-from zoolens.base.present.charts import Chart, themed
+from zoolens.base.present.charts import Chart, Spec, themed
 from zoolens.base.present.figures import probability, with_interval
 from zoolens.base.present.tables import Table
 from zoolens.base.store.records import ANSWERING_KINDS, Observation, Run
 from zoolens.base.store.scopes import parse_scope
 from zoolens.faces.ui.context import Context
-from zoolens.faces.ui.endpoint import Answer, Endpoint, Paged, Query, Shown
+from zoolens.faces.ui.endpoint import Answer, Endpoint, Paged, Query, RunName, Shown
 from zoolens.faces.ui.page_figures import Figure, figure_of
 from zoolens.faces.ui.resources.runs import LONGEST
 from zoolens.faces.ui.word_tables import WordTable, word_table
@@ -45,14 +45,14 @@ Described = TypeVar("Described")
 
 
 class AnsweringRunQuery(Query):
-    run: str = Field(max_length=LONGEST, description="The id of a run, the beginning of one, or 'last'.")
+    run: RunName
 
 
 # --- input by input
 
 
 class PredictionsQuery(Paged):
-    run: str = Field(max_length=LONGEST, description="The id of a run, the beginning of one, or 'last'.")
+    run: RunName
     other: str = Field("", max_length=LONGEST, description="Another run on the same inputs, to be shown beside it.")
     order: AnswerOrder = Field(AnswerOrder.INDEX, description="Which inputs come first.")
     shown: AnswersShown = Field(AnswersShown.ALL, description="Which inputs are listed.")
@@ -123,43 +123,28 @@ def predictions(context: Context, query: PredictionsQuery) -> PredictionPage:
         limit=query.limit,
         offset=query.offset,
     )
-    return PredictionPage(
+    return PredictionPage.of(
+        page,
         run=run.id,
         other="" if other is None else other.id,
-        total=page.total,
-        inputs=page.inputs,
         offset=query.offset,
-        unknown=page.unknown,
         bin="" if query.bin is None else f"{100 * query.bin / BINS:.1f} to {100 * (query.bin + 1) / BINS:.1f} %",
         rows=[_prediction(row) for row in page.rows],
     )
 
 
 def _prediction(row: AnswerRow) -> PredictionItem:
-    return PredictionItem(
-        index=row.index,
-        input=row.input,
-        label=row.label,
-        truth=row.truth,
+    return PredictionItem.of(
+        row,
         ours=_answered(row.ours),
         theirs=None if row.theirs is None else _answered(row.theirs),
-        label_score=row.label_score,
         label_words="" if row.label_score is None else probability(row.label_score),
-        agreement=row.agreement,
     )
 
 
 def _answered(side: SideAnswer) -> PredictedAnswer:
-    return PredictedAnswer(
-        words=side.words,
-        answer=side.answer,
-        score=side.score,
-        right=side.right,
-        best=[
-            ScoredClass(number=ranked.number, name=ranked.name, score=ranked.score, words=probability(ranked.score))
-            for ranked in side.best
-        ],
-    )
+    best = [ScoredClass.of(ranked, words=probability(ranked.score)) for ranked in side.best]
+    return PredictedAnswer.of(side, best=best)
 
 
 # --- which classes are confused, and whether the run knows when it is wrong
@@ -177,7 +162,7 @@ class ChartedAnswers(Answer):
 
     reason: Shown
     title: Shown
-    chart: dict[str, Any] | None
+    chart: Spec | None
     table: WordTable | None
 
 
@@ -197,7 +182,8 @@ class RunCalibration(ChartedAnswers):
 def confusion(context: Context, query: AnsweringRunQuery) -> RunConfusion:
     def describe(answers: Signature) -> RunConfusion:
         confused = confusion_of(answers)
-        pairs = [ClassPair(label=pair.label, answer=pair.answer) for pair in confused.pairs]
+        pairs = [ClassPair.of(pair) for pair in confused.pairs]
+
         return RunConfusion(**_charted(confusion_chart(confused), pairs_table(confused)), pairs=pairs)
 
     return _described(context, query, describe, lambda reason: RunConfusion(**_uncharted(reason), pairs=[]))
@@ -317,16 +303,8 @@ _KEYS: Final[dict[ClassSort, Callable[[ClassItem], tuple[float, int]]]] = {
 
 
 ENDPOINTS: Final = (
-    Endpoint(
-        "/runs/{run}/predictions", "What a run answered, input by input", PredictionsQuery, PredictionPage, predictions
-    ),
-    Endpoint("/runs/{run}/confusion", "Which classes a run confuses", AnsweringRunQuery, RunConfusion, confusion),
-    Endpoint(
-        "/runs/{run}/calibration",
-        "Whether a run knows when it is wrong",
-        AnsweringRunQuery,
-        RunCalibration,
-        calibration,
-    ),
-    Endpoint("/runs/{run}/classes", "The classes of a run, with their recall", ClassesQuery, ClassList, classes),
+    Endpoint("/runs/{run}/predictions", "What a run answered, input by input", predictions),
+    Endpoint("/runs/{run}/confusion", "Which classes a run confuses", confusion),
+    Endpoint("/runs/{run}/calibration", "Whether a run knows when it is wrong", calibration),
+    Endpoint("/runs/{run}/classes", "The classes of a run, with their recall", classes),
 )

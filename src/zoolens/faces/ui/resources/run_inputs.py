@@ -12,9 +12,8 @@ from pydantic import Field
 
 from zoolens.base.store.records import Run
 from zoolens.faces.ui.context import Context
-from zoolens.faces.ui.endpoint import Answer, Endpoint, File, NotFound, Query, RequestError, Shown
+from zoolens.faces.ui.endpoint import Answer, Endpoint, File, NotFound, Query, RequestError, RunName, Shown
 from zoolens.faces.ui.input_reader import InputsSeen, InputState
-from zoolens.faces.ui.resources.runs import LONGEST
 
 MOST_INPUTS: Final = 100
 
@@ -22,7 +21,7 @@ Place = Annotated[int, Field(ge=0, lt=1 << 31)]
 
 
 class InputsQuery(Query):
-    run: str = Field(max_length=LONGEST, description="The id of a run, the beginning of one, or 'last'.")
+    run: RunName
     index: list[Place] = Field([], max_length=MOST_INPUTS, description="The places of the inputs, counted from 0.")
 
 
@@ -54,18 +53,12 @@ def inputs(context: Context, query: InputsQuery) -> RunInputs:
 
 
 def seen_inputs(seen: InputsSeen) -> SeenInputs:
-    return SeenInputs(
-        state=seen.state,
-        sentence=seen.sentence,
-        rows=[
-            InputItem(index=shown.index, name=shown.name, words=shown.words, picture=shown.png is not None)
-            for shown in seen.inputs
-        ],
-    )
+    rows = [InputItem.of(shown, picture=shown.png is not None) for shown in seen.inputs]
+    return SeenInputs.of(seen, rows=rows)
 
 
 class PictureQuery(Query):
-    run: str = Field(max_length=LONGEST, description="The id of a run, the beginning of one, or 'last'.")
+    run: RunName
     index: Place = Field(description="The place of the input, counted from 0.")
 
 
@@ -91,6 +84,6 @@ def _is_whole(name: str, run: Run) -> bool:
 
 
 ENDPOINTS: Final = (
-    Endpoint("/runs/{run}/inputs", "Inputs of a run, as far as they can be seen", InputsQuery, RunInputs, inputs),
-    Endpoint("/runs/{run}/inputs/{index}", "One input of a run as a small image", PictureQuery, File, picture),
+    Endpoint("/runs/{run}/inputs", "Inputs of a run, as far as they can be seen", inputs),
+    Endpoint("/runs/{run}/inputs/{index}", "One input of a run as a small image", picture),
 )

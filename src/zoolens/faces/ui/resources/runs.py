@@ -156,15 +156,12 @@ def run_item(run: Run, stored: Sequence[Observation], order: TimeOrder | FigureO
         if words != "done"
     ]
     by = figure_named(observations, order.metric, order.scope) if isinstance(order, FigureOrder) else None
-    return RunItem(
-        id=run.id,
-        created=run.created,
-        kind=run.kind,
+    return RunItem.of(
+        run,
         state=RunState.FAILED if failed else RunState.MEASURED if run.stages else RunState.BEGUN,
         model=run.ref,
         format=run.model.format,
         dataset=run.dataset.name,
-        inputs=run.inputs,
         runtime=run.stack.runtime,
         stack=stack_label(run),
         attempt=run.key.attempt,
@@ -199,6 +196,6 @@ def sortable_figures(context: Context, _: FiguresQuery) -> SortableFigures:
 
 
 ENDPOINTS: Final = (
-    Endpoint("/runs", "Runs of the store, by filters, facets and figures", RunsQuery, RunList, runs),
-    Endpoint("/figures", "What runs can be sorted by", FiguresQuery, SortableFigures, sortable_figures),
+    Endpoint("/runs", "Runs of the store, by filters, facets and figures", runs),
+    Endpoint("/figures", "What runs can be sorted by", sortable_figures),
 )

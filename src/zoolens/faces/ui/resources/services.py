@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 import time
 from datetime import UTC, datetime
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
 from zoolens.base.errors import ZoolensError
-from zoolens.base.present.charts import themed
+from zoolens.base.present.charts import Spec, themed
 from zoolens.base.present.figures import NOTHING, figure
 from zoolens.base.store.records import RunKind
 from zoolens.faces.serving.monitoring.metrics import LATENCY_BUCKETS
@@ -71,7 +71,7 @@ class ServiceDetail(Answer):
     summary: ServiceSession
     sentences: list[Shown]
     chart_title: Shown
-    chart: dict[str, Any]
+    chart: Spec
     events: list[ServiceEvent]
     all_events: int
 
@@ -126,26 +126,18 @@ def watch(context: Context, _: WatchQuery) -> WatchedServer:
 
 
 def _watched(endpoint: EndpointNow) -> WatchedEndpoint:
-    return WatchedEndpoint(
-        name=endpoint.name,
-        ready=endpoint.ready,
-        waiting=endpoint.waiting,
-        running=endpoint.running,
-        rate_words=f"{endpoint.rate:,.1f}/s",
-        refused_words=f"{endpoint.refused:,.1f}/s",
-        models=[
-            WatchedModel(
-                model=model.model,
-                runtime=model.runtime,
-                rate=model.rate,
-                rate_words=f"{model.rate:,.1f}/s",
-                p50=_at_most(model.percentiles.get(50)),
-                p90=_at_most(model.percentiles.get(90)),
-                p99=_at_most(model.percentiles.get(99)),
-            )
-            for model in endpoint.models
-        ],
-    )
+    models = [
+        WatchedModel.of(
+            model,
+            rate_words=f"{model.rate:,.1f}/s",
+            p50=_at_most(model.percentiles.get(50)),
+            p90=_at_most(model.percentiles.get(90)),
+            p99=_at_most(model.percentiles.get(99)),
+        )
+        for model in endpoint.models
+    ]
+    rate, refused = f"{endpoint.rate:,.1f}/s", f"{endpoint.refused:,.1f}/s"
+    return WatchedEndpoint.of(endpoint, rate_words=rate, refused_words=refused, models=models)
 
 
 def _at_most(seconds: float | None) -> str:
@@ -156,7 +148,7 @@ def _at_most(seconds: float | None) -> str:
 
 def services(context: Context, query: ServicesQuery) -> ServiceList:
     ids = context.store.run_ids(kind=RunKind.SERVING)
-    runs = context.store.runs_of(ids[query.offset : query.offset + query.limit])
+    runs = context.store.runs_of(ids[query.page])
     return ServiceList(total=len(ids), rows=[_summary(session_of(context.store, run)) for run in runs])
 
 
@@ -172,7 +164,7 @@ def service(context: Context, query: ServiceQuery) -> ServiceDetail:
         chart_title=chart.title,
         chart=themed(chart),
         events=[
-            ServiceEvent(time=_moment(event.time), kind=event.kind, words=event_words(event), waiting=event.waiting)
+            ServiceEvent.of(event, time=_moment(event.time), words=event_words(event))
             for event in session.events[: -_MOST_EVENTS - 1 : -1]
         ],
         all_events=len(session.events),
@@ -209,7 +201,7 @@ def _moment(nanoseconds: int) -> datetime:
 
 
 ENDPOINTS: Final = (
-    Endpoint("/services/server", "What the watched server does right now", WatchQuery, WatchedServer, watch),
-    Endpoint("/services", "Times that services were served, newest first", ServicesQuery, ServiceList, services),
-    Endpoint("/services/{session}", "One session: events, answers, chart", ServiceQuery, ServiceDetail, service),
+    Endpoint("/services/server", "What the watched server does right now", watch),
+    Endpoint("/services", "Times that services were served, newest first", services),
+    Endpoint("/services/{session}", "One session: events, answers, chart", service),
 )

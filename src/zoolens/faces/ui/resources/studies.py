@@ -7,11 +7,12 @@ from typing import Any, Final
 import numpy as np
 from pydantic import Field
 
-from zoolens.base.present.charts import Chart, themed
+from zoolens.base.present.charts import Spec, drawn_spec, themed
 from zoolens.base.present.figures import figure, percent
 from zoolens.base.present.tables import plain_words
 from zoolens.faces.ui.context import Context
-from zoolens.faces.ui.endpoint import Answer, Endpoint, NotFound, Paged, Query, RequestError, Shown
+from zoolens.faces.ui.endpoint import Answer, Endpoint, NotFound, Paged, Query, RequestError, RowPage, Shown
+from zoolens.faces.ui.page_figures import TileItem
 from zoolens.faces.ui.resources.runs import Fact
 from zoolens.training.crosstrain.study.analysis.analysis_tables import apart, deltas, summarise
 from zoolens.training.crosstrain.study.explanation.share_chart import chart_of_shares
@@ -53,15 +54,13 @@ class StudyItem(Answer):
     source: Shown
 
 
-class StudyList(Answer):
-    total: int
-    offset: int
-    rows: list[StudyItem]
+class StudyList(RowPage[StudyItem]):
+    pass
 
 
 def studies(context: Context, query: StudiesQuery) -> StudyList:
     names = [name for name in study_names(context.store) if query.q.lower() in name.lower()]
-    shown = names[query.offset : query.offset + query.limit]
+    shown = names[query.page]
     return StudyList(
         total=len(names), offset=query.offset, rows=[_item(study_findings(context, name)) for name in shown]
     )
@@ -75,16 +74,14 @@ def study_findings(context: Context, name: str) -> Findings:
 def _item(findings: Findings) -> StudyItem:
     study = findings.study
     share, summary = apart([study]), summarise("delta", deltas(study))
-    return StudyItem(
-        name=study.name,
-        frameworks=list(study.frameworks),
+    return StudyItem.of(
+        study,
         trials=len(study.trials),
         trials_words=study.trial_count,
         with_delta=share.total,
         apart=share.count,
         median_delta=percent(summary.median),
         largest_delta=percent(summary.maximum),
-        source=study.source,
     )
 
 
@@ -95,9 +92,7 @@ class StudyQuery(Query):
     name: str = Field(max_length=_LONGEST, description="The name of the study.")
 
 
-class StudyTile(Answer):
-    figure: Shown
-    title: Shown
+class StudyTile(TileItem):
     kind: str
 
 
@@ -120,7 +115,7 @@ class ExplanationItem(Answer):
     b: Shown
     gap: Shown
     shares: list[ShareItem]
-    chart: dict[str, Any] | None
+    chart: Spec | None
     lines: list[Shown]
 
 
@@ -133,8 +128,8 @@ class StudyDetail(Answer):
     tiles: list[StudyTile]
     varied: list[Shown]
     axes: list[Shown]
-    distributions: list[dict[str, Any]]
-    space: dict[str, Any] | None
+    distributions: list[Spec]
+    space: Spec | None
     explanations: list[ExplanationItem]
 
 
@@ -144,26 +139,18 @@ def study_detail(context: Context, query: StudyQuery) -> StudyDetail:
     return StudyDetail(
         study=_item(findings),
         lead=study_lead(findings),
-        tiles=[StudyTile(figure=tile.figure, title=tile.caption, kind=tile.kind) for tile in study_tiles(findings)],
+        tiles=[StudyTile.of(tile, title=tile.caption) for tile in study_tiles(findings)],
         varied=list(findings.columns),
         axes=plane_names(findings),
         distributions=[themed(chart) for chart in drawn if chart is not None],
-        space=_spec(space_chart(findings)),
+        space=drawn_spec(space_chart(findings)),
         explanations=[_explanation(explanation) for explanation in filed_explanations(context.store, query.name)],
     )
 
 
-def _spec(chart: Chart | None) -> dict[str, Any] | None:
-    return None if chart is None else themed(chart)
-
-
 def _explanation(filed: FiledExplanation) -> ExplanationItem:
-    return ExplanationItem(
-        study=filed.study,
-        trial=filed.trial,
-        runs_in=filed.runs_in,
-        a=filed.a,
-        b=filed.b,
+    return ExplanationItem.of(
+        filed,
         gap=_points(filed.gap.value, filed.gap.interval),
         shares=[
             ShareItem(
@@ -174,8 +161,7 @@ def _explanation(filed: FiledExplanation) -> ExplanationItem:
             )
             for share in filed.shares
         ],
-        chart=_spec(chart_of_shares(filed.shares, filed.gap.value)),
-        lines=list(filed.lines),
+        chart=drawn_spec(chart_of_shares(filed.shares, filed.gap.value)),
     )
 
 
@@ -203,7 +189,7 @@ class StudyPlane(Answer):
 
     x: Shown
     y: Shown
-    chart: dict[str, Any]
+    chart: Spec
 
 
 def study_plane(context: Context, query: PlaneQuery) -> StudyPlane:
@@ -242,10 +228,8 @@ class TrialItem(Answer):
     notes: list[Shown]
 
 
-class TrialPage(Answer):
-    total: int
-    offset: int
-    rows: list[TrialItem]
+class TrialPage(RowPage[TrialItem]):
+    pass
 
 
 def study_trials(context: Context, query: TrialsQuery) -> TrialPage:
@@ -259,32 +243,23 @@ def study_trials(context: Context, query: TrialsQuery) -> TrialPage:
         places = np.argsort(-values if descending else values, kind="stable")  # those without one come last
     elif descending:
         places = places[::-1]
-    shown = places[query.offset : query.offset + query.limit].tolist()
+    shown = places[query.page].tolist()
     return TrialPage(
         total=len(places), offset=query.offset, rows=[_trial_item(trial_as_data(findings, place)) for place in shown]
     )
 
 
 def _trial_item(data: dict[str, Any]) -> TrialItem:
-    return TrialItem(
-        trial=data["trial"],
-        hyperparameters=[
-            Fact(name=name, value=plain_words(value))
-            for name, value in list(data["hyperparameters"].items())[:_MOST_SETTINGS]
-        ],
+    settings = list(data["hyperparameters"].items())[:_MOST_SETTINGS]
+    return TrialItem.of(
+        data,
+        hyperparameters=[Fact(name=name, value=plain_words(value)) for name, value in settings],
         delta=percent(data["delta"]),
         delta_value=data["delta"],
         sides=[
-            TrialSideItem(
-                framework=side["framework"],
-                status=side["status"],
-                accuracy=percent(side["accuracy"]),
-                seconds=figure(side["seconds"], "s"),
-                run=side["run"] or "",
-            )
+            TrialSideItem.of(side, accuracy=percent(side["accuracy"]), seconds=figure(side["seconds"], "s"))
             for side in data["sides"]
         ],
-        notes=data["notes"],
     )
 
 
@@ -297,7 +272,7 @@ class TrialDetail(Answer):
     the gap of the trial cannot be explained here; empty where a job can try."""
 
     trial: TrialItem
-    curves: dict[str, Any] | None
+    curves: Spec | None
     explanations: list[ExplanationItem]
     unexplained: Shown
 
@@ -308,15 +283,16 @@ def study_trial(context: Context, query: TrialQuery) -> TrialDetail:
     if place is None:
         raise NotFound(f"The study {query.name} has no trial {query.trial!r}.")
     explanations = filed_explanations(context.store, query.name)
+    trial = findings.study.trials[place]
     return TrialDetail(
         trial=_trial_item(trial_as_data(findings, place)),
-        curves=_curves(findings.study.trials[place]),
+        curves=drawn_spec(training_chart([trial], "How both sides learnt")),
         explanations=[
             _explanation(explanation)
             for explanation in explanations
             if (explanation.study, explanation.trial) == (query.name, query.trial)
         ],
-        unexplained=_unexplained(findings.study.trials[place]),
+        unexplained=_unexplained(trial),
     )
 
 
@@ -328,14 +304,10 @@ def _unexplained(trial: Trial) -> str:
     return ""
 
 
-def _curves(trial: Trial) -> dict[str, Any] | None:
-    return _spec(training_chart([trial], "How both sides learnt"))
-
-
 ENDPOINTS: Final = (
-    Endpoint("/studies", "Studies of training in several frameworks", StudiesQuery, StudyList, studies),
-    Endpoint("/study", "One study", StudyQuery, StudyDetail, study_detail),
-    Endpoint("/study/plane", "The trials of a study over two quantities", PlaneQuery, StudyPlane, study_plane),
-    Endpoint("/study/trials", "The trials of a study", TrialsQuery, TrialPage, study_trials),
-    Endpoint("/study/trial", "One trial of a study", TrialQuery, TrialDetail, study_trial),
+    Endpoint("/studies", "Studies of training in several frameworks", studies),
+    Endpoint("/study", "One study", study_detail),
+    Endpoint("/study/plane", "The trials of a study over two quantities", study_plane),
+    Endpoint("/study/trials", "The trials of a study", study_trials),
+    Endpoint("/study/trial", "One trial of a study", study_trial),
 )

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pydantic import Field
 
-from zoolens.base.present.charts import themed
+from zoolens.base.present.charts import Spec, themed
 from zoolens.faces.ui.context import Context
 from zoolens.faces.ui.endpoint import Answer, Endpoint, NotFound, RequestError, Shown
 from zoolens.faces.ui.resources.trace_timeline import WindowQuery, fluid
@@ -36,8 +36,8 @@ class TraceDifferences(Answer):
     a: TraceItem
     b: TraceItem
     notes: list[Shown]
-    calls: dict[str, Any] | None
-    differences: dict[str, Any]
+    calls: Spec | None
+    differences: Spec
     table: WordTable
     picked: int | None
     data: dict[str, Any]
@@ -77,11 +77,5 @@ def _picked(query: ComparedQuery, comparison: TraceComparison, drawn: Sequence[T
 
 
 ENDPOINTS: Final = (
-    Endpoint(
-        "/traces/{run}/compared/{other}",
-        "Which layers make the difference between two traces",
-        ComparedQuery,
-        TraceDifferences,
-        compared_traces,
-    ),
+    Endpoint("/traces/{run}/compared/{other}", "Which layers make the difference between two traces", compared_traces),
 )

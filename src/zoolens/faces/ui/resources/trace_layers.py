@@ -8,8 +8,9 @@ from typing import Any, Final, Literal
 from pydantic import Field
 
 from zoolens.base.errors import ZoolensError
+from zoolens.base.present.charts import Spec
 from zoolens.faces.ui.context import Context
-from zoolens.faces.ui.endpoint import Answer, Endpoint, NotFound, Paged, RequestError, Shown
+from zoolens.faces.ui.endpoint import Answer, Endpoint, NotFound, Paged, RequestError, RowPage, Shown
 from zoolens.faces.ui.page_figures import Figure
 from zoolens.faces.ui.trace_items import LONGEST, NAMED, TraceQuery, timing_figure
 from zoolens.faces.ui.word_tables import WordTable
@@ -41,10 +42,8 @@ class LayerItem(Answer):
     output: Shown
 
 
-class LayerPage(Answer):
-    total: int
-    offset: int
-    rows: list[LayerItem]
+class LayerPage(RowPage[LayerItem]):
+    pass
 
 
 def trace_layers(context: Context, query: LayersQuery) -> LayerPage:
@@ -59,7 +58,7 @@ def trace_layers(context: Context, query: LayersQuery) -> LayerPage:
         offset=query.offset,
         rows=[
             _layer_item(query.offset + place, depth, layer, total)
-            for place, (depth, layer) in enumerate(rows[query.offset : query.offset + query.limit])
+            for place, (depth, layer) in enumerate(rows[query.page])
         ],
     )
 
@@ -75,16 +74,13 @@ def flat_layers(
 
 def _layer_item(number: int, depth: int, layer: TracedLayer, total: float) -> LayerItem:
     share = layer.timing.median / total
-    return LayerItem(
+    return LayerItem.of(
+        layer,
         number=number,
         depth=depth,
-        name=layer.name,
-        kind=layer.kind,
         time=timing_figure(layer.timing, "time"),
         share=share,
         share_words=share_words(share),
-        kernel=layer.kernel or "",
-        precision=layer.precision or "",
         output=", ".join("×".join(map(str, shape)) for shape in layer.shapes[:2]),
     )
 
@@ -101,7 +97,7 @@ class TraceRoofline(Answer):
     threads: int | None
     device: Shown
     notes: list[Shown]
-    chart: dict[str, Any] | None
+    chart: Spec | None
     table: WordTable | None
     data: dict[str, Any] | None
 
@@ -137,12 +133,6 @@ def trace_roofline(context: Context, query: TraceQuery) -> TraceRoofline:
 
 
 ENDPOINTS: Final = (
-    Endpoint("/traces/{run}/layers", "The layers of a trace", LayersQuery, LayerPage, trace_layers),
-    Endpoint(
-        "/traces/{run}/roofline",
-        "The layers against the peaks of the machine",
-        TraceQuery,
-        TraceRoofline,
-        trace_roofline,
-    ),
+    Endpoint("/traces/{run}/layers", "The layers of a trace", trace_layers),
+    Endpoint("/traces/{run}/roofline", "The layers against the peaks of the machine", trace_roofline),
 )

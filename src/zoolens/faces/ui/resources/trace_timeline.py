@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 from pydantic import Field
 
-from zoolens.base.present.charts import Chart, themed
+from zoolens.base.present.charts import Chart, Spec, themed
 from zoolens.base.present.figures import figure
 from zoolens.base.store.records import Run
 from zoolens.faces.ui.context import Context
@@ -60,7 +60,7 @@ class TraceTimeline(Answer):
     level: str
     seconds: float
     spans: int
-    chart: dict[str, Any]
+    chart: Spec
     span: SpanDetail | None
 
 
@@ -87,24 +87,18 @@ def _timeline(context: Context, run: Run, level: str) -> Timeline:
     return known[level or next(iter(known))]
 
 
-def fluid(chart: Chart) -> dict[str, Any]:
+def fluid(chart: Chart) -> Spec:
     """A chart that is as wide as the page."""
     return {**themed(chart), "width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
 
 
 def _span_detail(drawn: Timeline, span: TimelineSpan) -> SpanDetail:
     whole = drawn.seconds or 1.0
-    return SpanDetail(
-        number=span.number,
-        name=span.name,
-        kind=span.kind,
-        level=span.level,
-        seconds=span.seconds,
+    return SpanDetail.of(
+        span,
         words=figure(span.seconds, "s"),
         start="not measured: laid out behind the one before it" if span.laid_out else figure(span.start, "s"),
         share=share_words(span.seconds / whole),
-        kernel=span.kernel or "",
-        precision=span.precision or "",
         shapes=list(span.shapes[:20]),
         operators=list(span.nodes[:50]),
         from_share=max(span.start / whole, 0.0),
@@ -112,8 +106,4 @@ def _span_detail(drawn: Timeline, span: TimelineSpan) -> SpanDetail:
     )
 
 
-ENDPOINTS: Final = (
-    Endpoint(
-        "/traces/{run}/timeline", "One call of a trace on a scale of time", TimelineQuery, TraceTimeline, trace_timeline
-    ),
-)
+ENDPOINTS: Final = (Endpoint("/traces/{run}/timeline", "One call of a trace on a scale of time", trace_timeline),)

@@ -12,6 +12,7 @@ from zoolens.base.store.records import Run, RunKind
 from zoolens.faces.ui.context import Context
 from zoolens.faces.ui.endpoint import Answer, Endpoint, File, Paged, Shown
 from zoolens.faces.ui.facets import Facet, facet_of
+from zoolens.faces.ui.page_figures import TileItem
 from zoolens.faces.ui.resources.runs import Fact, Pattern
 from zoolens.faces.ui.resources.trace_layers import flat_layers
 from zoolens.faces.ui.trace_items import LONGEST, TraceItem, TraceQuery, trace_item
@@ -61,18 +62,13 @@ def traces(context: Context, query: TracesQuery) -> TraceList:
 # --- one trace
 
 
-class TraceTile(Answer):
-    figure: Shown
-    title: Shown
-
-
 class TraceDetail(Answer):
     """`levels`: what each level took, or of a recording its steps. `timelines`: the levels of which there is one.
     `layers`: how many rows /layers has. `notes`: what the figures do not say."""
 
     trace: TraceItem
     title: Shown
-    tiles: list[TraceTile]
+    tiles: list[TileItem]
     notes: list[Shown]
     levels: WordTable
     counters: WordTable | None
@@ -105,7 +101,7 @@ def _recording_detail(context: Context, recorded: StoredRecording, timelines: Se
     return TraceDetail(
         trace=trace_item(context, recorded.run),
         title=recorded.title,
-        tiles=[TraceTile(figure=median_words(recorded.step.timing), title="from the beginning to the end")],
+        tiles=[TileItem(figure=median_words(recorded.step.timing), title="from the beginning to the end")],
         notes=list(recording_sentences(recorded)),
         levels=word_table(steps_table(recorded)),
         counters=None,
@@ -115,20 +111,20 @@ def _recording_detail(context: Context, recorded: StoredRecording, timelines: Se
     )
 
 
-def _tiles(trace: Trace, layers: Sequence[TracedLayer]) -> Iterator[TraceTile]:
+def _tiles(trace: Trace, layers: Sequence[TracedLayer]) -> Iterator[TileItem]:
     if trace.model is not None:
-        yield TraceTile(figure=median_words(trace.model), title=f"one prediction, batch {trace.batch}")
+        yield TileItem(figure=median_words(trace.model), title=f"one prediction, batch {trace.batch}")
     if trace.request is not None:
-        yield TraceTile(figure=median_words(trace.request), title="one request, with what is around it")
+        yield TileItem(figure=median_words(trace.request), title="one request, with what is around it")
     if trace.covered is not None:
         beyond = ", some of them at the same time" if trace.covered > 1 + SUMS_UP else ""
         title = f"of the profiled call is what its {len(layers)} layers sum to{beyond}"
-        yield TraceTile(figure=f"{100 * trace.covered:.0f} %", title=title)
+        yield TileItem(figure=f"{100 * trace.covered:.0f} %", title=title)
     if layers:
         hottest = max(layers, key=lambda layer: layer.timing.median)
         share = hottest.timing.median / (sum(layer.timing.median for layer in layers) or 1)
         mark = " (disturbed)" if hottest.timing.disturbed else ""
-        yield TraceTile(figure=f"{100 * share:.0f} %{mark}", title=f"of the layers' time in {hottest.name[-60:]}")
+        yield TileItem(figure=f"{100 * share:.0f} %{mark}", title=f"of the layers' time in {hottest.name[-60:]}")
 
 
 def _facts(trace: Trace) -> list[Fact]:
@@ -182,10 +178,8 @@ def _titled(context: Context, run: Run) -> Iterator[tuple[str, Any]]:
 
 
 ENDPOINTS: Final = (
-    Endpoint(
-        "/traces", "Traces of models and recordings of applications, newest first", TracesQuery, TraceList, traces
-    ),
-    Endpoint("/traces/{run}", "One trace", TraceQuery, TraceDetail, trace_detail),
-    Endpoint("/traces/{run}/data", "A trace as the command prints it", TraceQuery, TraceData, trace_data),
-    Endpoint("/traces/{run}/chrome", "The spans of one or two traces for Perfetto", ChromeQuery, File, trace_chrome),
+    Endpoint("/traces", "Traces of models and recordings of applications, newest first", traces),
+    Endpoint("/traces/{run}", "One trace", trace_detail),
+    Endpoint("/traces/{run}/data", "A trace as the command prints it", trace_data),
+    Endpoint("/traces/{run}/chrome", "The spans of one or two traces for Perfetto", trace_chrome),
 )
