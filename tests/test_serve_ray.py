@@ -18,6 +18,7 @@ from zoolens.base.store.store import open_store
 from zoolens.faces.serving.cluster.cluster_plan import ReplicaCount
 from zoolens.faces.serving.options import ServerOptions
 from zoolens.faces.serving.plane.plane_settings import EndpointSettings, ModelSpec
+from zoolens.faces.serving.serve_request import ServeRequest
 from zoolens.faces.serving.services.events import sessions
 
 pytestmark = pytest.mark.slow
@@ -66,8 +67,9 @@ def test_a_replica_that_is_killed_under_load_loses_no_request(service):
     async def main():
         models = [ModelSpec("digits=demo:lenet-torch", "onnxruntime")]
         options = ServerOptions(http_port=0, grpc_port=None, drain_seconds=10)
+        request = ServeRequest(models, options, services=[file], store=store)
         cluster = RaySettings(replicas=ReplicaCount(2, 2))
-        async with running_on_ray(models, options, services=[file], store=store, cluster=cluster) as server:
+        async with running_on_ray(request, cluster) as server:
             plane = server.plane
             assert {entry.name: entry.state for entry in plane.repository()} == {"digits": "READY", "fashion": "READY"}
             await labels_and_metrics(server, image)
@@ -104,8 +106,9 @@ def test_a_replica_is_added_when_requests_pile_up(service):
     async def main():
         models = [ModelSpec("fashion=demo:lenet-deep", "onnxruntime")]
         options = ServerOptions(http_port=0, grpc_port=None, drain_seconds=5)
+        request = ServeRequest(models, options, EndpointSettings(max_batch=1))
         cluster = RaySettings(replicas=ReplicaCount(1, 2))
-        async with running_on_ray(models, options, EndpointSettings(max_batch=1), cluster=cluster) as server:
+        async with running_on_ray(request, cluster) as server:
             assert len(server.plane.view.replicas) == 1
             over = asyncio.Event()
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -13,6 +14,7 @@ from zoolens.faces.cli.stores import HELP, store_option
 if TYPE_CHECKING:
     from zoolens.base.protocol.messages import Parameter
     from zoolens.faces.load.arrivals import Arrivals
+    from zoolens.faces.load.driver import DriverSettings
     from zoolens.faces.load.run_load import Clients, Inputs, LoadRun
 
 
@@ -55,6 +57,86 @@ class Assignment(click.ParamType["tuple[str, str]"]):
         if not name or not sign or not given:
             self.fail(f"{value!r} is not written as {self.name}.", param, ctx)
         return name, given
+
+
+@dataclass(frozen=True)
+class LoadOptions:
+    """The command's options, each under its own name. Times are in seconds."""
+
+    url: str
+    model: str
+    arrivals: Literal["poisson", "constant", "burst", "trace"]
+    rate: float
+    duration: float | None
+    burst_factor: float
+    burst_start: float | None
+    burst_length: float | None
+    trace: str | None
+    trace_unit: str
+    speed: float
+    clients: int | None
+    scenario: str | None
+    deadline: float | None
+    keep_deadline: bool
+    data: str | None
+    like: str | None
+    limit: int | None
+    rows: int
+    shapes: tuple[tuple[str, str], ...]
+    parameters: tuple[tuple[str, str], ...]
+    seed: int
+    connections: int
+    timeout: float
+    warmup: int
+    report: Path | None
+    store: str | None
+    as_json: bool
+
+    @property
+    def seconds(self) -> float:
+        """How long requests are sent, where no trace says so."""
+        return self.duration or 10.0
+
+    def driver(self) -> DriverSettings:
+        from zoolens.faces.load.driver import DriverSettings
+
+        return DriverSettings(connections=self.connections, timeout=self.timeout, warmup=self.warmup, seed=self.seed)
+
+    def pattern(self) -> Arrivals | Clients:
+        """Return when requests are sent: at times that are known before, or by clients that wait for answers."""
+        from zoolens.faces.load import arrivals
+        from zoolens.faces.load.run_load import Clients
+
+        if self.clients:
+            return Clients(self.clients, self.seconds)
+        if self.trace or self.arrivals == "trace":
+            return self._replay()
+        if self.arrivals == "constant":
+            return arrivals.constant(self.rate, self.seconds)
+        if self.arrivals == "poisson":
+            return arrivals.poisson(self.rate, self.seconds, self.seed)
+        return arrivals.burst(
+            self.rate,
+            self.seconds,
+            factor=self.burst_factor,
+            start=self.burst_start,
+            length=self.burst_length,
+            seed=self.seed,
+        )
+
+    def _replay(self) -> Arrivals:
+        from zoolens.faces.load.arrivals import replay
+
+        if not self.trace:
+            raise click.UsageError("Say which trace: --trace FILE.csv, or --trace RUN:SERIES.")
+        times = _trace(self.trace, self.trace_unit, self.store)
+        return replay(times, speed=self.speed, duration=self.duration, pattern=f"trace {Path(self.trace).name}")
+
+    def inputs(self) -> Inputs:
+        from zoolens.faces.load.run_load import Inputs
+
+        shapes = {name: _extents(name, text) for name, text in self.shapes}
+        return Inputs(self.data, self.like, self.limit, self.rows, shapes)
 
 
 @click.command()
@@ -119,7 +201,7 @@ class Assignment(click.ParamType["tuple[str, str]"]):
 @store_option(None, described=f"Keep figures and requests in this store: {HELP}")
 @json_option
 @wide_option
-def command(url: str, **chosen: Any) -> None:
+def command(**options: Any) -> None:
     """Put load on a model of any server of the Open Inference Protocol V2, and say how it bore it.
 
     URL is http://host:port or grpc://host:port, with /v2/models/NAME where the server has several models. Latencies
@@ -130,78 +212,43 @@ def command(url: str, **chosen: Any) -> None:
     zoolens load http://127.0.0.1:8000 --rate 50 --duration 30s --deadline 50ms
     zoolens load grpc://127.0.0.1:8001 --arrivals burst --rate 50 --burst-factor 3 --report out
     """
+    chosen = LoadOptions(**options)
     try:
-        _load(url, chosen)
+        valid = _run_scenario(chosen, chosen.scenario) if chosen.scenario else _run_load(chosen)
     except KeyboardInterrupt as interrupt:
         raise type(interrupt)("Figures of a part of the load would mislead, so nothing of it was kept.") from None
-
-
-def _load(url: str, chosen: dict[str, Any]) -> None:
-    from zoolens.faces.load.driver import DriverSettings
-
-    if chosen["trace"]:
-        chosen["arrivals"] = "trace"
-    settings = DriverSettings(
-        connections=chosen["connections"], timeout=chosen["timeout"], warmup=chosen["warmup"], seed=chosen["seed"]
-    )
-    if chosen["scenario"]:
-        _run_mlperf(url, chosen)
-        return
-    from zoolens.faces.cli.stores import check_store
-    from zoolens.faces.load.run_load import run_load
-
-    if chosen["store"] is not None:
-        check_store(chosen["store"], "makes")
-    run = run_load(
-        url,
-        _pattern(chosen),
-        model=chosen["model"],
-        inputs=_inputs(chosen),
-        deadline=chosen["deadline"],
-        send_deadline=not chosen["keep_deadline"],
-        parameters={name: _value(text) for name, text in chosen["parameters"]},
-        settings=settings,
-        watch=None if chosen["as_json"] else _watch,
-    )
-    _show(run, as_json=chosen["as_json"])
-    if chosen["report"] is not None:
-        from zoolens.faces.load.report import write_report
-
-        click.echo(f"Written: {', '.join(map(str, write_report(run, chosen['report'])))}", err=True)
-    if chosen["store"] is not None:
-        _keep(run, chosen["store"])
-    if not run.results.valid:
+    if not valid:
         click.get_current_context().exit(1)
 
 
-def _pattern(chosen: dict[str, Any]) -> Arrivals | Clients:
-    from zoolens.faces.load import arrivals
-    from zoolens.faces.load.run_load import Clients
+def _run_load(chosen: LoadOptions) -> bool:
+    """Put load on the server, show what came back, and return whether the run is valid."""
+    from zoolens.faces.cli.stores import check_store
+    from zoolens.faces.load.run_load import run_load
 
-    rate, seed = chosen["rate"], chosen["seed"]
-    duration = chosen["duration"] or 10.0
-    if chosen["clients"]:
-        return Clients(chosen["clients"], duration)
-    match chosen["arrivals"]:
-        case "poisson":
-            return arrivals.poisson(rate, duration, seed)
-        case "constant":
-            return arrivals.constant(rate, duration)
-        case "burst":
-            return arrivals.burst(
-                rate,
-                duration,
-                factor=chosen["burst_factor"],
-                start=chosen["burst_start"],
-                length=chosen["burst_length"],
-                seed=seed,
-            )
-    if not chosen["trace"]:
-        raise click.UsageError("Say which trace: --trace FILE.csv, or --trace RUN:SERIES.")
-    times = _trace(chosen["trace"], chosen["trace_unit"], chosen["store"])
-    return arrivals.replay(
-        times, speed=chosen["speed"], duration=chosen["duration"], pattern=f"trace {Path(chosen['trace']).name}"
+    settings = chosen.driver()
+    if chosen.store is not None:
+        check_store(chosen.store, "makes")
+    run = run_load(
+        chosen.url,
+        chosen.pattern(),
+        model=chosen.model,
+        inputs=chosen.inputs(),
+        deadline=chosen.deadline,
+        send_deadline=not chosen.keep_deadline,
+        parameters={name: _value(text) for name, text in chosen.parameters},
+        settings=settings,
+        watch=None if chosen.as_json else _watch,
     )
+    _show(run, as_json=chosen.as_json)
+    if chosen.report is not None:
+        from zoolens.faces.load.report import write_report
+
+        written = write_report(run, chosen.report)
+        click.echo(f"Written: {', '.join(map(str, written))}", err=True)
+    if chosen.store is not None:
+        _keep(run, chosen.store)
+    return run.results.valid
 
 
 def _trace(named: str, unit: str, store: str | None) -> Any:
@@ -215,16 +262,11 @@ def _trace(named: str, unit: str, store: str | None) -> Any:
         return read_stored_trace(opened, run, series)
 
 
-def _inputs(chosen: dict[str, Any]) -> Inputs:
-    from zoolens.faces.load.run_load import Inputs
-
-    shapes = {}
-    for name, text in chosen["shapes"]:
-        extents = text.split(",")
-        if not all(extent.strip().isdecimal() for extent in extents):
-            raise click.UsageError(f"{text!r} is no shape; write --shape {name}:3,224,224.")
-        shapes[name] = tuple(int(extent) for extent in extents)
-    return Inputs(chosen["data"], chosen["like"], chosen["limit"], chosen["rows"], shapes)
+def _extents(name: str, text: str) -> tuple[int, ...]:
+    extents = text.split(",")
+    if not all(extent.strip().isdecimal() for extent in extents):
+        raise click.UsageError(f"{text!r} is no shape; write --shape {name}:3,224,224.")
+    return tuple(int(extent) for extent in extents)
 
 
 def _value(text: str) -> Parameter:
@@ -282,29 +324,21 @@ def _keep(run: LoadRun, store: str) -> None:
         click.echo(f"Stored as run {store_run(opened, run).id[:8]}.", err=True)
 
 
-def _run_mlperf(url: str, chosen: dict[str, Any]) -> None:
+def _run_scenario(chosen: LoadOptions, name: str) -> bool:
+    """Let MLPerf's load generator run a scenario, show its summary, and return whether the run is valid."""
     from zoolens.base.present.terminal import echo_json, make_console, plain
-    from zoolens.faces.load.mlperf import run_scenario
+    from zoolens.faces.load.mlperf import Scenario, run_scenario
 
-    result = run_scenario(
-        url,
-        chosen["scenario"],
-        model=chosen["model"],
-        inputs=_inputs(chosen),
-        duration=chosen["duration"] or 10.0,
-        rate=chosen["rate"],
-        latency_bound=chosen["deadline"],
-        folder=chosen["report"],
-        seed=chosen["seed"],
-    )
-    if chosen["as_json"]:
+    chosen.driver()  # its limits hold for every run, although the generator has a driver of its own
+    scenario = Scenario(name, chosen.seconds, chosen.rate, chosen.deadline, chosen.seed)
+    result = run_scenario(chosen.url, scenario, model=chosen.model, inputs=chosen.inputs(), folder=chosen.report)
+    if chosen.as_json:
         echo_json(result.as_data())
-    else:
-        console = make_console()
-        console.print(f"[bold]MLPerf {plain(result.scenario)}[/]: {'VALID' if result.valid else 'INVALID'}")
-        for name, value in result.summary.items():
-            console.print(f"  {plain(name)}: {plain(value)}")
-        for note in result.notes:
-            console.print(f"[dim]note: {plain(note)}[/]")
-    if not result.valid:
-        click.get_current_context().exit(1)
+        return result.valid
+    console = make_console()
+    console.print(f"[bold]MLPerf {plain(result.scenario)}[/]: {'VALID' if result.valid else 'INVALID'}")
+    for label, value in result.summary.items():
+        console.print(f"  {plain(label)}: {plain(value)}")
+    for note in result.notes:
+        console.print(f"[dim]note: {plain(note)}[/]")
+    return result.valid

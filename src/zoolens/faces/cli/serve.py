@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
 from zoolens.base.errors import ZoolensError
-from zoolens.base.present.terminal import echo_json
 from zoolens.faces.cli.options import Bytes, json_option, trust_option
 from zoolens.faces.cli.stores import check_store, store_option
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable
 
+    from zoolens.faces.serving.cluster.ray import RaySettings
     from zoolens.faces.serving.options import ServerOptions
-    from zoolens.faces.serving.plane.plane_settings import EndpointSettings, ModelSpec
+    from zoolens.faces.serving.plane.plane_settings import Batching, EndpointSettings, ModelSpec
+    from zoolens.faces.serving.serve_request import ServeRequest
     from zoolens.faces.serving.server import Server
-    from zoolens.faces.serving.services.service_ladder import ServiceLadder
 
 _HIGHEST_PORT = 65535
 _FILE = click.Path(dir_okay=False, path_type=Path)
@@ -36,6 +37,108 @@ class Port(click.ParamType["int | None"]):
         if not str(value).isdecimal() or int(value) > _HIGHEST_PORT:
             self.fail(f"{value!r} is no port; write a number up to {_HIGHEST_PORT}, 0, or off.", param, ctx)
         return int(value)
+
+
+@dataclass(frozen=True)
+class ServeOptions:
+    """The command's options, each under its own name."""
+
+    models: tuple[str, ...]
+    http: int | None
+    grpc: int | None
+    host: str
+    token_file: Path | None
+    insecure: bool
+    tls_cert: Path | None
+    tls_key: Path | None
+    runtime: str | None
+    environment: str
+    device: str
+    threads: int | None
+    allow_code: bool
+    max_batch: int
+    batching: Batching
+    batch_delay: float  # milliseconds
+    concurrency: int
+    queue: int
+    call_limit: float
+    memory: int | None
+    max_request: int
+    drain: float
+    log_format: Literal["text", "json"]
+    log_level: str
+    on: Literal["local", "ray"]
+    replicas: str | None
+    check: bool
+    freeze: Path | None
+    fail_on: Literal["unknown"] | None
+    store: str | None
+    as_json: bool
+
+    @property
+    def has_live_line(self) -> bool:
+        """Whether the terminal's last line is free: with `debug` each batch would push it away."""
+        return self.log_format == "text" and self.log_level != "debug"
+
+    def request(self) -> ServeRequest:
+        """Return what is to be served, in the server's own types."""
+        from zoolens.faces.serving.serve_request import ServeRequest
+
+        models, services = split_arguments(self.models)
+        return ServeRequest(
+            models=[self._spec(model) for model in models],
+            options=self._server_options(),
+            settings=self._endpoint_settings(),
+            services=services,
+            memory_limit=self.memory,
+            store=self.store,
+        )
+
+    def cluster(self) -> RaySettings:
+        from zoolens.faces.serving.cluster.cluster_plan import ReplicaCount
+        from zoolens.faces.serving.cluster.ray import RaySettings
+
+        replicas = ReplicaCount.parse(self.replicas) if self.replicas else ReplicaCount()
+        return RaySettings(replicas=replicas)
+
+    def _spec(self, model: str) -> ModelSpec:
+        from zoolens.faces.serving.plane.plane_settings import ModelSpec
+        from zoolens.inventory.runtimes.runtime import Options
+
+        how = Options(threads=self.threads, device=self.device)
+        return ModelSpec(model, self.runtime, how, self.environment, self.allow_code)
+
+    def _endpoint_settings(self) -> EndpointSettings:
+        from zoolens.faces.serving.plane.plane_settings import EndpointSettings
+
+        return EndpointSettings(
+            max_batch=self.max_batch,
+            max_delay=self.batch_delay / 1000,
+            max_queue=self.queue,
+            concurrency=self.concurrency,
+            batching=self.batching,
+            call_limit=self.call_limit,
+        )
+
+    def _server_options(self) -> ServerOptions:
+        from zoolens.base.protocol.limits import Limits
+        from zoolens.faces.serving.options import ServerOptions, Tls, read_token
+
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise click.UsageError("TLS needs both --tls-cert and --tls-key.")
+        tls = None
+        if self.tls_cert is not None and self.tls_key is not None:
+            tls = Tls(self.tls_cert, self.tls_key)
+        return ServerOptions(
+            host=self.host,
+            http_port=self.http,
+            grpc_port=self.grpc,
+            token=read_token(self.token_file),
+            insecure=self.insecure,
+            tls=tls,
+            limits=Limits(body_bytes=self.max_request, tensor_bytes=self.max_request),
+            drain_seconds=self.drain,
+        )
 
 
 @click.command()
@@ -113,7 +216,7 @@ class Port(click.ParamType["int | None"]):
 @store_option(None, described="Store that services ask and record in: SQLite file or postgresql:// URL.")
 @json_option
 @trust_option
-def command(models: tuple[str, ...], check: bool, as_json: bool, **options: Any) -> None:
+def command(**options: Any) -> None:
     """Serve models over REST and gRPC, to any client of the Open Inference Protocol V2 (KServe, Triton).
 
     MODEL is a model's name or file, NAME=MODEL to serve it under another name, or a file of services (YAML) that
@@ -126,79 +229,64 @@ def command(models: tuple[str, ...], check: bool, as_json: bool, **options: Any)
     zoolens serve service.yaml --check --freeze ladders.json
     zoolens serve service.yaml --on ray --replicas 1:4
     """
+    chosen = ServeOptions(**options)
+    models, services = split_arguments(chosen.models)
+    if services:
+        check_store(chosen.store, "reads")
+    if chosen.check:
+        from zoolens.faces.cli.serve_check import check_services
+
+        if models:
+            raise click.UsageError(f"--check explains files of services; {models[0]} is a model.")
+        check_services(
+            services,
+            chosen.store,
+            freeze=chosen.freeze,
+            refuse_unknowns=chosen.fail_on == "unknown",
+            as_json=chosen.as_json,
+        )
+        return
+    if chosen.freeze or chosen.fail_on:
+        raise click.UsageError("--freeze and --fail-on belong to --check.")
+    if chosen.replicas and chosen.on == "local":
+        raise click.UsageError("--replicas needs a cluster: add --on ray. Here --concurrency has more processes.")
+    _serve_until_stopped(chosen)
+    click.echo("Stopped.")
+
+
+def _serve_until_stopped(chosen: ServeOptions) -> None:
+    from zoolens.faces.serving.monitoring.logs import logging_to_stderr
     from zoolens.faces.serving.server import run
 
-    plain, services = _sorted(models)
-    if services:
-        check_store(options["store"], "reads")
-    if check:
-        _check(plain, services, options, as_json)
-        return
-    if options["freeze"] or options["fail_on"]:
-        raise click.UsageError("--freeze and --fail-on belong to --check.")
-    if options["replicas"] and options["on"] == "local":
-        raise click.UsageError("--replicas needs a cluster: add --on ray. Here --concurrency has more processes.")
-    from zoolens.faces.serving.monitoring.logs import logging_to_stderr
-
-    with logging_to_stderr(options["log_format"], options["log_level"]):
-        asked = (_specs(plain, options), services, _server_options(options), _settings(options))
-        live = options["log_format"] == "text" and options["log_level"] != "debug"
-        if options["on"] == "ray":
-            serving = _serve_on_ray(*asked, options["memory"], options["store"], options["replicas"], live=live)
-        else:
-            serving = _serve(*asked, options["memory"], options["store"], live=live)
+    with logging_to_stderr(chosen.log_format, chosen.log_level):
+        request = chosen.request()
+        serving = _serve_on_ray(request, chosen) if chosen.on == "ray" else _serve(request, chosen)
         try:
             run(serving)
         except KeyboardInterrupt as interrupt:
             words = "The server ended at once; requests that it had not answered by then got an error."
             raise type(interrupt)(words) from None
-    click.echo("Stopped.")
 
 
-async def _serve(
-    models: Sequence[ModelSpec],
-    services: Sequence[Path],
-    options: ServerOptions,
-    settings: EndpointSettings,
-    memory: int | None,
-    store: str | None,
-    *,
-    live: bool,
-) -> None:
+async def _serve(request: ServeRequest, chosen: ServeOptions) -> None:
     from zoolens.faces.serving.monitoring.live_line import live_line
     from zoolens.faces.serving.monitoring.metrics import PlaneMetrics
     from zoolens.faces.serving.serve import running
 
     metrics = PlaneMetrics()
     _note("Loading the models …")
-    async with running(
-        models, options, settings, services=services, memory_limit=memory, store=store, metrics=metrics
-    ) as server:
-        await _until_stopped(server, partial(live_line, metrics) if live else None)
+    async with running(request, metrics) as server:
+        await _until_stopped(server, partial(live_line, metrics) if chosen.has_live_line else None)
 
 
-async def _serve_on_ray(
-    models: Sequence[ModelSpec],
-    services: Sequence[Path],
-    options: ServerOptions,
-    settings: EndpointSettings,
-    memory: int | None,
-    store: str | None,
-    replicas: str | None,
-    *,
-    live: bool,
-) -> None:
-    from zoolens.faces.serving.cluster.cluster_plan import ReplicaCount
+async def _serve_on_ray(request: ServeRequest, chosen: ServeOptions) -> None:
     from zoolens.faces.serving.cluster.metrics import ClusterMetrics
-    from zoolens.faces.serving.cluster.ray import RaySettings, running_on_ray
+    from zoolens.faces.serving.cluster.ray import running_on_ray
 
-    cluster = RaySettings(replicas=ReplicaCount.parse(replicas) if replicas else ReplicaCount())
     metrics = ClusterMetrics()
     _note("Starting the replicas …")
-    async with running_on_ray(
-        models, options, settings, services=services, memory_limit=memory, store=store, cluster=cluster, metrics=metrics
-    ) as server:
-        await _until_stopped(server, metrics.line if live else None)
+    async with running_on_ray(request, chosen.cluster(), metrics) as server:
+        await _until_stopped(server, metrics.line if chosen.has_live_line else None)
 
 
 async def _until_stopped(server: Server, line: Callable[[], str] | None) -> None:
@@ -226,12 +314,12 @@ async def _until_stopped(server: Server, line: Callable[[], str] | None) -> None
 
 def _show(server: Server) -> None:
     for entry in server.plane.repository():
-        click.echo(
-            f"{entry.name}, version {entry.version}: {entry.state}{f' ({entry.reason})' if entry.reason else ''}"
-        )
+        reason = f" ({entry.reason})" if entry.reason else ""
+        click.echo(f"{entry.name}, version {entry.version}: {entry.state}{reason}")
     names = {"http": "REST", "grpc": "gRPC"}
     for transport, url in server.urls.items():
-        click.echo(f"{names[transport]}: {url}{'/v2' if transport == 'http' else ''}")
+        path = "/v2" if transport == "http" else ""
+        click.echo(f"{names[transport]}: {url}{path}")
     _note("Stop with Ctrl-C.")
 
 
@@ -245,57 +333,19 @@ def _note(sentence: str) -> None:
         click.echo(sentence, err=True)
 
 
-def _check(models: Sequence[str], services: Sequence[Path], options: dict[str, Any], as_json: bool) -> None:
-    """Explain the ladder of every service. Models that were never timed here are timed for it, and that is stored. The
-    exit code is that of the verdict: 1 where a service cannot keep what it promises, 4 where that is not known."""
-    import sys
-
-    from zoolens.base.present.bars import Bars
-    from zoolens.base.verdicts import combined, refuse_unknown
-    from zoolens.faces.cli.ladders import print_ladder
-    from zoolens.faces.serving.services.hosting import build_ladders, read_service_files
-    from zoolens.faces.serving.services.ladder_verdict import candidates_verdict, checked_data, ladder_verdict
-
-    if models:
-        raise click.UsageError(f"--check explains files of services; {models[0]} is a model.")
-    defined = read_service_files(services)
-    with Bars() as bars:
-        built = build_ladders(defined, options["store"], bars)
-    if options["freeze"] is not None:
-        _freeze(built, options["freeze"])
-    if as_json:
-        echo_json({name: checked_data(ladder) for name, ladder in built.items()})
-    else:
-        for number, (name, ladder) in enumerate(built.items()):
-            if number:
-                click.echo()
-            print_ladder(name, ladder)
-    if options["fail_on"] == "unknown":
-        for name, ladder in built.items():
-            refuse_unknown(candidates_verdict(ladder), f"the models of the service {name}")
-    outcome = combined(ladder_verdict(ladder).verdict for ladder in built.values()).outcome
-    if outcome.exit_code:
-        sys.exit(outcome.exit_code)
-
-
-def _freeze(built: Mapping[str, ServiceLadder], path: Path) -> None:
-    import json
-
-    from zoolens.faces.serving.services.frozen_ladder import frozen_data
-
-    try:
-        path.write_text(json.dumps(frozen_data(built), indent=2) + "\n")
-    except OSError as error:
-        raise ZoolensError(f"The ladders cannot be written to {path}: {error.strerror or error}.") from error
-
-
-def _sorted(arguments: tuple[str, ...]) -> tuple[list[str], list[Path]]:
-    """Models, and files of services: YAML with the key `services`, which no manifest has."""
+def split_arguments(arguments: tuple[str, ...]) -> tuple[list[str], list[Path]]:
+    """Return the models, and the files of services: YAML with the key `services`, which no manifest has."""
     for argument in arguments:
         if argument.endswith((".yaml", ".yml")) and "=" not in argument and not Path(argument).exists():
             raise ZoolensError(f"There is no file {argument}.", hint="Check the path.")
-    services = [Path(argument) for argument in arguments if _is_service_file(argument)]
-    return [argument for argument in arguments if not _is_service_file(argument)], services
+    models: list[str] = []
+    services: list[Path] = []
+    for argument in arguments:
+        if _is_service_file(argument):
+            services.append(Path(argument))
+        else:
+            models.append(argument)
+    return models, services
 
 
 def _is_service_file(argument: str) -> bool:
@@ -309,44 +359,3 @@ def _is_service_file(argument: str) -> bool:
     except (OSError, UnicodeDecodeError):
         return False
     return any(line.startswith("services:") for line in lines)
-
-
-def _specs(models: Sequence[str], options: dict[str, Any]) -> list[ModelSpec]:
-    from zoolens.faces.serving.plane.plane_settings import ModelSpec
-    from zoolens.inventory.runtimes.runtime import Options
-
-    how = Options(threads=options["threads"], device=options["device"])
-    return [
-        ModelSpec(model, options["runtime"], how, options["environment"], options["allow_code"]) for model in models
-    ]
-
-
-def _settings(options: dict[str, Any]) -> EndpointSettings:
-    from zoolens.faces.serving.plane.plane_settings import EndpointSettings
-
-    return EndpointSettings(
-        max_batch=options["max_batch"],
-        max_delay=options["batch_delay"] / 1000,
-        max_queue=options["queue"],
-        concurrency=options["concurrency"],
-        batching=options["batching"],
-        call_limit=options["call_limit"],
-    )
-
-
-def _server_options(options: dict[str, Any]) -> ServerOptions:
-    from zoolens.base.protocol.limits import Limits
-    from zoolens.faces.serving.options import ServerOptions, Tls, read_token
-
-    if (options["tls_cert"] is None) != (options["tls_key"] is None):
-        raise click.UsageError("TLS needs both --tls-cert and --tls-key.")
-    return ServerOptions(
-        host=options["host"],
-        http_port=options["http"],
-        grpc_port=options["grpc"],
-        token=read_token(options["token_file"]),
-        insecure=options["insecure"],
-        tls=Tls(options["tls_cert"], options["tls_key"]) if options["tls_cert"] else None,
-        limits=Limits(body_bytes=options["max_request"], tensor_bytes=options["max_request"]),
-        drain_seconds=options["drain"],
-    )

@@ -11,7 +11,7 @@ import tempfile
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,13 +36,34 @@ _FASTER: Final = 1.3  # than the last attempt was, the next one expects the serv
 
 
 @dataclass(frozen=True)
+class Scenario:
+    """A scenario of MLPerf Inference and its settings."""
+
+    name: str  # one of `SCENARIOS`, in any case
+    duration: float = 10.0  # seconds
+    rate: float = 10.0  # requests per second: the target of Server, and what Offline expects at first
+    latency_bound: float | None = None  # seconds, of Server
+    seed: int = 0  # of the inputs
+
+    def checked(self) -> Scenario:
+        """Return the scenario under the name that the load generator knows it by."""
+        by_name = {name.lower(): name for name in SCENARIOS}
+        known = by_name.get(self.name.lower())
+        if known is None:
+            raise ZoolensError(f"There is no MLPerf scenario {self.name!r} here.", hint=f"Use {', '.join(SCENARIOS)}.")
+        if known == "Server" and self.latency_bound is None:
+            raise ZoolensError("The scenario Server has a bound on latency.", hint="Give it with --deadline.")
+        return replace(self, name=known)
+
+
+@dataclass(frozen=True)
 class ScenarioResult:
-    """`summary`: what the load generator wrote, by name. `failures`: requests that got no answer, by kind."""
+    """What the load generator and our own check found."""
 
     scenario: str
     valid: bool
-    summary: dict[str, str]
-    failures: dict[str, int] = field(default_factory=dict)
+    summary: dict[str, str]  # what the load generator wrote, by name
+    failures: dict[str, int] = field(default_factory=dict)  # requests that got no answer, by kind
     notes: tuple[str, ...] = ()
 
     def as_data(self) -> dict[str, Any]:
@@ -56,74 +77,61 @@ class ScenarioResult:
 
 
 def run_scenario(
-    url: str,
-    scenario: str,
-    *,
-    model: str = "",
-    inputs: Inputs | None = None,
-    duration: float = 10.0,
-    rate: float = 10.0,
-    latency_bound: float | None = None,
-    folder: Path | None = None,
-    seed: int = 0,
+    url: str, scenario: Scenario, *, model: str = "", inputs: Inputs | None = None, folder: Path | None = None
 ) -> ScenarioResult:
-    """Run one scenario against a server. `rate`: the target of the scenario Server, and what Offline expects at first;
-    `latency_bound`: of Server, in seconds. `folder`: where the load generator's own logs are kept.
+    """Run one scenario against a server. `folder`: where the load generator's own logs are kept.
 
     Offline hands over all samples at once, as many as the expected rate needs for the duration. A server that is
-    quicker answers them too soon for a valid run: then it is run again with the rate that was measured."""
-    by_name = {name.lower(): name for name in SCENARIOS}
-    if scenario.lower() not in by_name:
-        raise ZoolensError(f"There is no MLPerf scenario {scenario!r} here.", hint=f"Use {', '.join(SCENARIOS)}.")
-    scenario = by_name[scenario.lower()]
-    if scenario == "Server" and latency_bound is None:
-        raise ZoolensError("The scenario Server has a bound on latency.", hint="Give it with --deadline.")
+    quicker answers them too soon for a valid run: then it is run again with the throughput that was measured.
+    """
+    scenario = scenario.checked()
     loadgen = _library()
-    target, workload = prepare(url, model=model, inputs=inputs, seed=seed)
+    target, workload = prepare(url, model=model, inputs=inputs, seed=scenario.seed)
     with ExitStack() as stack:
         logs = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="zoolens-mlperf-")))
         logs.mkdir(parents=True, exist_ok=True)
         carrier = stack.enter_context(_Carrier(loadgen, transport_to(target), workload))
         for _ in range(_ATTEMPTS):
-            settings = _settings(loadgen, scenario, duration, rate, latency_bound)
-            _run(loadgen, settings, carrier, len(workload.requests), logs)
+            _run(loadgen, _settings(loadgen, scenario), carrier, len(workload.requests), logs)
             summary = _read_summary(logs / _SUMMARY)
-            if not _too_short(scenario, summary):
+            if not _too_short(scenario.name, summary):
                 break
-            rate = _FASTER * float(summary["Samples per second"])
+            scenario = replace(scenario, rate=_FASTER * float(summary["Samples per second"]))
+    # Offline hands over more samples than there are connections by design; the other scenarios never hold so many.
+    held_back = scenario.name == "Server" and carrier.held > 0
     notes = list(workload.notes)
     if carrier.failures:
         lost = sum(carrier.failures.values())
         notes.append(f"{lost:,} requests got no answer; the generator counts them as answered.")
-    if carrier.held and scenario == "Server":
+    if held_back:
         notes.append(f"{carrier.held:,} requests waited until one of {_AT_ONCE} connections was free.")
     notes.append("This is no submission: its rules ask for fixed data, longer runs and an accuracy run.")
-    held_back = scenario == "Server" and carrier.held > 0
     valid = summary.get("Result is") == "VALID" and not carrier.failures and not held_back
-    return ScenarioResult(scenario, valid, summary, dict(carrier.failures), tuple(notes))
+    return ScenarioResult(scenario.name, valid, summary, dict(carrier.failures), tuple(notes))
 
 
 def _too_short(scenario: str, summary: Mapping[str, str]) -> bool:
     """Whether an Offline run was over before its time, because the server is quicker than was expected."""
-    return scenario == "Offline" and summary.get("Min duration satisfied", "").lower() == "no"
+    satisfied = summary.get("Min duration satisfied", "")
+    return scenario == "Offline" and satisfied.lower() == "no"
 
 
-def _settings(loadgen: Any, scenario: str, duration: float, rate: float, bound: float | None) -> Any:
+def _settings(loadgen: Any, scenario: Scenario) -> Any:
     settings = loadgen.TestSettings()
-    settings.scenario = getattr(loadgen.TestScenario, scenario)
+    settings.scenario = getattr(loadgen.TestScenario, scenario.name)
     settings.mode = loadgen.TestMode.PerformanceOnly
-    settings.min_duration_ms = round(duration * 1000)
-    settings.min_query_count = _FEWEST.get(scenario, 1)
+    settings.min_duration_ms = round(scenario.duration * 1000)
+    settings.min_query_count = _FEWEST.get(scenario.name, 1)
     # From this the generator takes how many queries it prepares, 1,000 for a second if it is not told: a quick server
     # would answer them before the time is over, and the run would count as invalid.
     settings.single_stream_expected_latency_ns = _QUICKEST_NS
     settings.multi_stream_expected_latency_ns = _QUICKEST_OF_EIGHT_NS
-    if scenario == "Server":
-        assert bound is not None
-        settings.server_target_qps = rate
-        settings.server_target_latency_ns = round(bound * 1e9)
-    elif scenario == "Offline":
-        settings.offline_expected_qps = rate
+    if scenario.name == "Server":
+        assert scenario.latency_bound is not None
+        settings.server_target_qps = scenario.rate
+        settings.server_target_latency_ns = round(scenario.latency_bound * 1e9)
+    elif scenario.name == "Offline":
+        settings.offline_expected_qps = scenario.rate
     return settings
 
 

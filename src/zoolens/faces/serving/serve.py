@@ -19,33 +19,33 @@ from zoolens.faces.serving.monitoring.metrics import PlaneMetrics
 from zoolens.faces.serving.options import ServerOptions
 from zoolens.faces.serving.plane.data_plane import open_plane
 from zoolens.faces.serving.plane.plane_settings import EndpointSettings, ModelSpec
+from zoolens.faces.serving.serve_request import ServeRequest
 from zoolens.faces.serving.server import Server, check_startable, run
 
 
 @asynccontextmanager
-async def running(
-    models: Sequence[str | ModelSpec],
-    options: ServerOptions,
-    settings: EndpointSettings | None = None,
-    *,
-    services: Sequence[Path] = (),
-    memory_limit: int | None = None,
-    store: str | Path | None = None,
-    metrics: PlaneMetrics | None = None,
-) -> AsyncIterator[Server]:
-    """A server of these models, and of the services in these files: it answers in the block, and drains at its end.
-    `metrics`: counts what happens, for whoever wants to look at it besides Prometheus."""
-    check_startable(options)
+async def running(request: ServeRequest, metrics: PlaneMetrics | None = None) -> AsyncIterator[Server]:
+    """Serve what is requested: the server answers inside the block, and drains at its end.
+
+    `metrics` counts what happens, for a caller that reads the counts itself besides Prometheus.
+    """
+    check_startable(request.options)
     async with AsyncExitStack() as stack:
         metrics = metrics or PlaneMetrics()
-        plane = await stack.enter_async_context(
-            open_plane(models, settings, memory_limit=memory_limit, observers=[metrics, LogObserver()], strict=False)
+        opening = open_plane(
+            request.models,
+            request.settings,
+            memory_limit=request.memory_limit,
+            observers=[metrics, LogObserver()],
+            strict=False,
         )
+        plane = await stack.enter_async_context(opening)
         metrics.follow(plane)
-        if services:
+        if request.services:
             hosting = import_module("zoolens.faces.serving.services.hosting")
-            await stack.enter_async_context(hosting.host_services(plane, services, store=store, strict=False))
-        yield await stack.enter_async_context(Server(plane, options, metrics.text))
+            hosted = hosting.host_services(plane, request.services, store=request.store, strict=False)
+            await stack.enter_async_context(hosted)
+        yield await stack.enter_async_context(Server(plane, request.options, metrics.text))
 
 
 @contextmanager
@@ -73,7 +73,8 @@ def serve(
     )
     chosen = [models] if isinstance(models, str | ModelSpec) else list(models)
     files = [Path(file) for file in services]
-    thread = _Thread(chosen, options, settings, memory_limit, files, store)
+    request = ServeRequest(chosen, options, settings or EndpointSettings(), files, memory_limit, store)
+    thread = _Thread(request)
     thread.start()
     try:
         yield thread.server()
@@ -84,17 +85,9 @@ def serve(
 class _Thread(threading.Thread):
     """The thread in which the event loop runs. What it raises is raised again for whoever waits for the server."""
 
-    def __init__(
-        self,
-        models: Sequence[str | ModelSpec],
-        options: ServerOptions,
-        settings: EndpointSettings | None,
-        memory_limit: int | None,
-        services: Sequence[Path],
-        store: str | Path | None,
-    ) -> None:
+    def __init__(self, request: ServeRequest) -> None:
         super().__init__(name="zoolens-serve", daemon=True)
-        self._arguments = (models, options, settings, memory_limit, services, store)
+        self._request = request
         self._ready = threading.Event()
         self._error: BaseException | None = None
         self._server: Server | None = None
@@ -122,12 +115,9 @@ class _Thread(threading.Thread):
             self._ready.set()
 
     async def _serve(self) -> None:
-        models, options, settings, memory_limit, services, store = self._arguments
         event = asyncio.Event()
         self._end = asyncio.get_running_loop(), event  # before the models are opened: that may be interrupted
-        async with running(
-            models, options, settings, services=services, memory_limit=memory_limit, store=store
-        ) as self._server:
+        async with running(self._request) as self._server:
             self._ready.set()
             await event.wait()
         self._end = None

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final, Protocol
 
 from zoolens.base.present.text import clean
 from zoolens.base.protocol.errors import ServingError
 from zoolens.base.protocol.messages import InferRequest, InferResponse
+from zoolens.faces.serving.cluster.reports import ClusterView
 from zoolens.faces.serving.monitoring.live_line import recent_parts
 from zoolens.faces.serving.monitoring.metrics import (
     ANSWERED,
@@ -25,32 +26,47 @@ from zoolens.faces.serving.monitoring.metrics import (
 )
 from zoolens.inventory.catalog.names import bare
 
-if TYPE_CHECKING:
-    from zoolens.faces.serving.cluster.front import ClusterPlane
-
 _SHOWN: Final = 3  # served names that the live line has
 
 
+class MeasuredPlane(Protocol):
+    """What the metrics read from the front of a cluster when somebody asks for them."""
+
+    @property
+    def view(self) -> ClusterView: ...
+
+    @property
+    def running(self) -> int: ...
+
+    def ready(self) -> bool: ...
+
+    def serves(self, model: str) -> bool: ...
+
+
 class ClusterMetrics:
-    """Counts what becomes of the requests of a cluster; `follow` says of which."""
+    """Counts the answered and refused requests of the cluster that `follow` was called with."""
 
     def __init__(self) -> None:
         self._outcomes: Counter[tuple[str, str]] = Counter()  # by served name and outcome
         self._latency: dict[tuple[str, str, str], Histogram] = {}  # by served name, model and runtime
         self._last: dict[str, str] = {}  # who answered last, by served name
         self._recent = RecentRequests()
-        self.plane: ClusterPlane | None = None
+        self.plane: MeasuredPlane | None = None
         self.text = Exposition(self)
 
-    def follow(self, plane: ClusterPlane) -> None:
+    def follow(self, plane: MeasuredPlane) -> None:
         self.plane = plane
 
     # --- what happens
 
     def answered(self, request: InferRequest, response: InferResponse, seconds: float) -> None:
-        model, runtime = (str(response.parameters.get(name, "")) for name in ("zoolens_model", "zoolens_runtime"))
+        model = str(response.parameters.get("zoolens_model", ""))
+        runtime = str(response.parameters.get("zoolens_runtime", ""))
+        key = (request.model, model, runtime)
+        if key not in self._latency:
+            self._latency[key] = Histogram(LATENCY_BUCKETS)
+        self._latency[key].add(seconds)
         self._outcomes[request.model, ANSWERED] += 1
-        self._latency.setdefault((request.model, model, runtime), Histogram(LATENCY_BUCKETS)).add(seconds)
         self._last[request.model] = model
         self._recent.answered(seconds)
 
@@ -97,7 +113,7 @@ class ClusterMetrics:
             yield from _of_replicas(core, self.plane)
 
 
-def _of_replicas(core: Any, plane: ClusterPlane) -> Iterator[Any]:
+def _of_replicas(core: Any, plane: MeasuredPlane) -> Iterator[Any]:
     replicas = plane.view.replicas
     ready = sum(replica.ready for replica in replicas)
     yield core.GaugeMetricFamily("zoolens_replicas", "Replicas that were heard of lately.", value=len(replicas))

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import os
 import secrets
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,8 +27,7 @@ from zoolens.faces.serving.cluster.front import ClusterPlane, ReplicaLost
 from zoolens.faces.serving.cluster.metrics import ClusterMetrics
 from zoolens.faces.serving.cluster.replica import Replica
 from zoolens.faces.serving.cluster.reports import ClusterView, RefusedRequest, ReplicaReport
-from zoolens.faces.serving.options import ServerOptions
-from zoolens.faces.serving.plane.plane_settings import EndpointSettings, ModelSpec
+from zoolens.faces.serving.serve_request import ServeRequest
 from zoolens.faces.serving.server import Server, check_startable
 from zoolens.faces.serving.services.hosting import read_service_files
 from zoolens.faces.serving.services.service_ladder import ServiceLadder
@@ -135,28 +134,21 @@ class _RayControl:
 
 @asynccontextmanager
 async def running_on_ray(
-    models: Sequence[str | ModelSpec],
-    options: ServerOptions,
-    settings: EndpointSettings | None = None,
-    *,
-    services: Sequence[Path] = (),
-    memory_limit: int | None = None,
-    store: str | Path | None = None,
-    cluster: RaySettings | None = None,
-    metrics: ClusterMetrics | None = None,
+    request: ServeRequest, cluster: RaySettings | None = None, metrics: ClusterMetrics | None = None
 ) -> AsyncIterator[Server]:
-    """Do as `zoolens.faces.serving.serve.running` does, with replicas on a Ray cluster that answer the requests."""
+    """Serve what is requested with replicas on a Ray cluster: this process answers clients, the replicas compute."""
+    options = request.options
     check_startable(options)
     chosen = cluster or RaySettings()
-    specs = absolute_models(models)
+    specs = absolute_models(request.models)
     for spec in specs:
-        find(spec.model.partition("=")[2] or spec.model)  # a name that nobody has is said before a cluster is started
+        find(spec.model.partition("=")[2] or spec.model)  # an unknown name is reported before a cluster is started
     plan = ClusterPlan(
         models=specs,
-        services=read_service_files(services),
-        settings=settings or EndpointSettings(),
-        memory_limit=memory_limit,
-        store=_named_store(store) if services else None,
+        services=read_service_files(request.services),
+        settings=request.settings,
+        memory_limit=request.memory_limit,
+        store=_named_store(request.store) if request.services else None,
     )
     loop = asyncio.get_running_loop()
     async with AsyncExitStack() as stack:

@@ -16,7 +16,7 @@ from zoolens.base.protocol.errors import Refusal, ServingError
 from zoolens.base.protocol.messages import InferRequest, InferResponse, Tensor
 from zoolens.faces.serving.contracts.observer import Observer
 from zoolens.faces.serving.plane.accounting import Accounts
-from zoolens.faces.serving.plane.admission import check_room, check_time
+from zoolens.faces.serving.plane.admission import Admission
 from zoolens.faces.serving.plane.dispatcher import Dispatcher
 from zoolens.faces.serving.plane.flights import Flight, Flights, answer_for_observer
 from zoolens.faces.serving.plane.instance import BatchOutcome
@@ -63,6 +63,7 @@ class Endpoint:
         self._checked: ModelSignature | None = None  # that the requests which wait were held against
         self._ladder = ServedLadder(spec, slots, self._dispatch)
         self._flights = Flights(pool.converters, self._landed)
+        self._admission = Admission(self.name, self.queue, self._flights, self.settings)
         self._arrivals = ArrivalRate()
         self._dispatcher = Dispatcher(
             self._ladder, pool, self.queue, self._flights, self.settings, self._arrivals, self._fail
@@ -178,12 +179,12 @@ class Endpoint:
         now = time.monotonic()
         self._arrivals.add(now)
         if queue.requests:
-            check_room(self.name, queue, settings)
+            self._admission.check_room()
         seconds = request.deadline
         deadline = NEVER if seconds is None else now + seconds
         if seconds is not None or settings.objective is not None:
             accepted = [self.rungs[place] for place in allowed]
-            check_time(self.name, rows, accepted, queue, self._flights, settings, now, deadline)
+            self._admission.check_time(rows, accepted, now, deadline)
         pending = Pending(request, rows, key, allowed, arrived_ns, now, deadline, done)
         if seconds is not None:
             pending.timer = self._loop.call_later(seconds, self._expire, pending)

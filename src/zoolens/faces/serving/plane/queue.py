@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from zoolens.base.protocol.errors import ServingError
@@ -24,40 +25,24 @@ Line = deque["Pending"]
 Converting = asyncio.Future[Mapping[str, Tensor]]
 
 
+# Compared by identity: a batch is searched for its requests, whose arrays have no truth value.
+@dataclass(slots=True, eq=False)
 class Pending:
-    """A request that was accepted. `arrived` and `deadline` are on the monotonic clock. `alone`: it must not share a
-    batch again. `converted`: its inputs as an adapter makes them, begun while it waits. `settled`: it has its answer or
-    an error, or nobody waits for it any more."""
+    """A request that was accepted and has no answer yet. Times are on the monotonic clock."""
 
-    __slots__ = (
-        "_done", "allowed", "alone", "arrived", "arrived_ns", "converted", "deadline", "key", "request", "rows",
-        "settled", "timer", "waiting",
-    )  # fmt: skip
-
-    def __init__(
-        self,
-        request: InferRequest,
-        rows: int,
-        key: BatchKey,
-        allowed: frozenset[int],
-        arrived_ns: int,
-        arrived: float,
-        deadline: float,
-        done: Done,
-    ) -> None:
-        self.request = request
-        self.rows = rows
-        self.key = key
-        self.allowed = allowed
-        self.arrived_ns = arrived_ns
-        self.arrived = arrived
-        self.deadline = deadline
-        self._done = done
-        self.settled = False
-        self.alone = False
-        self.waiting = False
-        self.timer: asyncio.TimerHandle | None = None
-        self.converted: tuple[Adapter, Converting] | None = None
+    request: InferRequest
+    rows: int
+    key: BatchKey
+    allowed: frozenset[int]  # tiers of the ladder that the client accepts
+    arrived_ns: int  # on the clock of `time.perf_counter_ns`, for statistics
+    arrived: float
+    deadline: float
+    _done: Done
+    settled: bool = False  # it has its answer or an error, or nobody waits for it any more
+    alone: bool = False  # it must not share a batch again
+    waiting: bool = False  # it is in the queue
+    timer: asyncio.TimerHandle | None = None
+    converted: tuple[Adapter, Converting] | None = None  # its inputs as an adapter makes them, begun while it waits
 
     def settle(self, result: InferResponse | ServingError) -> None:
         """Hand over the answer or the error, once."""
