@@ -188,6 +188,34 @@ def test_every_room_is_described():
         assert re.findall(r"^\| `(\w+)", page, re.M)[: len(rooms)] == rooms, wing
 
 
+# A place as the READMEs and docs/design.md write it, below src/zoolens: `base/store/store.py: Store.add_part`.
+PLACE = re.compile(r"`([a-z_]+/[a-z_/]*(?:\.py)?)(?:: ([A-Za-z_.]+))?`")
+
+
+WRITTEN = [wing for wing in WINGS if wing != "training"]  # its README follows its rooms, which are being rebuilt
+
+
+@pytest.mark.parametrize("wing", WRITTEN)
+def test_what_the_readme_of_a_wing_names_is_there(wing):
+    page = (PACKAGE / wing / "README.md").read_text(encoding="utf-8")
+    named = PLACE.findall(page)
+    assert len(named) > 20
+    for file, names in named:
+        path = PACKAGE / file
+        assert path.exists(), f"{wing}/README.md names {file}"
+        for name in filter(None, names.split(".")):
+            assert re.search(rf"(?:def|class) {name}\b", path.read_text(encoding="utf-8")), f"{file}: {name}"
+
+
+def test_the_readme_of_a_wing_answers_what_newcomers_ask():
+    for wing in WRITTEN:
+        page = (PACKAGE / wing / "README.md").read_text(encoding="utf-8")
+        questions = page[page.index("## Where is …?") :]
+        answers = re.findall(r"^\| [^|]+\? \| (.+) \|$", questions, re.M)
+        assert len(answers) >= 6, wing
+        assert len(page.splitlines()) <= 100, f"{wing}/README.md is longer than a page"
+
+
 @pytest.mark.parametrize("place", ORDER)
 def test_imports_point_one_way(place):
     """Tests of all files of a room are one test: for two thousand of them pytest itself would take ten seconds."""
