@@ -2,10 +2,10 @@
 
 | module | holds |
 | --- | --- |
-| `settings` | what a user may set: queue, batches, instances, limits of time |
+| `plane_settings` | what a user may set: queue, batches, instances, limits of time |
 | `signature` | what an endpoint takes and gives; whether a request fits |
 | `instance` | one worker process, driven by the event loop: runs batches, is restarted when it dies |
-| `model` | one model that is open: its instances, what was found out about its batches, its memory |
+| `served_model` | one model that is open: its instances, what was found out about its batches, its memory |
 | `probe` | whether a model answers in a batch as it does alone |
 | `pool` | which models are open, within a budget of memory |
 | `queue` | requests that wait, with deadlines |

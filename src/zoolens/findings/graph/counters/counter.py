@@ -1,8 +1,8 @@
 """The contract of cost counters, which are registered under `zoolens.counters`.
 
 A counter names the package it runs, the kind of network that package looks at, and its convention. `count` is called
-in a process of its own (`worker`), whose output nobody reads and whose current folder is temporary: it may print,
-patch its framework and leave files. What it raises is shown as the reason why there is no count.
+in a process of its own (`counter_worker`), whose output nobody reads and whose current folder is temporary: it may
+print, patch its framework and leave files. What it raises is shown as the reason why there is no count.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""One package for each source of graphs, and what they share; see `base` for the contract."""
+"""One package for each source of graphs, and what they share; see `importer` for the contract."""

@@ -1,1 +1,1 @@
-"""Meters of energy: one file each, registered under `zoolens.meters`. `base` has the contract and chooses."""
+"""Meters of energy: one file each, registered under `zoolens.meters`. `meter` has the contract and chooses."""

@@ -1,7 +1,7 @@
 """The process behind an isolated runtime; `isolated` starts it and speaks to it.
 
-It runs in an environment that holds numpy and one framework only. Of zoolens it imports `errors`, this module, `base`,
-`observing`, `repeating`, the runtime's own module and what a worker needs of `engine`.
+It runs in an environment that holds numpy and one framework only. Of zoolens it imports `errors`, this module,
+`runtime`, `observing`, `timing`, the runtime's own module and what a worker needs of `engine`.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ class OnnxTensor:
     dtype: str
     shape: tuple[int, ...]
     external: str | None = None  # the file that holds its values, where that is not this one
-    message: Buffer = field(default=Buffer(b""), repr=False, compare=False)  # see `onnxvalues.array`
+    message: Buffer = field(default=Buffer(b""), repr=False, compare=False)  # see `onnx_values.array`
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class OnnxNode:
     has_subgraph: bool
     name: str = ""
     domain: str = ""
-    attributes: tuple[Buffer, ...] = field(default=(), repr=False, compare=False)  # see `onnxvalues.attributes`
+    attributes: tuple[Buffer, ...] = field(default=(), repr=False, compare=False)  # see `onnx_values.attributes`
 
 
 @dataclass(frozen=True)

@@ -157,7 +157,7 @@ class OpenVinoSession(Session):
         return profiles
 
     def _profiles(self, feeds: Mapping[str, Tensor], most: int) -> list[Profile]:
-        """Profiles as many calls as can be told apart with one compilation (see `openvinolayers`)."""
+        """Profiles as many calls as can be told apart with one compilation (see `openvino_layers`)."""
         graph = self._copy(self._other_batch(feeds))
         compiled = self._core.compile_model(graph, self._device, {**self._config, "PERF_COUNT": True})
         layers = {layer.name: layer for layer in executed_layers(compiled)}

@@ -1,7 +1,7 @@
 """Keras files judged before Keras builds them: a configuration names classes and functions, and may carry code.
 
 Every class, activation, recorded function and configuration key has to be one of `allowed/keras.txt`. What the weights
-beside the configuration may do is judged in `kerassizes`.
+beside the configuration may do is judged in `keras_sizes`.
 """
 
 from __future__ import annotations

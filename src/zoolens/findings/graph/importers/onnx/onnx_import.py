@@ -1,6 +1,6 @@
 """ONNX files, opset 7 to 23, from torch, tf2onnx, MXNet, caffe2 and Keras, float or quantised.
 
-The bytes are read by `runtimes.onnxfile`: no `onnx` package is needed. Shapes are worked out here, from the inputs on;
+The bytes are read by `onnx_file`: no `onnx` package is needed. Shapes are worked out here, from the inputs on;
 the file's own are used for operators nobody knows.
 """
 

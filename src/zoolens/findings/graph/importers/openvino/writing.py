@@ -1,4 +1,4 @@
-"""ONNX nodes and constants written by hand, in the form in which `runtimes.onnxfile` reads them from a file."""
+"""ONNX nodes and constants written by hand, in the form in which `onnx_file` reads them from a file."""
 
 from __future__ import annotations
 

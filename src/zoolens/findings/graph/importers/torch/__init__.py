@@ -1,4 +1,4 @@
-"""Live torch networks: torchvision, timm and transformers, built on the meta device and traced by torch.export."""
+"""Live torch networks of torchvision, timm and transformers: built on the meta device, run once, calls recorded."""
 
 from zoolens.findings.graph.importers.torch.torch_library import TIMM, TORCHVISION, TRANSFORMERS
 

@@ -1,1 +1,1 @@
-"""One trainer per framework, each in one file; `base` is the contract."""
+"""One trainer per framework, each in one file; `trainer` is the contract."""

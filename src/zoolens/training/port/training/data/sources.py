@@ -1,6 +1,6 @@
 """What two networks are trained on: the same batches in the same order, which each side reads in its own process.
 
-A source describes itself as plain data, from which `source_kinds.open_source` opens it again in another process.
+A source describes itself as plain data, from which `source_reopening.open_source` opens it again in another process.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from zoolens.training.port.training.data.batch import TrainingBatch
 
 TEST_BATCH: Final = 256
 TargetKind = Literal["classes", "one-hot", "probabilities", "numbers"]
-Description = dict[str, Any]  # JSON; "kind" is one of `source_kinds`
+Description = dict[str, Any]  # JSON; "kind" is one of `source_reopening`
 
 
 class BatchSource(ABC):
