@@ -59,6 +59,7 @@ SLOWEST = (
     "tests/test_fanout.py",
     "tests/ui/",
     "src/zoolens/training/port/",
+    "src/zoolens/training/pairs/",
     "tests/test_docs_python.py",  # not beside test_readme.py: one would wait until the demo has run for the other
 )
 TOGETHER = tuple(name for name in SLOWEST if name.endswith("/"))

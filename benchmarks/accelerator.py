@@ -20,8 +20,8 @@ import numpy as np
 
 from zoolens.training.crosstrain.training.job import Job
 from zoolens.training.crosstrain.training.recipe import Recipe
-from zoolens.training.crosstrain.training.semantics import Semantics
-from zoolens.training.crosstrain.training.trainers.trainer import TrainData
+from zoolens.training.pairs.data.train_data import TrainData
+from zoolens.training.pairs.semantics import Semantics
 
 ARCHITECTURES = ("vgg16", "resnet50", "densenet121")
 PEAK = {"tf32": 494e12, "bfloat16": 989e12, "float32": 67e12}  # FLOP/s of an H100 or H200, dense, by its data sheet

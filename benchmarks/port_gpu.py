@@ -31,12 +31,12 @@ STEPS = (1, 2, 10)
 
 
 def lockstep_part(device: str) -> list[str]:
-    from zoolens.training.port.port_check import opened
-    from zoolens.training.port.sides import InputShape
-    from zoolens.training.port.training.data.opening import DataChoice, opened_data
-    from zoolens.training.port.training.lockstep import lockstep_of
-    from zoolens.training.port.training.lockstep_words import lockstep_lines
-    from zoolens.training.port.training.sides import open_trainable_side
+    from zoolens.training.pairs.data.opening import DataChoice, opened_data
+    from zoolens.training.pairs.lockstep.lockstep import lockstep_of
+    from zoolens.training.pairs.lockstep.lockstep_words import lockstep_lines
+    from zoolens.training.pairs.loop.trainable_sides import open_trainable_side
+    from zoolens.training.pairs.sides.network_sides import InputShape
+    from zoolens.training.pairs.sides.open_pair import opened
 
     open_ = partial(open_trainable_side, device=device)
     with (

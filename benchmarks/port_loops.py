@@ -143,11 +143,11 @@ SIDES = {"torch": torch_side, "keras": keras_side, "jax": jax_side}
 
 
 def take_turns(framework: str, rounds: int, device: str, threads: int) -> Compared:
-    from zoolens.training.port.frameworks.recognition import recognised
-    from zoolens.training.port.sides import InputShape
-    from zoolens.training.port.training.course import TrainingCourse
-    from zoolens.training.port.training.recognition import trainable
-    from zoolens.training.port.training.recording import record
+    from zoolens.training.pairs.data.recording import record
+    from zoolens.training.pairs.loop.trainable_recognition import trainable
+    from zoolens.training.pairs.loop.training_course import TrainingCourse
+    from zoolens.training.pairs.networks.recognition import recognised
+    from zoolens.training.pairs.sides.network_sides import InputShape
 
     if framework == "torch":
         import torch

@@ -20,13 +20,13 @@ from zoolens.training.crosstrain.study.search.search_loop import run_search
 from zoolens.training.crosstrain.study.search.search_state import SearchStatus
 from zoolens.training.crosstrain.study.store_training import Manner, begin_study
 from zoolens.training.crosstrain.study.study_plan import Dimension, Plan, Search
-from zoolens.training.crosstrain.training.data import load
 from zoolens.training.crosstrain.training.job import Epoch, Job, Outcome
 from zoolens.training.crosstrain.training.recipe import Recipe
 from zoolens.training.crosstrain.training.trainer_process import keep
 from zoolens.training.crosstrain.training.trainers.registry import trainer_named
 from zoolens.training.crosstrain.training.trainers.trainer import Trained
 from zoolens.training.crosstrain.training.trials import Hyperparameter
+from zoolens.training.pairs.data.prepared_data import load
 
 SPACE = (
     Dimension(name="learning_rate", low=1e-4, high=3e-2, log=True),

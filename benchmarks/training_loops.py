@@ -23,15 +23,16 @@ import numpy as np
 
 from zoolens.base import plugins
 from zoolens.training.crosstrain.training.architectures import build
-from zoolens.training.crosstrain.training.data import load, prepared
 from zoolens.training.crosstrain.training.initial import initial_weights
 from zoolens.training.crosstrain.training.job import Job
-from zoolens.training.crosstrain.training.order import batches
 from zoolens.training.crosstrain.training.recipe import Recipe
-from zoolens.training.crosstrain.training.semantics import USUAL, Semantics
 from zoolens.training.crosstrain.training.trainer_process import TrainerWorker
-from zoolens.training.crosstrain.training.trainers.trainer import TrainData, Weights
+from zoolens.training.crosstrain.training.trainers.trainer import Weights
 from zoolens.training.crosstrain.training.weights import write_weights
+from zoolens.training.pairs.data.epoch_order import batches
+from zoolens.training.pairs.data.prepared_data import load, prepared
+from zoolens.training.pairs.data.train_data import TrainData
+from zoolens.training.pairs.semantics import USUAL, Semantics
 
 LOOPS = (("torch", "eager"), ("torch", "compiled"), ("tensorflow", "compiled"), ("jax", "compiled"))
 BATCHES = {"lenet": 128, "resnet8": 32}

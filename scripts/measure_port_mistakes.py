@@ -15,15 +15,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from zoolens.training.pairs.live.jax import test_jax_mistakes as of_jax
+from zoolens.training.pairs.live.setting_words import difference_words
+from zoolens.training.pairs.lockstep.lockstep import Lockstep, lockstep
+from zoolens.training.pairs.lockstep.lockstep_words import departure_words, lockstep_lines
 from zoolens.training.port import test_mistakes as of_networks
 from zoolens.training.port import test_sequence_mistakes as of_sequences
 from zoolens.training.port.port_check import check
 from zoolens.training.port.port_words import check_lines
-from zoolens.training.port.training import test_jax_mistakes as of_jax
 from zoolens.training.port.training import test_training_mistakes as of_training
-from zoolens.training.port.training.lockstep import Lockstep, lockstep
-from zoolens.training.port.training.lockstep_words import departure_words, lockstep_lines
-from zoolens.training.port.training.setting_words import difference_words
 
 PAGE = Path(__file__).parent.parent / "docs" / "port.md"
 TRAININGS = {**of_training.MISTAKES, **{f"{name}, in JAX": pair for name, pair in of_jax.MISTAKES.items()}}

@@ -22,9 +22,9 @@ from zoolens.findings.measure.predictions import KIND, read_predictions
 from zoolens.training.crosstrain.study.side_comparison import paired_sides
 from zoolens.training.crosstrain.study.stored_studies import file_trial
 from zoolens.training.crosstrain.training.job import Outcome
-from zoolens.training.crosstrain.training.semantics import Semantics
 from zoolens.training.crosstrain.training.trial_runner import churn, side_of
 from zoolens.training.crosstrain.training.trials import Trial
+from zoolens.training.pairs.semantics import Semantics
 
 N = 400
 LABELS = (np.arange(N) % 10).astype(np.int32)

@@ -15,13 +15,13 @@ from zoolens.findings.measure.answers import trained_answers
 from zoolens.testing.trainer_contract import TrainerContract
 from zoolens.training.crosstrain import crosstrain_api
 from zoolens.training.crosstrain.study.store_training import Manner, begin_study, train_into
-from zoolens.training.crosstrain.training.data import load, prepared
 from zoolens.training.crosstrain.training.diff.static_diff import static_diff
 from zoolens.training.crosstrain.training.lockstep import lockstep
 from zoolens.training.crosstrain.training.recipe import Optimizer, Recipe
 from zoolens.training.crosstrain.training.trainer_pool import Workers
 from zoolens.training.crosstrain.training.trainers.registry import default_frameworks, reference_trainer, trainer_named
 from zoolens.training.crosstrain.training.trainers.trainer import Trainer
+from zoolens.training.pairs.data.prepared_data import load, prepared
 
 pytest.importorskip("torch")
 PAGE = Path(__file__).parent.parent / "docs" / "plugins.md"

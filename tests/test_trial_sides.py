@@ -13,8 +13,8 @@ from zoolens.findings.queries.query import query
 from zoolens.training.crosstrain.study.side_comparison import paired_sides
 from zoolens.training.crosstrain.study.stored_studies import file_trial
 from zoolens.training.crosstrain.training.recipe import Recipe
-from zoolens.training.crosstrain.training.semantics import ALIGNED
 from zoolens.training.crosstrain.training.trials import TrainedSide, Trial
+from zoolens.training.pairs.semantics import ALIGNED
 
 DATASET = DatasetRecord("d" * 64, "tiny", 260, {"train": 200, "test": 60, "classes": 3, "image": [8, 8, 1]})
 LABELS = np.arange(60) % 3

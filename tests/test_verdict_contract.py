@@ -206,7 +206,7 @@ ELSEWHERE = {  # cases that need trainings, services or zoos: in the rooms thems
     "audit": "src/zoolens/findings/audit/test_auditing.py",
     "port check": "src/zoolens/training/port/test_unusual_networks.py",
     "port weights": "src/zoolens/training/port/test_sequences.py",
-    "port train": "src/zoolens/training/port/training/test_lockstep_verdicts.py",
+    "port train": "src/zoolens/training/pairs/lockstep/test_lockstep_verdicts.py",
     "serve --check": "src/zoolens/faces/serving/services/test_ladder_verdict.py",
     "eval": "tests/test_evaluate.py",
 }

@@ -198,8 +198,8 @@ def write_study(store, words):
     from zoolens.training.crosstrain.study.explanation.test_stored_explanations import made_explanation
     from zoolens.training.crosstrain.study.stored_studies import file_study, file_trial
     from zoolens.training.crosstrain.training.recipe import Recipe
-    from zoolens.training.crosstrain.training.semantics import ALIGNED
     from zoolens.training.crosstrain.training.trials import TrainedSide, Trial
+    from zoolens.training.pairs.semantics import ALIGNED
 
     name, sides = f"study {words.all}", {"torch": {"torch": words.all}, "jax": {"jax": "1"}}
     file_study(store, name, tuple(sides), {"source": words.all})

@@ -37,7 +37,7 @@ from zoolens.training.crosstrain.study.explanation.stored_explanations import fi
 from zoolens.training.crosstrain.study.explanation.test_stored_explanations import made_explanation
 from zoolens.training.crosstrain.study.stored_studies import file_study, file_trial, read_study
 from zoolens.training.crosstrain.training.recipe import Recipe
-from zoolens.training.crosstrain.training.semantics import ALIGNED
+from zoolens.training.pairs.semantics import ALIGNED
 
 STUDY = "rates"
 QUERIES = ("ON accuracy >= 1% ORDER BY latency", "CORR lenet-torch WITHIN 50% ON size <= 1%")

@@ -22,8 +22,8 @@ from zoolens.findings.audit.auditing import audit_models
 from zoolens.training.crosstrain.study.explanation.stored_explanations import filed_explanations
 from zoolens.training.crosstrain.study.stored_studies import file_study, file_trial
 from zoolens.training.crosstrain.training.recipe import Recipe
-from zoolens.training.crosstrain.training.semantics import ALIGNED
 from zoolens.training.crosstrain.training.trials import TrainedSide, Trial
+from zoolens.training.pairs.semantics import ALIGNED
 
 PATIENCE = 180_000  # milliseconds for a job
 

@@ -17,8 +17,8 @@ from zoolens.training.crosstrain.study.explanation.test_stored_explanations impo
 from zoolens.training.crosstrain.study.report.study_findings import gather
 from zoolens.training.crosstrain.study.stored_studies import file_study, file_trial, read_study
 from zoolens.training.crosstrain.training.recipe import Recipe
-from zoolens.training.crosstrain.training.semantics import ALIGNED
 from zoolens.training.crosstrain.training.trials import TrainedSide, Trial
+from zoolens.training.pairs.semantics import ALIGNED
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 NAME = f"rates/{HOSTILE}"

@@ -25,12 +25,12 @@ from zoolens.training.crosstrain.training.architectures import STRUCTURAL, build
 from zoolens.training.crosstrain.training.initial import initial_weights
 from zoolens.training.crosstrain.training.job import Job, Outcome
 from zoolens.training.crosstrain.training.recipe import Recipe
-from zoolens.training.crosstrain.training.semantics import ALIGNED
 from zoolens.training.crosstrain.training.side_recipe import SideRecipe
 from zoolens.training.crosstrain.training.trainer_pool import Workers
 from zoolens.training.crosstrain.training.trainer_process import WEIGHTS
 from zoolens.training.crosstrain.training.trainers.trainer import Trainer
 from zoolens.training.crosstrain.training.weights import read_weights, write_weights
+from zoolens.training.pairs.semantics import ALIGNED
 
 CLASSES, TRAINED, TESTED = 3, 60, 30
 

@@ -28,8 +28,8 @@ from zoolens.training.crosstrain.study.stored_studies import (
     read_study,
     study_names,
 )
-from zoolens.training.crosstrain.training.semantics import Semantics
 from zoolens.training.crosstrain.training.trials import Hyperparameter, Study, TrainedSide, Trial
+from zoolens.training.pairs.semantics import Semantics
 
 ARCHITECTURES: Final = ("vgg16", "resnet50", "densenet121")
 FRAMEWORKS: Final = ("pytorch", "tensorflow")

@@ -16,19 +16,19 @@ from zoolens.base.verdicts import combined
 
 if TYPE_CHECKING:
     from zoolens.base.store.store import Store
-    from zoolens.training.port.training.data.batch import TrainingBatch
-    from zoolens.training.port.training.data.opening import OpenData
-    from zoolens.training.port.training.data.sources import BatchSource
+    from zoolens.training.pairs.data.batch import TrainingBatch
+    from zoolens.training.pairs.data.opening import OpenData
+    from zoolens.training.pairs.data.sources import BatchSource
     from zoolens.training.port.training.port_recipe import PortRecipe
 
 
 def in_lockstep(recipe: PortRecipe, steps: str, *, as_json: bool) -> int:
     """Print the lockstep of the first steps; the exit code."""
-    from zoolens.training.port.sides import InputShape
-    from zoolens.training.port.training.data.opening import opened_pipelines
-    from zoolens.training.port.training.data.stream_comparison import stream_data
-    from zoolens.training.port.training.lockstep import lockstep
-    from zoolens.training.port.training.lockstep_words import lockstep_data, lockstep_lines
+    from zoolens.training.pairs.data.opening import opened_pipelines
+    from zoolens.training.pairs.data.stream_comparison import stream_data
+    from zoolens.training.pairs.lockstep.lockstep import lockstep
+    from zoolens.training.pairs.lockstep.lockstep_words import lockstep_data, lockstep_lines
+    from zoolens.training.pairs.sides.network_sides import InputShape
 
     wanted = _numbers(steps)
     shapes = [InputShape.parse(text) for text in recipe.input]
@@ -61,7 +61,7 @@ def in_lockstep(recipe: PortRecipe, steps: str, *, as_json: bool) -> int:
 
 
 def _stream_lines(data: OpenData) -> list[str]:
-    from zoolens.training.port.training.data.stream_comparison import stream_lines
+    from zoolens.training.pairs.data.stream_comparison import stream_lines
 
     if data.compared is None:
         return []
@@ -75,11 +75,11 @@ def _stream_lines(data: OpenData) -> list[str]:
 
 def explained(recipe: PortRecipe, replicates: int, store: Store | None, *, as_json: bool) -> int:
     """Print which settings make the gap; the exit code. `store`: where trainings that are done are kept."""
-    from zoolens.training.port.sides import InputShape
-    from zoolens.training.port.training.data.opening import opened_data
+    from zoolens.training.pairs.data.opening import opened_data
+    from zoolens.training.pairs.loop.single_run import Length
+    from zoolens.training.pairs.sides.network_sides import InputShape
     from zoolens.training.port.training.explanation import explain
     from zoolens.training.port.training.explanation_words import explanation_data, explanation_lines
-    from zoolens.training.port.training.single_run import Length
 
     if recipe.data_b is not None:
         raise ZoolensError(

@@ -32,7 +32,7 @@ _PUBLIC = {
     "explain": "study.explanation.explain.explain",
     "report_study": "study.store_report.report_study",
     "Recipe": "training.recipe.Recipe",
-    "Semantics": "training.semantics.Semantics",
+    "Semantics": "zoolens.training.pairs.semantics.Semantics",
     "Plan": "study.study_plan.Plan",
     "Workers": "training.trainer_pool.Workers",
 }
@@ -43,5 +43,6 @@ __all__ = list(_PUBLIC)
 def __getattr__(name: str) -> Any:
     if name in _PUBLIC:
         module, _, attribute = _PUBLIC[name].rpartition(".")
-        return getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
+        full = module if module.startswith("zoolens.") else f"{__name__}.{module}"
+        return getattr(importlib.import_module(full), attribute)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

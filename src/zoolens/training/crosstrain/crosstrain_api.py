@@ -25,7 +25,6 @@ from zoolens.training.crosstrain.exchange.exchange_export import export_study
 from zoolens.training.crosstrain.exchange.merge import Merged, import_study, submit
 from zoolens.training.crosstrain.study.frame import find_trials, trials_frame
 from zoolens.training.crosstrain.study.stored_studies import read_study, study_names
-from zoolens.training.crosstrain.training.data import prepared
 from zoolens.training.crosstrain.training.job import Job, LoopKind
 from zoolens.training.crosstrain.training.kept_weights import weights_of
 from zoolens.training.crosstrain.training.side_recipe import SideRecipe, side_recipe
@@ -36,6 +35,7 @@ from zoolens.training.crosstrain.training.trainers.trainer import Trained
 from zoolens.training.crosstrain.training.trial_runner import apply
 from zoolens.training.crosstrain.training.trials import Hyperparameter, Study, Trial
 from zoolens.training.crosstrain.training.weights import read_weights, write_weights
+from zoolens.training.pairs.data.prepared_data import prepared
 
 __all__ = [
     "Check", "Merged", "check_submission", "continue_training", "export_study", "find", "import_study", "model",

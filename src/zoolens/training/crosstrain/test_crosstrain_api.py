@@ -14,15 +14,15 @@ from zoolens.training.crosstrain.exchange import merge
 from zoolens.training.crosstrain.exchange.check import check_submission
 from zoolens.training.crosstrain.exchange.conftest import Folder
 from zoolens.training.crosstrain.study.stored_studies import file_study, file_trial
-from zoolens.training.crosstrain.training.data import load, prepared
 from zoolens.training.crosstrain.training.job import Outcome
 from zoolens.training.crosstrain.training.kept_weights import keep_weights
 from zoolens.training.crosstrain.training.recipe import Recipe
-from zoolens.training.crosstrain.training.semantics import Semantics
 from zoolens.training.crosstrain.training.side_recipe import side_recipe
 from zoolens.training.crosstrain.training.trainer_process import OUTCOME, PREDICTIONS, WEIGHTS
 from zoolens.training.crosstrain.training.trial_runner import apply, train_trial
 from zoolens.training.crosstrain.training.weights import read_weights
+from zoolens.training.pairs.data.prepared_data import load, prepared
+from zoolens.training.pairs.semantics import Semantics
 
 torch = pytest.importorskip("torch")
 RATES = (0.01, 0.02)

@@ -16,20 +16,15 @@ from zoolens.base.numerics.deviation import Deviation, deviation
 from zoolens.base.numerics.rounding import FACTOR, ONE_ROUNDING, disturbed
 from zoolens.base.verdicts import Gap
 from zoolens.findings.graph.diff.report import Diff
-from zoolens.findings.graph.model import Graph
+from zoolens.training.pairs.networks.framework import Array
+from zoolens.training.pairs.sides.network_sides import PortSide
 from zoolens.training.port.batch_answers import BatchAnswers, batch_answers, worst_of
-from zoolens.training.port.frameworks.framework import Array
 from zoolens.training.port.layer_values import EXACT, Border, LayerValues, Parting, layer_values
 from zoolens.training.port.output_forms import form_differences
-from zoolens.training.port.sides import InputShape, PortSide
 
 RUNS: Final = 4  # with disturbed weights, of which the farthest counts
-SAMPLES: Final = 2  # inputs
 REPEATS: Final = 3  # of each input; a few dropped numbers may be the same ones by chance
 DRAWN_REPEATS: Final = 40  # of a network that draws random numbers, of which few may reach its answers
-_LARGE: Final = 16.0
-_PADDED: Final = 3  # one part in so many of a row of whole numbers
-_TOKENS: Final = 10  # values of whole-number inputs, where no embedding says how many it has
 
 
 @dataclass(frozen=True)
@@ -75,36 +70,6 @@ class PortAgreement:
     def alike_alone(self) -> bool:
         """Whether each input alone is answered alike, whatever happens in a batch."""
         return Deviation(self.error, self.why).verdict(self.floor) == "within"  # type: ignore[arg-type]
-
-
-def random_inputs(inputs: Sequence[InputShape], graphs: Sequence[Graph], seed: int) -> list[Array]:
-    """One batch of one: numbers around zero, or whole numbers that every embedding has.
-
-    Of odd seeds, numbers are large and whole numbers end in zeros. Large ones reach the bends of activations that small
-    ones do not, such as the 6 of ReLU6; zeros are what networks that mask their padding leave out.
-    """
-    generator = np.random.default_rng(seed)
-    drawn = [_drawn(given, place, graphs, generator) for place, given in enumerate(inputs)]
-    return [_unusual(array) for array in drawn] if seed % 2 else drawn
-
-
-def _unusual(array: Array) -> Array:
-    if array.dtype.kind == "f":
-        return array * np.float32(_LARGE)
-    array[..., array.shape[-1] - array.shape[-1] // _PADDED :] = 0
-    return array
-
-
-def _drawn(given: InputShape, place: int, graphs: Sequence[Graph], generator: np.random.Generator) -> Array:
-    if given.kind == "float":
-        return generator.standard_normal((1, *given.shape)).astype(np.float32)
-    tables = [
-        table.shape[0]
-        for graph in graphs
-        for user in graph.consumers[graph.inputs[place].name]
-        if (table := user.parameter("table")) is not None
-    ]
-    return generator.integers(0, min(tables, default=_TOKENS), (1, *given.shape))
 
 
 def agreement(

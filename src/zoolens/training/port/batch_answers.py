@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from zoolens.base.numerics.deviation import Deviation, Verdict, deviation
-from zoolens.training.port.frameworks.framework import Array
+from zoolens.training.pairs.networks.framework import Array
+from zoolens.training.pairs.sides.network_sides import PortSide
 from zoolens.training.port.layer_values import facing
-from zoolens.training.port.sides import PortSide
 
 _RANKS: dict[Verdict, int] = {"within": 0, "blind": 1, "beyond": 2}
 

@@ -12,8 +12,8 @@ from zoolens.findings.graph.diff.diff_findings import Difference
 from zoolens.findings.graph.diff.report import Diff
 from zoolens.findings.graph.model import Graph, Node
 from zoolens.findings.graph.vocabulary import OPAQUE
+from zoolens.training.pairs.mapping.parameter_map import COMPUTED_TOGETHER, ParameterMap
 from zoolens.training.port.agreement import PortAgreement
-from zoolens.training.port.parameter_map import COMPUTED_TOGETHER, ParameterMap
 
 _LEAVES: Final = frozenset({"input", "parameter", "constant"})
 _MASKS: Final = frozenset({"compare", "where", "minimum", "maximum", "reshape", "expand", "constant", "transpose"})

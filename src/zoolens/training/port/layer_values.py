@@ -20,8 +20,8 @@ from zoolens.findings.graph.diff.report import Diff
 from zoolens.findings.graph.model import Graph, Node
 from zoolens.findings.graph.reference import node_values
 from zoolens.findings.graph.vocabulary import OPAQUE, VIEWS
-from zoolens.training.port.frameworks.framework import Array
-from zoolens.training.port.sides import PortSide
+from zoolens.training.pairs.networks.framework import Array
+from zoolens.training.pairs.sides.network_sides import PortSide
 
 EXACT: Final = 1e-9  # relative: two float64 computations of one layer agree to more digits than that
 _LEAST_FLOOR: Final = 1e-5  # relative, for a framework's own answer beside the exact one

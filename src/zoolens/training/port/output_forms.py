@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zoolens.training.port.frameworks.framework import Array
-from zoolens.training.port.sides import PortSide
+from zoolens.training.pairs.networks.framework import Array
+from zoolens.training.pairs.sides.network_sides import PortSide
 
 
 def form_differences(

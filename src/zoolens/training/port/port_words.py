@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from zoolens.base.verdicts import Outcome
 from zoolens.findings.graph.diff.phrases import plural
+from zoolens.training.pairs.mapping.parameter_map import ParameterMap, Unmatched
 from zoolens.training.port.agreement import PortAgreement
 from zoolens.training.port.batch_answers import BatchAnswers
 from zoolens.training.port.layer_values import Border, Parting
-from zoolens.training.port.parameter_map import ParameterMap, Unmatched
 from zoolens.training.port.port_check import Check
 from zoolens.training.port.weights import Moved
 

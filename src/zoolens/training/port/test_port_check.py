@@ -6,7 +6,7 @@ import pytest
 from zoolens.base.errors import ModelError
 from zoolens.base.verdicts import Outcome
 from zoolens.findings.graph.diff import diff_causes
-from zoolens.training.port.conftest import SHAPE, jax_net, keras_net, torch_net
+from zoolens.training.conftest import SHAPE, jax_net, keras_net, torch_net
 from zoolens.training.port.port_check import check
 from zoolens.training.port.port_words import check_data, check_lines
 

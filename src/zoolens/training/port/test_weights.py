@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from zoolens.base.errors import ModelError, ZoolensError
+from zoolens.training.conftest import SHAPE, jax_net, keras_net, torch_net
 from zoolens.training.crosstrain.training.weights import read_weights, write_weights
-from zoolens.training.port.conftest import SHAPE, jax_net, keras_net, torch_net
-from zoolens.training.port.frameworks.msgpack_trees import read_tree, write_tree
+from zoolens.training.pairs.networks.msgpack_trees import read_tree, write_tree
 from zoolens.training.port.weights import move_weights
 
 torch = pytest.importorskip("torch")

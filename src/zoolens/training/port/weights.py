@@ -12,12 +12,12 @@ from zoolens.base.errors import ModelError, ZoolensError
 from zoolens.base.verdicts import Outcome, Verdict
 from zoolens.findings.graph.diff.report import Diff
 from zoolens.training.crosstrain.training.weights import read_weights, write_weights
+from zoolens.training.pairs.mapping.parameter_map import ParameterMap
+from zoolens.training.pairs.networks.framework import joined
+from zoolens.training.pairs.sides.network_sides import TIMEOUT, PortSide
+from zoolens.training.pairs.sides.open_pair import OpenPair, opened
 from zoolens.training.port.agreement import PortAgreement, agreement
-from zoolens.training.port.frameworks.framework import joined
 from zoolens.training.port.judgement import moved_verdict
-from zoolens.training.port.parameter_map import ParameterMap
-from zoolens.training.port.port_check import OpenPair, opened
-from zoolens.training.port.sides import TIMEOUT, PortSide
 
 PLAIN: Final = ".safetensors"
 OWN: Final = {"torch": (".pt", ".pth"), "keras": (".keras", ".h5"), "jax": (".msgpack",)}  # a framework's own formats

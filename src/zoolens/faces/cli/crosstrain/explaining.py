@@ -120,7 +120,7 @@ def _arms(trial: Trial, frameworks: tuple[str, ...]) -> tuple[Arm, Arm]:
     from pydantic import ValidationError
 
     from zoolens.training.crosstrain.study.explanation.contest import Arm
-    from zoolens.training.crosstrain.training.semantics import Semantics
+    from zoolens.training.pairs.semantics import Semantics
 
     if frameworks and not len(frameworks) == len(set(frameworks)) == 2:
         raise click.UsageError("An explanation is about two sides: give --with twice, for one each, or not at all.")

@@ -24,7 +24,7 @@ def print_pairs(pairs: Sequence[SidePair], noises: Sequence[SeedNoise], trials: 
     for pair in pairs:
         click.echo(pair_line(pair))
     if noises:
-        from zoolens.training.crosstrain.study.noise import lines
+        from zoolens.training.pairs.explanation.noise_words import lines
 
         click.echo()
         for noise in noises:

@@ -16,8 +16,8 @@ from zoolens.training.crosstrain.exchange.exchange_schema import MAX_NAME, MAX_P
 from zoolens.training.crosstrain.exchange.exchange_tables import FolderTables, read_tables
 from zoolens.training.crosstrain.exchange.files import Files, FolderRefused
 from zoolens.training.crosstrain.exchange.row_types import Row
-from zoolens.training.crosstrain.training.semantics import Semantics
 from zoolens.training.crosstrain.training.trials import TrainedSide, Trial
+from zoolens.training.pairs.semantics import Semantics
 
 RESERVED: Final = frozenset({"study", "labels"})  # what the store files beside frameworks
 

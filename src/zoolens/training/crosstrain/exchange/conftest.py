@@ -23,10 +23,10 @@ from zoolens.training.crosstrain.training.initial import initial_weights
 from zoolens.training.crosstrain.training.job import Epoch, Outcome
 from zoolens.training.crosstrain.training.kept_weights import keep_weights
 from zoolens.training.crosstrain.training.recipe import Recipe
-from zoolens.training.crosstrain.training.semantics import ALIGNED, Semantics
 from zoolens.training.crosstrain.training.trial_runner import churn, side_of
 from zoolens.training.crosstrain.training.trials import TrainedSide, Trial
 from zoolens.training.crosstrain.training.weights import read_weights, write_weights
+from zoolens.training.pairs.semantics import ALIGNED, Semantics
 
 CLASSES, SAMPLES = 4, 20
 LABELS = np.arange(SAMPLES, dtype=np.int32) % CLASSES

@@ -15,12 +15,12 @@ from zoolens.base.errors import ZoolensError
 from zoolens.training.crosstrain.exchange.contents import Contents, DatasetEntry, ExportedSide, TrialFacts
 from zoolens.training.crosstrain.training.architectures import build, parameters, tensor_shapes
 from zoolens.training.crosstrain.training.network import Network
-from zoolens.training.crosstrain.training.order import steps
 from zoolens.training.crosstrain.training.recipe import Recipe
-from zoolens.training.crosstrain.training.semantics import USUAL, Semantics
 from zoolens.training.crosstrain.training.trainers.registry import builds_common_networks, trainer_named
 from zoolens.training.crosstrain.training.trial_runner import HYPERPARAMETERS, contradicted
 from zoolens.training.crosstrain.training.trials import Hyperparameter
+from zoolens.training.pairs.data.epoch_order import steps
+from zoolens.training.pairs.semantics import USUAL, Semantics
 
 Shapes = Mapping[str, tuple[int, ...]]
 _VERSION: Final = re.compile(r"\d+(\.\d+)*([.+-]?[a-z0-9]+)*", re.IGNORECASE)

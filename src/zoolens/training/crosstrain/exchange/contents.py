@@ -14,8 +14,8 @@ from pydantic import Field, TypeAdapter
 from zoolens.base.store.records import DatasetRecord, Provenance
 from zoolens.training.crosstrain.exchange.exchange_schema import FORMAT, MAX_TEXT
 from zoolens.training.crosstrain.training.recipe import Recipe, RecipePart
-from zoolens.training.crosstrain.training.semantics import Semantics
 from zoolens.training.crosstrain.training.trials import TrainedSide, Trial
+from zoolens.training.pairs.semantics import Semantics
 
 STUDY: Final = "study.json"
 RECIPES: Final = "recipes.json"

@@ -41,9 +41,9 @@ from zoolens.training.crosstrain.exchange.seeds import replicates_of
 from zoolens.training.crosstrain.study.stored_studies import Facts, read_study
 from zoolens.training.crosstrain.training.kept_weights import has_weights, weights_of
 from zoolens.training.crosstrain.training.recipe import Recipe
-from zoolens.training.crosstrain.training.semantics import Semantics
 from zoolens.training.crosstrain.training.trials import TrainedSide, Trial
 from zoolens.training.crosstrain.training.weights import write_weights
+from zoolens.training.pairs.semantics import Semantics
 
 
 def export_study(store: Store, name: str, folder: Path | str) -> Path:

@@ -10,8 +10,8 @@ import numpy as np
 from zoolens.base.errors import ZoolensError
 from zoolens.base.store.records import DatasetRecord
 from zoolens.training.crosstrain.exchange.contents import Answers
-from zoolens.training.crosstrain.training.data import load, prepared
 from zoolens.training.crosstrain.training.recipe import Recipe
+from zoolens.training.pairs.data.prepared_data import load, prepared
 
 SAFE_NAMES: Final = ("demo", "fashion-mnist", "cifar10-subset")  # of data that may be opened on a stranger's word
 

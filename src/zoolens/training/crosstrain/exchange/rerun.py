@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 from zoolens.base.errors import MissingDependency, ZoolensError
 from zoolens.training.crosstrain.exchange.contents import DatasetEntry, ExportedSide
 from zoolens.training.crosstrain.exchange.labels import SAFE_NAMES
-from zoolens.training.crosstrain.training.data import load, prepared
-from zoolens.training.crosstrain.training.semantics import Semantics
 from zoolens.training.crosstrain.training.side_recipe import SideRecipe
 from zoolens.training.crosstrain.training.trainers.registry import builds_common_networks, reference_trainer
+from zoolens.training.pairs.data.prepared_data import load, prepared
+from zoolens.training.pairs.semantics import Semantics
 
 TOLERATED: Final = 0.01  # share of the answers that rounding of another machine may change
 

@@ -20,8 +20,8 @@ from zoolens.training.crosstrain.exchange.datasheet import datasheet
 from zoolens.training.crosstrain.exchange.exchange_export import gathered
 from zoolens.training.crosstrain.exchange.merge import SubmissionRefused, submit
 from zoolens.training.crosstrain.study.stored_studies import file_study, read_study, study_names
-from zoolens.training.crosstrain.training.semantics import ALIGNED
 from zoolens.training.crosstrain.training.weights import write_weights
+from zoolens.training.pairs.semantics import ALIGNED
 
 
 def refused(folder, *words):

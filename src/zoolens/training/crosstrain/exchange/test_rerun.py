@@ -12,16 +12,16 @@ from zoolens.training.crosstrain.exchange.conftest import READ, Folder
 from zoolens.training.crosstrain.exchange.exchange_export import export_study
 from zoolens.training.crosstrain.study.stored_studies import file_study, file_trial
 from zoolens.training.crosstrain.training.architectures import build, parameters
-from zoolens.training.crosstrain.training.data import load, prepared
 from zoolens.training.crosstrain.training.initial import initial_weights
 from zoolens.training.crosstrain.training.job import Epoch, Outcome
 from zoolens.training.crosstrain.training.kept_weights import keep_weights
 from zoolens.training.crosstrain.training.recipe import Recipe
-from zoolens.training.crosstrain.training.semantics import ALIGNED
 from zoolens.training.crosstrain.training.side_recipe import SideRecipe
 from zoolens.training.crosstrain.training.trainers.registry import reference_trainer
 from zoolens.training.crosstrain.training.trial_runner import side_of
 from zoolens.training.crosstrain.training.trials import Trial
+from zoolens.training.pairs.data.prepared_data import load, prepared
+from zoolens.training.pairs.semantics import ALIGNED
 
 pytest.importorskip("torch")
 RECIPE = Recipe(

@@ -14,12 +14,13 @@ from zoolens.base.present.tables import Column, Table
 from zoolens.base.statistics.seeds import SeedNoise
 from zoolens.base.store.store import Store
 from zoolens.training.crosstrain.study.analysis.collapsed import Flag, Labels, flag
-from zoolens.training.crosstrain.study.noise import counts, noise_of, verdict
+from zoolens.training.crosstrain.study.noise import counts, noise_of
 from zoolens.training.crosstrain.study.published import PaperComparison, released_by
 from zoolens.training.crosstrain.study.report import write_report
 from zoolens.training.crosstrain.study.store_training import replicates
 from zoolens.training.crosstrain.study.stored_studies import read_study
 from zoolens.training.crosstrain.training.trials import Study, Trial
+from zoolens.training.pairs.explanation.noise_words import verdict
 
 _COLUMNS: Final = (
     Column("trial"), Column("difference"), Column("seeds", "number"), Column("mean", "percent"),

@@ -23,18 +23,18 @@ from zoolens.training.crosstrain.study.stored_studies import (
     side_done,
     study_names,
 )
-from zoolens.training.crosstrain.training.data import PreparedData, load, prepared
 from zoolens.training.crosstrain.training.fanout import this_machine
 from zoolens.training.crosstrain.training.job import Job, LoopKind, Outcome
 from zoolens.training.crosstrain.training.kept_weights import filed_answers, has_weights, keep_weights
 from zoolens.training.crosstrain.training.recipe import Recipe
-from zoolens.training.crosstrain.training.semantics import Semantics
 from zoolens.training.crosstrain.training.trainer_pool import Workers
 from zoolens.training.crosstrain.training.trainer_process import OUTCOME, PREDICTIONS, WEIGHTS
 from zoolens.training.crosstrain.training.trainers.registry import trainer_named
 from zoolens.training.crosstrain.training.trial_runner import Report, apply, no_report, train_trial
 from zoolens.training.crosstrain.training.trials import Hyperparameter, TrainedSide, Trial
 from zoolens.training.crosstrain.training.weights import read_weights
+from zoolens.training.pairs.data.prepared_data import PreparedData, load, prepared
+from zoolens.training.pairs.semantics import Semantics
 
 REPLICATES: Final = ".replicates"  # after a study's name: the study of its trials under other seeds
 _SEEDS: Final = 1 << 31

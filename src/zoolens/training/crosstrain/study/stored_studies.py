@@ -39,8 +39,8 @@ from zoolens.findings.measure.answers import TRAINED, has_answers, keep_trained_
 from zoolens.training.crosstrain.training.fanout import this_machine
 from zoolens.training.crosstrain.training.job import Outcome
 from zoolens.training.crosstrain.training.recipe import Recipe
-from zoolens.training.crosstrain.training.semantics import Semantics
 from zoolens.training.crosstrain.training.trials import IMPORTING, Study, TrainedSide, Trial
+from zoolens.training.pairs.semantics import Semantics
 
 RUNTIME: Final = "crosstrain:"  # and the framework's name
 _DIGITS: Final = re.compile(r"([0-9]+)")

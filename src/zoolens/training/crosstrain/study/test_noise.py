@@ -3,8 +3,9 @@ import pytest
 
 from zoolens.base.errors import ZoolensError
 from zoolens.base.statistics.seeds import seed_noise
-from zoolens.training.crosstrain.study.noise import lines, noise_of, signed
+from zoolens.training.crosstrain.study.noise import noise_of
 from zoolens.training.crosstrain.training.trials import TrainedSide, Trial
+from zoolens.training.pairs.explanation.noise_words import lines, signed
 
 
 def test_noise_is_told_from_difference():

@@ -19,8 +19,8 @@ from zoolens.training.crosstrain.study.store_training import Manner
 from zoolens.training.crosstrain.study.stored_studies import file_trial, read_study
 from zoolens.training.crosstrain.study.study_plan import Dimension, Plan
 from zoolens.training.crosstrain.training.recipe import Recipe
-from zoolens.training.crosstrain.training.semantics import Semantics
 from zoolens.training.crosstrain.training.trials import Study, TrainedSide, Trial
+from zoolens.training.pairs.semantics import Semantics
 
 
 def trial(*accuracies, status="finished"):

@@ -8,9 +8,9 @@ from zoolens.findings.measure.answers import keep_labels
 from zoolens.training.crosstrain.study.side_comparison import paired_sides
 from zoolens.training.crosstrain.study.stored_studies import file_trial
 from zoolens.training.crosstrain.training.job import Outcome
-from zoolens.training.crosstrain.training.semantics import Semantics
 from zoolens.training.crosstrain.training.trial_runner import churn, side_of
 from zoolens.training.crosstrain.training.trials import TrainedSide, Trial
+from zoolens.training.pairs.semantics import Semantics
 
 LABELS = np.zeros(20, np.int32)
 DATASET = DatasetRecord("d" * 64, "tiny", 20, {})

@@ -8,8 +8,8 @@ from zoolens.base.store.store import open_store
 from zoolens.training.crosstrain.study.store_report import noise_words, report_study
 from zoolens.training.crosstrain.study.stored_studies import file_study, file_trial
 from zoolens.training.crosstrain.training.recipe import Recipe
-from zoolens.training.crosstrain.training.semantics import Semantics
 from zoolens.training.crosstrain.training.trials import TrainedSide, Trial
+from zoolens.training.pairs.semantics import Semantics
 
 NAMES = ("torch", "jax")
 

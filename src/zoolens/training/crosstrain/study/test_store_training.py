@@ -14,13 +14,13 @@ from zoolens.training.crosstrain.study.store_training import (
     train_with_replicates,
 )
 from zoolens.training.crosstrain.study.stored_studies import read_study, study_names
-from zoolens.training.crosstrain.training.data import prepared
 from zoolens.training.crosstrain.training.job import Outcome
 from zoolens.training.crosstrain.training.kept_weights import has_weights
 from zoolens.training.crosstrain.training.recipe import Recipe
 from zoolens.training.crosstrain.training.trainer_process import keep
 from zoolens.training.crosstrain.training.trainers.registry import trainer_named
 from zoolens.training.crosstrain.training.trainers.trainer import Trained
+from zoolens.training.pairs.data.prepared_data import prepared
 
 pytest.importorskip("torch")
 

@@ -22,8 +22,8 @@ from zoolens.training.crosstrain.study.stored_studies import (
 )
 from zoolens.training.crosstrain.training.job import Epoch, Outcome
 from zoolens.training.crosstrain.training.recipe import Recipe
-from zoolens.training.crosstrain.training.semantics import ALIGNED, Semantics
 from zoolens.training.crosstrain.training.trials import TrainedSide, Trial
+from zoolens.training.pairs.semantics import ALIGNED, Semantics
 
 DATASET = DatasetRecord("d" * 64, "fashion-mnist", 2000)
 RECIPE = Recipe(architecture="lenet", learning_rate=0.01, batch_size=32, epochs=2)

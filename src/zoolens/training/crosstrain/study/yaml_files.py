@@ -16,11 +16,11 @@ from zoolens.inventory.manifests.yaml_tree import YamlRefused, YamlTree, path_wo
 from zoolens.training.crosstrain.study.search.hyperspace import subspaces
 from zoolens.training.crosstrain.study.study_plan import Dimension, Plan, Search
 from zoolens.training.crosstrain.training.architectures import NAMES
-from zoolens.training.crosstrain.training.data import prepared
 from zoolens.training.crosstrain.training.recipe import Optimizer, Recipe, Schedule
-from zoolens.training.crosstrain.training.semantics import Semantics
 from zoolens.training.crosstrain.training.trial_runner import HYPERPARAMETERS, apply
 from zoolens.training.crosstrain.training.trials import Hyperparameter
+from zoolens.training.pairs.data.prepared_data import prepared
+from zoolens.training.pairs.semantics import Semantics
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -13,7 +13,7 @@ from typing import Final
 from zoolens.base.errors import ModelError, UnknownName
 from zoolens.training.crosstrain.training.drawing import Drawing
 from zoolens.training.crosstrain.training.network import Network
-from zoolens.training.crosstrain.training.semantics import Semantics
+from zoolens.training.pairs.semantics import Semantics
 
 STRUCTURAL: Final = ("conv_bias", "dropout", "stride", "padding")
 _VGG16: Final = ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3))

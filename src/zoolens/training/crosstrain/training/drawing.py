@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from zoolens.training.crosstrain.training.network import Layer
-from zoolens.training.crosstrain.training.semantics import Semantics
+from zoolens.training.pairs.semantics import Semantics
 
 
 class Drawing:

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from zoolens.training.crosstrain.training.architectures import tensor_shapes
 from zoolens.training.crosstrain.training.network import Network
-from zoolens.training.crosstrain.training.semantics import ALIGNED, Init, Semantics
+from zoolens.training.pairs.reading.initialisers import fans
+from zoolens.training.pairs.semantics import ALIGNED, Init, Semantics
 
 Array = NDArray[Any]
 Shape = tuple[int, ...]
@@ -42,12 +43,6 @@ def initial_weights(network: Network, semantics: Semantics, seed: int, *, salt: 
             values = np.full(shape, 1.0 if part in ("scale", "variance") else 0.0)
         weights[name] = values.astype(np.float32)
     return weights
-
-
-def fans(shape: Shape) -> tuple[int, int]:
-    """(in, out) of a kernel: how many numbers each output is made of, and each input goes to."""
-    window = math.prod(shape[2:])
-    return shape[1] * window, shape[0] * window
 
 
 def fitting_kernel(kernels: Sequence[Array]) -> Init | None:

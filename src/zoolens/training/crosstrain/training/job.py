@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from zoolens.base.errors import ConstraintError
 from zoolens.training.crosstrain.training.recipe import Recipe
-from zoolens.training.crosstrain.training.semantics import Semantics
+from zoolens.training.pairs.semantics import Semantics
 
 Status = Literal["finished", "non-finite", "out-of-memory", "failed"]
 LoopKind = Literal["eager", "compiled"]

@@ -16,7 +16,7 @@ from pydantic import (
 )
 
 from zoolens.base.store.records import fingerprint
-from zoolens.training.crosstrain.training.semantics import ALIGNED, Semantics
+from zoolens.training.pairs.semantics import ALIGNED, Semantics
 
 MAX_EPOCHS: Final = 10_000
 MAX_BATCH: Final = 1 << 20

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.training.crosstrain.training.recipe import Recipe
-from zoolens.training.crosstrain.training.semantics import Semantics
+from zoolens.training.pairs.semantics import Semantics
 
 
 def schedule_semantics(recipe: Recipe, wanted: Semantics, habits: Semantics) -> Semantics:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from zoolens.base.errors import ZoolensError
 from zoolens.base.store.records import DatasetRecord
 from zoolens.training.crosstrain.training.recipe import Recipe
-from zoolens.training.crosstrain.training.semantics import Semantics
+from zoolens.training.pairs.semantics import Semantics
 
 if TYPE_CHECKING:
     from zoolens.base.store.store import Store

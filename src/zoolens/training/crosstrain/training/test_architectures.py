@@ -3,7 +3,7 @@ import pytest
 from zoolens.base.errors import ModelError, UnknownName
 from zoolens.training.crosstrain.training.architectures import NAMES, build, parameters, tensor_shapes
 from zoolens.training.crosstrain.training.network import KINDS
-from zoolens.training.crosstrain.training.semantics import ALIGNED, Semantics
+from zoolens.training.pairs.semantics import ALIGNED, Semantics
 
 KERAS = Semantics(conv_bias=True, stride="1x1").over(ALIGNED)
 COLOUR = (3, 32, 32)

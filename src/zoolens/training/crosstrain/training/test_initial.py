@@ -3,7 +3,7 @@ import pytest
 
 from zoolens.training.crosstrain.training.architectures import build, tensor_shapes
 from zoolens.training.crosstrain.training.initial import SPREADS, fitting_bias, fitting_kernel, initial_weights
-from zoolens.training.crosstrain.training.semantics import ALIGNED, Semantics
+from zoolens.training.pairs.semantics import ALIGNED, Semantics
 
 
 def network(**changes):

@@ -6,8 +6,8 @@ import pytest
 from pydantic import ValidationError
 
 from zoolens.training.crosstrain.training.recipe import FEATURES, Optimizer, Recipe
-from zoolens.training.crosstrain.training.semantics import Semantics
 from zoolens.training.crosstrain.training.trial_runner import contradicted
+from zoolens.training.pairs.semantics import Semantics
 
 PLAIN = {"architecture": "mlp", "learning_rate": 0.1, "batch_size": 5, "epochs": 4}
 

@@ -6,8 +6,8 @@ from pydantic import ValidationError
 
 from zoolens.training.crosstrain.training.recipe import Recipe
 from zoolens.training.crosstrain.training.schedule import learning_rates, schedule_semantics
-from zoolens.training.crosstrain.training.semantics import Semantics
 from zoolens.training.crosstrain.training.trial_runner import apply
+from zoolens.training.pairs.semantics import Semantics
 
 PER = 5  # steps in an epoch
 HABITS = Semantics(schedule_unit="step", warmup_start=0.0, momentum_rate="past")

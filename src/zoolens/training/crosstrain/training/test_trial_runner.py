@@ -3,10 +3,8 @@ import pytest
 
 from zoolens.base.errors import UnknownName, WorkerError, ZoolensError
 from zoolens.training.crosstrain.training.architectures import build
-from zoolens.training.crosstrain.training.data import prepared
 from zoolens.training.crosstrain.training.job import Epoch, Job, Outcome
 from zoolens.training.crosstrain.training.recipe import Optimizer, Recipe
-from zoolens.training.crosstrain.training.semantics import ALIGNED, Semantics
 from zoolens.training.crosstrain.training.trainers.registry import trainer_named
 from zoolens.training.crosstrain.training.trial_runner import (
     HYPERPARAMETERS,
@@ -19,6 +17,8 @@ from zoolens.training.crosstrain.training.trial_runner import (
 )
 from zoolens.training.crosstrain.training.trials import TrainedSide
 from zoolens.training.crosstrain.training.weights import read_weights
+from zoolens.training.pairs.data.prepared_data import prepared
+from zoolens.training.pairs.semantics import ALIGNED, Semantics
 
 BASE = {"architecture": "mlp", "learning_rate": 0.01, "batch_size": 16, "epochs": 2}
 

@@ -16,10 +16,11 @@ import numpy as np
 from zoolens.base import plugins
 from zoolens.base.engine.service import Service
 from zoolens.base.paths import replaced_file
-from zoolens.training.crosstrain.training.data import load
 from zoolens.training.crosstrain.training.job import Epoch, Job, Outcome
-from zoolens.training.crosstrain.training.trainers.trainer import TrainData, Trained, Trainer
+from zoolens.training.crosstrain.training.trainers.trainer import Trained, Trainer
 from zoolens.training.crosstrain.training.weights import read_weights, write_weights
+from zoolens.training.pairs.data.prepared_data import load
+from zoolens.training.pairs.data.train_data import TrainData
 
 PREDICTIONS: Final = "predictions.npy"
 WEIGHTS: Final = "weights.safetensors"

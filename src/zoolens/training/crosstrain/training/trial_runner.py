@@ -16,17 +16,17 @@ from pydantic import BaseModel, ValidationError
 from zoolens.base.errors import UnknownName, WorkerError, ZoolensError
 from zoolens.base.store.records import fingerprint
 from zoolens.training.crosstrain.training.architectures import build
-from zoolens.training.crosstrain.training.data import PreparedData, load, prepared
 from zoolens.training.crosstrain.training.initial import initial_weights
 from zoolens.training.crosstrain.training.job import Epoch, Job, LoopKind, Outcome
 from zoolens.training.crosstrain.training.network import Network
 from zoolens.training.crosstrain.training.recipe import Optimizer, Recipe, Schedule
-from zoolens.training.crosstrain.training.semantics import USUAL, Semantics
 from zoolens.training.crosstrain.training.trainer_pool import Workers, read_predictions
 from zoolens.training.crosstrain.training.trainer_process import PREDICTIONS
 from zoolens.training.crosstrain.training.trainers.registry import trainer_named
 from zoolens.training.crosstrain.training.trials import Hyperparameter, TrainedSide, Trial
 from zoolens.training.crosstrain.training.weights import write_weights
+from zoolens.training.pairs.data.prepared_data import PreparedData, load, prepared
+from zoolens.training.pairs.semantics import USUAL, Semantics
 
 Answers = NDArray[np.int32]
 Report = Callable[[str, Epoch], None]  # framework, epoch

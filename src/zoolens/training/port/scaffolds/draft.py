@@ -10,7 +10,7 @@ from typing import Final
 from zoolens.base.errors import ModelError
 from zoolens.findings.graph.model import Graph
 from zoolens.findings.graph.outline import outline
-from zoolens.training.crosstrain.training.diff.facts import LayerFact
+from zoolens.training.pairs.reading.side_facts import LayerFact
 from zoolens.training.port.scaffolds import keras_code, keras_operations, keras_pools, torch_code, torch_operations
 from zoolens.training.port.scaffolds.blocks import Arrangement, Path, arranged, renamed, without_aliases
 from zoolens.training.port.scaffolds.keras_code import KerasWriter

@@ -8,8 +8,8 @@ from typing import Final
 
 from zoolens.findings.graph.model import Graph, Node, Parameter, Value, unused_name
 from zoolens.findings.graph.vocabulary import NOISE
-from zoolens.training.crosstrain.training.diff.facts import LayerFact
-from zoolens.training.port.origins import Origin
+from zoolens.training.pairs.mapping.origins import Origin
+from zoolens.training.pairs.reading.side_facts import LayerFact
 
 _NORM: Final = "norm_"
 _RAW_VIEWS: Final = NOISE | {"reshape", "flatten", "transpose"}

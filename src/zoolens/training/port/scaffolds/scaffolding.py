@@ -10,11 +10,12 @@ from typing import Any, Final
 from zoolens.base.errors import ModelError, ZoolensError
 from zoolens.base.paths import replaced_file
 from zoolens.base.verdicts import Outcome, Verdict, combined
-from zoolens.training.port.port_check import Check, check_pair, opened
+from zoolens.training.pairs.sides.network_sides import TIMEOUT, InputShape, PortSide, SideName, open_side
+from zoolens.training.pairs.sides.open_pair import opened
+from zoolens.training.port.port_check import Check, check_pair
 from zoolens.training.port.scaffolds.draft import TARGETS, Draft, draft_of
 from zoolens.training.port.scaffolds.names import layer_name
 from zoolens.training.port.scaffolds.writer import SourceFacts
-from zoolens.training.port.sides import TIMEOUT, InputShape, PortSide, SideName, open_side
 from zoolens.training.port.weights import Moved, check_format, move_in_pair
 
 FUNCTION: Final = "net"  # of the draft

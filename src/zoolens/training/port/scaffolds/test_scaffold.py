@@ -6,9 +6,9 @@ import math
 import pytest
 
 from zoolens.base.errors import ZoolensError
+from zoolens.training.pairs.sides.network_sides import InputShape, LiveSide
 from zoolens.training.port.port_check import check
 from zoolens.training.port.scaffolds.scaffolding import draft_of_side, scaffold
-from zoolens.training.port.sides import InputShape, LiveSide
 
 torch = pytest.importorskip("torch")
 keras = pytest.importorskip("keras")

@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Final
 
 from zoolens.findings.graph.model import Graph, Node
 from zoolens.findings.graph.passes.pads import never_negative
-from zoolens.training.crosstrain.training.diff.facts import NormFact
-from zoolens.training.port.origins import Origin
+from zoolens.training.pairs.mapping.origins import Origin
+from zoolens.training.pairs.reading.side_facts import NormFact
 from zoolens.training.port.scaffolds.names import comment, identifier, parts_of, unique
 from zoolens.training.port.scaffolds.steps import CodeStep, Setting
 

@@ -21,19 +21,18 @@ from zoolens.base.verdicts import Coverage, Tally, Verdict
 from zoolens.base.verdicts import judged as judged_by
 from zoolens.findings.graph.diff.diff_causes import PADDING as CAUSE
 from zoolens.findings.graph.diff.phrases import plural
-from zoolens.training.crosstrain.study.explanation.contest import FRAMEWORK
-from zoolens.training.crosstrain.study.explanation.design import Fraction
-from zoolens.training.crosstrain.study.explanation.explain import cells_of, culprits_of, explained_by, judged
-from zoolens.training.crosstrain.study.explanation.results import Explained, Verification
-from zoolens.training.port.port_check import OpenPair, opened
-from zoolens.training.port.sides import TIMEOUT, Device
-from zoolens.training.port.training.data.sources import BatchSource
-from zoolens.training.port.training.differences import SettingDifference
-from zoolens.training.port.training.explanation_bench import LostArm, PortArm, PortExplanationBench
-from zoolens.training.port.training.paddings import PADDING
-from zoolens.training.port.training.seed_verdict import noise_gaps
-from zoolens.training.port.training.sides import open_trainable_side
-from zoolens.training.port.training.single_run import Length
+from zoolens.training.pairs.data.sources import BatchSource
+from zoolens.training.pairs.explanation.design import FRAMEWORK, Fraction
+from zoolens.training.pairs.explanation.results import Explained, Verification
+from zoolens.training.pairs.explanation.sharing_out import cells_of, culprits_of, explained_by, judged
+from zoolens.training.pairs.explanation.side_bench import LostArm, PortArm, PortExplanationBench
+from zoolens.training.pairs.live.differences import SettingDifference
+from zoolens.training.pairs.live.paddings import PADDING
+from zoolens.training.pairs.loop.seed_verdict import noise_gaps
+from zoolens.training.pairs.loop.single_run import Length
+from zoolens.training.pairs.loop.trainable_sides import open_trainable_side
+from zoolens.training.pairs.sides.network_sides import TIMEOUT, Device
+from zoolens.training.pairs.sides.open_pair import OpenPair, opened
 from zoolens.training.port.weights import ask_for_missing
 
 REPLICATES: Final = 4

@@ -6,22 +6,22 @@ from dataclasses import asdict
 from typing import Any
 
 from zoolens.findings.graph.diff.phrases import plural
-from zoolens.training.crosstrain.study import noise
-from zoolens.training.crosstrain.study.explanation.contest import FRAMEWORK
-from zoolens.training.crosstrain.study.explanation.explain import culprits_of
-from zoolens.training.crosstrain.study.explanation.study_explanation_words import (
+from zoolens.training.pairs.explanation import noise_words
+from zoolens.training.pairs.explanation.design import FRAMEWORK
+from zoolens.training.pairs.explanation.sharing_out import culprits_of
+from zoolens.training.pairs.explanation.sharing_words import (
     design_lines,
     interaction_lines,
     share_lines,
     switch_lines,
     verification_lines,
 )
+from zoolens.training.pairs.live.setting_words import difference_words, setting_words
 from zoolens.training.port.training.explanation import PortExplanation
-from zoolens.training.port.training.setting_words import difference_words, setting_words
 
 
 def explanation_lines(explanation: PortExplanation) -> list[str]:
-    lines = [f"A is {explanation.names[0]}, B is {explanation.names[1]}.", *noise.lines(explanation.pair), ""]
+    lines = [f"A is {explanation.names[0]}, B is {explanation.names[1]}.", *noise_words.lines(explanation.pair), ""]
     lines += ["What A and B do differently and both can be given:"] if explanation.players else []
     lines += [f"  {difference_words(difference)}" for difference in explanation.players]
     lines.append("What cannot differ: both sides replay the same batches in the same order.")

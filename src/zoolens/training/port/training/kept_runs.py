@@ -14,11 +14,14 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from zoolens.base.store.records import fingerprint
 from zoolens.base.store.store import Store
 from zoolens.training.crosstrain.study.stored_studies import file_study, file_trial
-from zoolens.training.crosstrain.training.semantics import Semantics
 from zoolens.training.crosstrain.training.trials import Trial
-from zoolens.training.port.frameworks.framework import Array
-from zoolens.training.port.port_check import OpenPair
-from zoolens.training.port.training.data.sources import BatchSource
+from zoolens.training.pairs.data.sources import BatchSource
+from zoolens.training.pairs.explanation.side_bench import Described
+from zoolens.training.pairs.loop.single_run import Length, SingleRun
+from zoolens.training.pairs.loop.trainable_sides import as_trainable
+from zoolens.training.pairs.networks.framework import Array
+from zoolens.training.pairs.semantics import Semantics
+from zoolens.training.pairs.sides.open_pair import OpenPair
 from zoolens.training.port.training.kept_seeds import (
     KeptRun,
     classes_of,
@@ -28,10 +31,6 @@ from zoolens.training.port.training.kept_seeds import (
     trial_side,
     without_machine,
 )
-from zoolens.training.port.training.sides import as_trainable
-from zoolens.training.port.training.single_run import Length, SingleRun
-
-Described = tuple[int, Mapping[str, Any]]  # the side, 0 or 1, and what it was given of the other
 
 
 class _Kept(BaseModel):

@@ -21,14 +21,14 @@ from zoolens.base.store.records import DatasetRecord, fingerprint
 from zoolens.base.store.store import Store
 from zoolens.training.crosstrain.study.stored_studies import file_study, file_trial
 from zoolens.training.crosstrain.training.fanout import this_machine
-from zoolens.training.crosstrain.training.semantics import Semantics
 from zoolens.training.crosstrain.training.trials import TrainedSide, Trial
-from zoolens.training.port.frameworks.framework import Array
-from zoolens.training.port.port_check import OpenPair
-from zoolens.training.port.training.data.sources import BatchSource
-from zoolens.training.port.training.seed_pairs import SeedPair
-from zoolens.training.port.training.sides import TrainableSide, as_trainable
-from zoolens.training.port.training.single_run import Length, SingleRun
+from zoolens.training.pairs.data.sources import BatchSource
+from zoolens.training.pairs.loop.seed_pairs import SeedPair
+from zoolens.training.pairs.loop.single_run import Length, SingleRun
+from zoolens.training.pairs.loop.trainable_sides import TrainableSide, as_trainable
+from zoolens.training.pairs.networks.framework import Array
+from zoolens.training.pairs.semantics import Semantics
+from zoolens.training.pairs.sides.open_pair import OpenPair
 
 PROTOCOL: Final = 2  # raise it when a step, or how its outcome is judged, changes what a kept figure means
 

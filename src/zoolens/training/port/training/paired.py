@@ -16,23 +16,23 @@ from zoolens.base.progress import Progress, Silent
 from zoolens.base.statistics.seeds import SeedNoise, seed_noise
 from zoolens.base.store.store import Store
 from zoolens.base.verdicts import Coverage, Verdict, combined, judged
-from zoolens.training.port.frameworks.framework import Array
-from zoolens.training.port.port_check import OpenPair, opened
-from zoolens.training.port.sides import TIMEOUT, Device, InputShape
-from zoolens.training.port.training.answer_kinds import as_taken_by
-from zoolens.training.port.training.at_once import both_at_once
-from zoolens.training.port.training.compared_settings import epoch_lengths, setting_differences, settings_of_both
-from zoolens.training.port.training.data.opening import BATCH, DataChoice, OpenData, opened_pipelines
-from zoolens.training.port.training.data.sources import BatchSource
-from zoolens.training.port.training.data.stream import ChannelOrder
-from zoolens.training.port.training.data.stream_comparison import StreamComparison
-from zoolens.training.port.training.data.stream_writer import LIMIT
-from zoolens.training.port.training.differences import SettingDifference
+from zoolens.training.pairs.data.opening import BATCH, DataChoice, OpenData, opened_pipelines
+from zoolens.training.pairs.data.sources import BatchSource
+from zoolens.training.pairs.data.stream import ChannelOrder
+from zoolens.training.pairs.data.stream_comparison import StreamComparison
+from zoolens.training.pairs.data.stream_writer import LIMIT
+from zoolens.training.pairs.live.answer_kinds import as_taken_by
+from zoolens.training.pairs.live.differences import SettingDifference
+from zoolens.training.pairs.loop.at_once import both_at_once
+from zoolens.training.pairs.loop.compared_settings import epoch_lengths, setting_differences, settings_of_both
+from zoolens.training.pairs.loop.seed_pairs import SeedPair, is_one_training
+from zoolens.training.pairs.loop.seed_verdict import training_coverage
+from zoolens.training.pairs.loop.single_run import Length, SingleRun, held_out_targets, train_once
+from zoolens.training.pairs.loop.trainable_sides import TrainableSide, as_trainable, open_trainable_side
+from zoolens.training.pairs.networks.framework import Array
+from zoolens.training.pairs.sides.network_sides import TIMEOUT, Device, InputShape
+from zoolens.training.pairs.sides.open_pair import OpenPair, opened
 from zoolens.training.port.training.paired_notes import notes_of
-from zoolens.training.port.training.seed_pairs import SeedPair, is_one_training
-from zoolens.training.port.training.seed_verdict import training_coverage
-from zoolens.training.port.training.sides import TrainableSide, as_trainable, open_trainable_side
-from zoolens.training.port.training.single_run import Length, SingleRun, held_out_targets, train_once
 from zoolens.training.port.weights import ask_for_missing
 
 if TYPE_CHECKING:

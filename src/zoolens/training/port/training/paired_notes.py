@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from zoolens.training.port.port_check import OpenPair
-from zoolens.training.port.training.data.sources import BatchSource
-from zoolens.training.port.training.seed_pairs import SeedPair
+from zoolens.training.pairs.data.sources import BatchSource
+from zoolens.training.pairs.loop.seed_pairs import SeedPair
+from zoolens.training.pairs.sides.open_pair import OpenPair
 
 _STATISTICS = {
     "kept": "its function does not update them in training",

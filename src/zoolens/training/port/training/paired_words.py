@@ -10,16 +10,16 @@ from typing import Any
 from zoolens.base.statistics.seeds import SeedNoise
 from zoolens.base.statistics.student import Estimate
 from zoolens.findings.graph.diff.phrases import plural
-from zoolens.training.crosstrain.study.noise import lines as noise_lines
-from zoolens.training.crosstrain.study.noise import verdict
-from zoolens.training.port.training.data.stream_comparison import stream_data, stream_lines
-from zoolens.training.port.training.differences import is_hidden
+from zoolens.training.pairs.data.stream_comparison import stream_data, stream_lines
+from zoolens.training.pairs.explanation.noise_words import lines as noise_lines
+from zoolens.training.pairs.explanation.noise_words import verdict
+from zoolens.training.pairs.live.differences import is_hidden
+from zoolens.training.pairs.live.penalties import PENALTIES, REGULARISATION
+from zoolens.training.pairs.live.setting_words import difference_words, setting_words, unread_words
+from zoolens.training.pairs.live.tensor_constants import ROWS
+from zoolens.training.pairs.loop.seed_pairs import SeedPair
+from zoolens.training.pairs.loop.single_run import SingleRun
 from zoolens.training.port.training.paired import PairedTraining
-from zoolens.training.port.training.penalties import PENALTIES, REGULARISATION
-from zoolens.training.port.training.seed_pairs import SeedPair
-from zoolens.training.port.training.setting_words import difference_words, setting_words, unread_words
-from zoolens.training.port.training.single_run import SingleRun
-from zoolens.training.port.training.tensor_constants import ROWS
 
 
 def paired_lines(training: PairedTraining) -> list[str]:

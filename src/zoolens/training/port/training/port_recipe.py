@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from zoolens.training.crosstrain.study.yaml_files import load_fields
 from zoolens.training.crosstrain.training.recipe import MAX_BATCH, MAX_EPOCHS, MAX_LIMIT
-from zoolens.training.port.training.data.opening import DataChoice
-from zoolens.training.port.training.recording import is_function
+from zoolens.training.pairs.data.opening import DataChoice
+from zoolens.training.pairs.data.recording import is_function
 
 SUFFIXES: Final = (".yaml", ".yml")
 

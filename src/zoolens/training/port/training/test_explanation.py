@@ -14,11 +14,11 @@ from zoolens.base.errors import ZoolensError
 from zoolens.base.progress import Silent
 from zoolens.base.store.store import open_store
 from zoolens.faces.cli.main import cli
-from zoolens.training.port.training.data.batch import TrainingBatch
-from zoolens.training.port.training.data.sources import BatchSource
+from zoolens.training.pairs.data.batch import TrainingBatch
+from zoolens.training.pairs.data.sources import BatchSource
+from zoolens.training.pairs.loop.single_run import Length
 from zoolens.training.port.training.explanation import explain
 from zoolens.training.port.training.explanation_words import explanation_data, explanation_lines
-from zoolens.training.port.training.single_run import Length
 
 torch = pytest.importorskip("torch")
 nn = torch.nn

@@ -11,18 +11,18 @@ from zoolens.base.errors import ModelError, ZoolensError
 from zoolens.base.store.store import open_store
 from zoolens.faces.cli.main import cli
 from zoolens.training.crosstrain.study.stored_studies import read_study, study_names
-from zoolens.training.port.frameworks.recognition import recognised
-from zoolens.training.port.frameworks.training_objects import sorted_objects
-from zoolens.training.port.sides import InputShape
-from zoolens.training.port.training.data.batch import TrainingBatch
-from zoolens.training.port.training.data.source_reopening import open_source
-from zoolens.training.port.training.data.sources import ArraySource, described
+from zoolens.training.pairs.data.batch import TrainingBatch
+from zoolens.training.pairs.data.recording import record
+from zoolens.training.pairs.data.source_reopening import open_source
+from zoolens.training.pairs.data.sources import ArraySource, described
+from zoolens.training.pairs.loop.single_run import Length, train_once
+from zoolens.training.pairs.loop.trainable_recognition import trainable
+from zoolens.training.pairs.loop.trainable_sides import open_trainable_side
+from zoolens.training.pairs.networks.recognition import recognised
+from zoolens.training.pairs.networks.training_objects import sorted_objects
+from zoolens.training.pairs.sides.network_sides import InputShape
 from zoolens.training.port.training.paired import train
 from zoolens.training.port.training.paired_words import paired_data, paired_lines
-from zoolens.training.port.training.recognition import trainable
-from zoolens.training.port.training.recording import record
-from zoolens.training.port.training.sides import open_trainable_side
-from zoolens.training.port.training.single_run import Length, train_once
 
 torch = pytest.importorskip("torch")
 nn = torch.nn

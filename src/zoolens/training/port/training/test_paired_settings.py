@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from zoolens.base.errors import ModelError
-from zoolens.training.port.sides import InputShape
-from zoolens.training.port.training.differences import equal_rates
+from zoolens.training.pairs.live.differences import equal_rates
+from zoolens.training.pairs.loop.trainable_sides import open_trainable_side
+from zoolens.training.pairs.sides.network_sides import InputShape
 from zoolens.training.port.training.paired import train
 from zoolens.training.port.training.paired_words import paired_lines
-from zoolens.training.port.training.sides import open_trainable_side
 
 torch = pytest.importorskip("torch")
 nn, schedules = torch.nn, torch.optim.lr_scheduler

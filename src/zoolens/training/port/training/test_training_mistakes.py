@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from zoolens.base.progress import Silent
-from zoolens.training.port.port_check import opened
-from zoolens.training.port.training.data.batch import TrainingBatch
-from zoolens.training.port.training.data.sources import BatchSource
-from zoolens.training.port.training.explanation_bench import PortExplanationBench
-from zoolens.training.port.training.lockstep import lockstep
-from zoolens.training.port.training.lockstep_words import lockstep_lines
-from zoolens.training.port.training.sides import open_trainable_side
-from zoolens.training.port.training.single_run import Length
+from zoolens.training.pairs.data.batch import TrainingBatch
+from zoolens.training.pairs.data.sources import BatchSource
+from zoolens.training.pairs.explanation.side_bench import PortExplanationBench
+from zoolens.training.pairs.lockstep.lockstep import lockstep
+from zoolens.training.pairs.lockstep.lockstep_words import lockstep_lines
+from zoolens.training.pairs.loop.single_run import Length
+from zoolens.training.pairs.loop.trainable_sides import open_trainable_side
+from zoolens.training.pairs.sides.open_pair import opened
 
 torch = pytest.importorskip("torch")
 keras = pytest.importorskip("keras")

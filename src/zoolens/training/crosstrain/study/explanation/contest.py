@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
-from zoolens.training.crosstrain.training.semantics import Semantics
-
-FRAMEWORK: Final = "framework"  # the player that stands for all that has no name
+from zoolens.training.pairs.explanation.design import FRAMEWORK
+from zoolens.training.pairs.semantics import Semantics
 
 
 @dataclass(frozen=True)

@@ -3,36 +3,34 @@ fixed. Runs are filed as they finish, so a killed explanation goes on where it w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import Final
 
-import numpy as np
-
 from zoolens.base.errors import ZoolensError
 from zoolens.base.progress import Progress, Silent
 from zoolens.base.statistics.seeds import SeedNoise
-from zoolens.base.statistics.student import Estimate, Values, count_rounding, mean_estimate
+from zoolens.base.statistics.student import Values, count_rounding, mean_estimate
 from zoolens.base.store.records import fingerprint
 from zoolens.base.store.store import Store
 from zoolens.training.crosstrain.study.explanation.bench import SEEDS, ExplanationBench
-from zoolens.training.crosstrain.study.explanation.contest import FRAMEWORK, Arm, Contest, contest
-from zoolens.training.crosstrain.study.explanation.design import Fraction, choose
-from zoolens.training.crosstrain.study.explanation.results import Explained, Explanation, StandIn, Switch, Verification
-from zoolens.training.crosstrain.study.explanation.shapley import ShapleyShare, interactions, shares
+from zoolens.training.crosstrain.study.explanation.contest import Arm, Contest, contest
+from zoolens.training.crosstrain.study.explanation.results import Explanation, StandIn
 from zoolens.training.crosstrain.study.noise import images_of, noise_of_sides
 from zoolens.training.crosstrain.study.store_training import Manner
 from zoolens.training.crosstrain.study.stored_studies import file_study
 from zoolens.training.crosstrain.training.recipe import Recipe
-from zoolens.training.crosstrain.training.semantics import Semantics
 from zoolens.training.crosstrain.training.trainer_pool import Workers
 from zoolens.training.crosstrain.training.trial_runner import apply
 from zoolens.training.crosstrain.training.trials import TrainedSide
+from zoolens.training.pairs.explanation.design import Fraction
+from zoolens.training.pairs.explanation.results import Explained, Switch, Verification
+from zoolens.training.pairs.explanation.shapley import ShapleyShare
+from zoolens.training.pairs.explanation.sharing_out import _differences, culprits_of, explained_by, judged
+from zoolens.training.pairs.semantics import Semantics
 
 REPLICATES: Final = 4
-_ENOUGH: Final = 0.8  # share of the gap that the culprits must explain together
-_LEAST: Final = 0.05  # share of the gap below which a semantic is no culprit
 _FAITHFUL: Final = 0.2  # a stand-in whose gap is off by no more than this share of it reproduces it
 
 
@@ -177,65 +175,6 @@ class _Explaining:
         return noise_of_sides(names[0], ours, names[1], theirs)
 
 
-def cells_of(players: int, fraction: Fraction = "auto") -> tuple[int, ...]:
-    """The cells that are trained: those of the design, and what shows each player switched alone."""
-    return tuple(dict.fromkeys((*choose(players, fraction).cells, *_single_cells(players))))
-
-
-def explained_by(
-    players: tuple[str, ...],
-    trained: Callable[[Sequence[int]], Values],
-    fraction: Fraction,
-    level: float,
-    images: int | None,
-) -> Explained:
-    """Share a gap out among players, whoever they are. `trained`: accuracies, seeds × cells; a cell is the set of
-    players at b's value, as bits. `level`: what seeds alone show, below which no interaction is told."""
-    design, cells = choose(len(players), fraction), cells_of(len(players), fraction)
-    table = trained(cells)
-    inside = table[:, : len(design.cells)]
-    parts, unassigned = shares(design, players, inside, images)
-    together = interactions(design, players, inside, images)
-    columns = {cell: table[:, place] for place, cell in enumerate(cells)}
-    return Explained(
-        design,
-        tuple(sorted(parts, key=lambda part: -part.share.value)),
-        unassigned,
-        tuple(_switches(players, columns, images)),
-        tuple(
-            interaction
-            for interaction in together
-            if interaction.points.excludes_zero and abs(interaction.points.value) > level
-        ),
-        len(together),
-        {_members(players, cell): tuple(values.tolist()) for cell, values in columns.items()},
-    )
-
-
-def culprits_of(parts: Sequence[ShapleyShare]) -> tuple[str, ...]:
-    """The semantics with the largest shares, until they explain enough of the gap together or none is worth naming."""
-    names: list[str] = []
-    explained = 0.0
-    for part in sorted(parts, key=lambda part: -part.share.value):
-        if part.name != FRAMEWORK and part.share.value >= _LEAST and explained < _ENOUGH:
-            names.append(part.name)
-            explained += part.share.value
-    return tuple(names)
-
-
-def judged(
-    culprits: tuple[str, ...], side: str, before: SeedNoise, after: SeedNoise, images: int | None = None
-) -> Verification:
-    """A gap is closed if these seeds show it, it became smaller, and its size now may be what seeds alone show.
-    `images`: how many test images each accuracy counts, None where nobody knows it."""
-    sign = 1 if before.difference.value > 0 else -1
-    gained = mean_estimate(sign * (_differences(before) - _differences(after)), 4 * count_rounding(images))
-    left = after.difference.interval
-    least = 0.0 if left is None or left.contains(0.0) else min(abs(left.low), abs(left.high))
-    verification = Verification(culprits, side, before, after, gained, closed=False)
-    return replace(verification, closed=verification.shown and verification.narrowed and least <= (after.level or 0.0))
-
-
 def stood_in(shipped: SeedNoise, double: SeedNoise, assumed: tuple[str, ...], images: int | None = None) -> StandIn:
     """A gap is reproduced by one that is beyond noise, has its sign, and may be as large. `images`: as in `judged`."""
     off = mean_estimate(_differences(double) - _differences(shipped), 4 * count_rounding(images))
@@ -254,29 +193,6 @@ def _added(resolved: Sequence[Semantics], decided: Sequence[Semantics]) -> tuple
     )
 
 
-def _differences(seed_noise: SeedNoise) -> Values:
-    return np.subtract(seed_noise.accuracies_b, seed_noise.accuracies_a)
-
-
 def _resolved(sides: Sequence[TrainedSide]) -> Semantics:
     """What most likely holds for all seeds: first values are measured, which may fail for one of them."""
     return reduce(lambda first, other: first.over(other), (Semantics(**side.semantics) for side in sides))
-
-
-def _single_cells(players: int) -> list[int]:
-    everyone, bits = (1 << players) - 1, [1 << place for place in range(players)]
-    return [0, everyone, *bits, *(everyone ^ bit for bit in bits)]
-
-
-def _switches(players: tuple[str, ...], columns: dict[int, Values], images: int | None) -> list[Switch]:
-    switches, rounding, everyone = [], 2 * count_rounding(images), (1 << len(players)) - 1
-    for place, name in enumerate(players):
-        bit = 1 << place
-        in_a: Estimate = mean_estimate(columns[bit] - columns[0], rounding)
-        in_b: Estimate = mean_estimate(columns[everyone ^ bit] - columns[everyone], rounding)
-        switches.append(Switch(name, in_a, in_b))
-    return switches
-
-
-def _members(players: tuple[str, ...], cell: int) -> tuple[str, ...]:
-    return tuple(name for place, name in enumerate(players) if cell >> place & 1)

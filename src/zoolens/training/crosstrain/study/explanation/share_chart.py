@@ -8,7 +8,7 @@ from typing import Any, Final
 from zoolens.base.present.charts import DIM, INK, LINE, SERIES, Chart, Spec, axis, heading, quantity, values
 from zoolens.base.present.text import shareable
 from zoolens.training.crosstrain.study.explanation.results import Explanation
-from zoolens.training.crosstrain.study.explanation.shapley import ShapleyShare
+from zoolens.training.pairs.explanation.shapley import ShapleyShare
 
 WIDTH: Final = 420
 STEP: Final = 28

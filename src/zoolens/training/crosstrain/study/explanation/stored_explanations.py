@@ -10,10 +10,10 @@ from zoolens.base.statistics.intervals import Interval
 from zoolens.base.statistics.student import Estimate
 from zoolens.base.store.store import Store
 from zoolens.training.crosstrain.study.explanation.results import Explanation
-from zoolens.training.crosstrain.study.explanation.shapley import ShapleyShare
 from zoolens.training.crosstrain.study.explanation.share_chart import shares_of
 from zoolens.training.crosstrain.study.explanation.study_explanation_words import lines
 from zoolens.training.crosstrain.study.stored_studies import file_study
+from zoolens.training.pairs.explanation.shapley import ShapleyShare
 
 KEY: Final = "explanation"  # in the details of a study
 

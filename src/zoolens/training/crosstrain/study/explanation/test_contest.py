@@ -1,7 +1,8 @@
 import pytest
 
-from zoolens.training.crosstrain.study.explanation.contest import FRAMEWORK, Arm, Factor, contest
-from zoolens.training.crosstrain.training.semantics import Semantics
+from zoolens.training.crosstrain.study.explanation.contest import Arm, Factor, contest
+from zoolens.training.pairs.explanation.design import FRAMEWORK
+from zoolens.training.pairs.semantics import Semantics
 
 TORCH = Semantics(norm_momentum=0.9, padding="symmetric", adam_rule="outside", dropout=0.0)
 KERAS = Semantics(norm_momentum=0.99, padding="same", adam_rule="inside", dropout=0.0, init="glorot_uniform")

@@ -9,15 +9,18 @@ from zoolens.base.progress import Silent
 from zoolens.base.statistics.seeds import seed_noise
 from zoolens.base.statistics.student import Estimate
 from zoolens.base.store.store import open_store
-from zoolens.training.crosstrain.study.explanation.contest import FRAMEWORK, Arm, contest
-from zoolens.training.crosstrain.study.explanation.explain import culprits_of, explain, judged, stood_in
+from zoolens.training.crosstrain.study.explanation.contest import Arm, contest
+from zoolens.training.crosstrain.study.explanation.explain import explain, stood_in
 from zoolens.training.crosstrain.study.explanation.results import Explanation
-from zoolens.training.crosstrain.study.explanation.shapley import ShapleyShare
-from zoolens.training.crosstrain.study.explanation.study_explanation_words import as_data, lines, verification_lines
+from zoolens.training.crosstrain.study.explanation.study_explanation_words import as_data, lines
 from zoolens.training.crosstrain.study.store_training import Manner
 from zoolens.training.crosstrain.study.stored_studies import read_study
 from zoolens.training.crosstrain.training.recipe import Optimizer, Recipe
-from zoolens.training.crosstrain.training.semantics import Semantics
+from zoolens.training.pairs.explanation.design import FRAMEWORK
+from zoolens.training.pairs.explanation.shapley import ShapleyShare
+from zoolens.training.pairs.explanation.sharing_out import culprits_of, judged
+from zoolens.training.pairs.explanation.sharing_words import verification_lines
+from zoolens.training.pairs.semantics import Semantics
 
 SLOW, PLAIN = Semantics(norm_momentum=0.9999), Semantics()
 NEARLY = Semantics(norm_momentum=0.9999, norm_epsilon=1.01e-5)

@@ -8,11 +8,12 @@ from zoolens.base.statistics.intervals import Interval
 from zoolens.base.statistics.seeds import seed_noise
 from zoolens.base.statistics.student import Estimate
 from zoolens.training.crosstrain.study.explanation.contest import Arm, contest
-from zoolens.training.crosstrain.study.explanation.results import Explained, Explanation
-from zoolens.training.crosstrain.study.explanation.shapley import ShapleyShare
+from zoolens.training.crosstrain.study.explanation.results import Explanation
 from zoolens.training.crosstrain.study.explanation.share_chart import shares_chart
 from zoolens.training.crosstrain.training.recipe import Recipe
-from zoolens.training.crosstrain.training.semantics import Semantics
+from zoolens.training.pairs.explanation.results import Explained
+from zoolens.training.pairs.explanation.shapley import ShapleyShare
+from zoolens.training.pairs.semantics import Semantics
 
 RECIPE = Recipe(architecture="mlp", learning_rate=0.1, batch_size=8, epochs=1)
 GAME = contest(Arm("a"), Semantics(norm_momentum=0.9), Arm("b"), Semantics(norm_momentum=0.99))

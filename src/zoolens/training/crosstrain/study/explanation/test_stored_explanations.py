@@ -5,13 +5,14 @@ from dataclasses import replace
 import pytest
 
 from zoolens.base.store.store import open_store
-from zoolens.training.crosstrain.study.explanation.design import choose
-from zoolens.training.crosstrain.study.explanation.results import Explained, Explanation
+from zoolens.training.crosstrain.study.explanation.results import Explanation
 from zoolens.training.crosstrain.study.explanation.share_chart import chart_of_shares, shares_chart
 from zoolens.training.crosstrain.study.explanation.stored_explanations import KEY, file_explanation, filed_explanations
 from zoolens.training.crosstrain.study.explanation.study_explanation_words import lines
 from zoolens.training.crosstrain.study.explanation.test_share_chart import GAME, PAIR, RECIPE, SHARES
 from zoolens.training.crosstrain.study.stored_studies import file_study
+from zoolens.training.pairs.explanation.design import choose
+from zoolens.training.pairs.explanation.results import Explained
 
 
 def made_explanation(study="explain-1"):

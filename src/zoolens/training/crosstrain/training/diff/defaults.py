@@ -7,10 +7,10 @@ from math import log
 from typing import Final
 
 from zoolens.training.crosstrain.training.diff import losses, optimizers
-from zoolens.training.crosstrain.training.diff.facts import Drawn, LossFact, OptimizerFact, SideFacts
 from zoolens.training.crosstrain.training.diff.heads import flattened
-from zoolens.training.crosstrain.training.diff.initialisers import Initialiser, explained
 from zoolens.training.crosstrain.training.diff.recipe_findings import Finding, compared, tallied
+from zoolens.training.pairs.reading.initialisers import Initialiser, explained
+from zoolens.training.pairs.reading.side_facts import Drawn, LossFact, OptimizerFact, SideFacts
 
 _TENSORS: Final = {
     ("conv", "kernel"): "kernels of convolutions",

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from zoolens.findings.graph.diff.phrases import window
-from zoolens.training.crosstrain.training.diff.facts import LayerFact, SideFacts
 from zoolens.training.crosstrain.training.diff.recipe_findings import Finding, compared
 from zoolens.training.crosstrain.training.diff.recipe_layers import TITLES, title_of
+from zoolens.training.pairs.reading.side_facts import LayerFact, SideFacts
 
 _BODY: Final = frozenset({"conv", "batch_norm", "add", "concat", "max_pool", "avg_pool"})
 

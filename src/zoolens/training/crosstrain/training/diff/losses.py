@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.training.crosstrain.training.diff.facts import BehaviourFact, LossFact
+from zoolens.training.pairs.reading.side_facts import BehaviourFact, LossFact
 
 Loss = Callable[[NDArray[Any], NDArray[Any]], Any]  # scores (N, classes) and labels (N,) to its answer
 _SCORES: Final = np.array([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6]], np.float32)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from math import isclose
 from typing import Final, Protocol
 
-from zoolens.training.crosstrain.training.diff.facts import OptimizerFact
+from zoolens.training.pairs.reading.side_facts import OptimizerFact
 
 NAMES: Final = ("adam", "adamw", "sgd", "rmsprop", "adagrad", "lion")
 STEPS: Final = (1, 10, 100, 1000)

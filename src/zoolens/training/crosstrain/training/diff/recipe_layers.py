@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from zoolens.findings.graph.model import STATISTICS, Graph, Node
-from zoolens.training.crosstrain.training.diff.facts import LayerFact
+from zoolens.training.pairs.reading.side_facts import LayerFact
 
 WINDOWS: Final = frozenset({"conv", "max_pool", "avg_pool"})
 TITLES: Final = {

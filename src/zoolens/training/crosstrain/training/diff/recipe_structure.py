@@ -15,9 +15,9 @@ from zoolens.findings.graph.diff.cost_shares import INTERPLAY
 from zoolens.findings.graph.diff.diff_findings import Difference
 from zoolens.findings.graph.diff.phrases import pad_words, plural, window
 from zoolens.findings.graph.diff.report import Diff
-from zoolens.training.crosstrain.training.diff.facts import LayerFact, PaddingFact, SideFacts
 from zoolens.training.crosstrain.training.diff.recipe_findings import Finding, Item, Same, compared, named, tallied
 from zoolens.training.crosstrain.training.diff.recipe_layers import TITLES, WEIGHTED, WINDOWS, title_of
+from zoolens.training.pairs.reading.side_facts import LayerFact, PaddingFact, SideFacts
 
 Pair = tuple[LayerFact | None, LayerFact | None]
 

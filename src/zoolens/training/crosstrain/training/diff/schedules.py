@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import isclose
 from typing import Final
 
-from zoolens.training.crosstrain.training.diff.facts import BehaviourFact
+from zoolens.training.pairs.reading.side_facts import BehaviourFact
 
 LENGTH: Final = 10  # of the cosine, in its own units
 BOUNDARY: Final = 2

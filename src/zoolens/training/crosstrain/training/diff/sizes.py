@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from zoolens.training.crosstrain.training.diff.facts import SideFacts
 from zoolens.training.crosstrain.training.diff.recipe_findings import Finding, compared
 from zoolens.training.crosstrain.training.diff.recipe_layers import TITLES
 from zoolens.training.crosstrain.training.diff.recipe_structure import Pair
+from zoolens.training.pairs.reading.side_facts import SideFacts
 
 
 def parameters(pairs: list[Pair], a: SideFacts, b: SideFacts) -> Iterator[Finding]:

@@ -5,7 +5,7 @@ import math
 import pytest
 
 from zoolens.training.crosstrain.training.diff import optimizers
-from zoolens.training.crosstrain.training.diff.facts import OptimizerFact
+from zoolens.training.pairs.reading.side_facts import OptimizerFact
 
 
 class Adam:

@@ -3,9 +3,9 @@
 import pytest
 
 from zoolens.training.crosstrain.training.diff import defaults, heads, recipe_structure, sizes
-from zoolens.training.crosstrain.training.diff.facts import LayerFact, LossFact, NormFact, PaddingFact, SideFacts
 from zoolens.training.crosstrain.training.diff.recipe_diff_words import as_data, lines
 from zoolens.training.crosstrain.training.diff.recipe_findings import Item, Same, StaticDiff, compared, named, tallied
+from zoolens.training.pairs.reading.side_facts import LayerFact, LossFact, NormFact, PaddingFact, SideFacts
 
 
 def side(*layers, norms=(), channels="first", padding=(1, 0)):

@@ -12,7 +12,7 @@ from zoolens.training.crosstrain.training.architectures import build, parameters
 from zoolens.training.crosstrain.training.diff.recipe_diff_words import as_data, lines
 from zoolens.training.crosstrain.training.diff.static_diff import compare, static_diff
 from zoolens.training.crosstrain.training.live import inspection
-from zoolens.training.crosstrain.training.semantics import ALIGNED, Semantics
+from zoolens.training.pairs.semantics import ALIGNED, Semantics
 
 pytestmark = pytest.mark.skipif(
     None in map(find_spec, ("torch", "keras", "tensorflow")), reason="torch, Keras or TensorFlow is not installed"

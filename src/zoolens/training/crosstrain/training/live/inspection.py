@@ -14,9 +14,9 @@ from zoolens.findings.graph.export_pool import reader
 from zoolens.findings.graph.model import Graph
 from zoolens.findings.graph.serialisation import unpack
 from zoolens.training.crosstrain.training.architectures import NAMES
-from zoolens.training.crosstrain.training.diff.facts import SideFacts
 from zoolens.training.crosstrain.training.recipe import LIBRARY_ONLY_SHIPPED
 from zoolens.training.crosstrain.training.trainers.registry import inspectable_trainers
+from zoolens.training.pairs.reading.side_facts import SideFacts
 
 TIMEOUT: Final = 300.0
 _SHIPPED_CHANNELS: Final = 3

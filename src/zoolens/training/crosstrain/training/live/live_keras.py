@@ -7,33 +7,29 @@ from __future__ import annotations
 
 import inspect
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial
 from importlib.metadata import version
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zoolens.base.errors import ModelError
 from zoolens.findings.graph.importers.importer import Importer, Request
 from zoolens.findings.graph.model import Graph
 from zoolens.training.crosstrain.training.diff import losses, optimizers, schedules
-from zoolens.training.crosstrain.training.diff.facts import (
+from zoolens.training.crosstrain.training.diff.recipe_layers import layer_facts
+from zoolens.training.crosstrain.training.live.subject import SEED, Subject, subject_of
+from zoolens.training.crosstrain.training.trainers.keras_backend import import_keras
+from zoolens.training.pairs.reading.keras_reading import drawn_tensors, norm_facts
+from zoolens.training.pairs.reading.probes import STRIDED_INPUT, padding_fact
+from zoolens.training.pairs.reading.side_facts import (
     BehaviourFact,
-    Drawn,
-    NormFact,
     OptimizerFact,
     PaddingFact,
     SideFacts,
 )
-from zoolens.training.crosstrain.training.diff.initialisers import drawn
-from zoolens.training.crosstrain.training.diff.recipe_layers import layer_facts
-from zoolens.training.crosstrain.training.initial import fans
-from zoolens.training.crosstrain.training.live.probes import STRIDED_INPUT, norm_fact, padding_fact
-from zoolens.training.crosstrain.training.live.subject import SEED, Subject, subject_of
-from zoolens.training.crosstrain.training.trainers.keras_backend import import_keras
 
 # Our name -> Keras'.
 _CONSTANTS: Final = {
@@ -44,7 +40,6 @@ _CONSTANTS: Final = {
 _FLAGS: Final = ("nesterov", "amsgrad", "centered")
 _OPTIMIZERS: Final = {"adam": "Adam", "adamw": "AdamW", "sgd": "SGD", "rmsprop": "RMSprop", "adagrad": "Adagrad",
                       "lion": "Lion"}  # fmt: skip
-_ROLES: Final = {"kernel": "kernel", "bias": "bias", "gamma": "scale", "beta": "shift"}
 
 
 def load(backend: str, request: Request) -> Graph:
@@ -109,49 +104,6 @@ def _shipped(keras: Any, wanted: Subject) -> tuple[str, Any]:
         first = str(error).strip().split("\n")[0]
         raise ModelError(f"keras.applications cannot build {name}: {first}") from error
     return f"keras.applications.{name}", model
-
-
-def drawn_tensors(keras: Any, model: Any) -> Iterator[Drawn]:
-    """The kernels, biases, scales and shifts of any model, as they are now; also those of models inside it."""
-    kinds = ((keras.layers.Conv2D, "conv"), (keras.layers.Dense, "dense"), (keras.layers.BatchNormalization, "norm"))
-    for layer in model._flatten_layers():
-        kind = next((name for made, name in kinds if isinstance(layer, made)), None)
-        if kind is None:
-            continue
-        both = (1, 1) if kind == "norm" else _kernel_fans(layer.kernel.shape)
-        for attribute, role in _ROLES.items():
-            variable = getattr(layer, attribute, None)
-            if variable is not None:
-                declared = type(getattr(layer, f"{attribute}_initializer")).__name__
-                values = keras.ops.convert_to_numpy(variable)
-                yield drawn(values, layer=layer.name, kind=kind, role=role, fans=both, declared=declared)
-
-
-def _kernel_fans(shape: tuple[int, ...]) -> tuple[int, int]:
-    """Keras keeps kernels as (…, in, out)."""
-    *field, given, made = shape
-    return fans((made, given, *field))
-
-
-def norm_facts(keras: Any, model: Any) -> Iterator[NormFact]:
-    """The batch norms of any model. Layers with the same settings are the same: one of each is trained for a step."""
-
-    @cache
-    def known(momentum: float, epsilon: float) -> NormFact:
-        return norm_fact("", epsilon, _training_step(keras, {"momentum": momentum, "epsilon": epsilon}))
-
-    for layer in model._flatten_layers():
-        if isinstance(layer, keras.layers.BatchNormalization):
-            yield known(layer.momentum, layer.epsilon).model_copy(update={"layer": layer.name})
-
-
-def _training_step(keras: Any, settings: Mapping[str, float]) -> Callable[[NDArray[Any]], tuple[float, float]]:
-    def step(values: NDArray[Any]) -> tuple[float, float]:
-        layer = keras.layers.BatchNormalization(**settings)
-        layer(keras.ops.reshape(keras.ops.array(values), (-1, 1, 1, 1)), training=True)
-        return float(layer.moving_mean[0]), float(layer.moving_variance[0])
-
-    return step
 
 
 class _Stepper:

@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cache
 from importlib.metadata import version
 from typing import Any, Final
 
-from numpy.typing import NDArray
-
 from zoolens.base.errors import MissingDependency
 from zoolens.findings.graph.importers.importer import Importer, Request
 from zoolens.findings.graph.model import Graph
 from zoolens.inventory.frameworks.placeholder_modules import without_torch_compiler
 from zoolens.training.crosstrain.training.diff import losses, optimizers, schedules
-from zoolens.training.crosstrain.training.diff.facts import (
+from zoolens.training.crosstrain.training.diff.recipe_layers import layer_facts
+from zoolens.training.crosstrain.training.live.subject import SEED, Subject, subject_of
+from zoolens.training.pairs.reading.initialisers import MAX_VALUES
+from zoolens.training.pairs.reading.probes import STRIDED_INPUT, padding_fact
+from zoolens.training.pairs.reading.side_facts import (
     BehaviourFact,
-    Drawn,
-    NormFact,
     OptimizerFact,
     PaddingFact,
     SideFacts,
 )
-from zoolens.training.crosstrain.training.diff.initialisers import MAX_VALUES, drawn
-from zoolens.training.crosstrain.training.diff.recipe_layers import layer_facts
-from zoolens.training.crosstrain.training.initial import fans
-from zoolens.training.crosstrain.training.live.probes import STRIDED_INPUT, norm_fact, padding_fact
-from zoolens.training.crosstrain.training.live.subject import SEED, Subject, subject_of
-from zoolens.training.crosstrain.training.semantics import USUAL
+from zoolens.training.pairs.reading.torch_reading import drawn_tensors, norm_facts
+from zoolens.training.pairs.semantics import USUAL
 
 # Our name -> torch's.
 _CONSTANTS: Final = {
@@ -102,53 +97,6 @@ def _few_draws() -> AbstractContextManager[Any]:
             return func(*args, **(kwargs or {}))
 
     return FewDraws()
-
-
-def drawn_tensors(module: Any) -> Iterator[Drawn]:
-    """The kernels, biases, scales and shifts of any module, as they are now."""
-    import torch
-
-    kinds = ((torch.nn.Conv2d, "conv"), (torch.nn.Linear, "dense"), (torch.nn.modules.batchnorm._BatchNorm, "norm"))
-    for path, layer in module.named_modules():
-        kind = next((name for made, name in kinds if isinstance(layer, made)), None)
-        if kind is None or layer.weight is None:
-            continue
-        roles = ("scale", "shift") if kind == "norm" else ("kernel", "bias")
-        both = (1, 1) if kind == "norm" else fans(tuple(layer.weight.shape))
-        for role, tensor in zip(roles, (layer.weight, layer.bias), strict=True):
-            if tensor is not None:
-                first = tensor.detach().reshape(-1)[:MAX_VALUES].float().numpy()  # numpy has no bfloat16
-                yield drawn(first, layer=path, kind=kind, role=role, fans=both)
-
-
-def norm_facts(module: Any) -> Iterator[NormFact]:
-    """The batch norms of any module; a copy of each is trained for one step. One that never trains is none."""
-    import torch
-
-    for path, layer in module.named_modules():
-        if isinstance(layer, torch.nn.modules.batchnorm._BatchNorm) and layer.track_running_stats and _trains(layer):
-            fact = norm_fact(path, float(layer.eps), _training_step(layer))
-            yield fact.model_copy(update={"cumulative": layer.momentum is None})
-
-
-def _trains(layer: Any) -> bool:
-    return bool(copy.deepcopy(layer).train().training)
-
-
-def _training_step(layer: Any) -> Callable[[NDArray[Any]], tuple[float, float]]:
-    import torch
-
-    flat, deep = isinstance(layer, torch.nn.BatchNorm1d), isinstance(layer, torch.nn.BatchNorm3d)
-    ones = (1,) if flat else (1, 1, 1, 1) if deep else (1, 1, 1)
-
-    def step(values: NDArray[Any]) -> tuple[float, float]:
-        twin = copy.deepcopy(layer).float().train()
-        twin.reset_running_stats()
-        with torch.no_grad():
-            twin(torch.from_numpy(values).reshape(-1, *ones).expand(-1, twin.num_features, *ones[1:]))
-        return float(twin.running_mean[0]), float(twin.running_var[0])
-
-    return step
 
 
 class _Stepper:

@@ -9,7 +9,7 @@ from zoolens.findings.graph.importers.importer import Request
 from zoolens.training.crosstrain.training.architectures import build
 from zoolens.training.crosstrain.training.network import Network
 from zoolens.training.crosstrain.training.recipe import LIBRARY_ONLY_SHIPPED
-from zoolens.training.crosstrain.training.semantics import Semantics
+from zoolens.training.pairs.semantics import Semantics
 
 SEED: Final = 0  # of the freshly drawn weights, so that an answer can be repeated
 _OUTLINE_SIDE: Final = 224  # on smaller images the last maps have one place, where convolutions and pools mean nothing

@@ -6,7 +6,6 @@ from typing import Any
 
 from zoolens.base.errors import MissingDependency, ModelError
 from zoolens.training.crosstrain.training.architectures import build
-from zoolens.training.crosstrain.training.semantics import USUAL
 from zoolens.training.crosstrain.training.side_recipe import SideRecipe
 from zoolens.training.crosstrain.training.trainers.torch_building import (
     build_module,
@@ -15,6 +14,7 @@ from zoolens.training.crosstrain.training.trainers.torch_building import (
     named_tensors,
 )
 from zoolens.training.crosstrain.training.trainers.trainer import Weights
+from zoolens.training.pairs.semantics import USUAL
 
 
 def torch_model(side: SideRecipe, weights: Weights) -> Any:

@@ -12,13 +12,15 @@ from zoolens.base.errors import ModelError
 from zoolens.base.verdicts import Coverage, Gap, Tally, Verdict, judged
 from zoolens.training.crosstrain.training.job import Status
 from zoolens.training.crosstrain.training.lockstep.course import Course, LockstepRun, course
-from zoolens.training.crosstrain.training.lockstep.floors import MORE_RUNS, RUNS, Floors, floors
-from zoolens.training.crosstrain.training.lockstep.quantities import Key, QuantityRow, compare, order
+from zoolens.training.crosstrain.training.lockstep.floors import Floors, floors
+from zoolens.training.crosstrain.training.lockstep.quantities import QuantityRow, compare, order
 from zoolens.training.crosstrain.training.lockstep.recipe_causes import LockstepCause, find_cause
 from zoolens.training.crosstrain.training.recipe import Recipe
-from zoolens.training.crosstrain.training.semantics import Semantics
 from zoolens.training.crosstrain.training.trainer_pool import Workers
 from zoolens.training.crosstrain.training.trainers.registry import trainer_named, trainers
+from zoolens.training.pairs.lockstep.floors import MORE_RUNS, RUNS
+from zoolens.training.pairs.lockstep.quantities import Key
+from zoolens.training.pairs.semantics import Semantics
 
 _EARLIER: Final = "Compare earlier steps, before rounding errors have grown."
 SideName = Literal["a", "b"]

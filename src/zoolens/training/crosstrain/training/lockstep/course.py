@@ -13,17 +13,17 @@ from numpy.typing import NDArray
 
 from zoolens.base.errors import ModelError, WorkerError
 from zoolens.training.crosstrain.training.architectures import build
-from zoolens.training.crosstrain.training.data import PreparedData, prepared
 from zoolens.training.crosstrain.training.job import Job, Outcome
 from zoolens.training.crosstrain.training.network import Network
-from zoolens.training.crosstrain.training.order import steps as steps_of
 from zoolens.training.crosstrain.training.recipe import MAX_EPOCHS, Recipe
-from zoolens.training.crosstrain.training.semantics import Semantics
 from zoolens.training.crosstrain.training.trainer_pool import Workers
 from zoolens.training.crosstrain.training.trainers.registry import reference_trainer, trainer_named
 from zoolens.training.crosstrain.training.trainers.trainer import Trainer
 from zoolens.training.crosstrain.training.trial_runner import first_weights
 from zoolens.training.crosstrain.training.weights import read_weights, write_weights
+from zoolens.training.pairs.data.epoch_order import steps as steps_of
+from zoolens.training.pairs.data.prepared_data import PreparedData, prepared
+from zoolens.training.pairs.semantics import Semantics
 
 Array = NDArray[Any]
 MAX_STEPS: Final = 100  # to capture: each of them is a file with everything a step computed

@@ -26,10 +26,8 @@ from zoolens.base.numerics.deviation import deviation
 from zoolens.base.numerics.rounding import FACTOR, ONE_ROUNDING, ROUNDINGS
 from zoolens.training.crosstrain.training.architectures import is_statistic
 from zoolens.training.crosstrain.training.lockstep.course import Course, LockstepRun
-from zoolens.training.crosstrain.training.lockstep.quantities import Key, key_of
-
-RUNS: Final = 4
-MORE_RUNS: Final = 16  # before a side is accused of what no semantic explains
+from zoolens.training.pairs.lockstep.floors import MORE_RUNS, RUNS
+from zoolens.training.pairs.lockstep.quantities import Key, key_of
 
 IN_WORDS: Final = (
     f"The floor of a quantity is {FACTOR:g} times the farthest that rounding moved it in {RUNS} runs, or {MORE_RUNS} "

@@ -5,20 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
-
-from numpy.typing import NDArray
 
 from zoolens.base.numerics.deviation import Deviation, Verdict, deviation
 from zoolens.training.crosstrain.training.architectures import is_statistic, tensor_shapes
 from zoolens.training.crosstrain.training.network import Network
-
-Array = NDArray[Any]
-Capture = Mapping[str, Array]
-Key = tuple[str, str]  # kind, and the layer's or tensor's name; ("loss", "")
-
-# In the order in which a step computes them; "definition": a layer or tensor that not all have.
-KINDS: Final = ("definition", "activation", "statistic", "loss", "gradient", "first", "second", "average", "tensor")
+from zoolens.training.pairs.lockstep.quantities import KINDS, Capture, Key, key_of
 
 
 @dataclass(frozen=True)
@@ -85,13 +76,6 @@ def order(networks: Sequence[Network]) -> list[Key]:
     keys += [("gradient", name) for layer in reversed(layers) for name in learned[layer]]
     keys += [(kind, name) for kind in KINDS[5:] for layer in layers for name in learned[layer]]
     return keys
-
-
-def key_of(kind: str, name: str) -> str:
-    """Returns the key of a quantity in a capture; a tensor is defined where it is captured."""
-    if kind == "loss":
-        return kind
-    return f"{'tensor' if kind == 'definition' else kind}/{name}"
 
 
 def _presence(reference: bool, side: bool) -> Deviation:

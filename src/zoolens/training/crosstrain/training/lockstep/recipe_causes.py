@@ -11,9 +11,10 @@ from typing import Any, Final
 from zoolens.base.numerics.deviation import deviation
 from zoolens.training.crosstrain.training.lockstep.course import Course, LockstepRun
 from zoolens.training.crosstrain.training.lockstep.floors import floors
-from zoolens.training.crosstrain.training.lockstep.quantities import Key, QuantityRow, key_of
+from zoolens.training.crosstrain.training.lockstep.quantities import QuantityRow
 from zoolens.training.crosstrain.training.network import Network
-from zoolens.training.crosstrain.training.semantics import Semantics
+from zoolens.training.pairs.lockstep.quantities import Key, key_of
+from zoolens.training.pairs.semantics import Semantics
 
 # A setting of a layer -> the semantic that decides it.
 _DECIDED: Final = {

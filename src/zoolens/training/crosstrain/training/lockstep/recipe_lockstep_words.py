@@ -8,7 +8,8 @@ from typing import Any, Final
 from zoolens.base.numerics.deviation import Deviation
 from zoolens.training.crosstrain.training.lockstep.comparison import Divergence, Lockstep, LockstepSide
 from zoolens.training.crosstrain.training.lockstep.floors import IN_WORDS
-from zoolens.training.crosstrain.training.lockstep.quantities import KINDS, QuantityRow
+from zoolens.training.crosstrain.training.lockstep.quantities import QuantityRow
+from zoolens.training.pairs.lockstep.quantities import KINDS
 
 _KINDS: Final = {
     "definition": "definition", "activation": "activation", "statistic": "statistic", "loss": "loss",

@@ -4,7 +4,7 @@ from zoolens.base.errors import ModelError, UnknownName
 from zoolens.training.crosstrain.training.lockstep import lockstep
 from zoolens.training.crosstrain.training.lockstep.recipe_lockstep_words import lines
 from zoolens.training.crosstrain.training.recipe import Optimizer
-from zoolens.training.crosstrain.training.semantics import Semantics
+from zoolens.training.pairs.semantics import Semantics
 
 
 def run(recipe, workers, a="torch", b="torch", steps=(1,), **switched):

@@ -5,7 +5,7 @@ import numpy as np
 from zoolens.base.numerics.deviation import Deviation
 from zoolens.training.crosstrain.training.architectures import build
 from zoolens.training.crosstrain.training.lockstep.quantities import QuantityRow, compare, order
-from zoolens.training.crosstrain.training.semantics import ALIGNED, Semantics
+from zoolens.training.pairs.semantics import ALIGNED, Semantics
 
 
 def network(architecture="convnorm", **semantics):

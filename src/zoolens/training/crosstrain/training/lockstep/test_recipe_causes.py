@@ -7,7 +7,7 @@ from zoolens.training.crosstrain.training.job import Outcome
 from zoolens.training.crosstrain.training.lockstep.course import LockstepRun, course
 from zoolens.training.crosstrain.training.lockstep.quantities import QuantityRow
 from zoolens.training.crosstrain.training.lockstep.recipe_causes import find_cause
-from zoolens.training.crosstrain.training.semantics import ALIGNED
+from zoolens.training.pairs.semantics import ALIGNED
 
 
 @pytest.fixture

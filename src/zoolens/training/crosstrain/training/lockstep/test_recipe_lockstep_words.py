@@ -9,7 +9,7 @@ from zoolens.training.crosstrain.training.lockstep.quantities import QuantityRow
 from zoolens.training.crosstrain.training.lockstep.recipe_causes import LockstepCause
 from zoolens.training.crosstrain.training.lockstep.recipe_lockstep_words import as_data, lines, table
 from zoolens.training.crosstrain.training.recipe import Recipe
-from zoolens.training.crosstrain.training.semantics import ALIGNED, Semantics
+from zoolens.training.pairs.semantics import ALIGNED, Semantics
 
 ROWS = (
     QuantityRow(1, "activation", "conv1", (Deviation(1e-7), Deviation(2e-7)), 4e-7),

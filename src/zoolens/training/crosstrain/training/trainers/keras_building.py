@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from zoolens.training.crosstrain.training.network import Layer, Network
-from zoolens.training.crosstrain.training.semantics import Semantics
+from zoolens.training.pairs.semantics import Semantics
 
 # What a Keras user does where our definition leaves the structure open.
 HABITS: Final = Semantics(conv_bias=True, dropout=0.0, stride="1x1", padding="same")

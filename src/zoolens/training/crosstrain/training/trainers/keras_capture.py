@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.training.crosstrain.training.job import Job
-from zoolens.training.crosstrain.training.order import EpochBatches
 from zoolens.training.crosstrain.training.trainers.keras_building import Built
 from zoolens.training.crosstrain.training.trainers.keras_layout import activations, tensors
 from zoolens.training.crosstrain.training.trainers.keras_loops import Details, Loop
-from zoolens.training.crosstrain.training.trainers.keras_optimizers import slots
 from zoolens.training.crosstrain.training.weights import write_weights
+from zoolens.training.pairs.data.epoch_order import EpochBatches
+from zoolens.training.pairs.optimizers.keras_slots import slots
 
 Array = NDArray[Any]
 

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from zoolens.base.errors import ConstraintError, ModelError
 from zoolens.training.crosstrain.training.job import Job
-from zoolens.training.crosstrain.training.order import EpochBatches
 from zoolens.training.crosstrain.training.trainers.keras_loops import (
     TEST_BATCH,
     Details,
@@ -26,6 +25,7 @@ from zoolens.training.crosstrain.training.trainers.keras_loops import (
     scaled,
 )
 from zoolens.training.crosstrain.training.trainers.keras_losses import make_losses, scaled_gradients
+from zoolens.training.pairs.data.epoch_order import EpochBatches
 
 State = tuple[Any, Any, Any]  # learned, fixed (statistics and random states), the optimizer's
 _MATMUL: Final = {"tf32": "tensorfloat32", "bfloat16": "bfloat16"}

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.training.crosstrain.training.job import Job
-from zoolens.training.crosstrain.training.order import EpochBatches
+from zoolens.training.pairs.data.epoch_order import EpochBatches
 
 TEST_BATCH: Final = 500
 

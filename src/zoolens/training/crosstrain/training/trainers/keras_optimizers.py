@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.training.crosstrain.training.live.optimizer_rules import decay_kind, keras_rule
 from zoolens.training.crosstrain.training.recipe import Optimizer, Recipe
-from zoolens.training.crosstrain.training.semantics import Semantics
-from zoolens.training.crosstrain.training.trainers.keras_rules import (
-    adagrad_outside,
-    adam_outside,
-    rmsprop,
-    sgd_current,
-)
-from zoolens.training.crosstrain.training.trainers.keras_schedule import rate_table
+from zoolens.training.crosstrain.training.trainers.decay_kinds import decay_kind
+from zoolens.training.pairs.optimizers.keras_rules import adagrad_outside, adam_outside, rmsprop, sgd_current
+from zoolens.training.pairs.optimizers.keras_schedule import rate_table
+from zoolens.training.pairs.optimizers.optimizer_rules import keras_rule
+from zoolens.training.pairs.semantics import Semantics
 
 
 def make_optimizer(recipe: Recipe, semantics: Semantics, rates: NDArray[np.float64] | None = None) -> Any:
@@ -82,41 +78,9 @@ def _own_decay(recipe: Recipe, semantics: Semantics) -> float | None:
     return size / recipe.learning_rate if semantics.weight_decay == "independent" else size
 
 
-def momentum_rate(optimizer: Any) -> Literal["current", "past"]:
-    """What its momentum does where the learning rate changes: in Keras' own, each gradient keeps its rate."""
-    return "current" if getattr(optimizer, "momentum_rate", "past") == "current" else "past"
-
-
 def optimizer_semantics(optimizer: Any, recipe: Recipe, coupled: float) -> Semantics:
     """Read from the optimizer itself. `coupled`: the weight decay that steps add to the gradient."""
     rule = keras_rule(optimizer)
     own = rule.constants["weight_decay"] or 0.0
     kind = decay_kind(coupled or own, not coupled, recipe)
     return Semantics(weight_decay=kind).over(rule.semantics)
-
-
-# The names under which lockstep compares slots, by optimizer -> Keras' attributes for them.
-_ADAM = {"first": "_momentums", "second": "_velocities"}
-_SLOTS: Mapping[str, Mapping[str, str]] = {
-    "sgd": {"first": "momentums"},
-    "adam": _ADAM,
-    "adamw": _ADAM,
-    "rmsprop": {"first": "_momentums", "second": "_velocities", "average": "_average_gradients"},
-    "adagrad": {"second": "_accumulators"},
-    "lion": {"first": "_momentums"},
-}
-
-
-def slots(optimizer: Any, position: int) -> Mapping[str, tuple[Any, float | None]]:
-    """The optimizer's variables for the model's learned one at `position`: moments, each with the factor that makes it
-    one. Keras' velocity of SGD carries −(learning rate) in it, and the momentum of its RMSprop carries the rate; where
-    that changes, they are told in units of the recipe's. None: at a rate of 0 no factor does."""
-    name = keras_rule(optimizer).name
-    rate = getattr(optimizer._learning_rate, "base", None) or float(optimizer.learning_rate)
-    signs = {("sgd", "first"): -1, ("rmsprop", "first"): 1} if momentum_rate(optimizer) == "past" else {}
-    factors = {key: sign / rate if rate else None for key, sign in signs.items()}
-    return {
-        slot: (variables[position], factors.get((name, slot), 1.0))
-        for slot, attribute in _SLOTS[name].items()
-        if (variables := getattr(optimizer, attribute, None))
-    }

@@ -9,9 +9,9 @@ from typing import Any, Final
 import numpy as np
 
 from zoolens.training.crosstrain.training.initial import fitting_bias, fitting_kernel
-from zoolens.training.crosstrain.training.semantics import Semantics
 from zoolens.training.crosstrain.training.trainers.keras_building import Built
 from zoolens.training.crosstrain.training.trainers.keras_layout import tensors
+from zoolens.training.pairs.semantics import Semantics
 
 _BETWEEN: Final = ("BatchNormalization", "ReLU", "Activation", "ZeroPadding2D")
 _POOLS: Final = ("MaxPooling2D", "AveragePooling2D")

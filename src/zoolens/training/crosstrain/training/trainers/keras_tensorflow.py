@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from zoolens.base.errors import ConstraintError
 from zoolens.training.crosstrain.training.job import Job
-from zoolens.training.crosstrain.training.order import EpochBatches
 from zoolens.training.crosstrain.training.trainers.keras_loops import (
     TEST_BATCH,
     Details,
@@ -21,6 +20,7 @@ from zoolens.training.crosstrain.training.trainers.keras_loops import (
     scaled,
 )
 from zoolens.training.crosstrain.training.trainers.keras_losses import make_losses, scaled_gradients
+from zoolens.training.pairs.data.epoch_order import EpochBatches
 
 
 class TensorFlowLoop:

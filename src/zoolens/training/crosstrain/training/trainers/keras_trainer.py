@@ -13,7 +13,8 @@ from zoolens.training.crosstrain.training.trainers.keras_building import HABITS
 from zoolens.training.crosstrain.training.trainers.keras_jax import JaxLoop, jax_settings, set_jax_threads
 from zoolens.training.crosstrain.training.trainers.keras_tensorflow import TensorFlowLoop, tensorflow_settings
 from zoolens.training.crosstrain.training.trainers.keras_training import train
-from zoolens.training.crosstrain.training.trainers.trainer import TrainData, Trained, Trainer, Weights
+from zoolens.training.crosstrain.training.trainers.trainer import Trained, Trainer, Weights
+from zoolens.training.pairs.data.train_data import TrainData
 
 
 class _Keras(Trainer):

@@ -17,21 +17,19 @@ from zoolens.training.crosstrain.training.architectures import build
 from zoolens.training.crosstrain.training.initial import initial_weights
 from zoolens.training.crosstrain.training.job import Epoch, Job, Outcome, Status
 from zoolens.training.crosstrain.training.network import Network
-from zoolens.training.crosstrain.training.order import batches, steps
 from zoolens.training.crosstrain.training.schedule import learning_rates, schedule_semantics
-from zoolens.training.crosstrain.training.semantics import Semantics
 from zoolens.training.crosstrain.training.trainers.keras_building import HABITS, Built, build_model, shipped_model
 from zoolens.training.crosstrain.training.trainers.keras_capture import CapturingLoop
 from zoolens.training.crosstrain.training.trainers.keras_layout import load, tensors
 from zoolens.training.crosstrain.training.trainers.keras_loops import Loop, coupled_decay
-from zoolens.training.crosstrain.training.trainers.keras_optimizers import (
-    make_optimizer,
-    momentum_rate,
-    optimizer_semantics,
-)
-from zoolens.training.crosstrain.training.trainers.keras_schedule import HABITS as SCHEDULE_HABITS
+from zoolens.training.crosstrain.training.trainers.keras_optimizers import make_optimizer, optimizer_semantics
 from zoolens.training.crosstrain.training.trainers.keras_semantics import resolved
-from zoolens.training.crosstrain.training.trainers.trainer import TrainData, Trained, Weights
+from zoolens.training.crosstrain.training.trainers.trainer import Trained, Weights
+from zoolens.training.pairs.data.epoch_order import batches, steps
+from zoolens.training.pairs.data.train_data import TrainData
+from zoolens.training.pairs.optimizers.keras_schedule import HABITS as SCHEDULE_HABITS
+from zoolens.training.pairs.optimizers.keras_slots import momentum_rate
+from zoolens.training.pairs.semantics import Semantics
 
 MakeLoop = Callable[[Any, Any, Job], Loop]
 _POLICIES: Final = {"bfloat16": "mixed_bfloat16", "float64": "float64"}

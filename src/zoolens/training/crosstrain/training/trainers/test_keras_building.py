@@ -19,12 +19,12 @@ from zoolens.training.crosstrain.training.architectures import build
 from zoolens.training.crosstrain.training.initial import initial_weights
 from zoolens.training.crosstrain.training.job import Job
 from zoolens.training.crosstrain.training.network import Layer, Network
-from zoolens.training.crosstrain.training.order import EpochBatches
 from zoolens.training.crosstrain.training.recipe import Recipe
-from zoolens.training.crosstrain.training.semantics import ALIGNED, Semantics
 from zoolens.training.crosstrain.training.side_recipe import SideRecipe
 from zoolens.training.crosstrain.training.trainers.registry import trainer_named
-from zoolens.training.crosstrain.training.trainers.trainer import TrainData
+from zoolens.training.pairs.data.epoch_order import EpochBatches
+from zoolens.training.pairs.data.train_data import TrainData
+from zoolens.training.pairs.semantics import ALIGNED, Semantics
 
 pytestmark = pytest.mark.skipif(find_spec("keras") is None, reason="Keras is not installed")
 # In this order; what limits the memory of the process comes last.
@@ -174,18 +174,15 @@ def check_update_rules(backend):
     import keras
 
     from zoolens.training.crosstrain.training import test_schedule as schedules
-    from zoolens.training.crosstrain.training.live.optimizer_rules import keras_rule
     from zoolens.training.crosstrain.training.trainers import test_losses as losses
     from zoolens.training.crosstrain.training.trainers import test_update_rules as rules
     from zoolens.training.crosstrain.training.trainers.keras_jax import jax_settings
     from zoolens.training.crosstrain.training.trainers.keras_losses import make_losses
-    from zoolens.training.crosstrain.training.trainers.keras_optimizers import (
-        make_optimizer,
-        optimizer_semantics,
-        slots,
-    )
+    from zoolens.training.crosstrain.training.trainers.keras_optimizers import make_optimizer, optimizer_semantics
     from zoolens.training.crosstrain.training.trainers.keras_tensorflow import tensorflow_settings
     from zoolens.training.crosstrain.training.trainers.keras_training import _keras_settings
+    from zoolens.training.pairs.optimizers.keras_slots import slots
+    from zoolens.training.pairs.optimizers.optimizer_rules import keras_rule
 
     def steps(case):
         recipe, semantics = rules.told(case)

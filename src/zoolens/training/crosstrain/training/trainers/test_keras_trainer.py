@@ -11,12 +11,12 @@ from zoolens.base.errors import ConstraintError, ModelError
 from zoolens.training.crosstrain.training.architectures import build, parameters
 from zoolens.training.crosstrain.training.initial import initial_weights
 from zoolens.training.crosstrain.training.job import Job
-from zoolens.training.crosstrain.training.order import batches
 from zoolens.training.crosstrain.training.recipe import Optimizer, Recipe
-from zoolens.training.crosstrain.training.semantics import Semantics
 from zoolens.training.crosstrain.training.trainers.keras_building import HABITS
-from zoolens.training.crosstrain.training.trainers.trainer import TrainData
 from zoolens.training.crosstrain.training.weights import read_weights, write_weights
+from zoolens.training.pairs.data.epoch_order import batches
+from zoolens.training.pairs.data.train_data import TrainData
+from zoolens.training.pairs.semantics import Semantics
 
 pytestmark = pytest.mark.skipif(find_spec("keras") is None, reason="Keras is not installed")
 BACKENDS = ("tensorflow", "jax")

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from zoolens.training.crosstrain.training.job import Job
 from zoolens.training.crosstrain.training.recipe import Recipe
-from zoolens.training.crosstrain.training.semantics import Semantics
+from zoolens.training.pairs.semantics import Semantics
 
 LOGITS = np.array([[2.0, -1.0, 0.5], [0.1, 0.2, -3.0]])
 LABELS = np.array([0, 2], np.int32)

@@ -15,7 +15,6 @@ from zoolens.training.crosstrain.training.architectures import NAMES, build, par
 from zoolens.training.crosstrain.training.initial import initial_weights
 from zoolens.training.crosstrain.training.job import Job
 from zoolens.training.crosstrain.training.recipe import Optimizer, Recipe
-from zoolens.training.crosstrain.training.semantics import ALIGNED, Semantics
 from zoolens.training.crosstrain.training.trainers.torch_building import (
     build_module,
     build_shipped,
@@ -25,8 +24,9 @@ from zoolens.training.crosstrain.training.trainers.torch_building import (
 from zoolens.training.crosstrain.training.trainers.torch_loops import explained_compilation
 from zoolens.training.crosstrain.training.trainers.torch_semantics import read_semantics
 from zoolens.training.crosstrain.training.trainers.torch_trainer import Torch
-from zoolens.training.crosstrain.training.trainers.trainer import TrainData
 from zoolens.training.crosstrain.training.weights import read_weights
+from zoolens.training.pairs.data.train_data import TrainData
+from zoolens.training.pairs.semantics import ALIGNED, Semantics
 
 
 def striped(count, side=8, channels=1, classes=3):
@@ -122,7 +122,7 @@ def adam_by_hand(weights, grads, rate, epsilon, rule, count=1):
 
 @pytest.mark.parametrize("rule", ["outside", "inside"])
 def test_a_step_is_what_a_hand_computes(tmp_path, rule):
-    from zoolens.training.crosstrain.training.order import batches
+    from zoolens.training.pairs.data.epoch_order import batches
 
     told = job(
         tmp_path, Semantics(adam_rule=rule), precision="float64", capture=(1,), optimizer=Optimizer(epsilon=1e-3)

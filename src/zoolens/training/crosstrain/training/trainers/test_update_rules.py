@@ -4,9 +4,9 @@ Keras (in the processes of test_keras_building) must agree."""
 import numpy as np
 import pytest
 
-from zoolens.training.crosstrain.training.live.optimizer_rules import torch_rule
 from zoolens.training.crosstrain.training.recipe import Optimizer, Recipe
-from zoolens.training.crosstrain.training.semantics import Semantics
+from zoolens.training.pairs.optimizers.optimizer_rules import torch_rule
+from zoolens.training.pairs.semantics import Semantics
 
 RATE = 0.05
 VALUE = np.array([0.7, -0.3, 0.02, 1.5])
@@ -143,9 +143,9 @@ def test_steps_in_torch_are_what_arithmetic_says(case, captured):
         make_optimizer,
         optimizer_semantics,
         reset_state,
-        slots,
     )
     from zoolens.training.crosstrain.training.trainers.torch_schedule import RateTable
+    from zoolens.training.pairs.optimizers.torch_slots import slots
 
     recipe, semantics = told(case)
     number = torch.nn.Parameter(torch.tensor(VALUE))

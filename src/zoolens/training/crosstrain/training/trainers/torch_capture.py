@@ -13,8 +13,8 @@ from zoolens.training.crosstrain.training.architectures import is_statistic
 from zoolens.training.crosstrain.training.network import Network
 from zoolens.training.crosstrain.training.trainers.torch_building import as_arrays, named_tensors
 from zoolens.training.crosstrain.training.trainers.torch_loops import Machine
-from zoolens.training.crosstrain.training.trainers.torch_optimizers import slots
 from zoolens.training.crosstrain.training.weights import write_weights
+from zoolens.training.pairs.optimizers.torch_slots import slots
 
 
 class CaptureLoop:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from zoolens.training.crosstrain.training.recipe import Recipe
-from zoolens.training.crosstrain.training.semantics import Semantics
+from zoolens.training.pairs.semantics import Semantics
 
 Loss = Callable[[Any, Any], Any]  # logits and labels to the mean loss
 

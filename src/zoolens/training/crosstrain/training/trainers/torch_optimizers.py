@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any, Final, Literal
+from collections.abc import Iterable
+from typing import Any, Literal
 
-from zoolens.training.crosstrain.training.live.optimizer_rules import decay_kind, torch_rule
 from zoolens.training.crosstrain.training.recipe import Optimizer, Recipe
-from zoolens.training.crosstrain.training.semantics import Semantics
-from zoolens.training.crosstrain.training.trainers.torch_rules import (
-    Decay,
-    InsideAdam,
-    Lion,
-    OwnRule,
-    PastSGD,
-    RootRule,
-)
+from zoolens.training.crosstrain.training.trainers.decay_kinds import decay_kind
+from zoolens.training.pairs.optimizers.optimizer_rules import torch_rule
+from zoolens.training.pairs.optimizers.torch_rules import Decay, InsideAdam, Lion, OwnRule, PastSGD, RootRule, decoupled
+from zoolens.training.pairs.semantics import Semantics
 
 
 def make_optimizer(parameters: Iterable[Any], recipe: Recipe, semantics: Semantics, *, captured: bool = False) -> Any:
@@ -101,52 +95,6 @@ def _lion(tensors: Any, rate: float, decay: Decay, wanted: Optimizer, semantics:
 def _first(*values: float | None) -> float:
     """The first that is given."""
     return next(value for value in values if value is not None)
-
-
-def decoupled(base: Any) -> Any:
-    """An optimizer of torch with the weight decay of Keras: rate·decay·value is taken from the value before a step."""
-    import torch
-
-    class Decoupled(base):  # type: ignore[misc]
-        def step(self, closure: Any = None) -> Any:
-            decays = [group["weight_decay"] for group in self.param_groups]
-            try:
-                with torch.no_grad():
-                    for group in self.param_groups:
-                        torch._foreach_mul_(group["params"], 1 - group["lr"] * group["weight_decay"])
-                        group["weight_decay"] = 0.0
-                return super().step(closure)
-            finally:
-                for group, decay in zip(self.param_groups, decays, strict=True):
-                    group["weight_decay"] = decay
-
-    Decoupled.__name__ = f"Decoupled{base.__name__}"
-    return Decoupled
-
-
-# The names under which lockstep compares slots -> torch's for them.
-_SLOTS: Final[Mapping[str, tuple[str, ...]]] = {
-    "first": ("exp_avg", "momentum_buffer"), "second": ("exp_avg_sq", "square_avg", "sum"), "average": ("grad_avg",),
-}  # fmt: skip
-
-
-def slots(optimizer: Any, tensors: Mapping[str, Any]) -> dict[str, Any]:
-    """first/TENSOR, second/TENSOR and average/TENSOR, as far as the optimizer keeps them: the raw moments."""
-    by_name: dict[str, Any] = {}
-    if isinstance(optimizer, OwnRule):
-        places = {id(parameter): place for place, parameter in enumerate(optimizer.parameters)}
-        for name, tensor in tensors.items():
-            if id(tensor) in places:
-                by_name |= {f"{slot}/{name}": values[places[id(tensor)]] for slot, values in optimizer.slots.items()}
-        return by_name
-    states = {id(parameter): state for parameter, state in optimizer.state.items()}
-    for name, tensor in tensors.items():
-        state = states.get(id(tensor), {})
-        for slot, theirs in _SLOTS.items():
-            value = next((state[key] for key in theirs if state.get(key) is not None), None)
-            if value is not None:
-                by_name[f"{slot}/{name}"] = value
-    return by_name
 
 
 def reset_state(optimizer: Any) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.training.crosstrain.training.semantics import Semantics
-from zoolens.training.crosstrain.training.trainers.torch_rules import OwnRule
+from zoolens.training.pairs.optimizers.torch_rules import OwnRule
+from zoolens.training.pairs.semantics import Semantics
 
 
 def habits() -> Semantics:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Literal
 
 from zoolens.training.crosstrain.training.initial import fitting_bias, fitting_kernel
-from zoolens.training.crosstrain.training.semantics import Semantics
+from zoolens.training.pairs.semantics import Semantics
 
 
 def read_semantics(module: Any) -> Semantics:

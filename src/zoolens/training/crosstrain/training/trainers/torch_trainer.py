@@ -19,10 +19,8 @@ from zoolens.training.crosstrain.training.architectures import build
 from zoolens.training.crosstrain.training.initial import initial_weights
 from zoolens.training.crosstrain.training.job import Epoch, Job, LoopKind, Outcome, Status
 from zoolens.training.crosstrain.training.network import Network
-from zoolens.training.crosstrain.training.order import EpochBatches, batches, steps
 from zoolens.training.crosstrain.training.recipe import FEATURES
 from zoolens.training.crosstrain.training.schedule import learning_rates, schedule_semantics
-from zoolens.training.crosstrain.training.semantics import USUAL, Semantics
 from zoolens.training.crosstrain.training.side_recipe import SideRecipe
 from zoolens.training.crosstrain.training.trainers.torch_building import (
     as_arrays,
@@ -47,7 +45,10 @@ from zoolens.training.crosstrain.training.trainers.torch_optimizers import (
 )
 from zoolens.training.crosstrain.training.trainers.torch_schedule import RateTable, habits
 from zoolens.training.crosstrain.training.trainers.torch_semantics import read_semantics
-from zoolens.training.crosstrain.training.trainers.trainer import TrainData, Trained, Trainer, Weights
+from zoolens.training.crosstrain.training.trainers.trainer import Trained, Trainer, Weights
+from zoolens.training.pairs.data.epoch_order import EpochBatches, batches, steps
+from zoolens.training.pairs.data.train_data import TrainData
+from zoolens.training.pairs.semantics import USUAL, Semantics
 
 _CHECKED: Final = 256  # steps between two looks at the losses, for which the device is waited for
 _TESTED: Final = 500  # test samples at a time

@@ -20,21 +20,11 @@ from zoolens.base.errors import ModelError
 from zoolens.base.plugins import installed_version
 from zoolens.training.crosstrain.training.job import Epoch, Job, LoopKind, Outcome
 from zoolens.training.crosstrain.training.recipe import FEATURES
-from zoolens.training.crosstrain.training.semantics import USUAL, Semantics
 from zoolens.training.crosstrain.training.side_recipe import SideRecipe
+from zoolens.training.pairs.data.train_data import TrainData
+from zoolens.training.pairs.semantics import USUAL, Semantics
 
 Weights = Mapping[str, NDArray[Any]]
-
-
-@dataclass(frozen=True)
-class TrainData:
-    """Images uint8 N×H×W×C, labels int32; trainers see them divided by 255."""
-
-    train_x: NDArray[np.uint8]
-    train_y: NDArray[np.int32]
-    test_x: NDArray[np.uint8]
-    test_y: NDArray[np.int32]
-    classes: int
 
 
 @dataclass(frozen=True)

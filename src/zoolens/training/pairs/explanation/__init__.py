@@ -1,0 +1,1 @@
+"""A gap in accuracy shared out among the settings that make it, and the verification with fresh seeds."""

@@ -1,0 +1,1 @@
+"""One side trained once, in its own process: trainable sides, the worker, and what came of each run."""

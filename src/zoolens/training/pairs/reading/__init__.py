@@ -1,0 +1,1 @@
+"""What live objects of a framework show: first weights, batch norms, paddings, as plain facts."""
