@@ -34,15 +34,20 @@ def types() -> str:
 
 
 def _interface(name: str, schema: dict[str, Any]) -> str:
-    words = " ".join(schema.get("description", "").split())
-    comment = f"/** {words} */\n" if words else ""
+    comment = _comment(schema, "")
     if "properties" not in schema:
         return f"{comment}export type {name} = {_type(schema)};\n"
     required = set(schema.get("required", ()))
-    lines = [
-        f"  {field}{'' if field in required else '?'}: {_type(inner)};" for field, inner in schema["properties"].items()
-    ]
+    lines = []
+    for field, inner in schema["properties"].items():
+        optional = "" if field in required else "?"
+        lines.append(f"{_comment(inner, '  ')}  {field}{optional}: {_type(inner)};")
     return f"{comment}export interface {name} {{\n" + "\n".join(lines) + "\n}\n"
+
+
+def _comment(schema: dict[str, Any], indent: str) -> str:
+    words = " ".join(schema.get("description", "").split())
+    return f"{indent}/** {words} */\n" if words else ""
 
 
 def _type(schema: dict[str, Any]) -> str:

@@ -1,56 +1,71 @@
 // Written by scripts/make_ui_types.py from the endpoints of src/zoolens/faces/ui/resources: do not edit.
 
-/** `store`: its file name or address. `runs`: evaluations in it. */
+/** The version of the explorer, and its store. */
 export interface About {
   version: string;
+  /** The file name or address of the store. */
   store: string;
+  /** How many evaluations the store has. */
   runs: number;
 }
 
 export interface AuditJob {
+  /** None: all. */
   zoos?: (string)[];
+  /** Such as resnet50 or 'vgg*'; none: all. */
   architectures?: (string)[];
 }
 
-/** `summary`: in one sentence; `judged`: the same with its coverage, and an outcome where it is not known whether names stand for one network each. `notes`: which zoos were left out, and why; the first of `total_notes`. `severities`: how many findings there are of each, the gravest first. */
+/** One audit, without its findings. */
 export interface AuditSummary {
   job: Job;
+  /** The result in one sentence. */
   summary: string;
+  /** The same with its coverage, and an outcome where it is not known whether names stand for one network each. */
   judged: VerdictItem;
+  /** Which zoos were left out, and why; the first of `total_notes`. */
   notes: (string)[];
   total_notes: number;
   architectures: number;
+  /** How many findings there are of each, the gravest first. */
   severities: (SeverityCount)[];
 }
 
-/** `rows`: models in runtimes that were measured. `never_run`: models that nobody ran, of which only claims and what their files say is known. `problem`: why the query was not answered; what is shown then is the whole index. `explanation`: what EXPLAIN says. `metrics`: what rows can be compared by. */
+/** What there is to choose from, and the answer of a query over it. */
 export interface ChoiceAnswer {
   query: string;
+  /** Why the query was not answered; what is shown then is the whole index. */
   problem: Problem | null;
   verdict: string;
   notes: (string)[];
   dataset: string;
   inputs: number;
+  /** Models in runtimes that were measured. */
   rows: number;
+  /** Models that nobody ran, of which only claims and what their files say is known. */
   never_run: number;
   x: ShownRespect | null;
   y: ShownRespect | null;
   size: ShownRespect | null;
+  /** What rows can be compared by. */
   metrics: (string)[];
   title: string;
   chart: Record<string, unknown>;
   funnel: Record<string, unknown> | null;
   misses: Record<string, unknown> | null;
+  /** What EXPLAIN says. */
   explanation: (string)[];
 }
 
-/** One row of the index. `run`: its id in the store, or "" where it was never run. `x` and `y` are the figures with their intervals in words, `x_value` and `y_value` in the store's units. */
+/** One row of the index. */
 export interface ChosenRow {
   key: string;
   ref: string;
+  /** Its id in the store, or "" where it was never run. */
   run: string;
   runtime: string;
   standing: string;
+  /** `x` and `y` are the figures with their intervals in words, `x_value` and `y_value` in the store's units. */
   x: string;
   y: string;
   x_value: number;
@@ -88,18 +103,21 @@ export interface ClaimedRun {
   sentence: string;
 }
 
-/** `inputs` of this class, and how many inputs were `answered` with it. `recall`: null where it is not stored. */
+/** `inputs` of this class, and how many inputs were `answered` with it. */
 export interface ClassItem {
   number: number;
   name: string;
   inputs: number;
   answered: number;
+  /** The recall of the class; null where it is not stored. */
   recall: Figure | null;
 }
 
-/** Classes that are a label or an answer of at least one input: `total` of them, of which no more than 2,000 are given. `reason`: why there are none. `scored`: the scores of the answers were kept, so that inputs can be sorted by them. */
+/** Classes that are a label or an answer of at least one input: `total` of them, of which no more than 2,000 are given. */
 export interface ClassList {
+  /** Why there are none. */
   reason: string;
+  /** Whether the scores of the answers were kept, so that inputs can be sorted by them. */
   scored: boolean;
   total: number;
   rows: (ClassItem)[];
@@ -112,58 +130,71 @@ export interface ClassPair {
 }
 
 export interface CompareJob {
+  /** MODEL@RUNTIME, or a stored run. */
   a: string;
   b: string;
 }
 
-/** A class on whose inputs the two runs are not right alike. `p`: of the exact McNemar test of this class alone. */
+/** A class on whose inputs the two runs are not right alike. */
 export interface ComparedClass {
   name: string;
   inputs: number;
   a: string;
   b: string;
+  /** The p-value of the exact McNemar test on the inputs of this class alone. */
   p: string;
 }
 
-/** One figure of both runs; null where one of them lacks it. `change`: how much B is above A, in words. `overlap`: whether the intervals of two figures that are no shares overlap; null where it is not known, and for shares, which are of the same inputs and are therefore judged in pairs. */
+/** One figure of both runs; null where one of them lacks it. */
 export interface ComparedFigure {
   metric: string;
   scope: string;
   a: Figure | null;
   b: Figure | null;
+  /** How much B is above A, in words. */
   change: string;
+  /** Whether the intervals of two figures that are no shares overlap; null where it is not known, and for shares, which are of the same inputs and are therefore judged in pairs. */
   overlap: boolean | null;
 }
 
-/** `precision`: the one that was effective; empty where it is not known. */
+/** One of the two runs of a comparison. */
 export interface ComparedRun {
   id: string;
   created: string;
   model: string;
   stack: string;
+  /** The precision in effect; empty where it is unknown. */
   precision: string;
 }
 
-/** What `zoolens compare` says of two runs. `verdict`: how many answers differ, and whether the change of accuracy is more than chance; `judged`: the same as a verdict with its coverage; null where both are one run. `answered`: both have answers that can be listed side by side. `differing`: inputs with different answers; null where the answers are no classes. `changed_classes`: how many classes changed, of which `classes` are the clearest. `cause` is empty where nothing differs, or nothing that was recorded explains it. `cause_in_files`: the cause is in the files of two models, and a job "compare" looks into them. `parts_by_stack`: one model answers differently in the two runs, and a job "diverge" says at which layer they part. */
+/** What `zoolens compare` says of two runs. */
 export interface Comparison {
   a: ComparedRun;
   b: ComparedRun;
   dataset: string;
   inputs: number;
+  /** How many answers differ, and whether the change of accuracy is more than chance. */
   verdict: string;
+  /** The verdict with its coverage; null where both are one run. */
   judged: VerdictItem | null;
   tiles: (TileItem)[];
   notes: (string)[];
+  /** The likely cause; empty where nothing differs, or nothing that was recorded explains it. */
   cause: string;
+  /** Whether the cause is in the files of two models, which a job "compare" opens. */
   cause_in_files: boolean;
+  /** Whether one model answers differently in two environments; a job "diverge" finds the layer. */
   parts_by_stack: boolean;
+  /** Whether both have answers that can be listed side by side. */
   answered: boolean;
   labelled: boolean;
+  /** Inputs with different answers; null where the answers are no classes. */
   differing: number | null;
   figures: (ComparedFigure)[];
   figures_chart: Record<string, unknown> | null;
   flips_chart: Record<string, unknown> | null;
   classes: (ComparedClass)[];
+  /** How many classes changed, of which `classes` are the clearest. */
   changed_classes: number;
   environment: (StackChange)[];
 }
@@ -180,39 +211,45 @@ export interface CompletionList {
   items: (CompletionItem)[];
 }
 
-/** How much of a measure something costs, and which share of the whole network that is. `heat`: 1 to 7. */
+/** How much of a measure something costs, and which share of the whole network that is. */
 export interface CostWords {
   words: string;
   share: string;
+  /** The share as a level from 1 to 7. */
   heat: number;
 }
 
 export interface DivergeJob {
+  /** MODEL@RUNTIME, or a stored run. */
   a: string;
   b: string;
+  /** None: that of the stored runs. */
   data?: string | null;
   limit?: number | null;
 }
 
-/** `layers`: how many values inside the model can be read and found in its graph. */
+/** One of the two sides: a model in a runtime. */
 export interface DivergedSide {
   title: string;
   runtime: string;
   version: string;
   precision: string;
+  /** How many values inside the model can be read and found in its graph. */
   layers: number;
 }
 
-/** Why the two part. `proof`: what was changed and what became of the difference; empty where nothing was tried. `proved`: the difference vanished with it. */
+/** Why the two part. */
 export interface DivergenceCause {
   kind: string;
   sentence: string;
   layer: string;
+  /** Whether the difference vanished with the change. */
   proved: boolean;
+  /** What was changed and what became of the difference; empty where nothing was tried. */
   proof: string;
 }
 
-/** What `zoolens diverge` found. `judged`: the verdict with its coverage. `agrees`: they are known to agree. `first`: the first layer that is farther apart than rounding explains; empty if there is none. `growth`: how far the two are apart, layer after layer; null where no layers could be compared. */
+/** What `zoolens diverge` found. */
 export interface DivergenceFacts {
   job: Job;
   a: DivergedSide;
@@ -221,12 +258,16 @@ export interface DivergenceFacts {
   data: string;
   inputs: number;
   verdict: string;
+  /** The verdict with its coverage. */
   judged: VerdictItem;
+  /** Whether the two are known to agree. */
   agrees: boolean;
   flips: number;
+  /** The first layer whose difference exceeds rounding; empty if there is none. */
   first: string;
   sentences: (string)[];
   causes: (DivergenceCause)[];
+  /** The difference of the two, layer by layer; null where no layers could be compared. */
   growth: Record<string, unknown> | null;
   floor: string;
   layers: WordTable;
@@ -235,19 +276,24 @@ export interface DivergenceFacts {
 export interface EvaluateJob {
   models: (string)[];
   data?: string;
+  /** None: every runtime that can open the model. */
   runtimes?: (string)[];
+  /** Use this many inputs. */
   limit?: number | null;
+  /** Measure all again, as a new run. */
   fresh?: boolean;
 }
 
 export interface ExplainJob {
   study: string;
   trial: string;
+  /** Two sides; none: those that are furthest apart. */
   frameworks?: (string)[];
+  /** Seeds; as many fresh ones verify. */
   replicates?: number;
 }
 
-/** Which semantics make the gap of a trial. `lines`: all that `zoolens crosstrain explain` said. */
+/** Which semantics make the gap of a trial. */
 export interface ExplanationItem {
   study: string;
   trial: string;
@@ -257,6 +303,7 @@ export interface ExplanationItem {
   gap: string;
   shares: (ShareItem)[];
   chart: Record<string, unknown> | null;
+  /** All that `zoolens crosstrain explain` said. */
   lines: (string)[];
 }
 
@@ -297,17 +344,19 @@ export interface Figure {
   reason: string;
 }
 
-/** One thing that is not as it is said to be. `models`: the odd one first; they are the first of `total_models`, as `evidence` is of `total_evidence`. `networks`: two models whose networks the finding is about, the odd one first; empty where it is about something else. */
+/** One thing that is not as it is said to be. */
 export interface FindingItem {
   id: string;
   severity: "high" | "medium" | "low" | "info";
   rule: string;
   architecture: string;
   title: string;
+  /** The models that it is about, the odd one first; at most the first 50 of `total_models`. */
   models: (string)[];
   total_models: number;
   evidence: (string)[];
   total_evidence: number;
+  /** Two models whose networks the finding is about, the odd one first; empty where it is about something else. */
   networks: (string)[];
   fix: string;
 }
@@ -327,13 +376,15 @@ export interface FlipPage {
   rows: (FlippedInput)[];
 }
 
-/** An input that the two answer differently. `index`: its place, by which /divergences/{id}/inputs knows it; null of comparisons by earlier versions. Classes are numbers; null where there is none. `apart`: how far the two answers are apart. */
+/** An input that the two answer differently. */
 export interface FlippedInput {
+  /** Its place, by which /divergences/{id}/inputs knows it; null of comparisons by earlier versions. Classes are numbers; null where there is none. */
   index: number | null;
   input: string;
   label: number | null;
   a: number | null;
   b: number | null;
+  /** The maximum difference of the two answers. */
   apart: string;
 }
 
@@ -344,17 +395,20 @@ export interface HistoryAnswer {
   chart: Record<string, unknown>;
 }
 
-/** `name`: what the data call it now. `words`: what it is, with its first numbers where it is no image. `picture`: there is one at /runs/{run}/inputs/{index}. */
+/** One input of a run. */
 export interface InputItem {
   index: number;
+  /** What the data call it now. */
   name: string;
+  /** What it is, with its first numbers where it is no image. */
   words: string;
+  /** Whether there is a picture at /runs/{run}/inputs/{index}. */
   picture: boolean;
 }
 
 export type InputState = "ready" | "opening" | "unavailable";
 
-/** One job. `runs`: the ids of runs that it made or met. `error`: why it failed, in the words of the command. `code`: the exit status of the command; null if it was never started or lost. */
+/** One job. */
 export interface Job {
   id: string;
   kind: string;
@@ -363,8 +417,11 @@ export interface Job {
   state: JobState;
   created: string;
   ended: string | null;
+  /** The exit status of the command; null if it was never started or lost. */
   code: number | null;
+  /** Why it failed, in the words of the command. */
   error: string;
+  /** The ids of runs that it made or met. */
   runs: (string)[];
 }
 
@@ -396,23 +453,26 @@ export interface LatencyChart {
   chart: Record<string, unknown>;
 }
 
-/** The newest evaluation of a model, and what it found. `latency_p50`: of single inputs, never of larger batches. */
+/** The newest evaluation of a model, and what it found. */
 export interface LatestRun {
   id: string;
   created: string;
   dataset: string;
   runtime: string;
   top1: Figure | null;
+  /** The median latency at batch size 1, never of larger batches. */
   latency_p50: Figure | null;
 }
 
-/** `depth`: below how many others it is. `share`: of the time of all outermost layers together. */
+/** One layer of a trace. */
 export interface LayerItem {
   number: number;
+  /** How many layers enclose it. */
   depth: number;
   name: string;
   kind: string;
   time: Figure;
+  /** The share of the time of all outermost layers together. */
   share: number;
   share_words: string;
   kernel: string;
@@ -432,19 +492,21 @@ export interface LinePage {
   rows: (string)[];
 }
 
-/** A layer of A and the one of B beside it; empty where a side has none. `marks`: the numbers of the differences. */
+/** A layer of A and the one of B beside it; empty where a side has none. */
 export interface LinePair {
   a: string;
   b: string;
   source_a: string;
   source_b: string;
   state: State;
+  /** The numbers of the differences that concern it. */
   marks: (number)[];
 }
 
-/** `complete`: no zoo is being listed now. */
+/** How far the zoos have been listed. */
 export interface ListingState {
   models: number;
+  /** Whether no zoo is being listed now. */
   complete: boolean;
 }
 
@@ -456,8 +518,11 @@ export interface LiveClass {
 }
 
 export interface LiveQuery {
+  /** zoo:name, as the page of models has it. */
   model: string;
+  /** Empty: the one that reads the fewest other formats. */
   runtime?: string;
+  /** How many classes to give. */
   most?: number;
 }
 
@@ -471,10 +536,13 @@ export interface LiveResult {
   image: string;
 }
 
-/** What became of one text, and what the model says of it: `classes`, or in `vector` its first numbers. `tokens`: how many the model was given; `cut`: the text has more; `unknown`: how many of them the tokenizer does not know. */
+/** What became of one text, and what the model says of it: `classes`, or in `vector` its first numbers. */
 export interface LiveText {
+  /** How many tokens the model was given. */
   tokens: number;
+  /** Whether the text has more tokens than the model takes. */
   cut: boolean;
+  /** How many of them the tokenizer does not know. */
   unknown: number | null;
   pieces: (string)[];
   classes: (LiveClass)[];
@@ -482,19 +550,21 @@ export interface LiveText {
   length: string;
 }
 
-/** `numbers`: of each vector, 0 for classifiers. `alike`: the cosine of the vectors of each two texts, where angles mean something. */
+/** What a model says of several texts. */
 export interface LiveTextResult {
   model: string;
   runtime: string;
   texts: (LiveText)[];
   most_tokens: number;
+  /** How many numbers each vector has; 0 for classifiers. */
   numbers: number;
+  /** The cosine similarity of the vectors of each two texts, where angles mean something. */
   alike: ((string)[])[];
   took: string;
   opened: boolean;
 }
 
-/** `manifest`: its lines. `replacement`: a query for models that can take its place. */
+/** Everything that is known about one model. */
 export interface ModelDetail {
   ref: string;
   zoo: string;
@@ -511,24 +581,28 @@ export interface ModelDetail {
   runs: number;
   runtimes: (string)[];
   datasets: (string)[];
+  /** The lines of the manifest. */
   manifest: (string)[];
   claims: (ClaimItem)[];
   claims_chart: Record<string, unknown> | null;
   namesakes: (Namesake)[];
+  /** A query for models that can take its place. */
   replacement: string;
 }
 
-/** One model. `listed`: a zoo of this machine has it; otherwise only the store knows it. `params`, `bytes` and `claimed_top1` are what its source says. `activity`: runs in equal stretches of time from `since` until `until`. */
+/** One model. */
 export interface ModelItem {
   ref: string;
   zoo: string;
   name: string;
   version: string;
+  /** Whether a zoo of this machine has the model; otherwise only the store knows it. */
   listed: boolean;
   task: string;
   formats: (string)[];
   licence: string;
   weights: string;
+  /** `params`, `bytes` and `claimed_top1` are what its source says. */
   params: number | null;
   params_words: string;
   bytes: number | null;
@@ -539,11 +613,12 @@ export interface ModelItem {
   runs: number;
   runtimes: (string)[];
   datasets: (string)[];
+  /** Runs in equal stretches of time from `since` until `until`. */
   activity: (number)[];
   latest: LatestRun | null;
 }
 
-/** `total` models fit, of `all` there are. `complete`: every zoo was listed; otherwise ask again. `notes`: what could not be listed, and why. */
+/** `total` models fit, of `all` there are. */
 export interface ModelPage {
   total: number;
   all: number;
@@ -552,7 +627,9 @@ export interface ModelPage {
   facets: (Facet)[];
   since: string | null;
   until: string | null;
+  /** Whether every zoo was listed; otherwise ask again. */
   complete: boolean;
+  /** What could not be listed, and why. */
   notes: (string)[];
 }
 
@@ -564,58 +641,72 @@ export interface Namesake {
   listed: boolean;
 }
 
-/** `costs` have one entry for each of `measures`, null for nothing. `heats`: what each heat means, from none to the hottest. `unknown`: operators that nobody can count. `whole`: the layers in blocks are given; networks of thousands of layers come without them. */
+/** `costs` have one entry for each of `measures`, null for nothing. */
 export interface Network {
   macs_words: string;
   parameters_words: string;
   layers: number;
+  /** Operators that nobody can count. */
   unknown: (string)[];
+  /** Whether the layers inside blocks are given; networks of thousands of layers come without them. */
   whole: boolean;
   measures: (string)[];
+  /** What each heat means, from none to the hottest. */
   heats: (string)[];
   stages: (NetworkStage)[];
   chart: Record<string, unknown>;
 }
 
-/** `lines`: pairs of places in `layers`, whose first is −1 where the value comes from outside the block. `ends`: the places of layers whose values are used outside. `inputs`: places of the other blocks of its part whose values it uses, and −1 for values from outside the part. `count`: how many layers it has, also where none are given. */
+/** A block of layers, or a single layer outside any. */
 export interface NetworkBlock {
   title: string;
   shape: string;
+  /** How many layers it has, also where none are given. */
   count: number;
   costs: (CostWords | null)[];
+  /** Pairs of places in `layers`, whose first is −1 where the value comes from outside the block. */
   lines: ((number)[])[];
+  /** The places of layers whose values are used outside. */
   ends: (number)[];
+  /** Places of the other blocks of its part whose values it uses, and −1 for values from outside the part. */
   inputs: (number)[];
   layers: (NetworkLayer)[];
 }
 
-/** What `zoolens diff` says of two models, and their parts side by side. `compared`: both networks are known here. `judged`: the headline as a verdict; null where they were not compared. `total`: how many differences there are, of which no more than 200 are given. `not_proved`: what stands beside operators that are not understood, which proves nothing. */
+/** What `zoolens diff` says of two models, and their parts side by side. */
 export interface NetworkComparison {
   a: NetworkSide;
   b: NetworkSide;
+  /** Whether both networks are known here. */
   compared: boolean;
   same: boolean;
   headline: string;
+  /** The headline as a verdict; null where they were not compared. */
   judged: VerdictItem | null;
+  /** How many differences there are, of which no more than 200 are given. */
   total: number;
   differences: (NetworkDifference)[];
+  /** What stands beside operators that are not understood, which proves nothing. */
   not_proved: (string)[];
   parts: (PartPair)[];
 }
 
-/** One thing that differs. `macs_words`: what it changes in multiply-accumulates from A to B; `share_words`: which share of the whole gap that is. */
+/** One thing that differs. */
 export interface NetworkDifference {
   number: number;
   cause: string;
   text: string;
+  /** The change in multiply-accumulates from A to B. */
   macs_words: string;
+  /** The share of the whole gap in multiply-accumulates. */
   share_words: string;
   parameters_words: string;
 }
 
-/** `network`: null where it is not known here; `reason` then says why, and `readable` whether a job can read it. */
+/** The network of a model, as far as it is known. */
 export interface NetworkFacts {
   ref: string;
+  /** Null where it is not known here; `reason` then says why, and `readable` whether a job can read it. */
   network: Network | null;
   readable: boolean;
   reason: string;
@@ -635,21 +726,24 @@ export interface NetworkLayer {
   costs: (CostWords | null)[];
 }
 
-/** Equal blocks behind one another, or one block, or one layer (`single`). `inputs`: the `place` of every part whose values it uses. */
+/** Equal blocks behind one another, or one block, or one layer (`single`). */
 export interface NetworkPart {
   place: number;
   title: string;
   shape: string;
   single: boolean;
+  /** The `place` of every part whose values it uses. */
   inputs: (number)[];
   costs: (CostWords | null)[];
   blocks: (NetworkBlock)[];
 }
 
-/** One of the two. `name`: what the sentences call it. `read`, `readable` and `reason`: as of one network. */
+/** One of the two networks. */
 export interface NetworkSide {
   ref: string;
+  /** What the sentences call the network. */
   name: string;
+  /** Whether the network is known here; otherwise `readable` says whether a job can read it, and `reason` why not. */
   read: boolean;
   readable: boolean;
   reason: string;
@@ -665,18 +759,20 @@ export interface NetworkStage {
   parts: (NetworkPart)[];
 }
 
-/** `details`: what else is known of it, in words. */
+/** One thing that a run found. */
 export interface ObservationItem {
   stage: string;
   figure: Figure;
+  /** Further facts about the observation, in words. */
   details: (Fact)[];
 }
 
-/** `metrics`: how many observations there are of each. */
+/** Some of the observations of a run. */
 export interface ObservationPage {
   total: number;
   offset: number;
   rows: (ObservationItem)[];
+  /** How many observations there are of each metric. */
   metrics: (FacetValue)[];
 }
 
@@ -687,7 +783,7 @@ export interface Offered {
 
 export type Outcome = "same" | "different" | "not known";
 
-/** A part of A and the one of B beside it. `first_only`: the lines are those of the first of several blocks, and those of the others read differently. `left_out`: lines that are not given, because there are too many. */
+/** A part of A and the one of B beside it. */
 export interface PartPair {
   stage: string;
   a: string;
@@ -696,39 +792,48 @@ export interface PartPair {
   macs_b: string;
   state: State;
   marks: (number)[];
+  /** Whether the lines are those of the first of several blocks, and those of the others read differently. */
   first_only: boolean;
+  /** Lines that are not given, because there are too many. */
   left_out: number;
   lines: (LinePair)[];
 }
 
 export interface PeaksJob {
+  /** None: one for each core. */
   threads?: number | null;
   device?: string;
 }
 
-/** What one run answered. `answer` is the number of the class; null where it answers no classes. `right`: null where nobody knows. `best`: the classes with the highest scores, as far as they were kept. */
+/** What one run answered. */
 export interface PredictedAnswer {
   words: string;
+  /** `answer` is the number of the class; null where it answers no classes. */
   answer: number | null;
   score: number | null;
+  /** Whether the answer is right; null without a label. */
   right: boolean | null;
+  /** The classes with the highest scores, as far as they were kept. */
   best: (ScoredClass)[];
 }
 
-/** One input. `truth` is the name of its class, empty where the data do not say; `label_score` is the probability that the run gave to it. `agreement`: with the other run, between 0 and 1. */
+/** One input. */
 export interface PredictionItem {
   index: number;
   input: string;
   label: number | null;
+  /** `truth` is the name of its class, empty where the data do not say. */
   truth: string;
   ours: PredictedAnswer;
   theirs: PredictedAnswer | null;
+  /** `label_score` is the probability that the run gave to it. */
   label_score: number | null;
   label_words: string;
+  /** The agreement with the other run, between 0 and 1. */
   agreement: number | null;
 }
 
-/** `total` inputs are listed, of `inputs` that were answered; `unknown` of them stand last, because what they are sorted by is not known. `bin`: the range of confidence that was asked for, in words. */
+/** `total` inputs are listed, of `inputs` that were answered; `unknown` of them stand last, because what they are sorted by is not known. */
 export interface PredictionPage {
   run: string;
   other: string;
@@ -736,6 +841,7 @@ export interface PredictionPage {
   inputs: number;
   offset: number;
   unknown: number;
+  /** The range of confidence that was asked for, in words. */
   bin: string;
   rows: (PredictionItem)[];
 }
@@ -767,12 +873,13 @@ export interface RunAttempt {
   created: string;
 }
 
-/** `table` has a row for each bin; its place is the number of the bin. `ece`: the expected calibration error with its interval. */
+/** `table` has a row for each bin; its place is the number of the bin. */
 export interface RunCalibration {
   reason: string;
   title: string;
   chart: Record<string, unknown> | null;
   table: WordTable | null;
+  /** The expected calibration error with its interval. */
   ece: string;
 }
 
@@ -785,22 +892,28 @@ export interface RunConfusion {
   pairs: (ClassPair)[];
 }
 
-/** `figures` are those of the whole run and of each batch size; those of single classes, of epochs and the like are further observations, of which there are `observations` in all. `notes`: what a reader must know before he trusts the figures. `advice`: what to do about a run that is not finished. `environment` is what can change an answer or a time, `resolved` what only the open model knew, `origin` where model and data were found. `answered`: it has predictions. `attempts`: this run and its repetitions, where there are any. */
+/** One run with its figures and what it was measured with. */
 export interface RunDetail {
   run: RunItem;
   model_fingerprint: string;
   data_fingerprint: string;
   precision: string;
   tiles: (TileItem)[];
+  /** Caveats about the figures. */
   notes: (string)[];
+  /** What to do about a run that is not finished. */
   advice: string;
   stages: (StageItem)[];
+  /** `figures` are those of the whole run and of each batch size; those of single classes, of epochs and the like are further observations, of which there are `observations` in all. */
   figures: (Figure)[];
   observations: number;
+  /** `environment` is what can change an answer or a time, `resolved` what only the open model knew, `origin` where model and data were found. */
   environment: (Fact)[];
   resolved: (Fact)[];
   origin: (Fact)[];
+  /** Whether the run has predictions. */
   answered: boolean;
+  /** This run and its repetitions, where there are any. */
   attempts: (RunAttempt)[];
 }
 
@@ -811,7 +924,7 @@ export interface RunInputs {
   run: string;
 }
 
-/** One run. `stack`: runtime, version and what sets the stack apart. `sorted_by`: the figure that the list is sorted by. `note`: why figures are left out. */
+/** One run. */
 export interface RunItem {
   id: string;
   created: string;
@@ -822,12 +935,15 @@ export interface RunItem {
   dataset: string;
   inputs: number;
   runtime: string;
+  /** The environment: runtime, version and what sets it apart from others. */
   stack: string;
   attempt: number;
   failed: (FailedStage)[];
   top1: Figure | null;
   latency_p50: Figure | null;
+  /** The figure that the list is sorted by. */
   sorted_by: Figure | null;
+  /** Why figures are left out. */
   note: string;
 }
 
@@ -852,17 +968,20 @@ export interface RunList {
 /** How far a run came, as far as the store can tell: which stages were still to come is not stored. */
 export type RunState = "measured" | "failed" | "begun";
 
-/** `words`: the score in percent. */
+/** A class and its score. */
 export interface ScoredClass {
   number: number;
   name: string;
   score: number;
+  /** The score in percent. */
   words: string;
 }
 
-/** `state`: while it is "opening", ask again in a second. `sentence`: why there are no inputs, or not yet. */
+/** Inputs as far as they can be seen. */
 export interface SeenInputs {
+  /** While it is "opening", ask again in a second. */
   state: InputState;
+  /** Why there are no inputs, or not yet. */
   sentence: string;
   rows: (InputItem)[];
 }
@@ -889,14 +1008,17 @@ export interface ServiceList {
   rows: (ServiceSession)[];
 }
 
-/** One time that a service was served. `state`: stopped, active (something was recorded within 90 seconds), or silent: it has no requests, or it ended without a word. `answering`: the model that answered at last. `requests`: those that were answered and counted, which happens once a minute and at the end; refused ones are not among them. null where none were counted yet. */
+/** One time that a service was served. */
 export interface ServiceSession {
   session: string;
   service: string;
   begun: string;
   last: string;
+  /** Stopped, active (something was recorded within 90 seconds), or silent: it has no requests, or it ended without a word. */
   state: "active" | "silent" | "stopped";
+  /** The model that answered last. */
   answering: string;
+  /** Those that were answered and counted, which happens once a minute and at the end; refused ones are not among them. null where none were counted yet. */
   requests: number | null;
   switches: number;
   in_time: string;
@@ -907,11 +1029,12 @@ export interface SeverityCount {
   count: number;
 }
 
-/** How much of the gap a semantic makes, with its 95 % interval where it has one. `sure`: it is not nothing. */
+/** How much of the gap a semantic makes, with its 95 % interval where it has one. */
 export interface ShareItem {
   name: string;
   points: string;
   share: string;
+  /** Whether the interval excludes zero. */
   sure: boolean;
 }
 
@@ -934,7 +1057,7 @@ export interface SortableFigures {
   rows: (SortChoice)[];
 }
 
-/** One span. `start`: from the beginning of the call; it says so where it was not measured. `from_share` and `to_share`: where it lies in the call. */
+/** One span. */
 export interface SpanDetail {
   number: number;
   name: string;
@@ -942,21 +1065,24 @@ export interface SpanDetail {
   level: string;
   seconds: number;
   words: string;
+  /** The time since the beginning of the call; a sentence where it was not measured. */
   start: string;
   share: string;
   kernel: string;
   precision: string;
   shapes: (string)[];
   operators: (string)[];
+  /** `from_share` and `to_share`: where it lies in the call. */
   from_share: number;
   to_share: number;
 }
 
-/** One fact about the stacks or the manifests that is not the same. `telling`: it can change answers by itself. */
+/** One fact about the stacks or the manifests that is not the same. */
 export interface StackChange {
   what: string;
   a: string;
   b: string;
+  /** Whether the fact can change answers by itself. */
   telling: boolean;
 }
 
@@ -970,25 +1096,29 @@ export interface StageItem {
 /** How a part of A and the part of B beside it compare. */
 export type State = "same" | "constants" | "differs" | "only a" | "only b" | "not known";
 
-/** `varied`: hyperparameters that differ between trials. `axes`: what /study/plane can be drawn over. `charts`: distributions, side against side and the whole space, as far as there is something to draw. */
+/** One study with its charts and explanations. */
 export interface StudyDetail {
   study: StudyItem;
   lead: string;
   tiles: (StudyTile)[];
+  /** Hyperparameters that differ between trials. */
   varied: (string)[];
+  /** The quantities that /study/plane can be drawn over. */
   axes: (string)[];
   distributions: (Record<string, unknown>)[];
   space: Record<string, unknown> | null;
   explanations: (ExplanationItem)[];
 }
 
-/** Δ is the absolute difference of test accuracy between two sides of a trial. `with_delta`: trials that have one; `apart`: those of them whose sides are five points or more apart. */
+/** Δ is the absolute difference of test accuracy between two sides of a trial. */
 export interface StudyItem {
   name: string;
   frameworks: (string)[];
   trials: number;
   trials_words: string;
+  /** Trials with a Δ. */
   with_delta: number;
+  /** Trials with a Δ of five points or more. */
   apart: number;
   median_delta: string;
   largest_delta: string;
@@ -1025,32 +1155,38 @@ export interface TraceData {
   data: Record<string, unknown>;
 }
 
-/** `levels`: what each level took, or of a recording its steps. `timelines`: the levels of which there is one. `layers`: how many rows /layers has. `notes`: what the figures do not say. */
+/** One trace, or the recording of an application. */
 export interface TraceDetail {
   trace: TraceItem;
   title: string;
   tiles: (TileItem)[];
+  /** What the figures do not say. */
   notes: (string)[];
+  /** What each level took, or of a recording its steps. */
   levels: WordTable;
   counters: WordTable | null;
+  /** The levels of which there is one. */
   timelines: (string)[];
+  /** How many rows /layers has. */
   layers: number;
   facts: (Fact)[];
 }
 
-/** `table` has the differences, largest first; a row's place is what `picked` takes, and `picked` is the one that stands out in the chart of both calls. `data`: what `zoolens trace compare --json` prints. */
+/** Two traces compared layer by layer. */
 export interface TraceDifferences {
   a: TraceItem;
   b: TraceItem;
   notes: (string)[];
   calls: Record<string, unknown> | null;
   differences: Record<string, unknown>;
+  /** `table` has the differences, largest first; a row's place is what `picked` takes, and `picked` is the one that stands out in the chart of both calls. */
   table: WordTable;
   picked: number | null;
+  /** What `zoolens trace compare --json` prints. */
   data: Record<string, unknown>;
 }
 
-/** One trace, or the recording of an application. `predict`: the time of one prediction, with nothing observed below it. `failed`: levels that could not be observed. */
+/** One trace, or the recording of an application. */
 export interface TraceItem {
   id: string;
   created: string;
@@ -1062,14 +1198,18 @@ export interface TraceItem {
   batch: number;
   inputs: string;
   attempt: number;
+  /** The time of one prediction, with nothing observed below it. */
   predict: Figure | null;
+  /** Levels that could not be traced. */
   failed: (FailedStage)[];
 }
 
 export interface TraceJob {
   model: string;
+  /** None: every runtime that can open the model. */
   runtimes?: (string)[];
   batch?: number;
+  /** How deep to look. */
   level?: "pipeline" | "model" | "layer" | "library" | "system";
 }
 
@@ -1080,15 +1220,18 @@ export interface TraceList {
   facets: (Facet)[];
 }
 
-/** `reason`: why there is none; empty where there is one. `unmeasured`: only the peaks of this machine are missing, which a job of the kind "peaks" measures with `threads` and `device`. `data`: what the command prints as JSON. */
+/** The layers of a trace against the peaks of the machine. */
 export interface TraceRoofline {
+  /** Why there is none; empty where there is one. */
   reason: string;
+  /** Only the peaks of this machine are missing, which a job of the kind "peaks" measures with `threads` and `device`. */
   unmeasured: boolean;
   threads: number | null;
   device: string;
   notes: (string)[];
   chart: Record<string, unknown> | null;
   table: WordTable | null;
+  /** What the command prints as JSON. */
   data: Record<string, unknown> | null;
 }
 
@@ -1101,21 +1244,24 @@ export interface TraceTimeline {
   span: SpanDetail | null;
 }
 
-/** `curves`: loss and accuracy of every side over the epochs; null where nobody kept two epochs. `unexplained`: why the gap of the trial cannot be explained here; empty where a job can try. */
+/** One trial with its curves and explanations. */
 export interface TrialDetail {
   trial: TrialItem;
+  /** Loss and accuracy of every side over the epochs; null where nobody kept two epochs. */
   curves: Record<string, unknown> | null;
   explanations: (ExplanationItem)[];
+  /** Why the gap of the trial cannot be explained here; empty where a job can try. */
   unexplained: string;
 }
 
-/** `notes`: what a reader must know before trusting its Δ. */
+/** One trial of a study. */
 export interface TrialItem {
   trial: string;
   hyperparameters: (Fact)[];
   delta: string;
   delta_value: number | null;
   sides: (TrialSideItem)[];
+  /** Caveats about the trial's Δ. */
   notes: (string)[];
 }
 
@@ -1133,11 +1279,14 @@ export interface TrialSideItem {
   run: string;
 }
 
-/** `outcome`: same, different or not known; null where a job of an earlier version did not say. `coverage`: how much was understood and what was not; empty where everything was, or where `words` say it. `remedies`: what would make the rest known. */
+/** A verdict with what it rests on. */
 export interface VerdictItem {
+  /** Same, different or not known; null where a job of an earlier version did not say. */
   outcome: Outcome | null;
   words: string;
+  /** How much was understood and what was not; empty where everything was, or where `words` say it. */
   coverage: string;
+  /** What would make the rest known. */
   remedies: (string)[];
 }
 
@@ -1175,10 +1324,11 @@ export interface WordColumn {
   number: boolean;
 }
 
-/** `total`: how many rows there are, of which no more than 500 are given. */
+/** A table whose cells are words. */
 export interface WordTable {
   columns: (WordColumn)[];
   rows: ((string)[])[];
+  /** How many rows there are, of which no more than 500 are given. */
   total: number;
 }
 

@@ -21,11 +21,12 @@ _NOT_BUILT: Final = b"<!doctype html><title>zoolens</title><p>The explorer is no
 
 @dataclass(frozen=True)
 class Asset:
-    """One file. `tag` changes with its content. `caching`: whether a browser must ask before it takes its copy."""
+    """One file. `tag` changes with its content."""
 
     content: bytes
     media_type: str
     tag: str
+    # Whether a browser must ask before it takes its copy
     caching: str = "no-cache"
 
 

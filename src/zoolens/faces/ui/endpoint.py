@@ -86,21 +86,23 @@ RunName = Annotated[str, Field(max_length=200, description="The id of a run, the
 
 @dataclass(frozen=True)
 class File:
-    """An answer that is no JSON, such as an image. `name`: under which a browser saves it, instead of showing it.
-    `lasting`: what is at this address never changes, so that a browser need not ask again."""
+    """An answer that is no JSON, such as an image."""
 
     content: bytes
     media_type: str
+    # The name under which a browser saves the file, instead of showing it
     name: str = ""
+    # Whether the content at this address never changes, so that a browser need not ask again
     lasting: bool = False
 
 
 @dataclass(frozen=True)
 class Event:
-    """One event of a stream (SSE). `id`: where a client that lost its connection goes on."""
+    """One event of a stream (SSE)."""
 
     name: str
     data: Answer
+    # Where a client that lost its connection goes on
     id: str = ""
 
 

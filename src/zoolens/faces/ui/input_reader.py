@@ -49,29 +49,35 @@ class InputState(StrEnum):
 
 @dataclass(frozen=True)
 class ShownInput:
-    """`name`: what the data call the input now. `words`: what it is. `png`: None where it is no image."""
+    """One input as a page shows it."""
 
     index: int
+    # What the data call the input now
     name: str
+    # What the input is, in words
     words: str
+    # None where it is no image
     png: bytes | None
 
 
 @dataclass(frozen=True)
 class InputsSeen:
-    """`sentence`: why there are no inputs, or not yet."""
+    """The inputs that were asked for, or why there are none."""
 
     state: InputState
+    # Why there are no inputs, or not yet
     sentence: str = ""
     inputs: tuple[ShownInput, ...] = ()
 
 
 @dataclass(frozen=True)
 class InputSource:
-    """Which inputs somebody speaks of. `fingerprint`: of their content. `whose`: such as "run 1a2b3c4d"."""
+    """Which inputs somebody speaks of."""
 
+    # Such as "run 1a2b3c4d"
     whose: str
     origin: DataOrigin
+    # The fingerprint of their content
     fingerprint: str
     count: int
 

@@ -51,23 +51,26 @@ class ClassScore:
 
 @dataclass(frozen=True)
 class LiveAnswer:
-    """`seconds`: of this one call, which measures nothing. `opened`: the model was opened for it."""
+    """What a classifier says of one image."""
 
     model: str
     runtime: str
     classes: tuple[ClassScore, ...]
+    # The time of this one call; a single call is no measurement
     seconds: float
+    # Whether the model was opened for this call
     opened: bool
 
 
 @dataclass(frozen=True)
 class TextAnswer:
-    """What a model says of one text. `pieces`: its tokens as the tokenizer writes them, at most 200 of them;
-    `unknown`: how many it does not know, None where it does not tell. `classes` of a classifier, else `vector`."""
+    """What a model says of one text."""
 
     tokens: int
     cut: bool
+    # How many tokens the tokenizer does not know; None where it does not say
     unknown: int | None
+    # Its tokens as the tokenizer writes them, at most 200 of them
     pieces: tuple[str, ...]
     classes: tuple[ClassScore, ...] = ()
     vector: NDArray[np.float32] | None = None
@@ -75,20 +78,22 @@ class TextAnswer:
 
 @dataclass(frozen=True)
 class LiveTexts:
-    """`directional`: the angle of two vectors tells how alike two texts are. `seconds`: of all calls together."""
+    """What a model says of several texts."""
 
     model: str
     runtime: str
     most_tokens: int
+    # Whether the cosine similarity of two vectors means something
     directional: bool
     texts: tuple[TextAnswer, ...]
+    # The time of all calls together
     seconds: float
     opened: bool
 
 
 @dataclass
 class _Opened:
-    """An open model. `users`: how many questions it is answering: while there are any it is not closed."""
+    """An open model."""
 
     placement: Placement
     session: IsolatedSession
@@ -97,6 +102,7 @@ class _Opened:
     labels: tuple[str, ...] | None
     output: str
     lock: threading.Lock = field(default_factory=threading.Lock)
+    # How many questions it is answering: while there are any it is not closed
     users: int = 0
 
     @property

@@ -24,14 +24,13 @@ _SIZES: Final = ((1e6, "<1M"), (1e7, "1M-10M"), (1e8, "10M-100M"), (float("inf")
 
 @dataclass(frozen=True)
 class ModelRow:
-    """One name of a model, `ref` being zoo:name@version. `activity`: how many runs there were in each of 16 equal
-    stretches of time from the store's first run until its last. `latest`: what was run of it, and when last. `listed`:
-    a zoo of this machine has it; otherwise only the store knows it. `text` is what a search looks through."""
+    """One name of a model, `ref` being zoo:name@version."""
 
     ref: str
     zoo: str
     name: str
     version: str
+    # Whether a zoo of this machine has the model; otherwise only the store knows it
     listed: bool
     task: str = UNKNOWN
     formats: tuple[str, ...] = ()
@@ -41,10 +40,13 @@ class ModelRow:
     claimed_top1: float | None = None
     description: str = ""
     runs: int = 0
+    # What was run of it, and when last
     latest: ModelActivity | None = None
     runtimes: tuple[str, ...] = ()
     datasets: tuple[str, ...] = ()
+    # How many runs there were in each of 16 equal stretches of time from the store's first run until its last
     activity: tuple[int, ...] = ()
+    # What a search looks through
     text: str = ""
     entry: Entry | None = None
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
-from pydantic.json_schema import models_json_schema
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, models_json_schema
+from pydantic_core import core_schema
 
 from zoolens.faces.ui.endpoint import PREFIX, Answer, Endpoint, File
 from zoolens.faces.ui.resources import endpoints
@@ -50,8 +56,35 @@ def _schemas() -> tuple[dict[str, Any], dict[Any, dict[str, Any]]]:
         raise ValueError("two answers of the API have the same name")
     bodies = sorted({posted.query for posted in declared if posted.method == "POST"}, key=lambda body: body.__name__)
     modes: list[Any] = [(answer, "serialization") for answer in ordered] + [(body, "validation") for body in bodies]
-    references, definitions = models_json_schema(modes, ref_template="#/components/schemas/{model}")
+    references, definitions = models_json_schema(
+        modes, ref_template="#/components/schemas/{model}", schema_generator=_DescribedSchema
+    )
     return definitions.get("$defs", {}), {model: schema for (model, _), schema in references.items()}
+
+
+class _DescribedSchema(GenerateJsonSchema):
+    """Adds the docstring of each field as its description.
+
+    Pydantic does the same with `use_attribute_docstrings`, but when a class is made: reading the sources of all answers
+    took 0.2 s of every start of the explorer (2.3 s of CPU without, 2.5 s with it), and few readers open this page.
+    """
+
+    def model_schema(self, schema: core_schema.ModelSchema) -> JsonSchemaValue:
+        described = super().model_schema(schema)
+        for name, text in _field_docstrings(schema["cls"]):
+            described["properties"][name].setdefault("description", text)
+        return described
+
+
+def _field_docstrings(model: type) -> Iterator[tuple[str, str]]:
+    """Yields the fields of a class that have a docstring below them."""
+    if "[" in model.__name__:
+        return  # a generic class with its parameter: it has no source of its own, and its subclass has the docstrings
+    (tree,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
+    assert isinstance(tree, ast.ClassDef)
+    for field, below in pairwise(tree.body):
+        if isinstance(field, ast.AnnAssign) and isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
+            yield ast.unparse(field.target), " ".join(str(below.value.value).split())
 
 
 def _operation(resource: str, endpoint: Endpoint, schemas: dict[Any, dict[str, Any]]) -> dict[str, Any]:

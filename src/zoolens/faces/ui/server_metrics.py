@@ -30,32 +30,36 @@ Key = tuple[str, ...]
 
 @dataclass(frozen=True)
 class ModelNow:
-    """`rate`: answers a second. `percentiles`: of the time in the server, by percent, each the upper bound of a bucket
-    in seconds (infinity: beyond the last one); empty where nothing was answered."""
+    """Who answers at an endpoint, over the last seconds."""
 
     model: str
     runtime: str
+    # Answers per second
     rate: float
+    # Percentiles of the time in the server, by percent, each the upper bound of a bucket in seconds (infinity: beyond
+    # the last bucket); empty where nothing was answered
     percentiles: Mapping[int, float]
 
 
 @dataclass(frozen=True)
 class EndpointNow:
-    """One served name. `refused`: requests a second that got an error."""
+    """One served name."""
 
     name: str
     ready: bool
     waiting: int
     running: int
     rate: float
+    # Requests per second that got an error
     refused: float
     models: tuple[ModelNow, ...]
 
 
 @dataclass(frozen=True)
 class ServerNow:
-    """`seconds`: how long the stretch is that rates are about; 0 at the first look, when there are none yet."""
+    """What a server did over the last seconds."""
 
+    # How long the stretch is that rates are about; 0 at the first look, when there are none yet
     seconds: float
     endpoints: tuple[EndpointNow, ...]
 

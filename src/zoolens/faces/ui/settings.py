@@ -13,18 +13,20 @@ TOKEN_VARIABLE = "ZOOLENS_UI_TOKEN"  # noqa: S105 - the name of a variable
 
 @dataclass(frozen=True)
 class Settings:
-    """A port of 0 is chosen by the system. `store`: as `open_store` takes it. `allowed`: folders whose files jobs may
-    read; models and data that have a name of their own need none. `zoos`: those that are listed; none named: all.
-    `server`: the address of a running server of models, whose metrics are shown. `body_bytes`: the largest body of a
-    request that is no upload."""
+    """How an explorer is started. A port of 0 is chosen by the system."""
 
+    # As `open_store` takes it
     store: str | Path | None = None
     host: str = "127.0.0.1"
     port: int = 0
     token: str | None = field(default=None, repr=False)
+    # Folders whose files jobs may read; models and data that have a name of their own need none
     allowed: tuple[Path, ...] = ()
+    # The address of a running server of models, whose metrics are shown
     server: str | None = None
+    # Zoos to list; without any, all of them
     zoos: tuple[str, ...] = ()
+    # The largest body of a request that is no upload
     body_bytes: int = 1 << 20
 
     def __post_init__(self) -> None:

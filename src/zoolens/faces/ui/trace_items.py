@@ -28,8 +28,7 @@ class TraceQuery(Query):
 
 
 class TraceItem(Answer):
-    """One trace, or the recording of an application. `predict`: the time of one prediction, with nothing observed below
-    it. `failed`: levels that could not be observed."""
+    """One trace, or the recording of an application."""
 
     id: str
     created: datetime
@@ -42,7 +41,9 @@ class TraceItem(Answer):
     inputs: Shown
     attempt: int
     predict: Figure | None
+    """The time of one prediction, with nothing observed below it."""
     failed: list[FailedStage]
+    """Levels that could not be traced."""
 
 
 def trace_item(context: Context, run: Run) -> TraceItem:

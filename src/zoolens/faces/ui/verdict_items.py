@@ -11,14 +11,15 @@ from zoolens.faces.ui.endpoint import Answer, Shown
 
 
 class VerdictItem(Answer):
-    """`outcome`: same, different or not known; null where a job of an earlier version did not say. `coverage`: how much
-    was understood and what was not; empty where everything was, or where `words` say it. `remedies`: what would make
-    the rest known."""
+    """A verdict with what it rests on."""
 
     outcome: Outcome | None
+    """Same, different or not known; null where a job of an earlier version did not say."""
     words: Shown
     coverage: Shown
+    """How much was understood and what was not; empty where everything was, or where `words` say it."""
     remedies: list[Shown]
+    """What would make the rest known."""
 
 
 def verdict_item(words: str, verdict: Verdict | None) -> VerdictItem:

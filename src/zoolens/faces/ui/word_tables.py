@@ -12,11 +12,12 @@ class WordColumn(Answer):
 
 
 class WordTable(Answer):
-    """`total`: how many rows there are, of which no more than 500 are given."""
+    """A table whose cells are words."""
 
     columns: list[WordColumn]
     rows: list[list[Shown]]
     total: int
+    """How many rows there are, of which no more than 500 are given."""
 
 
 def word_table(table: Table) -> WordTable:

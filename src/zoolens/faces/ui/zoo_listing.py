@@ -30,11 +30,13 @@ _LONGEST: Final = 600.0  # seconds for one zoo
 
 @dataclass(frozen=True, eq=False)
 class Listed:
-    """What is known so far. `notes`: why a zoo is not there. `complete`: every zoo was looked at."""
+    """What is known so far."""
 
     version: int = 0
     entries: Sequence[Entry] = ()
+    # Why a zoo is not there
     notes: Sequence[str] = ()
+    # Whether every zoo was listed
     complete: bool = False
 
 

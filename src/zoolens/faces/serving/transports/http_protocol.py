@@ -4,6 +4,10 @@ A request takes uvicorn two tasks, an event and two writes to the socket, which 
 inference whose length is declared is read here, straight into one buffer, answered without a task and written at once.
 Whatever is unusual about a request (compression, chunks, pipelining, a path with escapes) goes uvicorn's way.
 
+The base class is private to uvicorn, which has no public way to read a request without its tasks. What it buys, with
+benchmarks/serve_overhead.py --payload "3 kB" on two busy ARM cores, medians of three runs: REST adds 0.50 ms (p50) to a
+call here, and 0.75 ms with uvicorn's own class.
+
 A client says the same again and again. So a head (the request line and the headers) that was parsed and accepted is
 kept, byte by byte, with what it says, and is not parsed again. Heads without the token are not kept.
 """

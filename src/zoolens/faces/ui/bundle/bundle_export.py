@@ -40,7 +40,7 @@ _POLICY: Final = (
 
 @dataclass(frozen=True)
 class Bundle:
-    """What was written. `notes`: what a reader of the bundle will miss, and why."""
+    """What was written."""
 
     folder: Path
     runs: int
@@ -51,6 +51,7 @@ class Bundle:
     queries: int
     files: int
     bytes: int
+    # What a reader of the bundle will miss, and why
     notes: tuple[str, ...]
 
 

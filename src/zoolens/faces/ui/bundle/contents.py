@@ -27,19 +27,24 @@ Pair = tuple[str, str]
 
 @dataclass(frozen=True)
 class BundleRequest:
-    """What a user names. `runs`: ids, beginnings of ids, "last", or names of models with * and ?, narrowed by `data`
-    and `runtime` (patterns too; without `runs` they stand alone). `compare`: pairs of runs. `traces`: as `zoolens trace
-    show` takes them. `studies`: names. `audits`, `divergences`: ids of jobs, or "latest". `queries`: in the query
-    language, answered over the chosen runs, or where no runs are named over those that their answers list."""
+    """What a user names."""
 
+    # Ids, beginnings of ids, "last", or names of models with * and ?, narrowed by `data` and `runtime` (patterns too;
+    # without `runs` they stand alone)
     runs: tuple[str, ...] = ()
     data: str | None = None
     runtime: str | None = None
+    # Pairs of runs
     compare: tuple[Pair, ...] = ()
+    # As `zoolens trace show` takes them
     traces: tuple[str, ...] = ()
+    # Names of studies
     studies: tuple[str, ...] = ()
+    # `audits`, `divergences`: ids of jobs, or "latest"
     audits: tuple[str, ...] = ()
     divergences: tuple[str, ...] = ()
+    # In the query language, answered over the chosen runs, or where no runs are named over those that their answers
+    # list
     queries: tuple[str, ...] = ()
 
     @property
@@ -50,9 +55,11 @@ class BundleRequest:
 
 @dataclass(frozen=True)
 class BundleContents:
-    """The same, found. `runs`, `traces`: newest first. `pairs`: runs that are compared, in both directions."""
+    """What a request names, looked up in the store and among the jobs."""
 
+    # `runs`, `traces`: newest first
     runs: tuple[Run, ...]
+    # Runs that are compared, in both directions
     pairs: tuple[Pair, ...]
     traces: tuple[Run, ...]
     studies: tuple[str, ...]

@@ -30,10 +30,11 @@ _PREDICTIONS: Final = "/runs/{run}/predictions"
 
 @dataclass(frozen=True)
 class _Subject:
-    """A run or a comparison of two stacks whose inputs can be shown. `field`: what a request names it by."""
+    """A run or a comparison of two stacks whose inputs can be shown."""
 
     endpoint: Endpoint
     picture: Endpoint
+    # What a request names it by
     field: str
     id: str
     inputs: int

@@ -36,9 +36,10 @@ class SameName(ZoolensError):
 
 @dataclass
 class BundleRecorder:
-    """Asks endpoints and keeps what they answer. `networks`: the context in which networks are compared."""
+    """Asks endpoints and keeps what they answer."""
 
     context: Context
+    # The context in which networks are compared
     networks: Context
     chosen: BundleContents
     writer: PackWriter

@@ -140,23 +140,26 @@ SUBJECTS: Final[Mapping[str, Subjects]] = {
 
 @dataclass(frozen=True)
 class Listing:
-    """How a list is searched in the browser. `search`: the fields of a row whose words `q` looks through; none: all.
-    `searched`: whether `q` is a search at all; otherwise it says what the list is about. `ranges`: fields of the query
-    that end in _low or _high, and the numbers of rows that they limit.
-    `patterns`: fields of the query that name a field of the row with * and ?. `equals`: those that are compared with a
-    field of the row, such as "ours.answer". `since`: the field of a row that `since` and `until` are compared with.
-    `usual`: what is meant where a facet is not chosen. `last`: numbers of the answer that say how many rows come last,
-    because what they are sorted by is not known. `order`: the places, among the rows of the usual request, of those
-    that another request lists: for lists that are too long to be asked again for each order."""
+    """How a list is searched in the browser."""
 
+    # The fields of a row whose words `q` looks through; none: all
     search: tuple[str, ...] = ()
+    # Whether `q` is a search at all; otherwise it says what the list is about
     searched: bool = True
+    # Fields of the query that end in _low or _high, and the numbers of rows that they limit
     ranges: Mapping[str, str] = field(default_factory=dict)
+    # Fields of the query that name a field of the row with * and ?
     patterns: Mapping[str, str] = field(default_factory=dict)
+    # Fields of the query that must equal a field of the row, such as "ours.answer"
     equals: Mapping[str, str] = field(default_factory=dict)
+    # The field of a row that `since` and `until` are compared with
     since: str = ""
+    # What is meant where a facet is not chosen
     usual: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    # Numbers of the answer that say how many rows come last, because what they are sorted by is not known
     last: tuple[str, ...] = ()
+    # The places, among the rows of the usual request, of those that another request lists: for lists that are too long
+    # to be asked again for each order
     order: Callable[[Context, Parameters], list[int]] | None = None
 
 

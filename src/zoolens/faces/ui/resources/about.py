@@ -16,11 +16,13 @@ class AboutQuery(Query):
 
 
 class About(Answer):
-    """`store`: its file name or address. `runs`: evaluations in it."""
+    """The version of the explorer, and its store."""
 
     version: str
     store: Shown
+    """The file name or address of the store."""
     runs: int
+    """How many evaluations the store has."""
 
 
 def about(context: Context, _: AboutQuery) -> About:

@@ -52,17 +52,19 @@ class SeverityCount(Answer):
 
 
 class AuditSummary(Answer):
-    """`summary`: in one sentence; `judged`: the same with its coverage, and an outcome where it is not known whether
-    names stand for one network each. `notes`: which zoos were left out, and why; the first of `total_notes`.
-    `severities`: how many findings there are of each, the gravest first."""
+    """One audit, without its findings."""
 
     job: Job
     summary: Shown
+    """The result in one sentence."""
     judged: VerdictItem
+    """The same with its coverage, and an outcome where it is not known whether names stand for one network each."""
     notes: list[Shown]
+    """Which zoos were left out, and why; the first of `total_notes`."""
     total_notes: int
     architectures: int
     severities: list[SeverityCount]
+    """How many findings there are of each, the gravest first."""
 
 
 def audit(context: Context, query: AuditQuery) -> AuditSummary:
@@ -97,9 +99,7 @@ class FindingsQuery(Paged):
 
 
 class FindingItem(Answer):
-    """One thing that is not as it is said to be. `models`: the odd one first; they are the first of `total_models`, as
-    `evidence` is of `total_evidence`. `networks`: two models whose networks the finding is about, the odd one first;
-    empty where it is about something else."""
+    """One thing that is not as it is said to be."""
 
     id: Shown
     severity: SeverityName
@@ -107,10 +107,12 @@ class FindingItem(Answer):
     architecture: Shown
     title: Shown
     models: list[Shown]
+    """The models that it is about, the odd one first; at most the first 50 of `total_models`."""
     total_models: int
     evidence: list[Shown]
     total_evidence: int
     networks: list[Shown]
+    """Two models whose networks the finding is about, the odd one first; empty where it is about something else."""
     fix: Shown
 
 

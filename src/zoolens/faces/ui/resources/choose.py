@@ -81,39 +81,43 @@ class ShownRespect(Answer):
 
 
 class ChoiceAnswer(Answer):
-    """`rows`: models in runtimes that were measured. `never_run`: models that nobody ran, of which only claims and what
-    their files say is known. `problem`: why the query was not answered; what is shown
-    then is the whole index. `explanation`: what EXPLAIN says. `metrics`: what rows can be compared by."""
+    """What there is to choose from, and the answer of a query over it."""
 
     query: Shown
     problem: Problem | None
+    """Why the query was not answered; what is shown then is the whole index."""
     verdict: Shown
     notes: list[Shown]
     dataset: Shown
     inputs: int
     rows: int
+    """Models in runtimes that were measured."""
     never_run: int
+    """Models that nobody ran, of which only claims and what their files say is known."""
     x: ShownRespect | None
     y: ShownRespect | None
     size: ShownRespect | None
     metrics: list[Shown]
+    """What rows can be compared by."""
     title: Shown
     chart: Spec
     funnel: Spec | None
     misses: Spec | None
     explanation: list[Shown]
+    """What EXPLAIN says."""
 
 
 class ChosenRow(Answer):
-    """One row of the index. `run`: its id in the store, or "" where it was never run. `x` and `y` are the figures with
-    their intervals in words, `x_value` and `y_value` in the store's units."""
+    """One row of the index."""
 
     key: Shown
     ref: Shown
     run: Shown
+    """Its id in the store, or "" where it was never run."""
     runtime: Shown
     standing: str
     x: Shown
+    """`x` and `y` are the figures with their intervals in words, `x_value` and `y_value` in the store's units."""
     y: Shown
     x_value: float
     y_value: float

@@ -35,78 +35,81 @@ class ComparisonQuery(Query):
 
 
 class ComparedRun(Answer):
-    """`precision`: the one that was effective; empty where it is not known."""
+    """One of the two runs of a comparison."""
 
     id: str
     created: datetime
     model: Shown
     stack: Shown
     precision: Shown
+    """The precision in effect; empty where it is unknown."""
 
 
 class ComparedFigure(Answer):
-    """One figure of both runs; null where one of them lacks it. `change`: how much B is above A, in words. `overlap`:
-    whether the intervals of two figures that are no shares overlap; null where it is not known, and for shares, which
-    are of the same inputs and are therefore judged in pairs."""
+    """One figure of both runs; null where one of them lacks it."""
 
     metric: Shown
     scope: Shown
     a: Figure | None
     b: Figure | None
     change: Shown
+    """How much B is above A, in words."""
     overlap: bool | None
+    """Whether the intervals of two figures that are no shares overlap; null where it is not known, and for shares,
+    which are of the same inputs and are therefore judged in pairs."""
 
 
 class ComparedClass(Answer):
-    """A class on whose inputs the two runs are not right alike. `p`: of the exact McNemar test of this class alone."""
+    """A class on whose inputs the two runs are not right alike."""
 
     name: Shown
     inputs: int
     a: Shown
     b: Shown
     p: Shown
+    """The p-value of the exact McNemar test on the inputs of this class alone."""
 
 
 class StackChange(Answer):
-    """One fact about the stacks or the manifests that is not the same. `telling`: it can change answers by itself."""
+    """One fact about the stacks or the manifests that is not the same."""
 
     what: Shown
     a: Shown
     b: Shown
     telling: bool
+    """Whether the fact can change answers by itself."""
 
 
 class Comparison(Answer):
-    """What `zoolens compare` says of two runs.
-
-    `verdict`: how many answers differ, and whether the change of accuracy is more than chance; `judged`: the same as a
-    verdict with its coverage; null where both are one run. `answered`: both have
-    answers that can be listed side by side. `differing`: inputs with different answers; null where the answers are no
-    classes. `changed_classes`: how many classes changed, of which `classes` are the clearest. `cause` is empty where
-    nothing differs, or nothing that was recorded explains it. `cause_in_files`: the cause is in the files of two
-    models, and a job "compare" looks into them.
-    `parts_by_stack`: one model answers differently in the two runs, and a job "diverge" says at which layer they part.
-    """
+    """What `zoolens compare` says of two runs."""
 
     a: ComparedRun
     b: ComparedRun
     dataset: Shown
     inputs: int
     verdict: Shown
+    """How many answers differ, and whether the change of accuracy is more than chance."""
     judged: VerdictItem | None
+    """The verdict with its coverage; null where both are one run."""
     tiles: list[TileItem]
     notes: list[Shown]
     cause: Shown
+    """The likely cause; empty where nothing differs, or nothing that was recorded explains it."""
     cause_in_files: bool
+    """Whether the cause is in the files of two models, which a job "compare" opens."""
     parts_by_stack: bool
+    """Whether one model answers differently in two environments; a job "diverge" finds the layer."""
     answered: bool
+    """Whether both have answers that can be listed side by side."""
     labelled: bool
     differing: int | None
+    """Inputs with different answers; null where the answers are no classes."""
     figures: list[ComparedFigure]
     figures_chart: Spec | None
     flips_chart: Spec | None
     classes: list[ComparedClass]
     changed_classes: int
+    """How many classes changed, of which `classes` are the clearest."""
     environment: list[StackChange]
 
 

@@ -38,30 +38,30 @@ class DivergenceQuery(Query):
 
 
 class DivergedSide(Answer):
-    """`layers`: how many values inside the model can be read and found in its graph."""
+    """One of the two sides: a model in a runtime."""
 
     title: Shown
     runtime: Shown
     version: Shown
     precision: Shown
     layers: int
+    """How many values inside the model can be read and found in its graph."""
 
 
 class DivergenceCause(Answer):
-    """Why the two part. `proof`: what was changed and what became of the difference; empty where nothing was tried.
-    `proved`: the difference vanished with it."""
+    """Why the two part."""
 
     kind: Shown
     sentence: Shown
     layer: Shown
     proved: bool
+    """Whether the difference vanished with the change."""
     proof: Shown
+    """What was changed and what became of the difference; empty where nothing was tried."""
 
 
 class DivergenceFacts(Answer):
-    """What `zoolens diverge` found. `judged`: the verdict with its coverage. `agrees`: they are known to agree.
-    `first`: the first layer that is farther apart than rounding explains; empty if there is none. `growth`: how far the
-    two are apart, layer after layer; null where no layers could be compared."""
+    """What `zoolens diverge` found."""
 
     job: Job
     a: DivergedSide
@@ -71,12 +71,16 @@ class DivergenceFacts(Answer):
     inputs: int
     verdict: Shown
     judged: VerdictItem
+    """The verdict with its coverage."""
     agrees: bool
+    """Whether the two are known to agree."""
     flips: int
     first: Shown
+    """The first layer whose difference exceeds rounding; empty if there is none."""
     sentences: list[Shown]
     causes: list[DivergenceCause]
     growth: Spec | None
+    """The difference of the two, layer by layer; null where no layers could be compared."""
     floor: Shown
     layers: WordTable
 
@@ -113,16 +117,17 @@ class FlipsQuery(Paged):
 
 
 class FlippedInput(Answer):
-    """An input that the two answer differently. `index`: its place, by which /divergences/{id}/inputs knows it; null of
-    comparisons by earlier versions. Classes are numbers; null where there is none. `apart`: how far the two answers are
-    apart."""
+    """An input that the two answer differently."""
 
     index: int | None
+    """Its place, by which /divergences/{id}/inputs knows it; null of comparisons by earlier versions. Classes are
+    numbers; null where there is none."""
     input: Shown
     label: int | None
     a: int | None
     b: int | None
     apart: str
+    """The maximum difference of the two answers."""
 
 
 class FlipPage(RowPage[FlippedInput]):

@@ -33,8 +33,7 @@ class JobEventsQuery(JobQuery):
 
 
 class Job(Answer):
-    """One job. `runs`: the ids of runs that it made or met. `error`: why it failed, in the words of the command.
-    `code`: the exit status of the command; null if it was never started or lost."""
+    """One job."""
 
     id: str
     kind: Shown
@@ -44,8 +43,11 @@ class Job(Answer):
     created: datetime
     ended: datetime | None
     code: int | None
+    """The exit status of the command; null if it was never started or lost."""
     error: Shown
+    """Why it failed, in the words of the command."""
     runs: list[str]
+    """The ids of runs that it made or met."""
 
 
 class JobList(Answer):

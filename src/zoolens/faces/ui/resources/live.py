@@ -89,12 +89,14 @@ def live(context: Context, query: LiveQuery, content: bytes) -> LiveResult:
 
 
 class LiveText(Answer):
-    """What became of one text, and what the model says of it: `classes`, or in `vector` its first numbers. `tokens`:
-    how many the model was given; `cut`: the text has more; `unknown`: how many of them the tokenizer does not know."""
+    """What became of one text, and what the model says of it: `classes`, or in `vector` its first numbers."""
 
     tokens: int
+    """How many tokens the model was given."""
     cut: bool
+    """Whether the text has more tokens than the model takes."""
     unknown: int | None
+    """How many of them the tokenizer does not know."""
     pieces: list[Shown]
     classes: list[LiveClass]
     vector: str
@@ -102,15 +104,16 @@ class LiveText(Answer):
 
 
 class LiveTextResult(Answer):
-    """`numbers`: of each vector, 0 for classifiers. `alike`: the cosine of the vectors of each two texts, where angles
-    mean something."""
+    """What a model says of several texts."""
 
     model: Shown
     runtime: Shown
     texts: list[LiveText]
     most_tokens: int
     numbers: int
+    """How many numbers each vector has; 0 for classifiers."""
     alike: list[list[str]]
+    """The cosine similarity of the vectors of each two texts, where angles mean something."""
     took: str
     opened: bool
 

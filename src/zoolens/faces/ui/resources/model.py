@@ -63,7 +63,7 @@ class Namesake(Answer):
 
 
 class ModelDetail(Answer):
-    """`manifest`: its lines. `replacement`: a query for models that can take its place."""
+    """Everything that is known about one model."""
 
     ref: Shown
     zoo: Shown
@@ -81,10 +81,12 @@ class ModelDetail(Answer):
     runtimes: list[Shown]
     datasets: list[Shown]
     manifest: list[Shown]
+    """The lines of the manifest."""
     claims: list[ClaimItem]
     claims_chart: Spec | None
     namesakes: list[Namesake]
     replacement: Shown
+    """A query for models that can take its place."""
 
 
 class HistoryAnswer(Answer):

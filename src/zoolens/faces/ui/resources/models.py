@@ -44,7 +44,7 @@ class ModelsQuery(Paged):
 
 
 class LatestRun(Answer):
-    """The newest evaluation of a model, and what it found. `latency_p50`: of single inputs, never of larger batches."""
+    """The newest evaluation of a model, and what it found."""
 
     id: str
     created: datetime
@@ -52,22 +52,24 @@ class LatestRun(Answer):
     runtime: Shown
     top1: Figure | None
     latency_p50: Figure | None
+    """The median latency at batch size 1, never of larger batches."""
 
 
 class ModelItem(Answer):
-    """One model. `listed`: a zoo of this machine has it; otherwise only the store knows it. `params`, `bytes` and
-    `claimed_top1` are what its source says. `activity`: runs in equal stretches of time from `since` until `until`."""
+    """One model."""
 
     ref: Shown
     zoo: Shown
     name: Shown
     version: Shown
     listed: bool
+    """Whether a zoo of this machine has the model; otherwise only the store knows it."""
     task: Shown
     formats: list[Shown]
     licence: Shown
     weights: str
     params: float | None
+    """`params`, `bytes` and `claimed_top1` are what its source says."""
     params_words: str
     bytes: int | None
     bytes_words: str
@@ -78,12 +80,12 @@ class ModelItem(Answer):
     runtimes: list[Shown]
     datasets: list[Shown]
     activity: list[int]
+    """Runs in equal stretches of time from `since` until `until`."""
     latest: LatestRun | None
 
 
 class ModelPage(Answer):
-    """`total` models fit, of `all` there are. `complete`: every zoo was listed; otherwise ask again. `notes`: what
-    could not be listed, and why."""
+    """`total` models fit, of `all` there are."""
 
     total: int
     all: int
@@ -93,7 +95,9 @@ class ModelPage(Answer):
     since: datetime | None
     until: datetime | None
     complete: bool
+    """Whether every zoo was listed; otherwise ask again."""
     notes: list[Shown]
+    """What could not be listed, and why."""
 
 
 _FACETS: Final[dict[str, Callable[[ModelRow], Sequence[str]]]] = {
@@ -245,10 +249,11 @@ class RefreshQuery(Query):
 
 
 class ListingState(Answer):
-    """`complete`: no zoo is being listed now."""
+    """How far the zoos have been listed."""
 
     models: int
     complete: bool
+    """Whether no zoo is being listed now."""
 
 
 def list_again(context: Context, query: RefreshQuery) -> ListingState:

@@ -25,11 +25,12 @@ _UNREAD: Final = "Its network was not read yet."
 
 
 class CostWords(Answer):
-    """How much of a measure something costs, and which share of the whole network that is. `heat`: 1 to 7."""
+    """How much of a measure something costs, and which share of the whole network that is."""
 
     words: str
     share: str
     heat: int
+    """The share as a level from 1 to 7."""
 
 
 class NetworkLayer(Answer):
@@ -44,29 +45,31 @@ class NetworkLayer(Answer):
 
 
 class NetworkBlock(Answer):
-    """`lines`: pairs of places in `layers`, whose first is −1 where the value comes from outside the block. `ends`: the
-    places of layers whose values are used outside. `inputs`: places of the other blocks of its part whose values it
-    uses, and −1 for values from outside the part. `count`: how many layers it has, also where none are given."""
+    """A block of layers, or a single layer outside any."""
 
     title: Shown
     shape: str
     count: int
+    """How many layers it has, also where none are given."""
     costs: list[CostWords | None]
     lines: list[list[int]]
+    """Pairs of places in `layers`, whose first is −1 where the value comes from outside the block."""
     ends: list[int]
+    """The places of layers whose values are used outside."""
     inputs: list[int]
+    """Places of the other blocks of its part whose values it uses, and −1 for values from outside the part."""
     layers: list[NetworkLayer]
 
 
 class NetworkPart(Answer):
-    """Equal blocks behind one another, or one block, or one layer (`single`). `inputs`: the `place` of every part whose
-    values it uses."""
+    """Equal blocks behind one another, or one block, or one layer (`single`)."""
 
     place: int
     title: Shown
     shape: str
     single: bool
     inputs: list[int]
+    """The `place` of every part whose values it uses."""
     costs: list[CostWords | None]
     blocks: list[NetworkBlock]
 
@@ -79,26 +82,28 @@ class NetworkStage(Answer):
 
 
 class Network(Answer):
-    """`costs` have one entry for each of `measures`, null for nothing. `heats`: what each heat means, from none to the
-    hottest. `unknown`: operators that nobody can count. `whole`: the layers in blocks are given; networks of thousands
-    of layers come without them."""
+    """`costs` have one entry for each of `measures`, null for nothing."""
 
     macs_words: str
     parameters_words: str
     layers: int
     unknown: list[Shown]
+    """Operators that nobody can count."""
     whole: bool
+    """Whether the layers inside blocks are given; networks of thousands of layers come without them."""
     measures: list[str]
     heats: list[str]
+    """What each heat means, from none to the hottest."""
     stages: list[NetworkStage]
     chart: Spec
 
 
 class NetworkFacts(Answer):
-    """`network`: null where it is not known here; `reason` then says why, and `readable` whether a job can read it."""
+    """The network of a model, as far as it is known."""
 
     ref: Shown
     network: Network | None
+    """Null where it is not known here; `reason` then says why, and `readable` whether a job can read it."""
     readable: bool
     reason: Shown
 
@@ -134,11 +139,13 @@ class NetworksQuery(Query):
 
 
 class NetworkSide(Answer):
-    """One of the two. `name`: what the sentences call it. `read`, `readable` and `reason`: as of one network."""
+    """One of the two networks."""
 
     ref: Shown
     name: Shown
+    """What the sentences call the network."""
     read: bool
+    """Whether the network is known here; otherwise `readable` says whether a job can read it, and `reason` why not."""
     readable: bool
     reason: Shown
     macs_words: str
@@ -147,19 +154,20 @@ class NetworkSide(Answer):
 
 
 class NetworkDifference(Answer):
-    """One thing that differs. `macs_words`: what it changes in multiply-accumulates from A to B; `share_words`: which
-    share of the whole gap that is."""
+    """One thing that differs."""
 
     number: int
     cause: Shown
     text: Shown
     macs_words: str
+    """The change in multiply-accumulates from A to B."""
     share_words: str
+    """The share of the whole gap in multiply-accumulates."""
     parameters_words: str
 
 
 class LinePair(Answer):
-    """A layer of A and the one of B beside it; empty where a side has none. `marks`: the numbers of the differences."""
+    """A layer of A and the one of B beside it; empty where a side has none."""
 
     a: Shown
     b: Shown
@@ -167,11 +175,11 @@ class LinePair(Answer):
     source_b: Shown
     state: State
     marks: list[int]
+    """The numbers of the differences that concern it."""
 
 
 class PartPair(Answer):
-    """A part of A and the one of B beside it. `first_only`: the lines are those of the first of several blocks, and
-    those of the others read differently. `left_out`: lines that are not given, because there are too many."""
+    """A part of A and the one of B beside it."""
 
     stage: Shown
     a: Shown
@@ -181,25 +189,28 @@ class PartPair(Answer):
     state: State
     marks: list[int]
     first_only: bool
+    """Whether the lines are those of the first of several blocks, and those of the others read differently."""
     left_out: int
+    """Lines that are not given, because there are too many."""
     lines: list[LinePair]
 
 
 class NetworkComparison(Answer):
-    """What `zoolens diff` says of two models, and their parts side by side. `compared`: both networks are known here.
-    `judged`: the headline as a verdict; null where they were not compared.
-    `total`: how many differences there are, of which no more than 200 are given. `not_proved`: what stands beside
-    operators that are not understood, which proves nothing."""
+    """What `zoolens diff` says of two models, and their parts side by side."""
 
     a: NetworkSide
     b: NetworkSide
     compared: bool
+    """Whether both networks are known here."""
     same: bool
     headline: Shown
     judged: VerdictItem | None
+    """The headline as a verdict; null where they were not compared."""
     total: int
+    """How many differences there are, of which no more than 200 are given."""
     differences: list[NetworkDifference]
     not_proved: list[Shown]
+    """What stands beside operators that are not understood, which proves nothing."""
     parts: list[PartPair]
 
 

@@ -59,11 +59,7 @@ class RunAttempt(Answer):
 
 
 class RunDetail(Answer):
-    """`figures` are those of the whole run and of each batch size; those of single classes, of epochs and the like are
-    further observations, of which there are `observations` in all. `notes`: what a reader must know before he trusts
-    the figures. `advice`: what to do about a run that is not finished. `environment` is what can change an answer or a
-    time, `resolved` what only the open model knew, `origin` where model and data were found. `answered`: it has
-    predictions. `attempts`: this run and its repetitions, where there are any."""
+    """One run with its figures and what it was measured with."""
 
     run: RunItem
     model_fingerprint: str
@@ -71,15 +67,23 @@ class RunDetail(Answer):
     precision: Shown
     tiles: list[TileItem]
     notes: list[Shown]
+    """Caveats about the figures."""
     advice: Shown
+    """What to do about a run that is not finished."""
     stages: list[StageItem]
     figures: list[Figure]
+    """`figures` are those of the whole run and of each batch size; those of single classes, of epochs and the like are
+    further observations, of which there are `observations` in all."""
     observations: int
     environment: list[Fact]
+    """`environment` is what can change an answer or a time, `resolved` what only the open model knew, `origin` where
+    model and data were found."""
     resolved: list[Fact]
     origin: list[Fact]
     answered: bool
+    """Whether the run has predictions."""
     attempts: list[RunAttempt]
+    """This run and its repetitions, where there are any."""
 
 
 def run_detail(context: Context, query: RunQuery) -> RunDetail:
@@ -180,20 +184,22 @@ class ObservationsQuery(Paged):
 
 
 class ObservationItem(Answer):
-    """`details`: what else is known of it, in words."""
+    """One thing that a run found."""
 
     stage: Shown
     figure: Figure
     details: list[Fact]
+    """Further facts about the observation, in words."""
 
 
 class ObservationPage(Answer):
-    """`metrics`: how many observations there are of each."""
+    """Some of the observations of a run."""
 
     total: int
     offset: int
     rows: list[ObservationItem]
     metrics: list[FacetValue]
+    """How many observations there are of each metric."""
 
 
 def observations(context: Context, query: ObservationsQuery) -> ObservationPage:

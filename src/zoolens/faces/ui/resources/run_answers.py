@@ -62,43 +62,48 @@ class PredictionsQuery(Paged):
 
 
 class ScoredClass(Answer):
-    """`words`: the score in percent."""
+    """A class and its score."""
 
     number: int
     name: Shown
     score: float
     words: Shown
+    """The score in percent."""
 
 
 class PredictedAnswer(Answer):
-    """What one run answered. `answer` is the number of the class; null where it answers no classes. `right`: null where
-    nobody knows. `best`: the classes with the highest scores, as far as they were kept."""
+    """What one run answered."""
 
     words: Shown
     answer: int | None
+    """`answer` is the number of the class; null where it answers no classes."""
     score: float | None
     right: bool | None
+    """Whether the answer is right; null without a label."""
     best: list[ScoredClass]
+    """The classes with the highest scores, as far as they were kept."""
 
 
 class PredictionItem(Answer):
-    """One input. `truth` is the name of its class, empty where the data do not say; `label_score` is the probability
-    that the run gave to it. `agreement`: with the other run, between 0 and 1."""
+    """One input."""
 
     index: int
     input: Shown
     label: int | None
     truth: Shown
+    """`truth` is the name of its class, empty where the data do not say."""
     ours: PredictedAnswer
     theirs: PredictedAnswer | None
     label_score: float | None
+    """`label_score` is the probability that the run gave to it."""
     label_words: Shown
     agreement: float | None
+    """The agreement with the other run, between 0 and 1."""
 
 
 class PredictionPage(Answer):
     """`total` inputs are listed, of `inputs` that were answered; `unknown` of them stand last, because what they are
-    sorted by is not known. `bin`: the range of confidence that was asked for, in words."""
+    sorted by is not known."""
 
     run: str
     other: str
@@ -107,6 +112,7 @@ class PredictionPage(Answer):
     offset: int
     unknown: int
     bin: Shown
+    """The range of confidence that was asked for, in words."""
     rows: list[PredictionItem]
 
 
@@ -158,9 +164,10 @@ class ClassPair(Answer):
 
 
 class ChartedAnswers(Answer):
-    """A chart of a run's answers, and its numbers as a table. `reason`: why there is none."""
+    """A chart of a run's answers, and its numbers as a table."""
 
     reason: Shown
+    """Why there is none."""
     title: Shown
     chart: Spec | None
     table: WordTable | None
@@ -173,10 +180,10 @@ class RunConfusion(ChartedAnswers):
 
 
 class RunCalibration(ChartedAnswers):
-    """`table` has a row for each bin; its place is the number of the bin. `ece`: the expected calibration error with
-    its interval."""
+    """`table` has a row for each bin; its place is the number of the bin."""
 
     ece: Shown
+    """The expected calibration error with its interval."""
 
 
 def confusion(context: Context, query: AnsweringRunQuery) -> RunConfusion:
@@ -239,22 +246,24 @@ class ClassesQuery(AnsweringRunQuery):
 
 
 class ClassItem(Answer):
-    """`inputs` of this class, and how many inputs were `answered` with it. `recall`: null where it is not stored."""
+    """`inputs` of this class, and how many inputs were `answered` with it."""
 
     number: int
     name: Shown
     inputs: int
     answered: int
     recall: Figure | None
+    """The recall of the class; null where it is not stored."""
 
 
 class ClassList(Answer):
     """Classes that are a label or an answer of at least one input: `total` of them, of which no more than 2,000 are
-    given. `reason`: why there are none. `scored`: the scores of the answers were kept, so that inputs can be sorted by
-    them."""
+    given."""
 
     reason: Shown
+    """Why there are none."""
     scored: bool
+    """Whether the scores of the answers were kept, so that inputs can be sorted by them."""
     total: int
     rows: list[ClassItem]
 

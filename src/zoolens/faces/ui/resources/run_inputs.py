@@ -26,20 +26,24 @@ class InputsQuery(Query):
 
 
 class InputItem(Answer):
-    """`name`: what the data call it now. `words`: what it is, with its first numbers where it is no image. `picture`:
-    there is one at /runs/{run}/inputs/{index}."""
+    """One input of a run."""
 
     index: int
     name: Shown
+    """What the data call it now."""
     words: Shown
+    """What it is, with its first numbers where it is no image."""
     picture: bool
+    """Whether there is a picture at /runs/{run}/inputs/{index}."""
 
 
 class SeenInputs(Answer):
-    """`state`: while it is "opening", ask again in a second. `sentence`: why there are no inputs, or not yet."""
+    """Inputs as far as they can be seen."""
 
     state: InputState
+    """While it is "opening", ask again in a second."""
     sentence: Shown
+    """Why there are no inputs, or not yet."""
     rows: list[InputItem]
 
 

@@ -60,8 +60,7 @@ class FailedStage(Answer):
 
 
 class RunItem(Answer):
-    """One run. `stack`: runtime, version and what sets the stack apart. `sorted_by`: the figure that the list is sorted
-    by. `note`: why figures are left out."""
+    """One run."""
 
     id: str
     created: datetime
@@ -73,12 +72,15 @@ class RunItem(Answer):
     inputs: int
     runtime: Shown
     stack: Shown
+    """The environment: runtime, version and what sets it apart from others."""
     attempt: int
     failed: list[FailedStage]
     top1: Figure | None
     latency_p50: Figure | None
     sorted_by: Figure | None
+    """The figure that the list is sorted by."""
     note: Shown
+    """Why figures are left out."""
 
 
 class SortChoice(Answer):

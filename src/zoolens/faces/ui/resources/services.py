@@ -37,18 +37,20 @@ class ServiceQuery(Query):
 
 
 class ServiceSession(Answer):
-    """One time that a service was served. `state`: stopped, active (something was recorded within 90 seconds), or
-    silent: it has no requests, or it ended without a word. `answering`: the model that answered at last. `requests`:
-    those that were answered and counted, which happens once a minute and at the end; refused ones are not among them.
-    null where none were counted yet."""
+    """One time that a service was served."""
 
     session: str
     service: Shown
     begun: datetime
     last: datetime
     state: State
+    """Stopped, active (something was recorded within 90 seconds), or silent: it has no requests, or it ended without a
+    word."""
     answering: Shown
+    """The model that answered last."""
     requests: int | None
+    """Those that were answered and counted, which happens once a minute and at the end; refused ones are not among
+    them. null where none were counted yet."""
     switches: int
     in_time: str
 

@@ -40,15 +40,16 @@ class StudiesQuery(Paged):
 
 
 class StudyItem(Answer):
-    """Δ is the absolute difference of test accuracy between two sides of a trial. `with_delta`: trials that have one;
-    `apart`: those of them whose sides are five points or more apart."""
+    """Δ is the absolute difference of test accuracy between two sides of a trial."""
 
     name: Shown
     frameworks: list[Shown]
     trials: int
     trials_words: str
     with_delta: int
+    """Trials with a Δ."""
     apart: int
+    """Trials with a Δ of five points or more."""
     median_delta: Shown
     largest_delta: Shown
     source: Shown
@@ -97,16 +98,17 @@ class StudyTile(TileItem):
 
 
 class ShareItem(Answer):
-    """How much of the gap a semantic makes, with its 95 % interval where it has one. `sure`: it is not nothing."""
+    """How much of the gap a semantic makes, with its 95 % interval where it has one."""
 
     name: Shown
     points: Shown
     share: Shown
     sure: bool
+    """Whether the interval excludes zero."""
 
 
 class ExplanationItem(Answer):
-    """Which semantics make the gap of a trial. `lines`: all that `zoolens crosstrain explain` said."""
+    """Which semantics make the gap of a trial."""
 
     study: Shown
     trial: Shown
@@ -117,17 +119,19 @@ class ExplanationItem(Answer):
     shares: list[ShareItem]
     chart: Spec | None
     lines: list[Shown]
+    """All that `zoolens crosstrain explain` said."""
 
 
 class StudyDetail(Answer):
-    """`varied`: hyperparameters that differ between trials. `axes`: what /study/plane can be drawn over. `charts`:
-    distributions, side against side and the whole space, as far as there is something to draw."""
+    """One study with its charts and explanations."""
 
     study: StudyItem
     lead: Shown
     tiles: list[StudyTile]
     varied: list[Shown]
+    """Hyperparameters that differ between trials."""
     axes: list[Shown]
+    """The quantities that /study/plane can be drawn over."""
     distributions: list[Spec]
     space: Spec | None
     explanations: list[ExplanationItem]
@@ -218,7 +222,7 @@ class TrialSideItem(Answer):
 
 
 class TrialItem(Answer):
-    """`notes`: what a reader must know before trusting its Δ."""
+    """One trial of a study."""
 
     trial: Shown
     hyperparameters: list[Fact]
@@ -226,6 +230,7 @@ class TrialItem(Answer):
     delta_value: float | None
     sides: list[TrialSideItem]
     notes: list[Shown]
+    """Caveats about the trial's Δ."""
 
 
 class TrialPage(RowPage[TrialItem]):
@@ -268,13 +273,14 @@ class TrialQuery(StudyQuery):
 
 
 class TrialDetail(Answer):
-    """`curves`: loss and accuracy of every side over the epochs; null where nobody kept two epochs. `unexplained`: why
-    the gap of the trial cannot be explained here; empty where a job can try."""
+    """One trial with its curves and explanations."""
 
     trial: TrialItem
     curves: Spec | None
+    """Loss and accuracy of every side over the epochs; null where nobody kept two epochs."""
     explanations: list[ExplanationItem]
     unexplained: Shown
+    """Why the gap of the trial cannot be explained here; empty where a job can try."""
 
 
 def study_trial(context: Context, query: TrialQuery) -> TrialDetail:

@@ -30,8 +30,7 @@ class ComparedQuery(WindowQuery):
 
 
 class TraceDifferences(Answer):
-    """`table` has the differences, largest first; a row's place is what `picked` takes, and `picked` is the one that
-    stands out in the chart of both calls. `data`: what `zoolens trace compare --json` prints."""
+    """Two traces compared layer by layer."""
 
     a: TraceItem
     b: TraceItem
@@ -39,8 +38,11 @@ class TraceDifferences(Answer):
     calls: Spec | None
     differences: Spec
     table: WordTable
+    """`table` has the differences, largest first; a row's place is what `picked` takes, and `picked` is the one that
+    stands out in the chart of both calls."""
     picked: int | None
     data: dict[str, Any]
+    """What `zoolens trace compare --json` prints."""
 
 
 def compared_traces(context: Context, query: ComparedQuery) -> TraceDifferences:

@@ -28,14 +28,16 @@ class LayersQuery(Paged):
 
 
 class LayerItem(Answer):
-    """`depth`: below how many others it is. `share`: of the time of all outermost layers together."""
+    """One layer of a trace."""
 
     number: int
     depth: int
+    """How many layers enclose it."""
     name: Shown
     kind: Shown
     time: Figure
     share: float
+    """The share of the time of all outermost layers together."""
     share_words: Shown
     kernel: Shown
     precision: Shown
@@ -89,17 +91,20 @@ def _layer_item(number: int, depth: int, layer: TracedLayer, total: float) -> La
 
 
 class TraceRoofline(Answer):
-    """`reason`: why there is none; empty where there is one. `unmeasured`: only the peaks of this machine are missing,
-    which a job of the kind "peaks" measures with `threads` and `device`. `data`: what the command prints as JSON."""
+    """The layers of a trace against the peaks of the machine."""
 
     reason: Shown
+    """Why there is none; empty where there is one."""
     unmeasured: bool
+    """Only the peaks of this machine are missing, which a job of the kind "peaks" measures with `threads` and
+    `device`."""
     threads: int | None
     device: Shown
     notes: list[Shown]
     chart: Spec | None
     table: WordTable | None
     data: dict[str, Any] | None
+    """What the command prints as JSON."""
 
 
 def trace_roofline(context: Context, query: TraceQuery) -> TraceRoofline:

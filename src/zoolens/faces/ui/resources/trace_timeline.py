@@ -35,8 +35,7 @@ class TimelineQuery(WindowQuery):
 
 
 class SpanDetail(Answer):
-    """One span. `start`: from the beginning of the call; it says so where it was not measured. `from_share` and
-    `to_share`: where it lies in the call."""
+    """One span."""
 
     number: int
     name: Shown
@@ -45,12 +44,14 @@ class SpanDetail(Answer):
     seconds: float
     words: Shown
     start: Shown
+    """The time since the beginning of the call; a sentence where it was not measured."""
     share: Shown
     kernel: Shown
     precision: Shown
     shapes: list[Shown]
     operators: list[Shown]
     from_share: float
+    """`from_share` and `to_share`: where it lies in the call."""
     to_share: float
 
 

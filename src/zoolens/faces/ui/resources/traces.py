@@ -63,17 +63,20 @@ def traces(context: Context, query: TracesQuery) -> TraceList:
 
 
 class TraceDetail(Answer):
-    """`levels`: what each level took, or of a recording its steps. `timelines`: the levels of which there is one.
-    `layers`: how many rows /layers has. `notes`: what the figures do not say."""
+    """One trace, or the recording of an application."""
 
     trace: TraceItem
     title: Shown
     tiles: list[TileItem]
     notes: list[Shown]
+    """What the figures do not say."""
     levels: WordTable
+    """What each level took, or of a recording its steps."""
     counters: WordTable | None
     timelines: list[str]
+    """The levels of which there is one."""
     layers: int
+    """How many rows /layers has."""
     facts: list[Fact]
 
 
