@@ -69,6 +69,16 @@ def test_every_plugin_is_described(group):
         assert re.search(rf"`{name}`", text), f"{name} of {group} is nowhere described"
 
 
+def test_contributing_has_every_group_of_plugins_with_its_contract():
+    text = (REPO / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    groups = {value for value in vars(plugins).values() if isinstance(value, str) and value.startswith("zoolens.")}
+    groups -= {plugins.__name__, plugins.__package__}
+    rows = [line for line in text.splitlines() if line.startswith("| ") and "_contract.py`" in line]
+    assert {name for row in rows for name in re.findall(r"`(zoolens\.[\w.]+)`", row)} == groups
+    for contract in re.findall(r"`(zoolens/testing/\w+\.py)`", "\n".join(rows)):
+        assert (REPO / "src" / contract).is_file(), contract
+
+
 def test_every_public_name_is_described():
     text = (REPO / "docs" / "python-api.md").read_text()
     assert [name for name in zoolens.__all__ if f"zoolens.{name}" not in text] == []

@@ -23,10 +23,11 @@ from zoolens.findings.measure.evaluate import evaluate
 from zoolens.findings.measure.predictions import KIND, AnswerBatch, PredictionBuffer
 from zoolens.findings.queries.query import query
 from zoolens.inventory.manifests.schema import Output
-from zoolens.inventory.tasks.task import task_named
+from zoolens.inventory.tasks.task import Answers, task_named
 from zoolens.testing.task_contract import TaskContract
 
 PAGE = Path(__file__).parent.parent / "docs" / "plugins.md"
+CONTRIBUTING = Path(__file__).parent.parent / "CONTRIBUTING.md"
 N, TAGS = 40, 5
 
 
@@ -87,26 +88,33 @@ ODD = GRADE.replace("Grade", "Odd").replace('name = "grade"', 'name = "odd"').re
 )  # fmt: skip
 
 
+def first_block(page, heading):
+    """The Python that a section of a page begins with."""
+    section = page.read_text(encoding="utf-8").partition(f"{heading}\n")[2]
+    return section.partition("```python\n")[2].partition("```")[0]
+
+
 @pytest.fixture(scope="module", autouse=True)
 def installed(tmp_path_factory):
     """The package of the documentation, on the path as pip would put it."""
     folder = tmp_path_factory.mktemp("site")
-    section = PAGE.read_text(encoding="utf-8").partition("## A task")[2]
-    code = section.partition("```python\n")[2].partition("```")[0]
     (folder / "zoolens_tagging").mkdir()
     (folder / "zoolens_tagging" / "__init__.py").touch()
-    (folder / "zoolens_tagging" / "task.py").write_text(code, encoding="utf-8")
+    (folder / "zoolens_tagging" / "task.py").write_text(first_block(PAGE, "## A task"), encoding="utf-8")
     (folder / "zoolens_tagging-1.0.dist-info").mkdir()
     about = folder / "zoolens_tagging-1.0.dist-info"
     (about / "METADATA").write_text("Metadata-Version: 2.1\nName: zoolens-tagging\nVersion: 1.0\n", encoding="utf-8")
     (about / "entry_points.txt").write_text(
         "[zoolens.tasks]\ntagging = zoolens_tagging.task:Tagging\nspecies = zoolens_tagging.species:Species\n"
-        "grade = zoolens_tagging.grade:Grade\nodd = zoolens_tagging.odd:Odd\n",
+        "grade = zoolens_tagging.grade:Grade\nodd = zoolens_tagging.odd:Odd\n"
+        "rating = zoolens_tagging.rating:Rating\n",
         encoding="utf-8",
     )
     (folder / "zoolens_tagging" / "species.py").write_text(SPECIES, encoding="utf-8")
     (folder / "zoolens_tagging" / "grade.py").write_text(GRADE, encoding="utf-8")
     (folder / "zoolens_tagging" / "odd.py").write_text(ODD, encoding="utf-8")
+    rating = first_block(CONTRIBUTING, "## Add a task in one file")
+    (folder / "zoolens_tagging" / "rating.py").write_text(rating, encoding="utf-8")
     sys.path.insert(0, str(folder))
     plugins.forget()
     task_named.cache_clear()
@@ -126,6 +134,19 @@ class TestGrade(TaskContract):
     @pytest.fixture
     def task(self, installed):
         return task_named("grade")
+
+
+class TestRating(TaskContract):
+    """The task that CONTRIBUTING writes."""
+
+    @pytest.fixture
+    def task(self, installed):
+        return task_named("rating")
+
+    def test_the_ends_of_the_order_do_not_agree_at_all(self, task):
+        lowest, highest = (Answers("out", "rating", task.keep(np.eye(5, dtype=np.float32)[[k]], None)) for k in (0, 4))
+        assert task.agreement(lowest, highest) == [0.0]
+        assert task.scores(highest, np.array([3])) == [0.75]
 
 
 @pytest.fixture
