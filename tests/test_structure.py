@@ -196,10 +196,7 @@ def test_every_room_is_described():
 PLACE = re.compile(r"`([a-z_]+/[a-z_/]*(?:\.py)?)(?:: ([A-Za-z_.]+))?`")
 
 
-WRITTEN = [wing for wing in WINGS if wing != "training"]  # its README follows its rooms, which are being rebuilt
-
-
-@pytest.mark.parametrize("wing", WRITTEN)
+@pytest.mark.parametrize("wing", WINGS)
 def test_what_the_readme_of_a_wing_names_is_there(wing):
     page = (PACKAGE / wing / "README.md").read_text(encoding="utf-8")
     named = PLACE.findall(page)
@@ -212,7 +209,7 @@ def test_what_the_readme_of_a_wing_names_is_there(wing):
 
 
 def test_the_readme_of_a_wing_answers_what_newcomers_ask():
-    for wing in WRITTEN:
+    for wing in WINGS:
         page = (PACKAGE / wing / "README.md").read_text(encoding="utf-8")
         questions = page[page.index("## Where is …?") :]
         answers = re.findall(r"^\| [^|]+\? \| (.+) \|$", questions, re.M)
