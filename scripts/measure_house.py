@@ -167,11 +167,11 @@ def long_signatures(source: Source, public: frozenset[str]) -> Iterator[str]:
 
 
 def public_names() -> frozenset[str]:
-    """Returns the names in `__all__` of `zoolens`, which are promised to users."""
+    """Returns the names in `__all__` of `zoolens` and its public rooms, which are promised to users."""
     import zoolens
-    from zoolens import crosstrain
+    from zoolens import crosstrain, port, tracing
 
-    return frozenset((*zoolens.__all__, *crosstrain.__all__))
+    return frozenset((*zoolens.__all__, *crosstrain.__all__, *port.__all__, *tracing.__all__))
 
 
 def leaning_docstrings(source: Source) -> Iterator[str]:

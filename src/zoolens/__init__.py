@@ -6,62 +6,96 @@ process, which has numpy and one framework only, can import `zoolens.inventory.r
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+from zoolens.base.public.lazy_names import public_names
+from zoolens.base.version import __version__ as __version__
 
-_PUBLIC = {  # where each lies; behind a colon the name it has there, where that is another
-    "evaluate": "zoolens.findings.measure.evaluate",
-    "EvaluationPlan": "zoolens.findings.measure.plan",
-    "compare": "zoolens.findings.comparisons.compare",
-    "reproduce": "zoolens.findings.comparisons.reproduce",
-    "trace": "zoolens.findings.tracing.trace_models",
-    "span": "zoolens.findings.tracing.recorder",
-    "graph_of": "zoolens.findings.graph.structure",
-    "cost": "zoolens.findings.graph.cost",
-    "diff": "zoolens.findings.graph.diff.report",
-    "audit_models": "zoolens.findings.audit.auditing",
-    "doctor": "zoolens.findings.audit.doctor.diagnose",
-    "identify": "zoolens.findings.audit.identification",
-    "equiv": "zoolens.findings.comparisons.equivalence",
-    "diverge": "zoolens.findings.divergence.diverging",
-    "agreement_matrix": "zoolens.findings.comparisons.matrix",
-    "disagree": "zoolens.findings.comparisons.disagreements",
-    "common_segments": "zoolens.findings.graph.common_segments",
-    "make_twins": "zoolens.findings.twins.making",
-    "build_index": "zoolens.findings.index.opener",
-    "query": "zoolens.findings.queries.query",
-    "prepare": "zoolens.findings.queries.query",
-    "serve": "zoolens.faces.serving.serve",
-    "run_load": "zoolens.faces.load.run_load",
-    "show": "zoolens.faces.notebook.showing",
-    "export_bundle": "zoolens.faces.ui.bundle.bundle_export",
-    "trusting": "zoolens.base.engine.sandbox",
-    "running_on": "zoolens.base.engine.executors.current_executor",
-    "Store": "zoolens.base.store.store",
-    "open_store": "zoolens.base.store.store",
-    "models": "zoolens.inventory.zoos.listing",
+if TYPE_CHECKING:
+    from zoolens.base.engine.executors.current_executor import running_on as running_on
+    from zoolens.base.engine.sandbox import trusting as trusting
+    from zoolens.base.errors import ZoolensError as ZoolensError
+    from zoolens.base.store.store import Store as Store
+    from zoolens.base.store.store import open_store as open_store
+    from zoolens.faces.load.run_load import run_load as run_load
+    from zoolens.faces.notebook.showing import show as show
+    from zoolens.faces.serving.serve import serve as serve
+    from zoolens.faces.ui.bundle.bundle_export import export_bundle as export_bundle
+    from zoolens.findings import tracing as tracing
+    from zoolens.findings.audit.auditing import audit_models as audit_models
+    from zoolens.findings.audit.doctor.diagnose import doctor as doctor
+    from zoolens.findings.audit.identification import identify as identify
+    from zoolens.findings.comparisons.compare import compare as compare
+    from zoolens.findings.comparisons.disagreements import disagree as disagree
+    from zoolens.findings.comparisons.equivalence import equiv as equiv
+    from zoolens.findings.comparisons.matrix import agreement_matrix as agreement_matrix
+    from zoolens.findings.comparisons.reproduce import reproduce as reproduce
+    from zoolens.findings.divergence.diverging import diverge as diverge
+    from zoolens.findings.graph.common_segments import common_segments as common_segments
+    from zoolens.findings.graph.cost import cost as cost
+    from zoolens.findings.graph.diff.report import diff as diff
+    from zoolens.findings.graph.structure import graph_of as graph_of
+    from zoolens.findings.index.opener import build_index as build_index
+    from zoolens.findings.measure.evaluate import evaluate as evaluate
+    from zoolens.findings.measure.plan import EvaluationPlan as EvaluationPlan
+    from zoolens.findings.queries.query import prepare as prepare
+    from zoolens.findings.queries.query import query as query
+    from zoolens.findings.tracing.recorder import span as span
+    from zoolens.findings.tracing.trace_models import trace as trace
+    from zoolens.findings.twins.making import make_twins as make_twins
+    from zoolens.inventory.catalog import lookup
+    from zoolens.inventory.catalog.sessions import open_session as open_session
+    from zoolens.inventory.datasets.opening import open_dataset as open_dataset
+    from zoolens.inventory.manifests.schema import Manifest as Manifest
+    from zoolens.inventory.zoos.listing import models as models
+    from zoolens.training import crosstrain as crosstrain
+    from zoolens.training import port as port
+
+    find_model = lookup.find
+
+# Where each name lies. `port`, `crosstrain` and `tracing` are rooms with several public names of their own.
+_WHERE = {
+    "evaluate": "zoolens.findings.measure.evaluate:evaluate",
+    "EvaluationPlan": "zoolens.findings.measure.plan:EvaluationPlan",
+    "compare": "zoolens.findings.comparisons.compare:compare",
+    "reproduce": "zoolens.findings.comparisons.reproduce:reproduce",
+    "trace": "zoolens.findings.tracing.trace_models:trace",
+    "span": "zoolens.findings.tracing.recorder:span",
+    "graph_of": "zoolens.findings.graph.structure:graph_of",
+    "cost": "zoolens.findings.graph.cost:cost",
+    "diff": "zoolens.findings.graph.diff.report:diff",
+    "audit_models": "zoolens.findings.audit.auditing:audit_models",
+    "doctor": "zoolens.findings.audit.doctor.diagnose:doctor",
+    "identify": "zoolens.findings.audit.identification:identify",
+    "equiv": "zoolens.findings.comparisons.equivalence:equiv",
+    "diverge": "zoolens.findings.divergence.diverging:diverge",
+    "agreement_matrix": "zoolens.findings.comparisons.matrix:agreement_matrix",
+    "disagree": "zoolens.findings.comparisons.disagreements:disagree",
+    "common_segments": "zoolens.findings.graph.common_segments:common_segments",
+    "make_twins": "zoolens.findings.twins.making:make_twins",
+    "build_index": "zoolens.findings.index.opener:build_index",
+    "query": "zoolens.findings.queries.query:query",
+    "prepare": "zoolens.findings.queries.query:prepare",
+    "serve": "zoolens.faces.serving.serve:serve",
+    "run_load": "zoolens.faces.load.run_load:run_load",
+    "show": "zoolens.faces.notebook.showing:show",
+    "export_bundle": "zoolens.faces.ui.bundle.bundle_export:export_bundle",
+    "trusting": "zoolens.base.engine.sandbox:trusting",
+    "running_on": "zoolens.base.engine.executors.current_executor:running_on",
+    "Store": "zoolens.base.store.store:Store",
+    "open_store": "zoolens.base.store.store:open_store",
+    "models": "zoolens.inventory.zoos.listing:models",
     "find_model": "zoolens.inventory.catalog.lookup:find",
-    "open_session": "zoolens.inventory.catalog.sessions",
-    "open_dataset": "zoolens.inventory.datasets.opening",
-    "Manifest": "zoolens.inventory.manifests.schema",
-    "ZoolensError": "zoolens.base.errors",
-}
-
-_ROOMS = {  # rooms with several public names of their own
+    "open_session": "zoolens.inventory.catalog.sessions:open_session",
+    "open_dataset": "zoolens.inventory.datasets.opening:open_dataset",
+    "Manifest": "zoolens.inventory.manifests.schema:Manifest",
+    "ZoolensError": "zoolens.base.errors:ZoolensError",
     "crosstrain": "zoolens.training.crosstrain",
     "port": "zoolens.training.port",
     "tracing": "zoolens.findings.tracing",
 }
 
-__all__ = ["__version__", *_PUBLIC, *_ROOMS]
+__all__ = ["__version__", *_WHERE]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _ROOMS:
-        return importlib.import_module(_ROOMS[name])
-    if name in _PUBLIC:
-        module, _, there = _PUBLIC[name].partition(":")
-        return getattr(importlib.import_module(module), there or name)
-    raise AttributeError(f"module 'zoolens' has no attribute {name!r}")
+if not TYPE_CHECKING:  # a module with a `__getattr__` has every name, to a type checker
+    __getattr__, __dir__ = public_names(__name__, _WHERE)

@@ -11,6 +11,11 @@ import difflib
 from collections.abc import Iterable
 
 
+def close_names(name: str, known: Iterable[str]) -> list[str]:
+    """Returns up to three known names that a mistyped one may mean, the closest first."""
+    return difflib.get_close_matches(name, list(known), n=3)
+
+
 class ZoolensError(Exception):
     """Base of everything that is explained to the user instead of shown as a traceback."""
 
@@ -30,12 +35,16 @@ class UnknownName(ZoolensError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str] = (), *, hint: str | None = None) -> None:
         names = sorted(known)
-        close = difflib.get_close_matches(name, names, n=3)
+        close = close_names(name, names)
         if hint is None and close:
             hint = f"Did you mean {' or '.join(close)}?"
         elif hint is None and names:
             hint = f"Known: {', '.join(names[:12])}{', …' if len(names) > 12 else ''}."
         super().__init__(f"There is no {kind} named {name!r}.", hint=hint)
+
+
+class WrongArgument(ZoolensError, TypeError):
+    """A call from Python with an argument of a wrong type or name; a TypeError too, as Python's own are."""
 
 
 class AmbiguousName(ZoolensError):

@@ -16,9 +16,9 @@ from typing import Any, Final
 
 import click
 
-from zoolens import __version__
 from zoolens.base.errors import ZoolensError
 from zoolens.base.present.streams import guard_streams
+from zoolens.base.version import __version__
 
 # section of --help -> command -> one line of help; the module of a command is zoolens.faces.cli.<name>
 SECTIONS: Final[dict[str, dict[str, str]]] = {

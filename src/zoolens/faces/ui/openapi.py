@@ -22,7 +22,7 @@ _ERROR = {"type": "object", "required": ["error"], "properties": {"error": {"typ
 @cache
 def document() -> dict[str, Any]:
     """The description of every endpoint; it never changes while the program runs."""
-    from zoolens import __version__
+    from zoolens.base.version import __version__
 
     schemas, names = _schemas()
     paths: dict[str, Any] = {}

@@ -12,10 +12,10 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from zoolens import __version__
 from zoolens.base.errors import UnknownName, ZoolensError
 from zoolens.base.progress import Progress
 from zoolens.base.store.store import Store, borrowed_store
+from zoolens.base.version import __version__
 from zoolens.findings.audit import claim_spreads
 from zoolens.findings.audit.architectures import Member, architecture, architectures, members
 from zoolens.findings.audit.audit_findings import Finding, ranked

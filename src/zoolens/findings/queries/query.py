@@ -16,6 +16,7 @@ import numpy as np
 
 from zoolens.base.errors import UnknownName, ZoolensError
 from zoolens.base.progress import Progress
+from zoolens.base.public.calls import same_parameters
 from zoolens.findings.index.index import Index
 from zoolens.findings.index.name_lookup import is_name_of
 from zoolens.findings.index.opener import build_index
@@ -36,11 +37,6 @@ if TYPE_CHECKING:
 
 Functions = Mapping[str, Callable[..., Any]]
 Target: TypeAlias = "Store | Index | str | Path | None"
-
-
-def query(text: str | Query | None = None, **asked: Any) -> Answer:
-    """The models most interchangeable with a reference within a budget. Takes what `prepare` takes, and runs it."""
-    return prepare(text, **asked).run()
 
 
 def prepare(
@@ -92,6 +88,12 @@ def prepare(
     except (ClauseError, UnknownQueryName) as error:
         raise pointed(error, text if isinstance(text, str) else None) from error
     return PreparedQuery(plan, {"parse": parsed - begun, "index": indexed - parsed, "plan": perf_counter() - indexed})
+
+
+@same_parameters(prepare)
+def query(*text: str | Query | None, **asked: Any) -> Answer:
+    """The models most interchangeable with a reference within a budget. Takes what `prepare` takes, and runs it."""
+    return prepare(*text, **asked).run()
 
 
 def _is_store(given: object) -> bool:

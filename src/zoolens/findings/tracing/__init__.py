@@ -5,27 +5,36 @@ The public names are imported on first use, as those of `zoolens` are.
 
 from __future__ import annotations
 
-import importlib
-from typing import Any
+from typing import TYPE_CHECKING
 
-_PUBLIC = {
-    "trace": "trace_models.trace",
-    "load_trace": "stored.load_trace",
-    "compare_traces": "comparison.compare_traces",
-    "span": "recorder.span",
-    "recording": "recorder.recording",
-    "traceparent": "recorder.traceparent",
-    "traced": "sessions.traced",
-    "trace_chain": "chain.trace_chain",
-    "ChainPlan": "chain.ChainPlan",
-    "load_recording": "stored_recording.load_recording",
+from zoolens.base.public.lazy_names import public_names
+
+if TYPE_CHECKING:
+    from zoolens.findings.tracing.chain import ChainPlan as ChainPlan
+    from zoolens.findings.tracing.chain import trace_chain as trace_chain
+    from zoolens.findings.tracing.comparison import compare_traces as compare_traces
+    from zoolens.findings.tracing.recorder import recording as recording
+    from zoolens.findings.tracing.recorder import span as span
+    from zoolens.findings.tracing.recorder import traceparent as traceparent
+    from zoolens.findings.tracing.sessions import traced as traced
+    from zoolens.findings.tracing.stored import load_trace as load_trace
+    from zoolens.findings.tracing.stored_recording import load_recording as load_recording
+    from zoolens.findings.tracing.trace_models import trace as trace
+
+_WHERE = {
+    "trace": "zoolens.findings.tracing.trace_models:trace",
+    "load_trace": "zoolens.findings.tracing.stored:load_trace",
+    "compare_traces": "zoolens.findings.tracing.comparison:compare_traces",
+    "span": "zoolens.findings.tracing.recorder:span",
+    "recording": "zoolens.findings.tracing.recorder:recording",
+    "traceparent": "zoolens.findings.tracing.recorder:traceparent",
+    "traced": "zoolens.findings.tracing.sessions:traced",
+    "trace_chain": "zoolens.findings.tracing.chain:trace_chain",
+    "ChainPlan": "zoolens.findings.tracing.chain:ChainPlan",
+    "load_recording": "zoolens.findings.tracing.stored_recording:load_recording",
 }
 
-__all__ = list(_PUBLIC)
+__all__ = [*_WHERE]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _PUBLIC:
-        module, _, attribute = _PUBLIC[name].rpartition(".")
-        return getattr(importlib.import_module(f"{__name__}.{module}"), attribute)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:  # a module with a `__getattr__` has every name, to a type checker
+    __getattr__, __dir__ = public_names(__name__, _WHERE)

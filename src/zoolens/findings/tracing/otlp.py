@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from zoolens import __version__
 from zoolens.base.errors import MissingDependency, ZoolensError
+from zoolens.base.version import __version__
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -11,19 +11,22 @@ The names are imported on first use: who only parses a name loads no runtime.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from zoolens.base.public.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from zoolens.inventory.catalog.lookup import find, find_all
-    from zoolens.inventory.catalog.sessions import open_session
+    from zoolens.inventory.catalog.lookup import find as find
+    from zoolens.inventory.catalog.lookup import find_all as find_all
+    from zoolens.inventory.catalog.sessions import open_session as open_session
 
-__all__ = ["find", "find_all", "open_session"]
+_WHERE = {
+    "find": "zoolens.inventory.catalog.lookup:find",
+    "find_all": "zoolens.inventory.catalog.lookup:find_all",
+    "open_session": "zoolens.inventory.catalog.sessions:open_session",
+}
 
-_WHERE = {"find": "lookup", "find_all": "lookup", "open_session": "sessions"}
+__all__ = [*_WHERE]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _WHERE:
-        return getattr(import_module(f"zoolens.inventory.catalog.{_WHERE[name]}"), name)
-    raise AttributeError(f"module 'zoolens.inventory.catalog' has no attribute {name!r}")
+if not TYPE_CHECKING:  # a module with a `__getattr__` has every name, to a type checker
+    __getattr__, __dir__ = lazy_names(__name__, _WHERE)

@@ -16,10 +16,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from zoolens import __version__
 from zoolens.base import plugins
 from zoolens.base.errors import MissingDependency, ZoolensError
 from zoolens.base.paths import cache_dir, replaced_file
+from zoolens.base.version import __version__
 from zoolens.inventory.manifests.schema import Manifest
 from zoolens.inventory.zoos.undescribed import weights_of
 from zoolens.inventory.zoos.zoo import Entry, Weights, Zoo

@@ -18,11 +18,11 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-import zoolens
 from zoolens.base.engine import faults
 from zoolens.base.engine.sandbox import trusted, trusting
 from zoolens.base.engine.service import response
 from zoolens.base.errors import AssetError, ConstraintError, WorkerError, ZoolensError, first_line
+from zoolens.base.version import __version__
 
 _AHEAD: Final = 3  # jobs that are submitted for each that can run: whoever is done finds the next one there
 
@@ -87,7 +87,7 @@ def run_jobs(
 
 def task(function: str, job: Job) -> dict[str, Any]:
     """A job as it travels: with what the user granted, and which zoolens asks."""
-    return {"function": function, "job": dict(job), "trust": trusted(), "version": zoolens.__version__}
+    return {"function": function, "job": dict(job), "trust": trusted(), "version": __version__}
 
 
 def perform(asked: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,9 +104,9 @@ def outcome_of(answer: Mapping[str, Any]) -> Any:
 
 def performed(asked: Mapping[str, Any]) -> Any:
     """What the function of a `task` returns."""
-    if asked["version"] != zoolens.__version__:
+    if asked["version"] != __version__:
         raise ConstraintError(
-            f"The node {platform.node()} has zoolens {zoolens.__version__}, and {asked['version']} asks it.",
+            f"The node {platform.node()} has zoolens {__version__}, and {asked['version']} asks it.",
             hint="Install the same version on all nodes.",
         )
     module, _, name = str(asked["function"]).partition(":")

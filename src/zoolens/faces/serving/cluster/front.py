@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final, NoReturn
 
-import zoolens
 from zoolens.base.errors import first_line
 from zoolens.base.protocol.errors import Refusal, ServingError
 from zoolens.base.protocol.messages import (
@@ -20,6 +19,7 @@ from zoolens.base.protocol.messages import (
     RepositoryEntry,
     ServerMetadata,
 )
+from zoolens.base.version import __version__
 from zoolens.faces.serving.cluster.metrics import ClusterMetrics
 from zoolens.faces.serving.cluster.reports import ClusterView, ModelView, RefusedRequest
 
@@ -112,7 +112,7 @@ class ClusterPlane:
         return self._accepting and any(entry.state == "READY" for entry in entries)
 
     def metadata(self) -> ServerMetadata:
-        return ServerMetadata("zoolens", zoolens.__version__, EXTENSIONS)
+        return ServerMetadata("zoolens", __version__, EXTENSIONS)
 
     def model_metadata(self, model: str, version: str = "") -> ModelMetadata:
         return self._model(model, version).metadata

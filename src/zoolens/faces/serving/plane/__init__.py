@@ -29,26 +29,26 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from zoolens.base.public.lazy_names import lazy_names
 
 if TYPE_CHECKING:
-    from zoolens.faces.serving.plane.data_plane import Plane, open_plane
-    from zoolens.faces.serving.plane.plane_settings import EndpointSettings, ModelSpec
-    from zoolens.faces.serving.plane.service_spec import ServiceSpec
-
-__all__ = ["EndpointSettings", "ModelSpec", "Plane", "ServiceSpec", "open_plane"]
+    from zoolens.faces.serving.plane.data_plane import Plane as Plane
+    from zoolens.faces.serving.plane.data_plane import open_plane as open_plane
+    from zoolens.faces.serving.plane.plane_settings import EndpointSettings as EndpointSettings
+    from zoolens.faces.serving.plane.plane_settings import ModelSpec as ModelSpec
+    from zoolens.faces.serving.plane.service_spec import ServiceSpec as ServiceSpec
 
 _WHERE = {
-    "EndpointSettings": "plane_settings",
-    "ModelSpec": "plane_settings",
-    "Plane": "data_plane",
-    "ServiceSpec": "service_spec",
-    "open_plane": "data_plane",
+    "EndpointSettings": "zoolens.faces.serving.plane.plane_settings:EndpointSettings",
+    "ModelSpec": "zoolens.faces.serving.plane.plane_settings:ModelSpec",
+    "Plane": "zoolens.faces.serving.plane.data_plane:Plane",
+    "ServiceSpec": "zoolens.faces.serving.plane.service_spec:ServiceSpec",
+    "open_plane": "zoolens.faces.serving.plane.data_plane:open_plane",
 }
 
+__all__ = [*_WHERE]
 
-def __getattr__(name: str) -> Any:
-    if name in _WHERE:
-        return getattr(import_module(f"zoolens.faces.serving.plane.{_WHERE[name]}"), name)
-    raise AttributeError(f"module 'zoolens.faces.serving.plane' has no attribute {name!r}")
+if not TYPE_CHECKING:  # a module with a `__getattr__` has every name, to a type checker
+    __getattr__, __dir__ = lazy_names(__name__, _WHERE)

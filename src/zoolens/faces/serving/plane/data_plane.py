@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-import zoolens
 from zoolens.base.errors import ZoolensError
 from zoolens.base.protocol.errors import Refusal, ServingError
 from zoolens.base.protocol.messages import (
@@ -23,6 +22,7 @@ from zoolens.base.protocol.messages import (
     RepositoryEntry,
     ServerMetadata,
 )
+from zoolens.base.version import __version__
 from zoolens.faces.serving.contracts.ladder import Ladder, LatencyProfile, Rung
 from zoolens.faces.serving.contracts.observer import Observer
 from zoolens.faces.serving.plane.description import model_config, model_metadata
@@ -185,7 +185,7 @@ class Plane:
         return self._accepting and self.endpoint(model, version).ready
 
     def metadata(self) -> ServerMetadata:
-        return ServerMetadata("zoolens", zoolens.__version__, EXTENSIONS)
+        return ServerMetadata("zoolens", __version__, EXTENSIONS)
 
     def model_metadata(self, model: str, version: str = "") -> ModelMetadata:
         return model_metadata(self.endpoint(model, version), list(self._endpoints[model]))

@@ -20,12 +20,12 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-import zoolens
 from zoolens.base.engine.machine import describe_machine
 from zoolens.base.errors import UnknownName, first_line
 from zoolens.base.store.records import DatasetRecord, ModelRecord, Run, RunKind, StackRecord, fingerprint
 from zoolens.base.store.series import append_series, read_series, series_names
 from zoolens.base.store.store import Store, open_store
+from zoolens.base.version import __version__
 from zoolens.faces.serving.services.definition import Service
 
 EVENTS: Final = "events"
@@ -180,7 +180,7 @@ class EventLog:
         self._thread.join(_PATIENCE)
 
     def _begin(self, services: Mapping[str, Service]) -> None:
-        identity = {"zoolens": zoolens.__version__, "machine": describe_machine().cpu}
+        identity = {"zoolens": __version__, "machine": describe_machine().cpu}
         stack = StackRecord(fingerprint(identity), "zoolens", identity, identity)
         with open_store(self._target) as store:
             for name, service in services.items():

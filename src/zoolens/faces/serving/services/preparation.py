@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
 
-import zoolens
 from zoolens.base.engine.machine import describe_machine
 from zoolens.base.errors import ZoolensError
 from zoolens.base.plugins import installed_version
@@ -25,6 +24,7 @@ from zoolens.base.store.records import (
 )
 from zoolens.base.store.scopes import batch_scope
 from zoolens.base.store.store import Store
+from zoolens.base.version import __version__
 from zoolens.faces.serving.contracts.ladder import LatencyProfile
 from zoolens.faces.serving.services.profiles import StoredTiming
 from zoolens.findings.measure.latency import LatencySettings, latency_observations, measure_latency
@@ -85,7 +85,7 @@ def _records(spec: Input, tensor: TensorSpec, sent: str) -> tuple[ModelRecord, S
     }
     machine = describe_machine()
     identity = {
-        "preparation": zoolens.__version__,
+        "preparation": __version__,
         "machine": [machine.cpu, machine.cores],
         "libraries": {name: installed_version(name) for name in _LIBRARIES},
     }

@@ -66,7 +66,7 @@ _SCHEMAS: dict[str, Any] = {
 
 def document() -> dict[str, Any]:
     """The description, in OpenAPI 3.1."""
-    from zoolens import __version__
+    from zoolens.base.version import __version__
 
     return {
         "openapi": "3.1.0",

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from zoolens import __version__
 from zoolens.base.errors import ZoolensError
 from zoolens.base.paths import exported_folder
 from zoolens.base.progress import Progress, Silent
 from zoolens.base.store.store import Store, borrowed_store
+from zoolens.base.version import __version__
 from zoolens.faces.ui.assets import assets
 from zoolens.faces.ui.bundle.contents import BundleContents, BundleRequest, choose
 from zoolens.faces.ui.bundle.excerpt import chosen_context, other_runs, runs_of_context

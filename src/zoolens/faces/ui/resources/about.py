@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import PurePath
 from typing import Final
 
-from zoolens import __version__
 from zoolens.base.store.browsing import page_of_runs
+from zoolens.base.version import __version__
 from zoolens.faces.ui.context import Context
 from zoolens.faces.ui.endpoint import Answer, Endpoint, Query, Shown
 

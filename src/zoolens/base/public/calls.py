@@ -1,0 +1,81 @@
+"""A public function as users call it: its arguments are checked first, and long work is shown."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable
+from contextlib import nullcontext
+from typing import ParamSpec, TypeVar
+
+from zoolens.base.errors import WrongArgument, close_names
+from zoolens.base.public.argument_types import accepted, argument_types, type_words, value_words
+from zoolens.base.public.watching import watched
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_PROGRESS = "progress"  # how every function calls the argument that is told how far it is
+
+
+def public_call(function: Callable[P, R], package: str, name: str) -> Callable[P, R]:
+    """Returns the function as users call it. Calls inside the house reach the function itself."""
+    signature = inspect.signature(function)
+    shown_name = f"{package.rpartition('.')[2]}.{name}"
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        given = _bound(signature, shown_name, args, kwargs)
+        _check(function, shown_name, given)
+        wants_progress = _PROGRESS in signature.parameters
+        if not wants_progress or given.arguments.get(_PROGRESS) is not None:
+            return function(*args, **kwargs)
+        with watched() or nullcontext() as bars:
+            kwargs[_PROGRESS] = bars
+            return function(*args, **kwargs)
+
+    # What pickle writes down: the name under which this very object is found again.
+    call.__module__, call.__qualname__, call.__name__ = package, name, name
+    return call
+
+
+def same_parameters(model: Callable[P, object]) -> Callable[[Callable[..., R]], Callable[P, R]]:
+    """Returns a decorator for a function that passes all it is given to `model`: both have the same signature."""
+
+    def decorate(function: Callable[..., R]) -> Callable[P, R]:
+        signature = inspect.signature(model)
+        own = inspect.signature(function)
+        function.__signature__ = signature.replace(return_annotation=own.return_annotation)  # type: ignore[attr-defined]
+        return function
+
+    return decorate
+
+
+def _bound(
+    signature: inspect.Signature, name: str, args: tuple[object, ...], kwargs: dict[str, object]
+) -> inspect.BoundArguments:
+    try:
+        return signature.bind(*args, **kwargs)
+    except TypeError as error:
+        raise WrongArgument(f"{name}: {error}.", hint=_hint(signature, kwargs)) from None
+
+
+def _hint(signature: inspect.Signature, given: Iterable[str]) -> str:
+    """Returns the argument that a mistyped one may mean, or all that there are."""
+    known = list(signature.parameters)
+    missing = [one for one in given if one not in known]
+    close = close_names(missing[0], known) if missing else []
+    if close:
+        return f"Did you mean {' or '.join(close)}?"
+    return f"It takes {', '.join(known)}." if known else "It takes no arguments."
+
+
+def _check(function: Callable[..., object], name: str, given: inspect.BoundArguments) -> None:
+    types = argument_types(function)
+    for argument, value in given.arguments.items():
+        kind = given.signature.parameters[argument].kind
+        if argument not in types or kind in (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL):
+            continue
+        expected = types[argument]
+        if not accepted(value, expected):
+            raise WrongArgument(f"{name}: {argument} must be {type_words(expected)}; got {value_words(value)}.")
