@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
+from dataclasses import fields, is_dataclass
 from datetime import datetime
+from enum import Enum
 from functools import lru_cache
 from typing import Any, Final
 
@@ -26,16 +28,22 @@ def as_plain(value: Any) -> Any:
 
 
 def json_value(value: Any) -> Any:
-    """The value as JSON can hold it: lists for tuples, ISO 8601 for times, None for what is not finite."""
+    """The value as JSON can hold it: the fields of a dataclass, lists for tuples and arrays, the value of an enum, ISO
+    8601 for times, None for what is not finite."""
     if isinstance(value, datetime):
         return value.isoformat()
+    if isinstance(value, Enum):
+        return value.value
     if isinstance(value, float) and not math.isfinite(value):
         return None
     if isinstance(value, list | tuple):
         return [json_value(item) for item in value]
-    if isinstance(value, dict):
+    if isinstance(value, Mapping):
         return {key: json_value(item) for key, item in value.items()}
-    return value
+    if is_dataclass(value):
+        return {field.name: json_value(getattr(value, field.name)) for field in fields(value)}
+    # An array or a number of numpy's, which is not imported for this: opening a store must stay quick.
+    return json_value(value.tolist()) if hasattr(value, "tolist") else value
 
 
 class JsonText(Mapping[str, Any]):

@@ -6,7 +6,7 @@ Only structures that are in the store are shown. To read one imports a framework
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import groupby, pairwise
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from zoolens.base.engine.executors.executor import Job
 from zoolens.base.present.charts import themed
 from zoolens.base.present.figures import count, figure
 from zoolens.base.recent_values import RecentValues
+from zoolens.base.store.json_columns import json_value
 from zoolens.base.store.store import Store, open_store
 from zoolens.base.verdicts import at_least
 from zoolens.faces.ui.side_process import computed
@@ -31,6 +32,8 @@ from zoolens.findings.graph.network_layout import (
     Amounts,
     NetworkLayout,
     NetworkPart,
+    PlacedBlock,
+    PlacedLayer,
     heat,
     network_layout,
 )
@@ -158,37 +161,21 @@ def _added(amounts: Iterable[Amounts]) -> Amounts:
 
 
 def _part(layout: NetworkLayout, place: int, part: NetworkPart) -> Data:
-    return {
-        "place": place,
-        "title": part.title,
-        "shape": part.shape,
-        "single": part.single,
-        "inputs": list(part.inputs),
-        "costs": _costs(layout, part.amounts),
-        "blocks": [
-            {
-                "title": block.title,
-                "shape": block.shape,
-                "count": block.count,
-                "costs": _costs(layout, block.amounts),
-                "lines": [list(line) for line in block.lines],
-                "ends": list(block.ends),
-                "inputs": list(block.inputs),
-                "layers": [
-                    {
-                        "words": layer.words,
-                        "source": layer.source,
-                        "shape": layer.shape,
-                        "row": layer.row,
-                        "column": layer.column,
-                        "costs": _costs(layout, layer.amounts),
-                    }
-                    for layer in block.layers
-                ],
-            }
-            for block in part.blocks
-        ],
-    }
+    blocks = []
+    for block in part.blocks:
+        layers = [_with_costs(layout, layer) for layer in block.layers]
+        blocks.append(_with_costs(layout, block, layers=layers))
+    data = _with_costs(layout, part, place=place, blocks=blocks)
+    del data["stage"]  # of which the part is
+    return data
+
+
+def _with_costs(layout: NetworkLayout, placed: NetworkPart | PlacedBlock | PlacedLayer, **more: Any) -> Data:
+    """The fields of something that is placed, with its costs in words instead of its amounts. `more` takes the place of
+    fields."""
+    names = [field.name for field in fields(placed) if field.name != "amounts" and field.name not in more]
+    data = {name: json_value(getattr(placed, name)) for name in names}
+    return {**data, **more, "costs": _costs(layout, placed.amounts)}
 
 
 def _costs(layout: NetworkLayout, amounts: Amounts) -> list[Data | None]:
@@ -265,17 +252,7 @@ def _beside(part: PartBeside) -> Data:
         "marks": list(part.marks),
         "first_only": part.first_only,
         "left_out": part.left_out,
-        "lines": [
-            {
-                "a": line.a,
-                "b": line.b,
-                "source_a": line.source_a,
-                "source_b": line.source_b,
-                "state": line.state.value,
-                "marks": list(line.marks),
-            }
-            for line in part.lines
-        ],
+        "lines": json_value(part.lines),
     }
 
 

@@ -307,7 +307,7 @@ def _data_of(pair: OnData) -> dict[str, Any]:
         "n": pair.n,
         "reasons": list(pair.fit.reasons),
         "notes": list(pair.fit.notes),
-        "outputs": [json_value({**asdict(output), "agreement": output.agreement}) for output in pair.outputs],
+        "outputs": [{**json_value(output), "agreement": json_value(output.agreement)} for output in pair.outputs],
         "bounds": None if pair.bounds is None else asdict(pair.bounds),
     }
 
@@ -316,4 +316,4 @@ def _arora_data(bound: ModelBound | str) -> dict[str, Any]:
     if isinstance(bound, str):
         return {"refused": bound}
     properties = {"bound": bound.bound, "vacuous": bound.vacuous, "covered": bound.covered, "sentence": bound.sentence}
-    return json_value({**properties, **asdict(bound)})  # type: ignore[no-any-return]
+    return json_value(properties) | json_value(bound)  # type: ignore[no-any-return]

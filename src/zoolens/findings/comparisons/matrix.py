@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from zoolens.base.errors import ZoolensError
 from zoolens.base.present.tables import csv_text
+from zoolens.base.store.json_columns import json_value
 from zoolens.base.store.records import Run
 from zoolens.base.store.store import Store, borrowed_store
 from zoolens.findings.comparisons.behaviour import agreement_of
@@ -148,19 +149,21 @@ def _accuracy(signature: Signature, interface: Interface) -> float:
 
 
 def as_data(matrix: Matrix) -> dict[str, Any]:
-    return {
+    """What `zoolens equiv --json` prints of several models."""
+    data = {
         "dataset": matrix.dataset,
         "n": matrix.n,
-        "names": list(matrix.names),
+        "names": matrix.names,
         "models": [run.ref for run in matrix.runs],
         "runs": [run.id for run in matrix.runs],
         "runtimes": [run.stack.runtime for run in matrix.runs],
-        "groups": list(matrix.groups),
-        "accuracy": _listed(matrix.accuracy),
-        "agreement": [_listed(row) for row in matrix.agreement],
-        "difference": [_listed(row) for row in matrix.difference],
-        "notes": list(matrix.notes),
+        "groups": matrix.groups,
+        "accuracy": matrix.accuracy,
+        "agreement": matrix.agreement,
+        "difference": matrix.difference,
+        "notes": matrix.notes,
     }
+    return json_value(data)  # type: ignore[no-any-return]
 
 
 def as_csv(matrix: Matrix) -> str:
@@ -173,7 +176,3 @@ def as_csv(matrix: Matrix) -> str:
         for j, b in enumerate(matrix.names)
     ]
     return csv_text(names, rows)
-
-
-def _listed(values: Array) -> list[float | None]:
-    return [None if np.isnan(value) else float(value) for value in values]

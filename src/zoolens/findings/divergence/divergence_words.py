@@ -9,10 +9,11 @@ from typing import Any, Final
 
 from zoolens.base.numerics.rounding import FACTOR, ROUNDINGS
 from zoolens.base.present.tables import Column, Table
+from zoolens.base.store.json_columns import json_value
 from zoolens.findings.divergence.divergence_answers import AnswerPair
 from zoolens.findings.divergence.divergence_causes import Cause, Kind, number
 from zoolens.findings.divergence.inspection import NOISY_RUNS, InspectedLayer, SideLayer
-from zoolens.findings.divergence.result import Divergence, LayerFacts, SideSummary
+from zoolens.findings.divergence.result import Divergence, LayerFacts
 from zoolens.inventory.tasks.task import TOLERANCE
 
 FLOOR_IN_WORDS: Final = (
@@ -226,10 +227,15 @@ def _verdict(layer: InspectedLayer) -> str:
 
 
 def as_data(divergence: Divergence) -> dict[str, Any]:
+    """What `zoolens diverge --json` prints."""
+    return json_value(_data(divergence))  # type: ignore[no-any-return]
+
+
+def _data(divergence: Divergence) -> dict[str, Any]:
     answers = divergence.answers
     return {
-        "a": _side(divergence.a),
-        "b": _side(divergence.b),
+        "a": divergence.a,
+        "b": divergence.b,
         "data": divergence.data,
         "origin": None
         if divergence.origin is None
@@ -243,14 +249,14 @@ def as_data(divergence: Divergence) -> dict[str, Any]:
             "inputs": len(answers.rows),
             "compared": answers.compared,
             "flips": len(answers.flipped),
-            "max_error": _json(answers.max_error),
-            "relative_error": _json(answers.relative_error),
-            "floor": _json(divergence.floor),
+            "max_error": answers.max_error,
+            "relative_error": answers.relative_error,
+            "floor": divergence.floor,
             "floor_measured": divergence.measured_floor,
             "accuracy": answers.accuracy,
             "not_finite": answers.not_finite,
             "others": [
-                {"output": other.name, "max_error": _json(other.error), "relative_error": _json(other.relative_error)}
+                {"output": other.name, "max_error": other.error, "relative_error": other.relative_error}
                 for other in answers.others
             ],
             "flipped": [
@@ -260,7 +266,7 @@ def as_data(divergence: Divergence) -> dict[str, Any]:
                     "label": row.label,
                     "a": row.a,
                     "b": row.b,
-                    "error": _json(row.error),
+                    "error": row.error,
                 }
                 for row in answers.flipped
             ],
@@ -268,25 +274,13 @@ def as_data(divergence: Divergence) -> dict[str, Any]:
         "output": None if divergence.output is None else divergence.output.name,
         "first": None if divergence.first is None else _layer(divergence.first),
         "layers": [_layer(fact) for fact in divergence.layers],
-        "parts": None
-        if divergence.parts is None
-        else {name: _json(getattr(divergence.parts, name)) for name in ("a", "files", "b", "floor")},
+        "parts": divergence.parts,
         "tensors": None if divergence.tensors is None else divergence.tensors.as_data(),
         "causes": [_cause(cause) for cause in divergence.causes],
-        "examined": list(divergence.examined),
+        "examined": divergence.examined,
         "memory": divergence.memory,
         "floor": FLOOR_IN_WORDS,
-        "notes": list(divergence.notes),
-    }
-
-
-def _side(facts: SideSummary) -> dict[str, Any]:
-    return {
-        "title": facts.title,
-        "runtime": facts.runtime,
-        "version": facts.version,
-        "precision": facts.precision,
-        "layers": facts.layers,
+        "notes": divergence.notes,
     }
 
 
@@ -296,9 +290,9 @@ def _layer(fact: LayerFacts) -> dict[str, Any]:
         "layer": fact.label,
         "a": layer.pair.a,
         "b": layer.pair.b,
-        "error": None if layer.between is None else _json(layer.between.error),
+        "error": None if layer.between is None else layer.between.error,
         "why": _ONE_SIDE if layer.between is None else layer.between.why,
-        "floor": _json(layer.floor),
+        "floor": layer.floor,
         "beyond": layer.beyond,
         "verdict": _verdict(layer),
         "sides": {label: _side_layer(side) for label, side in zip("ab", layer.sides, strict=True) if side is not None},
@@ -307,10 +301,10 @@ def _layer(fact: LayerFacts) -> dict[str, Any]:
 
 def _side_layer(side: SideLayer) -> dict[str, Any]:
     return {
-        "total": _json(side.total.error),
-        "local": None if side.local is None else _json(side.local.error),
+        "total": side.total.error,
+        "local": None if side.local is None else side.local.error,
         "local_why": None if side.local is None else side.local.why,
-        "local_floor": _json(side.local_floor),
+        "local_floor": side.local_floor,
         "faulty": side.faulty,
         "broken": side.broken,
     }
@@ -319,7 +313,7 @@ def _side_layer(side: SideLayer) -> dict[str, Any]:
 def _cause(cause: Cause) -> dict[str, Any]:
     proof = cause.proof
     return {
-        "kind": cause.kind.value,
+        "kind": cause.kind,
         "sentence": cause.words,
         "side": cause.side,
         "layer": cause.layer,
@@ -329,16 +323,11 @@ def _cause(cause: Cause) -> dict[str, Any]:
         if proof is None
         else {
             "sentence": proof.words,
-            "before": _json(proof.before),
-            "after": _json(proof.after),
-            "floor": _json(proof.floor),
+            "before": proof.before,
+            "after": proof.after,
+            "floor": proof.floor,
             "holds": proof.holds,
             "removed": proof.removed,
         },
-        "withdrawn": list(cause.withdrawn),
+        "withdrawn": cause.withdrawn,
     }
-
-
-def _json(value: float) -> float | None:
-    """JSON has no infinity."""
-    return value if math.isfinite(value) else None

@@ -13,6 +13,7 @@ from zoolens.base.errors import ZoolensError
 from zoolens.base.present.figures import NOTHING, figure
 from zoolens.base.present.tables import Column, Table
 from zoolens.base.statistics.intervals import Interval, median_difference
+from zoolens.base.store.json_columns import json_value
 from zoolens.base.store.records import Run
 from zoolens.base.store.store import Store
 from zoolens.findings.tracing.alignment import AlignedLayers, Group, align_layers
@@ -322,8 +323,8 @@ def _row_data(row: LayerDifference) -> dict[str, Any]:
         "a": None if row.a is None else row.a.as_data,
         "b": None if row.b is None else row.b.as_data,
         "difference_seconds": row.difference,
-        "low": row.interval.low if np.isfinite(row.interval.low) else None,
-        "high": row.interval.high if np.isfinite(row.interval.high) else None,
+        "low": json_value(row.interval.low),
+        "high": json_value(row.interval.high),
         "sure": row.sure,
         "computed_a": row.computed_a or None,
         "computed_b": row.computed_b or None,

@@ -7,7 +7,6 @@ claims removed: what others said of the reference, nobody said of the twin.
 from __future__ import annotations
 
 import hashlib
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, Final
 
 from zoolens.base.errors import ModelError
 from zoolens.base.paths import data_dir
+from zoolens.base.store.json_columns import json_value
 from zoolens.findings.graph.model import Graph
 from zoolens.findings.graph.onnx_writer.written_file import batch_is_free, onnx_bytes, write_whole
 from zoolens.findings.twins.pieces import Piece
@@ -129,7 +129,6 @@ def _attributes(own: Manifest, reference: Entry, donor: Entry, pieces: Sequence[
 def segment_data(piece: Piece) -> dict[str, Any]:
     """A piece as plain values."""
     ours, theirs = piece.common.a, piece.common.b
-    distance = piece.distance
     return {
         "entry": ours.entry,
         "exit": ours.exit,
@@ -138,7 +137,7 @@ def segment_data(piece: Piece) -> dict[str, Any]:
         "donor_exit": theirs.exit,
         "donor_nodes": len(theirs),
         "kind": piece.kind,
-        "distance": distance if distance is None or math.isfinite(distance) else None,
+        "distance": json_value(piece.distance),
         "parameters": piece.parameters,
         "macs": piece.macs,
     }

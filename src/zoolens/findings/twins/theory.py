@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from math import isfinite
 from typing import Any, Final, Protocol
 
 import numpy as np
 
 from zoolens.base import plugins
 from zoolens.base.errors import ZoolensError
+from zoolens.base.store.json_columns import json_value
 from zoolens.base.store.records import Run
 from zoolens.findings.comparisons.origins import open_inputs
 from zoolens.findings.graph.model import Array, Graph
@@ -53,6 +53,10 @@ class TwinBound(Protocol):
 
     @property
     def reasons(self) -> tuple[str, ...]: ...
+
+
+_SAID_OF_BOUND: Final = ("meaning", "value", "measured", "looseness", "vacuous", "unchanged", "reasons")
+_SAID_OF_NOISE: Final = ("meaning", "magnitude", "agreement", "agreement_error", "draws")
 
 
 @dataclass(frozen=True)
@@ -104,29 +108,11 @@ def some_inputs(run: Run, given: Input, graph: Graph, count: int = INPUTS) -> Ar
 def as_data(theory: Theory) -> dict[str, Any]:
     """The theory as plain JSON-able values, with None for infinity."""
     bound = theory.bound
-    return {
+    data = {
         "inputs": theory.inputs,
-        "refused": list(theory.refused),
-        "analytic_bound": None
-        if bound is None
-        else {
-            "meaning": bound.meaning,
-            "value": bound.value if isfinite(bound.value) else None,
-            "measured": bound.measured,
-            "looseness": bound.looseness if isfinite(bound.looseness) else None,
-            "vacuous": bound.vacuous,
-            "unchanged": bound.unchanged,
-            "reasons": list(bound.reasons),
-        },
-        "noise_estimate": [
-            {
-                "meaning": estimate.meaning,
-                "magnitude": estimate.magnitude,
-                "agreement": estimate.agreement,
-                "agreement_error": estimate.agreement_error,
-                "draws": estimate.draws,
-            }
-            for estimate in theory.noise
-        ],
+        "refused": theory.refused,
+        "analytic_bound": None if bound is None else {name: getattr(bound, name) for name in _SAID_OF_BOUND},
+        "noise_estimate": [{name: getattr(estimate, name) for name in _SAID_OF_NOISE} for estimate in theory.noise],
         "noise_agreement": theory.noise_agreement,
     }
+    return json_value(data)  # type: ignore[no-any-return]
