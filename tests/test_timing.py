@@ -99,7 +99,7 @@ def test_timing_alone_needs_no_data(home, zoolens, fake_model):
     for refused in (("eval", model), ("eval", model, "--no-accuracy", "--limit", 5)):
         done = zoolens(*refused)
         assert done.returncode == 1
-        assert "No data are named." in done.stderr
+        assert "No dataset given." in done.stderr
 
 
 def test_idx_and_parquet_files_without_labels(tmp_path):

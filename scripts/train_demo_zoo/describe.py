@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from zoolens.inventory.datasets.demo import CLASSES
-from zoolens.inventory.manifests.schema import Asset, AssetFile, Claim, Framework, Input, Manifest, Normalize, Output
+from zoolens.inventory.manifests.schema import Asset, AssetFile, Claim, Framework, Input, Manifest, Output
+from zoolens.inventory.manifests.schema_steps import Normalize
 
 from .architecture import INPUT_SHAPE
 from .data import MEAN, SCALE, STD

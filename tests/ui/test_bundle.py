@@ -299,7 +299,7 @@ def test_what_cannot_be_exported_is_said(explored_home, tmp_path):
     (tmp_path / "full" / "letter.txt").write_text("mine")
     with at_home(explored_home):
         for folder, choice, words in (
-            ("full", {"runs": ["last"]}, "is there already and not empty"),
+            ("full", {"runs": ["last"]}, "already exists and is not empty"),
             ("new", {}, "Nothing was chosen"),
             ("new", {"runs": ["demo:nothing*"]}, "No run fits 'demo:nothing*'"),
             ("new", {"runs": ["ffffffffffffffff"]}, "There is no run named"),

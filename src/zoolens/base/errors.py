@@ -50,7 +50,7 @@ class WrongArgument(ZoolensError, TypeError):
 class AmbiguousName(ZoolensError):
     """A name that several models have."""
 
-    def __init__(self, name: str, candidates: Iterable[str], hint: str = "Say which, as zoo:name.") -> None:
+    def __init__(self, name: str, candidates: Iterable[str], hint: str = "Give the full name, zoo:name.") -> None:
         super().__init__(f"{name!r} could be any of {', '.join(candidates)}.", hint=hint)
 
 
@@ -94,7 +94,7 @@ class EnvironmentBuildError(ZoolensError):
 
 
 class WorkerError(ZoolensError):
-    """A worker process that died or answered nonsense."""
+    """A worker process that died or returned an invalid answer."""
 
 
 class WorkerTimeout(WorkerError):

@@ -74,7 +74,7 @@ def exported_folder(folder: Path) -> Iterator[Path]:
     """A `new_folder` that a user names and may give to others; ZoolensError where it cannot be written."""
     target = folder.absolute()
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise ZoolensError(f"{folder} is there already and not empty.", hint="Name a new folder.")
+        raise ZoolensError(f"{folder} already exists and is not empty.", hint="Name a new folder.")
     try:
         with new_folder(target, shared=True) as building:
             yield building

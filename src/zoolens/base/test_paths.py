@@ -51,7 +51,7 @@ def test_a_folder_for_others_replaces_nothing_and_says_why_it_cannot_be_written(
     with exported_folder(folder) as building:
         (building / "file").touch()
     assert folder.stat().st_mode & 0o777 == 0o755
-    with pytest.raises(ZoolensError, match="already and not empty"), exported_folder(folder):
+    with pytest.raises(ZoolensError, match="already exists and is not empty"), exported_folder(folder):
         pass
     with pytest.raises(ZoolensError, match=r"cannot be written: .*full"), exported_folder(tmp_path / "new") as building:
         _interrupted(building, OSError("the disk is full"))

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from zoolens.inventory.manifests.schema import Asset, AssetFile, Resize
+from zoolens.inventory.manifests.schema import Asset, AssetFile
+from zoolens.inventory.manifests.schema_steps import Resize
 from zoolens.inventory.zoos.zoo import Entry
 
 

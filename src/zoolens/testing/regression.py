@@ -112,7 +112,7 @@ class ModelTest:
         settings = {**_DEFAULTS, **self._settings, **options}
         where = data if data is not None else self._data
         if where is None and settings.get("accuracy", True):
-            _fail("No data are named: mark the test with @pytest.mark.zoolens(DATA), or say evaluate(…, data=DATA).")
+            _fail("No dataset given: mark the test with @pytest.mark.zoolens(DATA), or say evaluate(…, data=DATA).")
         return evaluate(models, where, store=self.store, **settings)
 
     def _judge(self, names: str, verdicts: Iterable[tuple[str, bool, str, str]]) -> None:

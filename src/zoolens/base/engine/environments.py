@@ -75,7 +75,8 @@ def parse_env(text: str) -> EnvSpec:
 
 def environment_of(requirements: Iterable[str], without_dependencies: Iterable[str] = ()) -> EnvSpec:
     """The specification of an environment that a plug-in declares, each requirement a string of its own."""
-    together, alone = ({_normal(piece) for piece in given} for given in (requirements, without_dependencies))
+    together = {_normal(piece) for piece in requirements}
+    alone = {_normal(piece) for piece in without_dependencies}
     return EnvSpec(tuple(sorted(together)), tuple(sorted(alone)))
 
 
@@ -244,9 +245,13 @@ def _completed(spec: EnvSpec, needs: Sequence[str]) -> tuple[str, ...]:
 
 
 def _key(requirements: Iterable[str], alone: Iterable[str] = ()) -> str:
-    identity = [_LAYOUT, list(requirements), platform.python_implementation(), platform.python_version(), sys.platform]
-    identity += [platform.machine(), *([list(alone)] if alone else ())]  # keys without any are as they always were
-    return hashlib.sha256(json.dumps(identity).encode()).hexdigest()[:16]
+    interpreter = [platform.python_implementation(), platform.python_version(), sys.platform, platform.machine()]
+    identity = [_LAYOUT, list(requirements), *interpreter]
+    # Only where there are any: environments that were built before this field existed keep their key.
+    if alone:
+        identity.append(list(alone))
+    text = json.dumps(identity)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _normal(piece: str) -> str:

@@ -1,7 +1,7 @@
 """A function that is called once in a process of its own, which ends with the call, and with us.
 
-Functions are named, take one job and return plain data, as for executors (`executors.base`). They may import frameworks
-of hundreds of megabytes, crash, or never return: whoever asked goes on.
+Functions are named, take one job and return plain data, as for executors (`executors/executor.py`). They may import
+frameworks of hundreds of megabytes, crash, or never return, without harm to the caller.
 """
 
 from __future__ import annotations

@@ -13,11 +13,10 @@ from zoolens.base.errors import Circumstance, EnvironmentBuildError, WorkerError
 
 
 class WorkerPool:
-    """Use it in a `with`: leaving it ends every process, also those in the middle of a request. Any number of threads
-    may call `ask` at once; each has a process of its own meanwhile.
+    """Worker processes of several kinds, reused from request to request.
 
-    `recycled`: requests after which a process makes room for a fresh one. `stopped`: the sentence for whoever waits for
-    an answer when the pool is closed. `say` is told about environments that are being made.
+    Use it in a `with`: leaving it ends every process, also those in the middle of a request. Any number of threads may
+    call `ask` at once; each has a process of its own for that time.
     """
 
     def __init__(
@@ -27,9 +26,9 @@ class WorkerPool:
         stopped: str = "The work was stopped.",
         say: Callable[[str], None] | None = None,
     ) -> None:
-        self._recycled = recycled
-        self._stopped = stopped
-        self._say = say
+        self._recycled = recycled  # requests after which a process is replaced by a fresh one
+        self._stopped = stopped  # the error of whoever waits for an answer when the pool is closed
+        self._say = say  # is called when an environment has to be built
         self._idle: dict[WorkerKind, list[WorkerProcess]] = {}
         self._busy: set[WorkerProcess] = set()
         self._lock = threading.Lock()

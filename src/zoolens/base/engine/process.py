@@ -231,7 +231,7 @@ class WorkerProcess:
         """Stop a worker whose answer cannot be one: it may have been taken over. The error to raise."""
         self.stop()
         while_doing = f" while {doing}" if doing else ""
-        return WorkerError(f"The {self.kind.name} answered nonsense{while_doing}: {error}.")
+        return WorkerError(f"The {self.kind.name} returned an invalid answer{while_doing}: {error}.")
 
     @contextmanager
     def sensible(self, doing: str = "") -> Iterator[None]:

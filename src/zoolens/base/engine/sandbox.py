@@ -107,9 +107,17 @@ def shortcomings() -> list[str]:
 
 
 def _words(held: int, filtered: bool) -> str:
-    parts = [*([f"landlock-{held}"] if held else []), *(["seccomp"] if filtered else []), "rlimits"]
-    missing = " and ".join([*([] if held else ["Landlock"]), *([] if filtered else ["seccomp"])])
-    return "+".join(parts) + (f" (kernel without {missing})" if missing else "")
+    parts, missing = [], []
+    if held:
+        parts.append(f"landlock-{held}")
+    else:
+        missing.append("Landlock")
+    if filtered:
+        parts.append("seccomp")
+    else:
+        missing.append("seccomp")
+    words = "+".join([*parts, "rlimits"])
+    return f"{words} (kernel without {' and '.join(missing)})" if missing else words
 
 
 def _grants(policy: Policy) -> Iterator[tuple[str, int]]:

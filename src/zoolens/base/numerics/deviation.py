@@ -21,14 +21,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Deviation:
-    """How far a tensor is from the exact one, relative to the larger of the two: never more than 2. `why`: "value" or,
-    with an infinite error, what cannot be compared."""
+    """How far a tensor is from the exact one, relative to the larger of the two: never more than 2."""
 
     error: float
-    why: Why = "value"
+    why: Why = "value"  # with an infinite error: why the two cannot be compared
 
     def verdict(self, floor: float) -> Verdict:
-        """Blind: rounding alone moves the quantity by its own size, so that nothing can be told from it."""
+        """Returns whether the error exceeds the floor; "blind" where rounding alone is as large as the quantity."""
         if self.why in ("missing", "extra", "shape"):
             return "beyond"
         if floor >= 1:
@@ -47,24 +46,32 @@ def deviation(computed: Array, exact: Array) -> Deviation:
 
 
 def deviation_of_finite(computed: Array, exact: Array) -> Deviation:
-    """The same for computations that may rightly hold numbers that are not finite, such as masks of minus infinity.
+    """Returns the deviation over the finite elements, for tensors that may hold infinities, such as attention masks.
 
-    A place where both have the same infinity, or where both have no number, is equal and does not count. A place where
-    only one of the two is finite, or where their infinities differ, makes the deviation infinite.
+    Elements where both have the same infinity, or both NaN, are equal and do not count. An element where only one of
+    the two is finite, or where their infinities differ, makes the deviation infinite.
     """
     if computed.shape != exact.shape:
         return Deviation(math.inf, "shape")
     finite = np.isfinite(computed) & np.isfinite(exact)
     if finite.all():
         return deviation(computed, exact)
-    alike = finite | (computed == exact) | (np.isnan(computed) & np.isnan(exact))
-    return deviation(computed[finite], exact[finite]) if alike.all() else Deviation(math.inf, "not finite")
+    equal = finite | (computed == exact) | (np.isnan(computed) & np.isnan(exact))
+    if not equal.all():
+        return Deviation(math.inf, "not finite")
+    return deviation(computed[finite], exact[finite])
 
 
 def root_mean_square(array: Array) -> float:
-    return float(np.sqrt(np.mean(np.square(array, dtype=np.float64)))) if array.size else 0.0
+    if not array.size:
+        return 0.0
+    squares = np.square(array, dtype=np.float64)
+    return float(np.sqrt(np.mean(squares)))
 
 
 def first_beyond(measured: Iterable[tuple[T, Deviation, float]]) -> T | None:
-    """The first of some quantities, in their order, whose deviation is beyond its floor."""
-    return next((quantity for quantity, moved, floor in measured if moved.verdict(floor) == "beyond"), None)
+    """Returns the first quantity whose deviation is beyond its floor."""
+    for quantity, moved, floor in measured:
+        if moved.verdict(floor) == "beyond":
+            return quantity
+    return None

@@ -23,7 +23,8 @@ def disturbed(array: Array, generator: np.random.Generator, precision: str = "fl
     size = 2 * ROUNDINGS * ONE_ROUNDING
     if precision in FRACTION_BITS:
         size = 2 * COARSE_ROUNDINGS * 2.0 ** -(FRACTION_BITS[precision] + 1)
-    return np.asarray(array * (1 + size * generator.uniform(-1, 1, array.shape))).astype(np.float32)
+    moved = size * generator.uniform(-1, 1, array.shape)
+    return np.asarray(array * (1 + moved)).astype(np.float32)
 
 
 def rounded(array: Array, precision: str) -> Array:

@@ -59,11 +59,11 @@ _CONFIG: Final[dict[str, Spec]] = {
 
 @dataclass(frozen=True)
 class Chart:
-    """`name`: of its file. `title`: what it shows, for readers who cannot see it. `spec`: Vega-Lite without a theme."""
+    """A chart that is drawn by Vega-Lite."""
 
-    name: str
-    title: str
-    spec: Mapping[str, Any]
+    name: str  # of its file
+    title: str  # what it shows, for readers who cannot see it
+    spec: Mapping[str, Any]  # without a theme
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
         """The chart in a notebook, which draws Vega-Lite by itself."""
@@ -109,8 +109,9 @@ def _with_plain_colours(value: Any) -> Any:
 
 
 def values(rows: Sequence[Mapping[str, Any]]) -> Spec:
-    """Rows as inline data. Numbers that JSON does not know become null; texts are made fit to be shown."""
-    return {"values": [{key: _plain(value) for key, value in row.items()} for row in rows]}
+    """Returns rows as inline data, with NaN and infinities as null and texts shortened and escaped."""
+    plain = [{key: _plain(value) for key, value in row.items()} for row in rows]
+    return {"values": plain}
 
 
 def _plain(value: Any) -> Any:
@@ -128,7 +129,8 @@ def heading(title: str, subtitle: str = "") -> Spec:
 
 def axis(title: str | None = None, *, expression: str = NUMBER, **settings: Any) -> Spec:
     """An axis whose labels read like figures in a text; `settings` are Vega-Lite's own."""
-    return {"title": None if title is None else shareable(title, 28), "labelExpr": expression, **settings}
+    shown = None if title is None else shareable(title, 28)
+    return {"title": shown, "labelExpr": expression, **settings}
 
 
 def quantity(field: str, low: float, high: float, axis: Spec | None, **scale: Any) -> Spec:
@@ -211,8 +213,10 @@ def shade(field: str, low: float, high: float, title: str, colours: Sequence[str
 def logarithmic_ticks(low: float, high: float, most: int = 5) -> list[float]:
     """Powers of ten where there are three or more, else also 2 and 5 times them; vega draws nine lines for a decade."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    powers = [10.0**power for power in range(first, last + 1) if low <= 10.0**power <= high]
+    decades = [10.0**power for power in range(first, last + 1)]
+    powers = [power for power in decades if low <= power <= high]
     if len(powers) >= 3:
-        return powers[:: -(-len(powers) // most)]
-    steps = [step * 10.0**power for power in range(first, last + 1) for step in (1, 2, 5)]
+        every = math.ceil(len(powers) / most)
+        return powers[::every]
+    steps = [step * decade for decade in decades for step in (1, 2, 5)]
     return [step for step in steps if low <= step <= high]

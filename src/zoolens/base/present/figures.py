@@ -74,7 +74,7 @@ def figure(value: float | None, unit: str = "") -> str:
 
 
 def count(value: float | None) -> str:
-    """A large whole number, shortened: 61.7k."""
+    """A large integer, shortened: 61.7k."""
     if value is None:
         return NOTHING
     for factor, name in _SCALES[""]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from zoolens.base.present.charts import LETTER
 from zoolens.base.present.text import shareable
@@ -16,16 +16,21 @@ ABOVE: Final = 10  # pixels from the middle of a point to the middle of its name
 RADIUS: Final = 7  # pixels of a point, about
 MOST_OBSTACLES: Final = 300
 
-Box = tuple[float, float, float, float]  # left, right, top, bottom
+
+class Box(NamedTuple):
+    left: float
+    right: float
+    top: float
+    bottom: float
 
 
 @dataclass(frozen=True)
 class Label:
-    """A name that has room. `place`: of its point in what was given. `align`: "left" where the name begins right of
-    its point, "right" where it ends left of it; that is what vega calls it."""
+    """A name that has room."""
 
-    place: int
+    place: int  # of its point among those that were given
     text: str
+    # Vega's words: "left" where the name begins right of its point, "right" where it ends left of it.
     align: Literal["left", "right"]
 
 
@@ -36,22 +41,20 @@ def fitting_labels(
     corner, those first whose names matter most. A name stands a little above its point. `others`: points without names,
     which are not to be covered either, unless they are very many."""
     unnamed = others if len(others) <= MOST_OBSTACLES else ()
-    circles = [_circle(x, y) for x, y in ((*((x, y) for x, y, _ in points), *unnamed))]
+    centres = [(x, y) for x, y, _ in points]
+    circles = [_circle(x, y) for x, y in (*centres, *unnamed)]
     taken: list[Box] = []
     labels: list[Label] = []
     for place, (x, y, name) in enumerate(points):
         if len(labels) == most:
             break
         text = shareable(name, LONGEST)
-        obstacles = [*taken, *(circle for other, circle in enumerate(circles) if other != place)]
+        other_circles = circles[:place] + circles[place + 1 :]
+        obstacles = [*taken, *other_circles]
         for align in _SIDES:
             box = _box(x, y, text, align)
-            if (
-                box[0] >= 0
-                and box[1] <= width
-                and box[2] >= 0
-                and not any(_overlap(box, obstacle) for obstacle in obstacles)
-            ):
+            inside = box.left >= 0 and box.right <= width and box.top >= 0
+            if inside and not any(_overlap(box, obstacle) for obstacle in obstacles):
                 taken.append(box)
                 labels.append(Label(place, text, align))
                 break
@@ -62,17 +65,20 @@ _SIDES: Final[tuple[Literal["left"], Literal["right"]]] = ("left", "right")
 
 
 def _circle(x: float, y: float) -> Box:
-    return x - RADIUS, x + RADIUS, y - RADIUS, y + RADIUS
+    return Box(x - RADIUS, x + RADIUS, y - RADIUS, y + RADIUS)
 
 
 def _box(x: float, y: float, text: str, align: Literal["left", "right"]) -> Box:
-    long = LETTER * len(text)
-    left = x + ASIDE if align == "left" else x - ASIDE - long
-    return left, left + long, y - ABOVE - HEIGHT / 2, y - ABOVE + HEIGHT / 2
+    length = LETTER * len(text)
+    left = x + ASIDE if align == "left" else x - ASIDE - length
+    middle = y - ABOVE
+    return Box(left, left + length, middle - HEIGHT / 2, middle + HEIGHT / 2)
 
 
 def _overlap(a: Box, b: Box) -> bool:
-    return a[0] < b[1] and b[0] < a[1] and a[2] < b[3] and b[2] < a[3]
+    sideways = a.left < b.right and b.left < a.right
+    upright = a.top < b.bottom and b.top < a.bottom
+    return sideways and upright
 
 
 def label_mark(align: Literal["left", "right"]) -> dict[str, object]:

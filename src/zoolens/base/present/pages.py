@@ -59,19 +59,17 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """`verdict`: the one sentence to take away. `judged`: the outcome that the sentence tells, with its coverage, on
-    pages that say whether two things are the same; `good`: whether it is good news on others. `facts`: settings, at the
-    end. `pictures`: whether every chart lies beside the page as PNG too."""
+    """What a report says, from which its HTML is rendered."""
 
     title: str
     lead: str = ""
-    verdict: str = ""
-    good: bool = False
+    verdict: str = ""  # the one sentence to take away
+    good: bool = False  # whether the verdict is good news, on pages without `judged`
     tiles: tuple[Tile, ...] = ()
     sections: tuple[Section, ...] = ()
-    facts: Mapping[str, Any] = field(default_factory=dict)
-    pictures: bool = False
-    judged: Verdict | None = None
+    facts: Mapping[str, Any] = field(default_factory=dict)  # settings, at the end
+    pictures: bool = False  # whether every chart lies beside the page as PNG too
+    judged: Verdict | None = None  # outcome and coverage, on pages that say whether two things are the same
 
     @property
     def verdict_kind(self) -> str:

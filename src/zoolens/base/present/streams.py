@@ -33,7 +33,7 @@ class HarmlessStream(io.TextIOWrapper):
 
 
 class _Past:
-    """The same stream without the replacement: for rich."""
+    """A `HarmlessStream` without the replacement, for rich, whose control sequences are our own."""
 
     def __init__(self, stream: HarmlessStream) -> None:
         self._stream = stream

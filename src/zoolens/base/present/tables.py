@@ -21,17 +21,12 @@ _WORDS: Final = {"percent": percent, "nats": nats, "p": p_value}
 
 @dataclass(frozen=True)
 class Column:
-    """One column of a table.
-
-    `kind`: how its values read; all but text, keys (short words that are not broken) and links stand at the right.
-    `keep`: the higher, the longer it stays on a terminal that is too narrow for all.
-    `folds`: it holds sentences, which may be broken.
-    """
+    """One column of a table."""
 
     name: str
-    kind: Kind = "text"
-    keep: int = 0
-    folds: bool = False
+    kind: Kind = "text"  # how values are formatted; a key is a short word that is never wrapped
+    keep: int = 0  # priority: columns with the lowest are dropped first on a narrow terminal
+    folds: bool = False  # whether it holds sentences, which may be wrapped
 
     @property
     def right(self) -> bool:

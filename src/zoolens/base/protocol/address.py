@@ -42,7 +42,7 @@ class Address:
         return self.host in ("localhost", "::1") or self.host.startswith("127.")
 
     def at(self, model: str, version: str = "") -> Address:
-        """The same server, with this model."""
+        """Returns the address of another model on this server."""
         return replace(self, model=model, version=version)
 
     def path(self, *parts: str) -> str:
@@ -88,6 +88,6 @@ def parse_address(text: str) -> Address:
 
 def _wrong(text: str, why: str) -> ZoolensError:
     return ZoolensError(
-        f"{text[:200]!r} is no address of a server: {why}.",
+        f"{text[:200]!r} is not a server address: {why}.",
         hint="Write http://host:port or http://host:port/v2/models/NAME.",
     )

@@ -80,9 +80,7 @@ def library() -> Any:
 def error_of(address: Address, code: str, details: str, seconds: float) -> ZoolensError:
     """The error for a gRPC status. UNAVAILABLE and DEADLINE_EXCEEDED also come from our own side of the connection."""
     if code == "UNAVAILABLE" and ("connect" in details.lower() or not details):
-        return ZoolensError(
-            f"There is no answer from {address}.", hint="Is the server running, and is the address right?"
-        )
+        return ZoolensError(f"No answer from {address}.", hint="Is the server running, and is the address right?")
     if code == "DEADLINE_EXCEEDED":
         return ZoolensError(f"{address} did not answer within {seconds:g} s.")
     kinds = {refusal.grpc: refusal for refusal in reversed(Refusal)}

@@ -1,6 +1,6 @@
 """Tensors as JSON: numbers, truth values and texts in lists, flat or nested as the shape says.
 
-numpy would make numbers of texts, 0 of an absent value and 1 of 1.5 where whole numbers are wanted. A value that does
+numpy would make numbers of texts, 0 of an absent value and 1 of 1.5 where integers are wanted. A value that does
 not fit its tensor's type is refused here instead.
 """
 
@@ -86,7 +86,7 @@ def _numbers(name: str, datatype: str, dtype: np.dtype[Any], data: list[Any]) ->
             wide = np.array(elements, np.float64) if kind == "f" else np.array(elements, dtype)
             tensor = wide.astype(dtype, copy=False)
             finite = kind != "f" or np.isfinite(tensor.astype(np.float64, copy=False)).all()
-    except OverflowError:  # a whole number beyond the range of all floats
+    except OverflowError:  # an integer beyond the range of all floats
         raise out_of_range from None
     if not finite:
         raise out_of_range

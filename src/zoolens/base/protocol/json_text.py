@@ -27,7 +27,7 @@ def parse_object(content: Buffer, limits: Limits = DEFAULT) -> dict[str, Any]:
         raise invalid(f"This is not JSON: {error.msg} at character {error.pos}.") from None
     except ServingError:
         raise
-    except ValueError:  # a whole number of thousands of digits
+    except ValueError:  # an integer of thousands of digits
         raise invalid("The JSON holds a number with too many digits.") from None
     if not isinstance(value, dict):
         raise invalid("A JSON object is expected.")
@@ -65,16 +65,16 @@ def _parameter(name: str, value: Any, limits: Limits) -> Parameter:
     if isinstance(value, bool):
         return value
     if isinstance(value, int) and not -(1 << 63) <= value < 1 << 64:
-        raise invalid(f"Parameter {name!r} is a whole number of more than 64 bits.")
+        raise invalid(f"Parameter {name!r} is an integer of more than 64 bits.")
     if isinstance(value, float) and not isfinite(value):
         raise invalid(f"Parameter {name!r} is a number beyond the range of 64-bit floats.")
     return value if isinstance(value, int | float) else text(value, f"Parameter {name!r}", limits)
 
 
 def integers(value: Any, what: str) -> tuple[int, ...]:
-    """A list of whole numbers, such as a shape."""
+    """A list of integers, such as a shape."""
     if not isinstance(value, list) or not all(type(item) is int for item in value):
-        raise invalid(f"{what} must be a list of whole numbers.")
+        raise invalid(f"{what} must be a list of integers.")
     return tuple(value)
 
 

@@ -40,7 +40,9 @@ class Caller:
 
     def deadline(self, own: float | None) -> float | None:
         """The earlier of the caller's deadline and that of the request itself."""
-        return own if self.timeout is None else self.timeout if own is None else min(own, self.timeout)
+        if own is None or self.timeout is None:
+            return self.timeout if own is None else own
+        return min(own, self.timeout)
 
 
 NOBODY: Final = Caller()
@@ -74,7 +76,7 @@ def parse_header_length(value: str | None) -> int | None:
     if value is None:
         return None
     if not (value.isascii() and value.isdigit()) or len(value) > len(str(1 << 62)):
-        raise invalid(f"The header {HEADER_LENGTH} must be a whole number.")
+        raise invalid(f"The header {HEADER_LENGTH} must be an integer.")
     return int(value)
 
 

@@ -133,6 +133,4 @@ def _unreachable(address: Address, error: Exception) -> ZoolensError:
         reason = f"what answers there does not speak HTTP ({type(error).__name__})"
     else:
         reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
-    return ZoolensError(
-        f"There is no answer from {address}: {reason}.", hint="Is the server running, and is the address right?"
-    )
+    return ZoolensError(f"No answer from {address}: {reason}.", hint="Is the server running, and is the address right?")

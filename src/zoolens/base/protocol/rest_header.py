@@ -69,7 +69,9 @@ class Header:
 
 def read_header(text: Buffer, side: Side, limits: Limits) -> Header:
     """The header of a request (`side` is inputs) or of an answer (outputs)."""
-    return _kept_header(bytes(text), side, limits) if len(text) <= _KEPT_BYTES else _header(text, side, limits)
+    if len(text) <= _KEPT_BYTES:
+        return _kept_header(bytes(text), side, limits)
+    return _header(text, side, limits)
 
 
 def _header(text: Buffer, side: Side, limits: Limits) -> Header:
@@ -124,7 +126,7 @@ def no_shared_memory() -> ServingError:
 def refuse_shared_memory(name: str, parameters: Mapping[str, Parameter]) -> None:
     if "shared_memory_region" in parameters:
         raise ServingError(
-            Refusal.UNSUPPORTED, f"Tensor {name!r} is said to lie in shared memory, which this server does not support."
+            Refusal.UNSUPPORTED, f"Tensor {name!r} is in shared memory, which this server does not support."
         )
 
 

@@ -31,7 +31,7 @@ def test_addresses_are_read(text, address):
      "grpc://h/folder", "http://a b", "http://h\n", "http://[::1"],
 )  # fmt: skip
 def test_what_is_no_address_is_refused(text):
-    with pytest.raises(ZoolensError, match="no address"):
+    with pytest.raises(ZoolensError, match="not a server address"):
         parse_address(text)
 
 

@@ -195,7 +195,7 @@ def body_of(**tensor):
         ({"shape": [1 << 40, 1 << 40]}, "too many elements"),
         ({"shape": [0, 1 << 60]}, "too many elements"),
         ({"shape": [1] * 40}, "40 dimensions"),
-        ({"shape": [2.0]}, "list of whole numbers"),
+        ({"shape": [2.0]}, "list of integers"),
         ({"name": "\ud800"}, "surrogate"),
         ({"datatype": "BYTES", "data": ["a", "\ud800"]}, "surrogate"),
         ({"parameters": {"shared_memory_region": "r"}}, "shared memory"),

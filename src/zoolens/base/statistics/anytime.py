@@ -161,8 +161,10 @@ class StreamingBound:
     @property
     def interval(self) -> Interval:
         """The bound from all inputs so far. It contains their mean, even where that has left what was not refuted."""
+        if not self.n:
+            return Interval(-1.0, 1.0)
         low, mirrored = (float(_GRID[max(0, first - 1)]) for first in self._first)
-        return Interval(min(low, self.mean), max(-mirrored, self.mean)) if self.n else Interval(-1.0, 1.0)
+        return Interval(min(low, self.mean), max(-mirrored, self.mean))
 
     def _bet(self, value: float) -> None:
         variance = (self._squares + _PRIOR_WEIGHT * _PRIOR_VARIANCE) / (_PRIOR_WEIGHT + self.n)
@@ -217,21 +219,28 @@ def _best_capital(rows: Floats, stakes: Floats, mean: Floats) -> Floats:
 
 
 def _bernstein(rows: Floats, alpha: float, horizon: int | None) -> Floats:
-    """Computes the bound on differences moved to 0…1, as the sequence is stated; its best moment counts."""
+    """Computes the bound on differences moved to 0…1, as the sequence is stated; the maximum over time."""
     shares = (rows + 1) / 2
     stakes = np.minimum(2 * _stakes(rows, alpha, horizon), _STAKE)
     surprise = (shares - _means_before(shares, 0.5)) ** 2
     total = np.cumsum(stakes, axis=1)
     penalty = math.log(1 / alpha) + np.cumsum(surprise * (-np.log1p(-stakes) - stakes), axis=1)
-    lowest = ((np.cumsum(stakes * shares, axis=1) - penalty) / total).max(axis=1)
-    return np.asarray(np.clip(2 * lowest - 1, -1.0, np.maximum(-1.0, rows.mean(axis=1))))
+    bounds = (np.cumsum(stakes * shares, axis=1) - penalty) / total
+    highest = bounds.max(axis=1)
+    means = np.maximum(-1.0, rows.mean(axis=1))
+    return np.asarray(np.clip(2 * highest - 1, -1.0, means))
 
 
 def _stakes(rows: Floats, alpha: float, horizon: int | None) -> Floats:
     """The stake that would be best for the variance seen so far, were it to be held until the horizon."""
-    inputs = np.arange(1, rows.shape[1] + 1)
-    length = np.log1p(inputs) * inputs if horizon is None else np.full(rows.shape[1], float(max(1, horizon)))
-    return np.asarray(np.sqrt(2 * math.log(1 / alpha) / (length * _variances_before(rows))))
+    count = rows.shape[1]
+    if horizon is None:
+        inputs = np.arange(1, count + 1)
+        length = np.log1p(inputs) * inputs
+    else:
+        length = np.full(count, float(max(1, horizon)))
+    squared = 2 * math.log(1 / alpha) / (length * _variances_before(rows))
+    return np.asarray(np.sqrt(squared))
 
 
 def _means_before(rows: Floats, prior: float) -> Floats:

@@ -102,23 +102,29 @@ def _solved(k: int, n: int, log_alpha: float) -> float:
 
 
 def _log_mass(k: int, n: int, share: float) -> float:
-    ways = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
-    return ways + k * math.log(share) + (n - k) * math.log1p(-share)
+    """Returns log P(exactly k of n)."""
+    log_ways = math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+    log_successes = k * math.log(share)
+    log_failures = (n - k) * math.log1p(-share)
+    return log_ways + log_successes + log_failures
 
 
 def _short(k: int, n: int) -> int:
     """How many terms the tail from k on takes while the share is at most k / n."""
-    return min(n - k, int(_SIGMAS * math.sqrt(k * (n - k) / n)) + 60)
+    deviation = math.sqrt(k * (n - k) / n)
+    return min(n - k, int(_SIGMAS * deviation) + 60)
 
 
 def _log_steps(k: int, n: int, terms: int) -> NDArray[np.float64]:
     """The logarithm of (ways to have k + j) / (ways to have k), for j from 0 to `terms`."""
     after = np.arange(terms, dtype=np.float64)
-    return np.concatenate([[0.0], np.cumsum(np.log((n - k - after) / (k + 1 + after)))])
+    ratios = (n - k - after) / (k + 1 + after)
+    return np.concatenate([[0.0], np.cumsum(np.log(ratios))])
 
 
 def _log_tail_over_mass(steps: NDArray[np.float64], share: float) -> float:
-    """P(k or more) / P(k), as a logarithm."""
-    logs = steps + np.arange(len(steps)) * (math.log(share) - math.log1p(-share))
+    """Returns log(P(k or more) / P(k))."""
+    log_odds = math.log(share) - math.log1p(-share)
+    logs = steps + np.arange(len(steps)) * log_odds
     top = float(logs.max())
     return top + math.log(float(np.exp(logs - top).sum()))

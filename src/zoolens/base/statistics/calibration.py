@@ -39,12 +39,11 @@ _ADDED: Final = 2
 
 @dataclass(frozen=True)
 class CalibrationError:
-    """`measured`: the plain sum. `noise`: what a calibrated model with these confidences shows on average.
-    `debiased`: the measured error less the noise that it has by its own measurement (Kumar et al. 2019), which still
-    leaves a calibrated model some of it."""
+    """The expected calibration error (ECE) with its confidence interval."""
 
-    measured: float
-    noise: float
+    measured: float  # the plain sum over the bins
+    noise: float  # what a calibrated model with these confidences shows on average
+    # Less the noise of its own measurement (Kumar et al. 2019); a calibrated model still keeps some of it.
     debiased: float
     interval: Interval
 
@@ -52,7 +51,7 @@ class CalibrationError:
 def calibration_error(
     confidence: Floats, correct: Floats, bins: NDArray[np.int64], confidence_level: float = CONFIDENCE
 ) -> CalibrationError:
-    """`correct` is 1 where the answer is right, else 0; `bins` has the number of each input's bin."""
+    """Returns the calibration error of predictions: `correct` is 1 or 0, `bins` the bin of each input."""
     n = len(confidence)
     gaps = np.bincount(bins, correct - confidence) / n
     errors = _standard_errors(confidence, correct, bins)
@@ -62,9 +61,10 @@ def calibration_error(
     below = float(np.quantile(np.abs(draws) @ errors, 1 - tail))
     above = NormalDist().inv_cdf(1 - tail) * float(np.sqrt((errors**2).sum()))
     bias = float(np.abs(gaps + draws * errors).sum(axis=1).mean()) - measured
+    variances = np.bincount(bins, confidence * (1 - confidence))
     return CalibrationError(
         measured=measured,
-        noise=_HALF_NORMAL * float(np.sqrt(np.bincount(bins, confidence * (1 - confidence))).sum()) / n,
+        noise=_HALF_NORMAL * float(np.sqrt(variances).sum()) / n,
         debiased=max(0.0, measured - bias),
         interval=Interval(max(0.0, measured - below), min(1.0, measured + above)),
     )

@@ -15,12 +15,11 @@ from zoolens.base.statistics.multiplicity import corrected
 
 @dataclass(frozen=True)
 class GroupSample:
-    """What was measured of one group, such as how often two models agree on a dataset. `lower(alpha)`: the true value
-    is at least this, with confidence 1 − alpha."""
+    """What was measured on one group, such as how often two models agree on a dataset."""
 
     n: int
     value: float
-    lower: Callable[[float], float]
+    lower: Callable[[float], float]  # from alpha to a bound: the true value is at least that, with confidence 1 − alpha
 
 
 @dataclass(frozen=True)

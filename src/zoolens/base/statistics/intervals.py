@@ -35,14 +35,17 @@ class Interval(NamedTuple):
 
 
 def median_difference(a: NDArray[Any], b: NDArray[Any]) -> Interval:
-    """Bootstrap interval of the difference of the medians of two independent samples, b − a; seeded. Fewer than five
-    values tell nothing of it: with three the interval would cover in 80 % of the cases."""
+    """Returns the bootstrap interval of the difference of two medians, b − a, of independent samples; seeded.
+
+    It is unbounded with fewer than five values: with three it would cover in 80 % of the cases.
+    """
     if min(len(a), len(b)) < _FEWEST:
         return Interval(-math.inf, math.inf)
     random = np.random.default_rng(0)
-    drawn = [np.median(random.choice(side, (RESAMPLES, len(side))), axis=1) for side in (a, b)]
+    medians_a = np.median(random.choice(a, (RESAMPLES, len(a))), axis=1)
+    medians_b = np.median(random.choice(b, (RESAMPLES, len(b))), axis=1)
     tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(drawn[1] - drawn[0], [tail, 1 - tail])
+    low, high = np.quantile(medians_b - medians_a, [tail, 1 - tail])
     estimate = float(np.median(b) - np.median(a))
     return Interval(float(low), float(high)).with_all_of(Interval(estimate, estimate))
 
@@ -55,8 +58,10 @@ def wilson(successes: int, n: int, confidence: float = CONFIDENCE) -> Interval:
 def wilson_share(p: float, n: float, confidence: float = CONFIDENCE) -> Interval:
     """Wilson's interval of a share among n inputs, where n need not be whole: dependent inputs count in part."""
     z = NormalDist().inv_cdf(0.5 + confidence / 2)
-    centre = (p + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    scale = 1 + z * z / n
+    centre = (p + z * z / (2 * n)) / scale
+    variance = p * (1 - p) / n + z * z / (4 * n * n)
+    half = z / scale * math.sqrt(variance)
     low = max(0.0, centre - half) if p > 0 else 0.0  # which rounding would miss by 1e-19
     high = min(1.0, centre + half) if p < 1 else 1.0
     return Interval(low, high)
@@ -93,7 +98,8 @@ def _score(only_a: int, only_b: int, n: int, difference: float) -> float:
     """
     linear = (2 * n - (only_b - only_a)) * difference - (only_a + only_b)
     constant = -only_a * difference * (1 - difference)
-    share = (math.sqrt(max(0.0, linear * linear - 8 * n * constant)) - linear) / (4 * n)
+    discriminant = max(0.0, linear * linear - 8 * n * constant)
+    share = (math.sqrt(discriminant) - linear) / (4 * n)
     variance = n * (2 * share + difference * (1 - difference))
     excess = only_b - only_a - n * difference
     return excess / math.sqrt(variance) if variance > 0 else math.copysign(math.inf, excess)
@@ -123,7 +129,8 @@ def quantile(
 
 def random_blocks(n: int, seed: int = 0) -> NDArray[np.int64]:
     """A block number for each of n items: at most 500 blocks of equal size, filled at random."""
-    return np.asarray(np.random.default_rng(seed).permutation(n) % min(n, BLOCKS))
+    shuffled = np.random.default_rng(seed).permutation(n)
+    return np.asarray(shuffled % min(n, BLOCKS))
 
 
 def bootstrap(
@@ -157,5 +164,6 @@ def bootstrap_mean(values: NDArray[Any], blocks: NDArray[np.int64] | None = None
     """The interval of a mean. `blocks`: the block of each value, whose values are drawn together; None: at random."""
     if blocks is None:
         blocks = random_blocks(len(values))
-    by_block = np.stack([np.bincount(blocks, values), np.bincount(blocks)], axis=1).astype(np.float64)
+    sums, counts = np.bincount(blocks, values), np.bincount(blocks)
+    by_block = np.stack([sums, counts], axis=1).astype(np.float64)
     return bootstrap(by_block, lambda totals: totals[:, 0] / totals[:, 1])

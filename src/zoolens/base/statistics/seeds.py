@@ -36,19 +36,18 @@ _TAILS: Final = ((1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2)
 
 @dataclass(frozen=True)
 class SeedNoise:
-    """Accuracies are in the order of the seeds. `difference`: b − a. `exact`: all sign flips were tried. What needs two
-    seeds is None with one."""
+    """Two sides under several seeds. What needs two seeds is None with one."""
 
     a: str
     b: str
-    accuracies_a: tuple[float, ...]
+    accuracies_a: tuple[float, ...]  # in the order of the seeds
     accuracies_b: tuple[float, ...]
-    spread_a: float | None
+    spread_a: float | None  # standard deviation over the seeds
     spread_b: float | None
-    difference: Estimate
-    p_value: float | None
-    exact: bool
-    level: float | None
+    difference: Estimate  # b − a
+    p_value: float | None  # of the sign-flip test
+    exact: bool  # whether all sign flips were tried
+    level: float | None  # see the module's docstring
     excess: Estimate | None
 
     @property
@@ -79,28 +78,43 @@ class SeedNoise:
 def seed_noise(
     a: str, accuracies_a: Sequence[float], b: str, accuracies_b: Sequence[float], images: int | None = None
 ) -> SeedNoise:
-    """`accuracies_a[k]` and `accuracies_b[k]` belong to the same seed. `images` is the number of test images, None
-    where nobody knows it."""
-    ours, theirs = np.asarray(accuracies_a, np.float64), np.asarray(accuracies_b, np.float64)
+    """Returns how much of the difference of two sides is seed noise.
+
+    `accuracies_a[k]` and `accuracies_b[k]` belong to the same seed. `images`: number of test images, if known.
+    """
+    ours = np.asarray(accuracies_a, np.float64)
+    theirs = np.asarray(accuracies_b, np.float64)
+    differences = theirs - ours
     rounding = 2 * count_rounding(images)
-    difference = mean_estimate(theirs - ours, rounding)
+    mean = mean_estimate(differences, rounding)
     known = a, b, tuple(accuracies_a), tuple(accuracies_b)
     if len(ours) < 2:
-        return SeedNoise(*known, None, None, difference, None, False, None, None)
-    spreads = float(ours.std(ddof=1)), float(theirs.std(ddof=1))
-    p_value, exact = sign_flip(theirs - ours)
-    level = _HALF_NORMAL * float((theirs - ours).std(ddof=1))
-    return SeedNoise(*known, *spreads, difference, p_value, exact, level, _excess(theirs - ours, level, rounding))
+        return SeedNoise(*known, None, None, mean, None, False, None, None)
+    p_value, exact = sign_flip(differences)
+    level = _HALF_NORMAL * float(differences.std(ddof=1))
+    return SeedNoise(
+        *known,
+        spread_a=float(ours.std(ddof=1)),
+        spread_b=float(theirs.std(ddof=1)),
+        difference=mean,
+        p_value=p_value,
+        exact=exact,
+        level=level,
+        excess=_excess(differences, level, rounding),
+    )
 
 
 def _excess(differences: Values, level: float, rounding: float) -> Estimate:
-    """|mean| − level. A generalised pivotal quantity holds all values of mean and standard deviation that normal
-    differences leave possible; its quantiles are the interval."""
-    n, size = len(differences), abs(float(differences.mean()))
+    """Returns |mean| − level with its interval, the quantiles of a generalised pivotal quantity."""
+    n = len(differences)
+    size = abs(float(differences.mean()))
     spread = math.sqrt(float(differences.var(ddof=1)) + rounding)
     normal, ratio = _pivots(n)
-    low, high = np.quantile(size - spread * ratio * (normal / math.sqrt(n) + _HALF_NORMAL), _TAILS)
-    return Estimate(size - level, Interval(min(float(low), size - level), max(float(high), size - level)))
+    pivots = size - spread * ratio * (normal / math.sqrt(n) + _HALF_NORMAL)
+    low, high = np.quantile(pivots, _TAILS)
+    excess = size - level
+    interval = Interval(float(low), float(high)).with_all_of(Interval(excess, excess))
+    return Estimate(excess, interval)
 
 
 @lru_cache(maxsize=16)

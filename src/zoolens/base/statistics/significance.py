@@ -30,7 +30,9 @@ def no_better_than_guessing(correct: NDArray[np.bool_], labels: NDArray[Any]) ->
     The binomial tail is exact: the answer is False as soon as guessing would be right so often in fewer than one case
     of twenty.
     """
-    n, right, classes = len(correct), int(np.count_nonzero(correct)), len(np.unique(labels))
+    n = len(correct)
+    right = int(np.count_nonzero(correct))
+    classes = len(np.unique(labels))
     if classes < 2 or right / n > 2 / classes:
         return False
     return binomial_tail(right, n, 1 / classes) >= 1 - CONFIDENCE
@@ -41,15 +43,20 @@ def sign_flip(differences: NDArray[np.float64]) -> tuple[float, bool]:
 
     Where flips are drawn at random, the observed one counts among them.
     """
-    observed, n = abs(float(differences.sum())) - _EQUAL, len(differences)
+    n = len(differences)
+    observed = abs(float(differences.sum())) - _EQUAL
     if n <= _ALL_FLIPS:
         signs = np.array(list(product((1.0, -1.0), repeat=n)))
-        return float(np.mean(np.abs(signs @ differences) >= observed)), True
+        as_large = np.abs(signs @ differences) >= observed
+        return float(np.mean(as_large)), True
     drawn = np.random.default_rng(0).choice((1.0, -1.0), (FLIPS, n))
-    return float((1 + np.sum(np.abs(drawn @ differences) >= observed)) / (1 + FLIPS)), False
+    as_large = np.abs(drawn @ differences) >= observed
+    return float((1 + np.sum(as_large)) / (1 + FLIPS)), False
 
 
 def mean_not_below_zero(values: NDArray[np.float64]) -> float:
     """One-sided p-value that the mean is not below zero, by the normal distribution: for dozens of values or more."""
-    error = float(values.std(ddof=1)) / math.sqrt(len(values)) if len(values) > 1 else 0.0
+    if len(values) < 2:
+        return 1.0
+    error = float(values.std(ddof=1)) / math.sqrt(len(values))
     return NormalDist().cdf(float(values.mean()) / error) if error else 1.0

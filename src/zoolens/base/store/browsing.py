@@ -43,20 +43,18 @@ _ID: Final = re.compile(r"[0-9a-f]{2,16}")
 
 @dataclass(frozen=True)
 class RunsWanted:
-    """Which runs are meant: those that fit every part. Of several values in one part, one must fit.
+    """Filters of a list of runs: a run has to match every field, and one of the values of a field with several."""
 
-    `models`, `datasets` and `runtimes` are patterns with * and ?, as in `Store.runs`. `since` and `until`: when a run
-    was begun, the second exclusive. `text`: words, each of which is part of the name of the run's model, dataset or
-    runtime, or the beginning of the run's id. Case does not matter.
-    """
-
+    # Patterns with * and ?, as in `Store.runs`; case does not matter.
     models: tuple[str, ...] = ()
     datasets: tuple[str, ...] = ()
     runtimes: tuple[str, ...] = ()
     kinds: tuple[RunKind, ...] = (RunKind.EVALUATION,)  # none: all
     states: tuple[RunState, ...] = ()
+    # When the run was begun.
     since: datetime | None = None
-    until: datetime | None = None
+    until: datetime | None = None  # exclusive
+    # Words, each in the name of the run's model, dataset or runtime, or at the beginning of its id.
     text: str = ""
 
 
@@ -76,12 +74,11 @@ class TimeOrder:
 
 @dataclass(frozen=True)
 class RunPage:
-    """`ids` in the order asked for; `total`: how many runs fit; `lacking`: how many of these lack the figure that they
-    are sorted by."""
+    """One page of a list of runs."""
 
-    ids: tuple[str, ...]
-    total: int
-    lacking: int = 0
+    ids: tuple[str, ...]  # in the requested order
+    total: int  # how many runs match the filters
+    lacking: int = 0  # how many of these lack the figure that they are sorted by
 
 
 @dataclass(frozen=True)
@@ -159,8 +156,10 @@ def _counted(codes: Integers, mask: Mask, values: int) -> list[int]:
 
 
 def _largest_first(counts: Mapping[Any, int], chosen: Iterable[Any]) -> dict[Any, int]:
-    kept = {value for value, count in counts.items() if count} | {value for value in chosen if value in counts}
-    return dict(sorted(((value, counts[value]) for value in kept), key=lambda item: (-item[1], str(item[0]))))
+    counted = {value for value, count in counts.items() if count}
+    kept = counted | (set(chosen) & set(counts))
+    ordered = sorted(kept, key=lambda value: (-counts[value], str(value)))
+    return {value: counts[value] for value in ordered}
 
 
 # --- filters
@@ -318,7 +317,7 @@ def figures_stored(store: Store) -> list[Figure]:
 
 
 def _leaping(connection: Connection) -> Iterator[Figure]:
-    """The same in SQLite, which would look at every observation: each step finds the next value in the index."""
+    """Yields every metric and scope in SQLite by a loose index scan: DISTINCT would read every observation."""
     column = observations.c
     metric = connection.execute(select(func.min(column.metric))).scalar()
     while metric is not None:

@@ -82,7 +82,7 @@ class Bulk:
         """Where a registered file lies. A store may come from someone else, so its names are not trusted."""
         folder, _, file = name.partition("/")
         if not _OURS.fullmatch(file) or not re.fullmatch(r"\w+", folder):
-            raise StoreError(f"The store names {name!r}, which is no file of its bulk directory {self.root}.")
+            raise StoreError(f"The store names {name!r}, which is not a file of its bulk directory {self.root}.")
         return self.root / folder / file
 
     def read(self, part: Part) -> pa.Table:

@@ -48,7 +48,10 @@ def checksum(table: str, row: Mapping[str, Any]) -> int:
     if table in ADDED:
         values += [f"{name}={row[name]}" for name, plain in ADDED[table].items() if row.get(name, plain) != plain]
     rest = _crc(values)
-    return figure_checksum(row[name] for name in FIGURE) << _FIGURE_SHIFT | rest if table == "observations" else rest
+    if table != "observations":
+        return rest
+    figure = figure_checksum(row[name] for name in FIGURE)
+    return figure << _FIGURE_SHIFT | rest
 
 
 def figure_checksum(values: Iterable[Any]) -> int:
@@ -70,7 +73,8 @@ def check_figure(row: Any, values: Iterable[Any]) -> None:
 
 
 def _identified(table: str, row: Mapping[str, Any]) -> str:
-    keys = {"observations": ("run_id", "metric", "scope"), "runs": ("id",)}.get(table, CHECKED[table][:2])
+    named_by = {"observations": ("run_id", "metric", "scope"), "runs": ("id",)}
+    keys = named_by.get(table, CHECKED[table][:2])
     return ", ".join(f"{key} {str(row[key])[:40]!r}" for key in keys)
 
 

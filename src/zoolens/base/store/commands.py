@@ -99,8 +99,10 @@ def merge_resolved(connection: Connection, run_id: str, resolved: Mapping[str, A
 
 def _change_run(connection: Connection, row: Mapping[str, Any], **values: Any) -> None:
     """Give columns of a run, whose row `_lock_run` holds, other values, and the row its checksum."""
-    signed = {**values, COLUMN: checksum(schema.runs.name, {**row, **values})}
-    connection.execute(update(schema.runs).where(schema.runs.c.id == row["id"]).values(**signed))
+    changed = {**row, **values}
+    signed = {**values, COLUMN: checksum(schema.runs.name, changed)}
+    this_run = schema.runs.c.id == row["id"]
+    connection.execute(update(schema.runs).where(this_run).values(**signed))
 
 
 def _lock_run(connection: Connection, run_id: str) -> dict[str, Any]:

@@ -58,14 +58,13 @@ STATES: Final = tuple(RunState)
 
 @dataclass(frozen=True)
 class RunSubject:
-    """A model, a dataset or a stack that runs are about. `name`: the one to show, which no other dataset has. `names`:
-    every name that it goes by. A stack is named by its runtime. `format`: of a model's file."""
+    """A model, a dataset or an environment that runs are about. An environment is named by its runtime."""
 
     fingerprint: str
-    name: str
-    names: tuple[str, ...]
-    searched: str  # all of them, one a line, without regard to case
-    format: str = ""
+    name: str  # the one to show, which no other dataset has
+    names: tuple[str, ...]  # every name that it was given
+    searched: str  # all names, one per line, case folded
+    format: str = ""  # of a model's file
 
 
 def _subject(fingerprint: str, name: str, names: Iterable[str], file_format: str = "") -> RunSubject:

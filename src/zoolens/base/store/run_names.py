@@ -18,13 +18,13 @@ _FULL_ID: Final = re.compile(r"[0-9a-f]{16}")  # found by its index; a prefix ta
 _PREFIX: Final = re.compile(r"[0-9a-f]{1,64}")
 _MOST_NAMED: Final = 5  # runs that an error lists
 _CONTENTS: Final = {
-    RunKind.CLAIM: "what is claimed of {}",
+    RunKind.CLAIM: "claimed figures of {}",
     RunKind.STRUCTURE: "the structure of {}",
     RunKind.TRAINING: "a training of {}",
     RunKind.OPERATOR: "the time of a single layer, {}",
     RunKind.TRACE: "a trace of {}",
-    RunKind.LOAD: "what {} did under load",
-    RunKind.SERVING: "what happened while {} was served",
+    RunKind.LOAD: "a load test of {}",
+    RunKind.SERVING: "the serving log of {}",
 }
 
 
@@ -54,7 +54,7 @@ def require_kind(run: Run, kinds: Collection[RunKind]) -> None:
     if run.kind not in kinds:
         contents = _CONTENTS.get(run.kind, "facts about {}").format(run.ref)
         raise ZoolensError(
-            f"Run {run.id[:8]} holds {contents}, and no answers of a model to the inputs of a dataset.",
+            f"Run {run.id[:8]} holds {contents}, not predictions on a dataset.",
             hint="Name an evaluation; `zoolens runs` lists them.",
         )
 

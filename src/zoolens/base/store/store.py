@@ -184,7 +184,7 @@ class Store(Database):
         """What was written last: another value after every change."""
         newest = self.read(lambda connection: Newest(*connection.exec_driver_sql(NEWEST).one()))
         if isinstance(newest.changed_run, bytes) or isinstance(newest.run_id, bytes):
-            raise damaged(self.name, "the id of a run is no text")
+            raise damaged(self.name, "the id of a run is not text")
         return newest
 
     def continues(self, newest: Newest) -> bool:
@@ -215,7 +215,7 @@ class Store(Database):
         return self.read(lambda connection: named_run(connection, name, self.name))
 
     def measured_run(self, name: str, kinds: Collection[RunKind] = MEASURED_KINDS) -> Run:
-        """The same, for who needs an evaluation, or a run of one of these kinds: others are refused."""
+        """Returns the run that `run` does, or raises an error if it is of none of these kinds."""
         run = self.run(name)
         require_kind(run, kinds)
         return run

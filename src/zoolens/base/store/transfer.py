@@ -86,7 +86,7 @@ def _check_parts(store: Store, run: Run, parts: Sequence[Mapping[str, Any]]) -> 
             table = theirs.get((kind, known.part))
             if table is None or _rows(_read(table)) != _rows(store.part_table(known)):
                 raise ZoolensError(
-                    f"Run {run.id} was measured here meanwhile, in other pieces than elsewhere.",
+                    f"Run {run.id} was also measured here in the meantime, in different parts.",
                     hint="Run the same command again: it goes on with what is here.",
                 )
 

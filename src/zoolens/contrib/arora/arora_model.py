@@ -15,7 +15,8 @@ from zoolens.findings.comparisons.origins import open_inputs
 from zoolens.findings.graph.model import Graph
 from zoolens.findings.graph.weighted_graph import weighted_graph
 from zoolens.inventory.catalog.stored import check_model, stored_entry
-from zoolens.inventory.manifests.schema import DropLeading, Input, Output, Softmax
+from zoolens.inventory.manifests.schema import Input, Output
+from zoolens.inventory.manifests.schema_steps import DropLeading, Softmax
 from zoolens.inventory.preprocess.pipeline import build_prepare
 from zoolens.inventory.runtimes.runtime import TensorSpec
 

@@ -21,7 +21,8 @@ from zoolens.inventory.manifests.files import (
 )
 from zoolens.inventory.manifests.locations import presence, resolve_asset, resolve_file
 from zoolens.inventory.manifests.pickles import TORCH_FORMATS, check_no_object
-from zoolens.inventory.manifests.schema import DropLeading, Manifest, Output, Select
+from zoolens.inventory.manifests.schema import Manifest, Output
+from zoolens.inventory.manifests.schema_steps import DropLeading, Select
 
 _QUICK_FORMATS = ("onnx", "tflite")
 

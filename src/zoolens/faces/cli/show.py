@@ -14,17 +14,8 @@ from zoolens.base.present.terminal import echo_json, echo_prose
 from zoolens.faces.cli.options import json_option, trust_option
 from zoolens.inventory.catalog.lookup import find
 from zoolens.inventory.manifests.locations import locate, presence
-from zoolens.inventory.manifests.schema import (
-    DEFAULT_DECODER,
-    AssetFile,
-    CenterCrop,
-    Claim,
-    Input,
-    Normalize,
-    Output,
-    Resize,
-    Step,
-)
+from zoolens.inventory.manifests.schema import DEFAULT_DECODER, AssetFile, Claim, Input, Output
+from zoolens.inventory.manifests.schema_steps import CenterCrop, Normalize, Resize, Step
 from zoolens.inventory.manifests.tokenizer import Tokenizer
 from zoolens.inventory.manifests.twins import origin_of_twin
 from zoolens.inventory.runtimes.runtime import shape_text

@@ -67,7 +67,7 @@ class Exchanger:
             await self._transport.open(connections)
         except OSError as error:
             raise ZoolensError(
-                f"There is no answer from {self._transport.address}: {error.strerror or error}.",
+                f"No answer from {self._transport.address}: {error.strerror or error}.",
                 hint="Is the server running, and is the address right?",
             ) from error
         last: Reply | None = None

@@ -181,7 +181,7 @@ class _Carrier:
         try:
             await self._transport.open(4)
         except OSError as error:
-            raise ZoolensError(f"There is no answer from {self._transport.address}: {error}.") from error
+            raise ZoolensError(f"No answer from {self._transport.address}: {error}.") from error
 
     def _await(self, work: Any) -> None:
         asyncio.run_coroutine_threadsafe(work, self._loop).result()

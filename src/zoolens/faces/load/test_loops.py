@@ -162,7 +162,7 @@ def test_a_wrong_model_is_an_error_before_the_run_begins():
 def test_no_server_is_an_error_before_the_run_begins():
     with serving(echo) as address:
         pass
-    with pytest.raises(ZoolensError, match="no answer"):
+    with pytest.raises(ZoolensError, match="No answer"):
         drive_open_loop(transport(address), workload(), constant(10, 1))
 
 

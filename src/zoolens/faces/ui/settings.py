@@ -31,7 +31,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         if self.server is not None and not self.server.startswith(("http://", "https://")):
-            raise ZoolensError(f"{self.server[:200]!r} is no address of a server.", hint="Write http://127.0.0.1:8000.")
+            raise ZoolensError(f"{self.server[:200]!r} is not a server address.", hint="Write http://127.0.0.1:8000.")
         if not is_loopback(self.host) and self.token is None:
             raise ZoolensError(
                 f"Anybody who reaches {self.host} could read your store and start jobs, because no token is set.",

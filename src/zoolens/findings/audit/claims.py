@@ -30,7 +30,8 @@ from zoolens.base.store.records import (
     fingerprint,
 )
 from zoolens.base.store.store import Store
-from zoolens.inventory.manifests.schema import CenterCrop, Input, Manifest, Normalize, Resize
+from zoolens.inventory.manifests.schema import Input, Manifest
+from zoolens.inventory.manifests.schema_steps import CenterCrop, Normalize, Resize
 from zoolens.inventory.zoos.zoo import Entry
 
 STAGE: Final = Stage.CLAIMS

@@ -103,5 +103,5 @@ def test_claims_are_no_measurements(store, entries):
         store.run("last")
     claim = store.runs(kind=RunKind.CLAIM)[0].id
     assert store.run(claim).id == claim
-    with pytest.raises(ZoolensError, match="what is claimed of"):
+    with pytest.raises(ZoolensError, match="claimed figures of"):
         store.measured_run(claim)

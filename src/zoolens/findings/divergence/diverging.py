@@ -128,7 +128,7 @@ def _jobs(
         return jobs, data, chosen, runs
     origins = [run.origin for run in runs.values() if run.origin.get("data")]
     if not origins:
-        raise ZoolensError("No data are named.", hint="Add --data; only stored runs bring their data along.")
+        raise ZoolensError("No dataset given.", hint="Add --data; only stored runs bring their data along.")
     if len({run.dataset.fingerprint for run in runs.values()}) > 1:
         raise ZoolensError("The two runs were made on different data.", hint="Name the data with --data.")
     origin = origins[0]

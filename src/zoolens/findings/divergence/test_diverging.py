@@ -174,7 +174,7 @@ def test_sides_are_parsed():
 
 
 def test_data_must_be_named():
-    with pytest.raises(ZoolensError, match="No data are named"):
+    with pytest.raises(ZoolensError, match="No dataset given"):
         diverge(MODEL, MODEL)
 
 

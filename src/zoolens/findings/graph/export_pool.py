@@ -280,7 +280,7 @@ def _exported(job: ExportJob[K], pool: WorkerPool, kind: WorkerKind, timeout: fl
     except ZoolensError as error:
         problem = error
     except (KeyError, TypeError, ValueError) as error:  # a worker that was taken over may answer anything
-        problem = ZoolensError(f"The structure process answered nonsense while reading {subject}: {error}.")
+        problem = ZoolensError(f"The structure process returned an invalid answer while reading {subject}: {error}.")
     return _failed(job, time.monotonic() - started, problem, circumstantial=isinstance(problem, Circumstance))
 
 

@@ -172,7 +172,7 @@ def checked(graph: Graph) -> Graph:
         raise ModelError(f"The graph of {graph.name} is damaged: it has no outputs.")
     lost = next((name for name in graph.outputs if name not in made), None)
     if lost is not None:
-        raise ModelError(f"The graph of {graph.name} is damaged: nothing makes the output {lost[:60]!r}.")
+        raise ModelError(f"The graph of {graph.name} is damaged: no node produces the output {lost[:60]!r}.")
     return graph
 
 

@@ -84,7 +84,7 @@ def test_what_fails_is_an_error_of_its_own_and_stops_no_other():
     assert found["fine"].graph is not None
     assert (found["refuses"].error, found["refuses"].hint) == ("It is made of glass.", "Do not touch it.")
     assert "unexpected IndexError at test_export_pool.py" in found["is buggy"].error
-    assert "nothing makes the output" in found["is careless"].error
+    assert "no node produces the output" in found["is careless"].error
     assert "exit with 'enough'" in found["exits"].error
     assert "died with signal 11 (SIGSEGV)" in found["crashes"].error
     assert "exited with code 7" in found["last words"].error

@@ -68,7 +68,7 @@ def test_sole_consumer_is_none_for_outputs_and_shared_values():
     [
         ([Node("a", "relu", ("b",), (1,)), Node("b", "relu", ("a",), (1,))], ("a",), "before it is made"),
         ([Node("a", "input", (), (1,)), Node("a", "input", (), (1,))], ("a",), "two nodes are called"),
-        ([Node("a", "input", (), (1,))], ("b",), "nothing makes the output"),
+        ([Node("a", "input", (), (1,))], ("b",), "no node produces the output"),
         ([Node("a", "input", (), (1,))], (), "it has no outputs"),
         ([Node("a", "input", (), (MAX_ELEMENTS, 2))], ("a",), "no real layer has"),
         ([Node("a", "input", (), (-1, 2))], ("a",), "no real layer has"),

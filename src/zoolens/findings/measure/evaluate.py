@@ -89,7 +89,7 @@ def carry_out(plan: EvaluationPlan, store: Store, progress: Progress) -> Iterato
         raise ZoolensError(f"A batch size of {min(plan.batches)} makes no sense.", hint="Batch sizes start at 1.")
     if plan.data is None and (plan.accuracy or plan.limit is not None or plan.seed is not None):
         raise ZoolensError(
-            "No data are named.", hint="Add --data; only timing (--no-accuracy, without --limit or --seed) needs none."
+            "No dataset given.", hint="Add --data; only timing (--no-accuracy, without --limit or --seed) needs none."
         )
     store.sweep()
     entries, executor = find_all(plan.models), current_executor()

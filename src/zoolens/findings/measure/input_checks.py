@@ -19,7 +19,8 @@ from PIL import Image
 from zoolens.base.errors import DatasetError
 from zoolens.inventory.datasets.dataset import Dataset
 from zoolens.inventory.datasets.images import FORMATS
-from zoolens.inventory.manifests.schema import Input, Normalize
+from zoolens.inventory.manifests.schema import Input
+from zoolens.inventory.manifests.schema_steps import Normalize
 from zoolens.inventory.runtimes.runtime import TensorSpec
 
 QUANTISED_DATA: Final = "quantised_data"  # in run.resolved: what `taken_for_real` says

@@ -14,7 +14,8 @@ from zoolens.base.errors import ManifestError, ModelError
 from zoolens.findings.measure.class_order import class_order, in_data_order
 from zoolens.findings.measure.jobs import Job
 from zoolens.inventory.datasets.dataset import UNLABELLED, Dataset, Sample
-from zoolens.inventory.manifests.schema import Output, Pool
+from zoolens.inventory.manifests.schema import Output
+from zoolens.inventory.manifests.schema_steps import Pool
 from zoolens.inventory.manifests.tokenizer import ROLE as TOKENIZER
 from zoolens.inventory.preprocess.classlookup import find_outputs
 from zoolens.inventory.preprocess.outputs import ANOTHER_OUTPUT, build_scores, labels_of

@@ -12,7 +12,8 @@ from zoolens.base.store.records import Run
 from zoolens.findings.measure.input_checks import inputs_differ
 from zoolens.findings.measure.predictions import Predictions
 from zoolens.inventory.datasets.dataset import Dataset
-from zoolens.inventory.manifests.schema import Divide, Output
+from zoolens.inventory.manifests.schema import Output
+from zoolens.inventory.manifests.schema_steps import Divide
 
 _UNEVEN: Final = 1.5  # times the even share of a class, above which the commonest one is told
 _FEWEST: Final = 20  # inputs, below which the same answer to all of them is no wonder

@@ -64,7 +64,7 @@ def _check(plan: TracePlan) -> None:
     if plan.settings.repeats < 1 or plan.settings.seconds <= 0:
         raise ZoolensError("A trace repeats each level at least once.", hint="Give --repeats 1 or more.")
     if plan.data is None and (plan.limit is not None or plan.seed is not None):
-        raise ZoolensError("No data are named.", hint="Add --data, or leave --limit and --seed out.")
+        raise ZoolensError("No dataset given.", hint="Add --data, or leave --limit and --seed out.")
 
 
 def _trace_job(job: Job, plan: TracePlan, dataset: Dataset, store: Store, progress: Progress) -> Outcome:

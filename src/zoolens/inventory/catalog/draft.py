@@ -21,16 +21,8 @@ from zoolens.inventory.manifests.digests import digest, size_on_disk
 from zoolens.inventory.manifests.formats import detect_format, legal_name, model_stem
 from zoolens.inventory.manifests.guesses import Guesses
 from zoolens.inventory.manifests.locations import resolve_asset
-from zoolens.inventory.manifests.schema import (
-    Asset,
-    AssetFile,
-    Divide,
-    DropLeading,
-    Input,
-    Manifest,
-    Output,
-    OutputStep,
-)
+from zoolens.inventory.manifests.schema import Asset, AssetFile, Input, Manifest, Output
+from zoolens.inventory.manifests.schema_steps import Divide, DropLeading, OutputStep
 from zoolens.inventory.runtimes.isolation.isolated import open_model
 from zoolens.inventory.runtimes.onnx import onnx_file
 from zoolens.inventory.runtimes.outputs.noise_probe import NoiseAnswers, answers_to_noise, is_one
@@ -73,7 +65,7 @@ def draft_manifest(path: Path, env: str = "", say: Callable[[str], None] = lambd
         manifest_inputs = tuple(guesses.input(spec) for spec in inputs)
     except ValidationError as error:
         what = error.errors()[0]["msg"].removeprefix("Value error, ")
-        raise ModelError(f"{path.name} declares an input that makes no sense: {what}.") from error
+        raise ModelError(f"{path.name} declares an invalid input: {what}.") from error
     ends = endings(format_, files["model"], len(outputs))
     sources = output_layers(format_, files["model"])
     manifest_outputs = tuple(guesses.outputs(outputs, ends, noise, sources))
@@ -136,7 +128,7 @@ def _specs(
         listed = "; ".join(reason.rstrip(".") for reason in reasons)
         raise ModelError(f"{model.path().name} could not be opened. {listed}.", hint=hint)
     raise ModelError(
-        f"No installed runtime runs {model.format} models, so {model.path().name} cannot be looked into.",
+        f"No installed runtime runs {model.format} models, so {model.path().name} cannot be inspected.",
         hint=_how_to_open(model.format),
     )
 

@@ -156,7 +156,7 @@ def _unambiguous(entry: Entry, namesakes: Mapping[str, Sequence[Path]]) -> Entry
             same_text = first.described and other.manifest == first.manifest  # all there is where no file is here
             same = _contents(other) == contents and _label_files(other) == names
             if not same or not (contents or same_text):
-                raise ambiguous(entry.full_ref, [str(path) for path in paths], hint="Say which, by its path.")
+                raise ambiguous(entry.full_ref, [str(path) for path in paths], hint="Give its path.")
     return entry
 
 

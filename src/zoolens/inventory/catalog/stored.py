@@ -22,7 +22,7 @@ def stored_entry(run: Run) -> Entry:
         manifest = Manifest.model_validate(run.origin.get("manifest"))
     except ValidationError as error:
         raise ModelError(
-            f"Run {run.id[:8]} does not say where its model lies.", hint="Evaluate it again with `zoolens eval`."
+            f"Run {run.id[:8]} does not record where its model is.", hint="Evaluate it again with `zoolens eval`."
         ) from error
     return Entry(run.ref.partition(":")[0], manifest, Weights.PRESENT, Path(folder) if folder else None)
 
@@ -59,6 +59,6 @@ def check_model(entry: Entry, run: Run) -> None:
     """ModelError unless the run was made with what the model's files hold today."""
     if run.key.model not in contents_of(entry):
         raise ModelError(
-            f"Run {run.id[:8]} of {run.ref} was made with other files than those that are there today.",
+            f"The files of {run.ref} have changed since run {run.id[:8]}.",
             hint=f"Measure it again: zoolens eval {run.ref} --data {run.origin.get('data') or 'DATA'}.",
         )

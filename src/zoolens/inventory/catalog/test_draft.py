@@ -270,7 +270,7 @@ def test_an_impossible_input_is_a_sentence(tmp_path):
     onnx = pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
     write_onnx(onnx, tmp_path / "huge.onnx", (1, 3, 100_000, 100_000), 30_000_000_000)
-    with pytest.raises(ModelError, match="makes no sense: "):
+    with pytest.raises(ModelError, match="declares an invalid input: "):
         draft_manifest(tmp_path / "huge.onnx")
 
 

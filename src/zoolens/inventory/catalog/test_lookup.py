@@ -40,7 +40,7 @@ def test_a_bare_name_in_two_zoos_must_be_said_which(zoo):
     if not demo:
         pytest.skip("the demo zoo is empty here")
     write_manifest(zoo, demo[0].manifest.name)
-    with pytest.raises(AmbiguousName, match=r"could be any of demo:.*Say which"):
+    with pytest.raises(AmbiguousName, match=r"could be any of demo:.*Give the full name"):
         find(demo[0].manifest.name)
 
 
@@ -49,7 +49,7 @@ def test_two_files_with_one_name_and_version_must_be_said_which(zoo):
         (zoo / folder).mkdir()
         write_manifest(zoo / folder, "gamma")
         (zoo / folder / "gamma.onnx").write_bytes(content)
-    both = rf"{zoo}/new/gamma\.yaml, {zoo}/old/gamma\.yaml\. Say which, by its path\."
+    both = rf"{zoo}/new/gamma\.yaml, {zoo}/old/gamma\.yaml\. Give its path\."
     for name in ("folder:gamma", "folder:gamma@1.0.0", "gamma"):
         with pytest.raises(AmbiguousName, match=both):
             find(name)
@@ -67,7 +67,7 @@ def test_two_copies_without_weights_are_one_model_and_two_texts_are_not(zoo):
         write_manifest(zoo / folder, "gamma")
     assert find("gamma").folder == zoo / "new"
     write_manifest(zoo / "old", "gamma", params=2)
-    with pytest.raises(AmbiguousName, match="Say which"):
+    with pytest.raises(AmbiguousName, match="Give its path"):
         find("gamma")
 
 
@@ -79,12 +79,12 @@ def test_two_copies_with_other_class_names_must_be_said_which(zoo):
         manifest.write_text(manifest.read_text().replace("task: classification", OUTPUT_WITH_LABELS))
         (zoo / folder / "gamma.onnx").write_bytes(b"1")
         (zoo / folder / "labels.txt").write_text(names)
-    with pytest.raises(AmbiguousName, match="Say which, by its path"):
+    with pytest.raises(AmbiguousName, match="Give its path"):
         find("folder:gamma")
     (zoo / "old" / "labels.txt").write_text("dog\ncat\n")
     assert find("folder:gamma").folder == zoo / "new"
     (zoo / "old" / "labels.txt").unlink()
-    with pytest.raises(AmbiguousName, match="Say which, by its path"):
+    with pytest.raises(AmbiguousName, match="Give its path"):
         find("folder:gamma")
 
 
@@ -96,7 +96,7 @@ def test_two_copies_of_bare_torch_weights_are_one_model_and_two_contents_are_not
     (entry,) = [entry for entry in models(zoo="folder") if "weights" in entry.manifest.name]
     assert find(entry.ref, draft=False).folder == zoo
     (tmp_path / "more" / "weights.pth").write_bytes(b"\x80\x02].")
-    with pytest.raises(AmbiguousName, match="Say which, by its path"):
+    with pytest.raises(AmbiguousName, match="Give its path"):
         find(entry.ref, draft=False)
 
 
@@ -105,7 +105,7 @@ def test_an_alias_of_two_models_must_be_said_which(zoo):
         write_manifest(zoo, name, version=version)
         with (zoo / f"{name}.yaml").open("a") as manifest:
             manifest.write("attributes: {aliases: [best]}\n")
-    with pytest.raises(AmbiguousName, match=r"'folder:best' could be any of folder:delta, folder:epsilon\. Say which"):
+    with pytest.raises(AmbiguousName, match=r"'folder:best' could be any of folder:delta, folder:epsilon\. Give"):
         find("folder:best")
     assert find("folder:best@2.0.0").manifest.name == "epsilon"
     write_manifest(zoo, "epsilon", version="2.0.0")

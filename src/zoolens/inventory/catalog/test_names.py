@@ -40,7 +40,8 @@ def test_several_models_of_one_name_are_listed():
     error = ambiguous("lenet", {f"zoo{place}:lenet" for place in range(7)})
     assert isinstance(error, AmbiguousName)
     assert str(error) == (
-        "'lenet' could be any of zoo0:lenet, zoo1:lenet, zoo2:lenet, zoo3:lenet, zoo4:lenet, …. Say which, as zoo:name."
+        "'lenet' could be any of zoo0:lenet, zoo1:lenet, zoo2:lenet, zoo3:lenet, zoo4:lenet, …. "
+        "Give the full name, zoo:name."
     )
 
 

@@ -36,8 +36,8 @@ class ArrayDataset(Dataset):
         check_samples(name, len(labels))
         if labels.dtype.kind not in "biu" and not (labels.dtype.kind == "f" and are_whole(labels)):
             raise DatasetError(
-                f"The labels of dataset {name} are {labels.dtype} and not the whole numbers of classes.",
-                hint="Round them yourself where they are classes; leave quantities out.",
+                f"The labels of dataset {name} are {labels.dtype}, not integer class indices.",
+                hint="Round them if they are classes; leave regression targets out.",
             )
         self.name = name
         self.classes = classes

@@ -107,7 +107,7 @@ def _records(path: Path) -> NDArray[np.uint8]:
     if len(data) == 0 or len(data) % RECORD:
         _refuse_pickle(path)
         raise DatasetError(
-            f"{path} is not in CIFAR-10's binary form: {len(data):,} bytes are no multiple of {RECORD}.",
+            f"{path} is not in CIFAR-10's binary form: {len(data):,} bytes is not a multiple of {RECORD}.",
             hint="It is truncated, or of another format.",
         )
     return data.reshape(-1, RECORD)

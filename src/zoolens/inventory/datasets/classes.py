@@ -32,7 +32,7 @@ def read_class_file(path: Path) -> tuple[str, ...]:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise DatasetError(
-            f"The class file {path} cannot be read: {reason}.", hint="Give one class name a line."
+            f"The class file {path} cannot be read: {reason}.", hint="Give one class name per line."
         ) from error
     if path.suffix == ".json":
         return _classes_of_json(text, path)
@@ -154,7 +154,7 @@ def check_labels(name: str, labels: Sequence[int], classes: tuple[str, ...] | No
     if low < 0:
         raise DatasetError(
             f"Dataset {name} has the negative label {low}.",
-            hint="Labels count from 0. Quantities are no labels: leave them out (y=none, of texts label=none).",
+            hint="Labels count from 0. Leave regression targets out (y=none, of texts label=none).",
         )
     if classes is not None and high >= len(classes):
         raise DatasetError(

@@ -54,7 +54,7 @@ def batches(
     decline with None.
     """
     if batch < 1 or workers < 0 or prefetch < 1 or start < 0:
-        raise ValueError(f"batch={batch}, workers={workers}, prefetch={prefetch}, start={start} make no sense")
+        raise ValueError(f"batch={batch}, workers={workers}, prefetch={prefetch}, start={start} are invalid")
     if workers <= 1 and dataset.read_rows(np.empty(0, np.int64)) is not None:
         return _from_memory(dataset, prepare, prepare_many, start, batch)
     bounds = [(low, min(low + batch, len(dataset))) for low in range(start, len(dataset), batch)]

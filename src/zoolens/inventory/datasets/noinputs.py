@@ -22,7 +22,7 @@ class NoInputs(Dataset):
         return 0
 
     def read(self, index: int) -> Sample:
-        raise DatasetError("No data are named.", hint="Name a dataset with --data.")
+        raise DatasetError("No dataset given.", hint="Name a dataset with --data.")
 
     def labels(self) -> NDArray[np.int64]:
         return np.zeros(0, np.int64)

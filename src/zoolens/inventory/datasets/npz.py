@@ -75,7 +75,7 @@ def _records(arrays: dict[str, NDArray[Any]], path: Path) -> NDArray[Any]:
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         counts = ", ".join(f"{name} has {length:,}" for name, length in lengths.items())
-        raise DatasetError(f"The arrays in {path} do not have as many samples: {counts}.")
+        raise DatasetError(f"The arrays in {path} have different numbers of samples: {counts}.")
     if sum(array.nbytes for array in arrays.values()) > MAX_UNPACKED:
         raise DatasetError(
             f"The inputs in {path} take more than {MAX_UNPACKED:,} bytes together, which are held in memory.",
@@ -184,7 +184,7 @@ def _as_labels(
     whole = truth.dtype.kind in "biu" or (truth.dtype.kind == "f" and are_whole(truth))
     if truth.ndim != 1 or not whole:
         raise DatasetError(
-            f"The labels in {path} are {truth.dtype}, {shape_text(truth.shape)}: not one whole number or word for each "
+            f"The labels in {path} are {truth.dtype}, {shape_text(truth.shape)}: not one integer or word for each "
             "sample.",
             hint="One-hot labels become numbers with argmax(axis=1)."
             if truth.ndim == 2

@@ -55,7 +55,7 @@ def parse_spec(spec: str) -> tuple[str, str, dict[str, str]]:
     if "\0" in spec:
         raise DatasetError(f"{_short(spec)} is not a name that a dataset can have: it holds a null character.")
     if not spec.strip():
-        raise DatasetError("No dataset is named.", hint=f"Give a path, or one of these kinds: {', '.join(kinds)}.")
+        raise DatasetError("No dataset given.", hint=f"Give a path, or one of these kinds: {', '.join(kinds)}.")
     if _exists(spec):
         return detect(Path(spec).expanduser()), spec, {}
     place, _, query = spec.partition("?")

@@ -158,7 +158,7 @@ class Parquet(Dataset):
             return column.to_numpy().astype(np.int64), names
         if not (pa.types.is_dictionary(column.type) and pa.types.is_string(column.type.value_type)):
             raise DatasetError(
-                f"The column {self._label_column} holds {column.type}, not a whole number or a word for each row.",
+                f"The column {self._label_column} holds {column.type}, not an integer or a word for each row.",
                 hint=f"Name another column with y=…, or none of them: y={NO_LABELS}.",
             )
         words = [chunk.dictionary.to_pylist() for chunk in column.chunks]  # each once, however many rows have it
@@ -232,7 +232,7 @@ def _choose_labels(given: str | None, inputs: str, schema: Any, path: Path) -> s
 
 
 def _whole_numbers(column: Any) -> Any:
-    """Labels that are yes and no, or whole numbers with a point (as pandas writes a column that once had a gap), as
+    """Labels that are yes and no, or integers with a point (as pandas writes a column that once had a gap), as
     integers; other columns as they are."""
     if pa.types.is_boolean(column.type):
         return column.cast(pa.int64())
@@ -285,7 +285,7 @@ def _check_column(column: Any, rows: int) -> None:
     """ValueError where a damaged file made a column that cannot be taken apart."""
     column.validate(full=True)  # texts behind numbers that their dictionary does not have
     if len(column) != rows:
-        raise ValueError("it has not as many rows as the footer says")
+        raise ValueError("its number of rows differs from the footer's")
 
 
 def _width(kind: Any) -> int:

@@ -168,5 +168,5 @@ def test_senseless_arguments():
         {"batch": 1, "prefetch": 0},
         {"batch": 1, "start": -1},
     ):
-        with pytest.raises(ValueError, match="make no sense"):
+        with pytest.raises(ValueError, match="are invalid"):
             batches(OnDisk(), plain, **arguments)

@@ -144,7 +144,7 @@ def _objects(content: str, path: Path) -> Iterator[tuple[int, Row]]:
             raise DatasetError(f"{path} line {number} is not JSON: {reason}.") from error
         if not isinstance(row, dict):
             raise DatasetError(
-                f"{path} line {number} is no object.", hint='Write {"text": …, "label": …} on each line.'
+                f"{path} line {number} is not a JSON object.", hint='Write {"text": …, "label": …} on each line.'
             )
         yield number, row
 
@@ -209,6 +209,6 @@ def _refuse_fractions(words: Sequence[str], column: str, path: Path) -> None:
     odd = next((word for word in words if _FRACTION.fullmatch(word) and not WHOLE.fullmatch(word)), None)
     if odd is not None:
         raise DatasetError(
-            f"The column {column!r} of {path} holds the number {odd}, which is no class.",
+            f"The column {column!r} of {path} holds the number {odd}, which is not a class.",
             hint=f"Name another column with label=…, or none of them: label={NO_LABELS}.",
         )

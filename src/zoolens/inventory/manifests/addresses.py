@@ -139,7 +139,7 @@ def _place(item: str) -> _Place:
         parts = urllib.parse.urlsplit(f"//{item}")
         host, port = parts.hostname or "", parts.port
     except ValueError as error:
-        raise AssetError(f"{VARIABLE} has {item!r}, which is no host, address or network.") from error
+        raise AssetError(f"{VARIABLE} has {item!r}, which is not a host, address or network.") from error
     try:
         return _Place(host, ipaddress.ip_network(host, strict=False), port)
     except ValueError:

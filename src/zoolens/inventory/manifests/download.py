@@ -65,7 +65,7 @@ def _opened(url: str) -> Any:
                 raise
             error.close()
             url = urllib.parse.urljoin(url, onward)
-    raise AssetError(f"{url} is the end of more than {_MAX_REDIRECTS} redirects.", hint="Use another address.")
+    raise AssetError(f"{url} redirects more than {_MAX_REDIRECTS} times.", hint="Use another address.")
 
 
 def _stream(url: str, out: Any, size: int | None, progress: Downloaded | None) -> str:
@@ -98,7 +98,7 @@ def _stream(url: str, out: Any, size: int | None, progress: Downloaded | None) -
 
 def _truncated(url: str, count: int, expected: int | None = None) -> NoReturn:
     of = f" of {expected:,}" if expected is not None else ""
-    raise AssetError(f"{url} broke off after {count:,}{of} bytes.", hint="Try again.")
+    raise AssetError(f"The download of {url} stopped after {count:,}{of} bytes.", hint="Try again.")
 
 
 def _refused(url: str, reason: str) -> NoReturn:

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final, get_args
 
-from zoolens.inventory.manifests.schema import DType, Input, Normalize, Resize, Step
+from zoolens.inventory.manifests.schema import DType, Input
+from zoolens.inventory.manifests.schema_steps import Normalize, Resize, Step
 
 _IMAGE_CHANNELS: Final = (1, 3, 4)
 # What most networks trained on ImageNet expect, in the order red, green, blue.

@@ -144,7 +144,7 @@ def _exists(path: Path) -> bool:
 
 def _inside_folder(location: str, folder: Path | None) -> Path:
     if folder is None:
-        raise AssetError(f"{location!r} is relative, but this manifest lies in no folder.")
+        raise AssetError(f"{location!r} is relative, but this manifest is not in a folder.")
     root = folder.resolve()
     if PurePosixPath(location).is_absolute() or Path(location).is_absolute():
         raise AssetError(
@@ -160,7 +160,7 @@ def _absolute(location: str) -> Path:
     def value(match: re.Match[str]) -> str:
         name = match.group(1)
         if SECRET_NAME.search(name):  # it would end up in messages and in the store
-            raise AssetError(f"{location} uses the variable {name}, which reads like that of a secret.")
+            raise AssetError(f"{location} uses the variable {name}, whose name looks like that of a secret.")
         if not os.environ.get(name):
             raise AssetError(f"{location} needs the environment variable {name}, which is not set.")
         return os.environ[name]
@@ -255,7 +255,7 @@ def _fetch(file: AssetFile, progress: Downloaded | None) -> Path:
         return path
     if file.sha256 is None:
         raise AssetError(
-            f"{file.location} has no sha256 in the manifest, so what arrives could be anything.",
+            f"{file.location} has no sha256 in the manifest, so a download cannot be verified.",
             hint="Add sha256 (at least its first 8 digits) to that file in the manifest.",
         )
     target = download_target(file)

@@ -5,13 +5,23 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from pydantic import Field, field_validator, model_validator
 
 from zoolens.base import plugins
 from zoolens.inventory.manifests.part import MAX_EXTENT, Part
+from zoolens.inventory.manifests.schema_steps import (
+    Divide,
+    DropLeading,
+    L2Normalize,
+    OutputStep,
+    Pool,
+    Select,
+    Softmax,
+    Step,
+)
 from zoolens.inventory.manifests.tokenizer import ROLE, Tokenizer
 
 MAX_ELEMENTS = 1 << 28
@@ -62,63 +72,6 @@ class Framework(Part):
         except InvalidSpecifier as error:
             raise ValueError(f"{value!r} is not a version constraint such as '>=2.1,<3'") from error
         return value
-
-
-# --- preprocessing: steps from a decoded image (uint8, height × width × channels, RGB or grey) to the input tensor
-
-
-class Resize(Part):
-    op: Literal["resize"]
-    size: tuple[int, int] | int = Field(
-        description="[height, width], or one number: the shorter side, keeping the aspect ratio."
-    )
-    method: Literal["nearest", "bilinear", "bicubic", "lanczos", "area"] = "bilinear"
-    library: Literal["pil", "torchvision", "tensorflow", "opencv"] = Field(
-        default="pil",
-        description="Whose resizing semantics: they differ by up to several points of accuracy.",
-    )
-    antialias: bool | None = Field(
-        default=None, description="Only torchvision and tensorflow can choose; PIL always does, OpenCV never."
-    )
-
-    @field_validator("size")
-    @classmethod
-    def _sane(cls, value: tuple[int, int] | int) -> tuple[int, int] | int:
-        extents = (value,) if isinstance(value, int) else value
-        if any(not 1 <= extent <= MAX_EXTENT for extent in extents):
-            raise ValueError(f"a side must lie between 1 and {MAX_EXTENT}")
-        return value
-
-
-class CenterCrop(Part):
-    op: Literal["center_crop"]
-    size: tuple[int, int] | None = None
-    fraction: float | None = Field(default=None, gt=0, le=1, description="Share of each side that is kept.")
-
-    @model_validator(mode="after")
-    def _one_of(self) -> Self:
-        if (self.size is None) == (self.fraction is None):
-            raise ValueError("give either size or fraction")
-        return self
-
-
-class Normalize(Part):
-    """value = (pixel × scale − mean) / std, per channel in the model's own colour order."""
-
-    op: Literal["normalize"]
-    scale: float = 1.0
-    mean: tuple[float, ...] = (0.0,)
-    std: tuple[float, ...] = (1.0,)
-
-    @field_validator("std")
-    @classmethod
-    def _not_zero(cls, value: tuple[float, ...]) -> tuple[float, ...]:
-        if any(v == 0 for v in value):
-            raise ValueError("std must not be 0")
-        return value
-
-
-Step = Annotated[Resize | CenterCrop | Normalize, Field(discriminator="op")]
 
 
 class Input(Part):
@@ -185,51 +138,6 @@ class Input(Part):
         return self.shape[self.layout.index("C")] if "C" in self.layout else None
 
 
-# --- outputs
-
-
-class Softmax(Part):
-    op: Literal["softmax"]
-    temperature: float = Field(default=1.0, gt=0)
-
-
-class Select(Part):
-    """Keep these output columns, in this order: reorders classes or drops some."""
-
-    op: Literal["select"]
-    indices: tuple[int, ...]
-
-
-class DropLeading(Part):
-    """Drop the first `count` outputs, such as the background class of 1001-class ImageNet models."""
-
-    op: Literal["drop_leading"]
-    count: int = Field(default=1, ge=1)
-
-
-class Divide(Part):
-    """Divide every score by a constant: percentages by 100. Comes first, before probabilities are checked."""
-
-    op: Literal["divide"]
-    by: float = Field(gt=0, allow_inf_nan=False)
-
-
-class Pool(Part):
-    """One vector a text, of an output with one for each token: their mean, the first or the last, without padding."""
-
-    op: Literal["pool"]
-    method: Literal["mean", "first", "last"] = "mean"
-
-
-class L2Normalize(Part):
-    """Scale each vector to length 1."""
-
-    op: Literal["l2_normalize"]
-
-
-OutputStep = Annotated[Softmax | Select | DropLeading | Divide | Pool | L2Normalize, Field(discriminator="op")]
-
-
 class Output(Part):
     name: str | None = None
     task: str = Field(
@@ -242,7 +150,7 @@ class Output(Part):
     labels: tuple[str, ...] | None = Field(
         default=None, description="Class names after postprocessing, in output order."
     )
-    labels_file: str | None = Field(default=None, description="One class name a line, relative to the manifest.")
+    labels_file: str | None = Field(default=None, description="One class name per line, relative to the manifest.")
     label_map: dict[int, int] | None = Field(
         default=None, description="Output index to the dataset's class index, where the two orders differ."
     )
@@ -308,7 +216,7 @@ class Architecture(Part):
 
 
 class Asset(Part):
-    """The same model in one file format. A manifest may list several; a runtime takes the first it can run."""
+    """The model in one file format. A manifest may list several; a runtime takes the first it can run."""
 
     format: str = Field(
         pattern=r"^[a-z0-9][a-z0-9-]*$", examples=list(FORMATS), description="Plug-ins may bring formats of their own."

@@ -128,7 +128,7 @@ def test_a_redirect_is_judged_like_the_first_address(redirecting, target):
 
 def test_redirects_in_a_circle_end(redirecting):
     _Redirecting.target = "/m.onnx"
-    with pytest.raises(AssetError, match="more than 10 redirects"):
+    with pytest.raises(AssetError, match="redirects more than 10 times"):
         resolve_file(AssetFile(location=redirecting, sha256=SHA), None, fetch=True)
     assert _Redirecting.hits == 10
 
@@ -171,7 +171,7 @@ def test_an_address_that_stands_for_a_public_one_passes(monkeypatch):
 def test_an_entry_that_is_no_place_is_said(monkeypatch):
     resolving(monkeypatch, "10.0.0.1")
     monkeypatch.setenv("ZOOLENS_FETCH_FROM", "host:port")
-    with pytest.raises(AssetError, match="'host:port', which is no host"):
+    with pytest.raises(AssetError, match="'host:port', which is not a host"):
         permitted("models.example.org", 443)
 
 

@@ -13,7 +13,8 @@ from zoolens.inventory.manifests.files import (
     read_manifest,
     write_manifest,
 )
-from zoolens.inventory.manifests.schema import CenterCrop, Input, Manifest, Normalize, Output, Resize
+from zoolens.inventory.manifests.schema import Input, Manifest, Output
+from zoolens.inventory.manifests.schema_steps import CenterCrop, Normalize, Resize
 
 GOOD = """\
 zoolens: 1

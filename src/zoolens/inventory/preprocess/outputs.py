@@ -12,17 +12,8 @@ from numpy.typing import NDArray
 from zoolens.base.errors import ManifestError, ModelError
 from zoolens.base.safety.untrusted import read_text
 from zoolens.inventory.manifests.locations import relocated, relocated_path
-from zoolens.inventory.manifests.schema import (
-    MAX_LABEL_BYTES,
-    Divide,
-    DropLeading,
-    L2Normalize,
-    Manifest,
-    Output,
-    OutputStep,
-    Select,
-    Softmax,
-)
+from zoolens.inventory.manifests.schema import MAX_LABEL_BYTES, Manifest, Output
+from zoolens.inventory.manifests.schema_steps import Divide, DropLeading, L2Normalize, OutputStep, Select, Softmax
 from zoolens.inventory.runtimes.runtime import TensorSpec, shape_text
 
 Array = NDArray[Any]
@@ -103,7 +94,7 @@ def labels_of(output: Output, folder: Path | None) -> tuple[str, ...] | None:
         return output.labels
     if folder is None:
         raise ManifestError(
-            f"The labels file {output.labels_file!r} is relative to a manifest that lies in no folder.",
+            f"The labels file {output.labels_file!r} is relative, but the manifest is not in a folder.",
             hint="List the names under labels instead.",
         )
     try:
@@ -119,7 +110,7 @@ def labels_of(output: Output, folder: Path | None) -> tuple[str, ...] | None:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not UTF-8 text"
         raise ManifestError(
-            f"The labels file {path} cannot be read: {reason}.", hint="It has one class name a line."
+            f"The labels file {path} cannot be read: {reason}.", hint="It has one class name per line."
         ) from error
     while lines and not lines[-1].strip():
         lines.pop()
@@ -168,7 +159,7 @@ def _with_softmax(output: Output) -> tuple[OutputStep, ...]:
 def _dequantised(raw: Array, tensor: TensorSpec) -> Scores:
     if raw.dtype.kind in _NO_NUMBERS:
         what = "complex numbers" if raw.dtype.kind == "c" else "texts"
-        raise ModelError(f"The output {tensor.name} gives {what}, which are not kept.", hint=ANOTHER_OUTPUT)
+        raise ModelError(f"The output {tensor.name} gives {what}, which cannot be stored.", hint=ANOTHER_OUTPUT)
     if not tensor.quantised or raw.dtype.kind == "f":
         return _single(raw, tensor)
     return (raw.astype(np.float32) - np.float32(tensor.zero_point or 0)) * np.float32(tensor.scale)
@@ -207,7 +198,7 @@ def _of_two_classes(values: Scores, raw: Array, output: Output, tensor: TensorSp
     """The scores of two classes from the only one that such a network gives, which is that of the second class."""
     if raw.dtype.kind != "f" and not tensor.quantised:
         raise ModelError(
-            f"The output {tensor.name} is one whole number for each input ({raw.dtype}), not a score for each class.",
+            f"The output {tensor.name} is one integer for each input ({raw.dtype}), not a score for each class.",
             hint="Name the output that has the class scores under outputs in the manifest.",
         )
     if output.scores == "logits":
@@ -228,7 +219,7 @@ def _vectors(values: Scores, *, normalised: bool) -> Scores:
     flat = values.reshape(len(values), -1)
     if flat.shape[1] > MAX_WIDTH:
         raise ModelError(
-            f"The output has {flat.shape[1]:,} numbers for each input; more than {MAX_WIDTH:,} are not kept.",
+            f"The output has {flat.shape[1]:,} numbers for each input; at most {MAX_WIDTH:,} are stored.",
             hint="Declare a smaller output in the manifest, or time it without its answers: --no-accuracy.",
         )
     if not normalised:

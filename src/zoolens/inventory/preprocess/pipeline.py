@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -17,7 +16,18 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from zoolens.base.errors import DatasetError, ManifestError
-from zoolens.inventory.manifests.schema import CenterCrop, Input, Normalize, Resize, Step
+from zoolens.inventory.manifests.schema import Input
+from zoolens.inventory.manifests.schema_steps import CenterCrop, Normalize, Resize, Step
+from zoolens.inventory.preprocess.normalisation import (
+    affine,
+    cast_to,
+    channel_count,
+    normalized,
+    per_channel,
+    pixel_tables,
+    quantised,
+    split_steps,
+)
 from zoolens.inventory.preprocess.resize import PIL_METHODS, check_resize, resize, target_size
 from zoolens.inventory.runtimes.runtime import TensorSpec, shape_text
 
@@ -54,8 +64,8 @@ class _PrepareImage(Prepare):
     def __init__(self, spec: Input, tensor: TensorSpec, dtype: np.dtype[Any]) -> None:
         _check(spec)
         self._color = spec.color
-        self._channels = _channel_count(spec)
-        self._shaping, normalizing = _split(spec.preprocess)
+        self._channels = channel_count(spec)
+        self._shaping, normalizing = split_steps(spec.preprocess)
         # swapping red and blue costs least at the very end, but a normalisation must find the channels in place
         bgr = spec.color == "BGR"
         self._swap_first = bgr and any(isinstance(step, Normalize) for step in self._shaping)
@@ -94,9 +104,9 @@ class _PrepareArray(Prepare):
                 hint="Remove those steps, or use modality: image.",
             )
         per_column = any(len(step.mean) > 1 or len(step.std) > 1 for step in steps)
-        self._factor, self._offset = _affine(steps, (spec.shape[-1] or 1) if per_column else 1)
+        self._factor, self._offset = affine(steps, (spec.shape[-1] or 1) if per_column else 1)
         if tensor.quantised:
-            self._factor, self._offset = _quantised(tensor, self._factor, self._offset)
+            self._factor, self._offset = quantised(tensor, self._factor, self._offset)
         self._untouched = bool((self._factor == 1).all() and (self._offset == 0).all())
         self._wanted = spec.shape[1:]
         self._dtype = dtype
@@ -114,16 +124,16 @@ class _PrepareArray(Prepare):
             return real
         if self._untouched and self._dtype.kind != "f":
             self._check_whole(real)
-        return _cast(real, self._dtype)
+        return cast_to(real, self._dtype)
 
     def _check_whole(self, values: Array) -> None:
-        """Refuse numbers that an input of whole numbers would change, as long as no declared step makes others."""
+        """Refuse numbers that an input of integers would change, as long as no declared step makes others."""
         limits = np.iinfo(self._dtype)
         whole = values.dtype.kind != "f" or values == np.rint(values)
         changed = ~((values >= limits.min) & (values <= limits.max) & whole)  # NaN is, too
         if changed.any():
             raise DatasetError(
-                f"The sample holds {values[changed].flat[0]:.6g}, but the input {self._name} takes whole numbers from "
+                f"The sample holds {values[changed].flat[0]:.6g}, but the input {self._name} takes integers from "
                 f"{limits.min:,} to {limits.max:,}.",
                 hint=f"Write the data as {self._dtype}, or declare a normalize step that makes such numbers of them.",
             )
@@ -137,24 +147,6 @@ class _PrepareArray(Prepare):
                 f"The sample has shape {shape_text(shape)}, but the input takes {shape_text(self._wanted)}.",
                 hint="Correct shape in the manifest, or prepare the data so.",
             )
-
-
-@dataclass(frozen=True)
-class Normalisation:
-    """What the declared steps do to a pixel: `shaping` first, then pixel × `factor` + `offset`, both of them one number
-    for each channel. A normalising step before a shaping one is part of `shaping`."""
-
-    shaping: tuple[Step, ...]
-    factor: NDArray[np.float64]
-    offset: NDArray[np.float64]
-
-
-def declared_normalisation(spec: Input) -> Normalisation:
-    """For who has to convert inputs that were made for one model into those of another."""
-    shaping, normalizing = _split(spec.preprocess)
-    channels = _channel_count(spec)
-    factor, offset = _affine(normalizing, channels)
-    return Normalisation(shaping, np.broadcast_to(factor, (channels,)), np.broadcast_to(offset, (channels,)))
 
 
 def center_crop(image: Array, step: CenterCrop) -> Array:
@@ -179,12 +171,12 @@ class _Finish:
     def __init__(
         self, spec: Input, tensor: TensorSpec, dtype: np.dtype[Any], steps: Sequence[Normalize], *, swap: bool
     ) -> None:
-        factor, offset = _affine(steps, _channel_count(spec))
+        factor, offset = affine(steps, channel_count(spec))
         if dtype.kind != "f" and not tensor.quantised:
             _check_levels(tensor, factor)
         self._tables = pixel_tables(steps, len(factor), tensor, dtype) if dtype in (np.uint8, np.int8) else None
         if tensor.quantised:
-            factor, offset = _quantised(tensor, factor, offset)
+            factor, offset = quantised(tensor, factor, offset)
         self._spec = spec
         self._dtype = dtype
         self._factor = factor.astype(np.float32)
@@ -231,7 +223,7 @@ class _Finish:
             real = np.multiply(images.reshape(*images.shape[:2], -1), factor, dtype=np.float32)
             real += offset
             real = real.reshape(images.shape)
-        return _cast(real, self._dtype)
+        return cast_to(real, self._dtype)
 
     def _row(self, width: int) -> tuple[Array, Array]:
         """Factors and offsets of a whole row: numpy is slow on an innermost axis of three."""
@@ -253,12 +245,12 @@ def _dtype(tensor: TensorSpec) -> np.dtype[Any]:
 
 
 def _check_levels(tensor: TensorSpec, factor: NDArray[np.float64]) -> None:
-    """Refuse steps that leave next to nothing of a picture: an input of whole numbers rounds what they give."""
+    """Refuse steps that leave next to nothing of a picture: an input of integers rounds what they give."""
     reach = _BRIGHTEST * float(np.abs(factor).max())
     if reach < _FEWEST_LEVELS:
         raise ManifestError(
-            f"Input {tensor.name!r} takes whole numbers ({tensor.dtype}), but the declared steps bring pixels into a "
-            f"range of {reach:.3g}: rounding leaves next to nothing of a picture.",
+            f"Input {tensor.name!r} takes integers ({tensor.dtype}), but the declared steps bring pixels into a "
+            f"range of {reach:.3g}: rounding would destroy the image.",
             hint="Remove the normalize step, if the network scales pixels by itself.",
         )
 
@@ -271,13 +263,9 @@ def _refuse_text(values: Array) -> None:
         )
 
 
-def _channel_count(spec: Input) -> int:
-    return 1 if spec.color == "gray" else 3
-
-
 def _check(spec: Input) -> None:
     """Refuse a declaration that is wrong for every image, when the model is opened."""
-    channels = _channel_count(spec)
+    channels = channel_count(spec)
     declared = 1 if spec.layout == "NHW" else None if spec.layout == "NC" else spec.channels
     if declared is not None and declared != channels:
         raise ManifestError(
@@ -288,69 +276,7 @@ def _check(spec: Input) -> None:
         if isinstance(step, Resize):
             check_resize(step.method, step.library, step.antialias)
         if isinstance(step, Normalize):
-            _per_channel(step.mean, channels), _per_channel(step.std, channels)
-
-
-def _split(steps: Sequence[Step]) -> tuple[tuple[Step, ...], tuple[Normalize, ...]]:
-    """Steps up to the last that shapes the image, and the normalising ones after it."""
-    end = len(steps)
-    while end and isinstance(steps[end - 1], Normalize):
-        end -= 1
-    return tuple(steps[:end]), tuple(step for step in steps[end:] if isinstance(step, Normalize))
-
-
-def _affine(steps: Sequence[Normalize], channels: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """All normalising steps as one factor and one offset, per channel only where the channels differ."""
-    factor, offset = np.ones(channels), np.zeros(channels)
-    for step in steps:
-        mean, std = _per_channel(step.mean, channels), _per_channel(step.std, channels)
-        factor, offset = factor * step.scale / std, (offset * step.scale - mean) / std
-    if (factor == factor[0]).all() and (offset == offset[0]).all():
-        return factor[:1], offset[:1]
-    return factor, offset
-
-
-def _per_channel(values: tuple[float, ...], channels: int) -> NDArray[np.float64]:
-    if len(values) not in (1, channels):
-        raise ManifestError(
-            f"A normalize step has {len(values)} values, but the input has {channels} channels.",
-            hint="Give one value, or one per channel.",
-        )
-    return np.broadcast_to(np.array(values, np.float64), (channels,))
-
-
-def _quantised(tensor: TensorSpec, factor: Array, offset: Array) -> tuple[Array, Array]:
-    return factor / tensor.scale, offset / tensor.scale + (tensor.zero_point or 0)
-
-
-def pixel_tables(steps: Sequence[Normalize], channels: int, tensor: TensorSpec, dtype: np.dtype[Any]) -> list[bytes]:
-    """What each of the 256 pixel values becomes, for every channel.
-
-    Step by step in float32, as `round(real / scale + zero_point)` is written everywhere: pixels often fall exactly
-    between two quantised values ((x − 127.5) / 127.5 at scale 1/127.5), and then the last bit decides which one. More
-    exact arithmetic gives other inputs, and cost up to 1.2 points of accuracy against such references.
-    """
-    pixels = np.arange(256, dtype=np.float32)
-    tables = []
-    for channel in range(channels):
-        real = pixels
-        for step in steps:
-            mean, std = (np.float32(values[channel % len(values)]) for values in (step.mean, step.std))
-            real = (real * np.float32(step.scale) - mean) / std
-        if tensor.quantised:
-            real = real / np.float32(tensor.scale or 1) + np.float32(tensor.zero_point or 0)
-        tables.append(_cast(real, dtype).tobytes())
-    return tables
-
-
-def _cast(real: Array, dtype: np.dtype[Any]) -> Array:
-    """Convert to the input's type; integers are rounded and kept within their range."""
-    if dtype.kind == "f":
-        return real.astype(dtype, copy=False)
-    if np.can_cast(real.dtype, dtype):
-        return real.astype(dtype)
-    limits = np.iinfo(dtype)
-    return np.clip(np.rint(real), limits.min, limits.max).astype(dtype)
+            per_channel(step.mean, channels), per_channel(step.std, channels)
 
 
 def _to_color(image: Array, color: str) -> Array:
@@ -388,12 +314,7 @@ def _apply(step: Step, image: Array) -> Array:
         return resize(image, size, step.method, step.library, step.antialias)
     if isinstance(step, CenterCrop):
         return center_crop(image, step)
-    return _normalized(step, image)
-
-
-def _normalized(step: Normalize, image: Array) -> Array:
-    factor, offset = _affine([step], image.shape[-1])
-    return image * factor.astype(np.float32) + offset.astype(np.float32)
+    return normalized(step, image)
 
 
 def _check_shape(spec: Input, shape: tuple[int, ...]) -> None:

@@ -58,7 +58,7 @@ def test_a_single_score_is_that_of_the_second_of_two_classes(shape):
 
 
 def test_a_single_number_that_is_no_score_is_refused():
-    with pytest.raises(ModelError, match=r"one whole number for each input \(int64\)"):
+    with pytest.raises(ModelError, match=r"one integer for each input \(int64\)"):
         score(np.array([0, 2, 1]))
     with pytest.raises(ModelError, match="declares a probability, but the model answered 7"):
         score(np.array([[7.0]], np.float32), scores="probabilities")
@@ -155,7 +155,7 @@ def test_labels_from_a_file_inside_the_folder_only(tmp_path):
     (folder / "link.txt").symlink_to(tmp_path / "secret.txt")
     with pytest.raises(ManifestError, match="outside"):
         labels_of(Output(labels_file="link.txt"), folder)
-    with pytest.raises(ManifestError, match="no folder"):
+    with pytest.raises(ManifestError, match="is not in a folder"):
         labels_of(Output(labels_file="names.txt"), None)
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from zoolens.base.errors import DatasetError, ManifestError, ZoolensError
-from zoolens.inventory.manifests.schema import Input, Pool
+from zoolens.inventory.manifests.schema import Input
+from zoolens.inventory.manifests.schema_steps import Pool
 from zoolens.inventory.preprocess.text import PrepareText
 from zoolens.inventory.runtimes.runtime import TensorSpec
 from zoolens.testing.text_models import MAX_LENGTH, VOCABULARY, write_tokenizer
@@ -79,7 +80,7 @@ def test_padding_goes_where_it_is_declared_and_no_further_than_the_longest(prepa
         text.pooled(np.zeros((2, 1), np.float32), records, Pool(op="pool"), "out")
     facts = text.facts(iter([texts("good " * 9, "bad"), texts("zebra good")]))
     assert (facts.texts, facts.cut, facts.tokens, facts.unknown) == (3, 1, MAX_LENGTH + 3, 1)
-    with pytest.raises(DatasetError, match="has no tokens, so that there is nothing to answer to"):
+    with pytest.raises(DatasetError, match="has no tokens"):
         text.many(texts("good", ""))
 
 
@@ -136,7 +137,7 @@ def test_files_that_are_no_tokenizer_are_one_sentence(prepare, tmp_path):
     other = tmp_path / "other.json"
     other.write_text(json.dumps({"version": "9.9", "model": {"type": "Unheard"}}))
     for file, sentence in (
-        (pickle, "is no tokenizer.json"),
+        (pickle, "is not a tokenizer.json"),
         (deep, "The tokenizer cannot be read"),
         (panics, "The tokenizer cannot be read"),
         (other, "The tokenizer cannot be read"),

@@ -152,7 +152,7 @@ class OpenTokenizer:
                 hint="It is the tokenizer of another model, or vocabulary is wrong in the manifest.",
             )
         if counts.min(initial=1) == 0 and (declared.tensors.attention_mask or declared.padding != "max_length"):
-            raise DatasetError("A text has no tokens, so that there is nothing to answer to.", hint="Remove it.")
+            raise DatasetError("A text has no tokens.", hint="Remove it.")
 
     def _filled(self, sent: _Sent) -> Tokens:
         shape = len(sent.counts), self._declared.max_length
@@ -198,7 +198,7 @@ def _content(path: Path) -> bytes:
         raise ManifestError(f"The tokenizer {path} cannot be read: {error.strerror}.") from error
     if not content.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{"):
         raise ManifestError(
-            f"{path.name} is no tokenizer.json: it does not hold a JSON object.",
+            f"{path.name} is not a tokenizer.json: it does not hold a JSON object.",
             hint="Vocabulary files, SentencePiece models and pickles are not read; convert it with `tokenizers`.",
         )
     return content

@@ -45,7 +45,7 @@ def read_device_times(messages: Any, repeats: int) -> list[DeviceTimes]:
     """What a worker tells; ValueError, TypeError or KeyError where it is nonsense."""
     times = [_device_times(**message) for message in messages]
     if len(times) != repeats:
-        raise ValueError("times of other calls than those asked for")
+        raise ValueError("times of calls that were not requested")
     return times
 
 
@@ -54,5 +54,5 @@ def _device_times(
 ) -> DeviceTimes:
     whole = (total, launch, inputs, compute, outputs, 0 if peak_memory is None else peak_memory)
     if not all(isinstance(value, int) and 0 <= value < 1 << 63 for value in whole):
-        raise ValueError("a time that is no whole number")
+        raise ValueError("a time that is not an integer")
     return DeviceTimes(total, launch, inputs, compute, outputs, peak_memory, bool(events))

@@ -164,7 +164,7 @@ def _check(settings: FakeSettings) -> None:
     if not isinstance(settings.classes, int) or not 1 <= settings.classes <= MAX_CLASSES:
         raise ModelError(f"A fake model has 1 to {MAX_CLASSES:,} classes, not {settings.classes!r}.")
     if not all(extent is None or isinstance(extent, int) for extent in (*settings.input, settings.batch)):
-        raise ModelError("A fake model's input and batch are whole numbers or null.")
+        raise ModelError("A fake model's input and batch are integers or null.")
 
 
 def _hash(sample: Tensor, settings: FakeSettings) -> Tensor:

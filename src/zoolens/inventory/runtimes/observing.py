@@ -127,7 +127,7 @@ def profile_message(profile: Profile) -> dict[str, Any]:
 def read_profiles(messages: Sequence[Mapping[str, Any]], repeats: int) -> list[Profile]:
     """Profiles as a worker tells them; ValueError, TypeError or KeyError where there can be none such."""
     if len(messages) != repeats or sum(len(message["operators"]) for message in messages) > _MOST_OPERATORS:
-        raise ValueError("profiles of other calls than those asked for")
+        raise ValueError("profiles of calls that were not requested")
     return [_profile(message) for message in messages]
 
 
@@ -158,7 +158,7 @@ def _operator(place: int, message: Mapping[str, Any]) -> OperatorTime:
     if set(message) != set(_OPERATOR_FIELDS):
         raise ValueError("an operator with missing or unknown fields")
     if message["level"] not in get_args(Level):
-        raise ValueError("an operator of no known level")
+        raise ValueError("an operator of an unknown level")
     parent = _optional(_whole, message["parent"])
     if parent is not None and parent >= place:
         raise ValueError("an operator that was called by a later one")
@@ -197,13 +197,13 @@ def _optional(check: Callable[[Any], T], value: Any) -> T | None:
 
 def _text(value: Any) -> str:
     if not isinstance(value, str) or len(value) > _LONGEST_TEXT:
-        raise ValueError("a name that is no text, or too long")
+        raise ValueError("a name that is not text, or too long")
     return value
 
 
 def _whole(value: Any) -> int:
     if not isinstance(value, int) or not 0 <= value < 1 << 63:
-        raise ValueError("a time, extent or place that is no whole number")
+        raise ValueError("a time, extent or place that is not an integer")
     return value
 
 

@@ -124,7 +124,7 @@ class Remote(Runtime):
         if document != Remote(self.address)._document():  # asked anew: ours may be old
             raise ModelError(
                 f"The model at {self.address} is not the one that {model.path().name} describes.",
-                hint="Was it replaced meanwhile? Run the command again.",
+                hint="Was it replaced in the meantime? Run the command again.",
             )
         return document
 

@@ -294,7 +294,7 @@ class Runtime(ABC):
             self.require("set_threads")
             most = 8 * (os.cpu_count() or 1)
             if not 1 <= options.threads <= most:
-                raise ModelError(f"{options.threads} threads make no sense here; ask for 1 to {most}.")
+                raise ModelError(f"{options.threads} threads are not possible here; choose 1 to {most}.")
 
     def can(self, ability: str) -> bool:
         if ability not in ABILITIES:
@@ -341,11 +341,11 @@ def check_feeds(inputs: Sequence[TensorSpec], feeds: Mapping[str, Tensor], *, an
         wanted = (None, *spec.shape[1:]) if any_batch and spec.shape else spec.shape
         if array.ndim != len(wanted) or any(w not in (None, h) for w, h in zip(wanted, array.shape, strict=True)):
             raise ModelError(
-                f"Input {spec.name!r} wants shape {shape_text(wanted)} but was given {shape_text(array.shape)}."
+                f"Input {spec.name!r} expects shape {shape_text(wanted)} but got {shape_text(array.shape)}."
             )
         packed = {"string": array.dtype.kind in "OSUi", "bfloat16": array.dtype.name == "uint16"}.get(spec.dtype, False)
         if str(array.dtype) != spec.dtype and not packed:
-            raise ModelError(f"Input {spec.name!r} wants {spec.dtype} but was given {array.dtype}.")
+            raise ModelError(f"Input {spec.name!r} expects {spec.dtype} but got {array.dtype}.")
 
 
 def check_batch(outputs: Sequence[TensorSpec], answers: Mapping[str, Tensor], declared: int, batch: int) -> None:

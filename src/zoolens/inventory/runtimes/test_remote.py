@@ -312,5 +312,5 @@ def test_threads_cannot_be_asked_of_a_server(address, model):
 def test_no_server_is_one_sentence(model):
     with serving(summed) as gone:
         pass
-    with pytest.raises(ZoolensError, match="no answer"):
+    with pytest.raises(ZoolensError, match="No answer"):
         placements(find(model), RunOptions(runtimes=(f"remote:{gone}",)))

@@ -50,7 +50,7 @@ class Classification(Task):
             return columns
         if labels.max(initial=0) >= classes:
             raise ModelError(
-                f"The data has class {int(labels.max())} but the model has only the classes 0 to {classes - 1}.",
+                f"The dataset has class {int(labels.max())} but the model has only the classes 0 to {classes - 1}.",
                 hint="Is it the right dataset? A label_map in the manifest translates between class orders.",
             )
         score = np.where(labels >= 0, values[rows, np.maximum(labels, 0)], np.nan)  # without a label: unknown

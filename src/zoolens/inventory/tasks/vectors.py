@@ -97,6 +97,6 @@ def _pair(a: Answers, b: Answers) -> tuple[Floats, Floats]:
     if ours.shape != theirs.shape:
         raise ZoolensError(
             f"The outputs {a.output} and {b.output} do not have answers of the same length.",
-            hint="Compare models that answer alike.",
+            hint="Compare models with outputs of the same length.",
         )
     return ours.astype(np.float64), theirs.astype(np.float64)

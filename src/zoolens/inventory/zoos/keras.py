@@ -10,19 +10,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Final
 
 from zoolens.inventory.manifests.guesses import IMAGENET_NORMALIZE
-from zoolens.inventory.manifests.schema import (
-    Architecture,
-    Asset,
-    AssetFile,
-    Claim,
-    Framework,
-    Input,
-    Manifest,
-    Normalize,
-    Output,
-    Resize,
-    Step,
-)
+from zoolens.inventory.manifests.schema import Architecture, Asset, AssetFile, Claim, Framework, Input, Manifest, Output
+from zoolens.inventory.manifests.schema_steps import Normalize, Resize, Step
 from zoolens.inventory.zoos.data import table
 from zoolens.inventory.zoos.published import accuracy_claims
 from zoolens.inventory.zoos.zoo import Entry, Weights, Zoo

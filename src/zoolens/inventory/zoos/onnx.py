@@ -10,18 +10,8 @@ from typing import Any, ClassVar, Final
 from zoolens.inventory.manifests.formats import legal_name
 from zoolens.inventory.manifests.guesses import IMAGENET_NORMALIZE
 from zoolens.inventory.manifests.locations import recorded_files
-from zoolens.inventory.manifests.schema import (
-    Asset,
-    AssetFile,
-    CenterCrop,
-    Claim,
-    Framework,
-    Input,
-    Manifest,
-    Output,
-    Resize,
-    Step,
-)
+from zoolens.inventory.manifests.schema import Asset, AssetFile, Claim, Framework, Input, Manifest, Output
+from zoolens.inventory.manifests.schema_steps import CenterCrop, Resize, Step
 from zoolens.inventory.zoos.data import table
 from zoolens.inventory.zoos.published import accuracy_claims
 from zoolens.inventory.zoos.undescribed import weights_of

@@ -9,17 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, ClassVar, Final
 
-from zoolens.inventory.manifests.schema import (
-    CenterCrop,
-    DropLeading,
-    Framework,
-    Input,
-    Manifest,
-    Normalize,
-    Output,
-    Resize,
-    Step,
-)
+from zoolens.inventory.manifests.schema import Framework, Input, Manifest, Output
+from zoolens.inventory.manifests.schema_steps import CenterCrop, DropLeading, Normalize, Resize, Step
 from zoolens.inventory.zoos.data import table
 from zoolens.inventory.zoos.published import accuracy_claims
 from zoolens.inventory.zoos.zoo import Entry, Weights, Zoo

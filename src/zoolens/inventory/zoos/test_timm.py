@@ -4,7 +4,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from zoolens.inventory.manifests.schema import CenterCrop, Resize
+from zoolens.inventory.manifests.schema_steps import CenterCrop, Resize
 from zoolens.inventory.zoos.timm import TimmZoo
 from zoolens.inventory.zoos.zoo import Weights
 

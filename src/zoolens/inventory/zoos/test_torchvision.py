@@ -7,7 +7,7 @@ import pytest
 
 from zoolens.base.errors import ModelError
 from zoolens.findings.graph.structure_sources import source_of
-from zoolens.inventory.manifests.schema import CenterCrop, Normalize, Resize
+from zoolens.inventory.manifests.schema_steps import CenterCrop, Normalize, Resize
 from zoolens.inventory.zoos.torchvision import TorchvisionZoo
 from zoolens.inventory.zoos.zoo import Weights
 

@@ -9,20 +9,8 @@ from typing import Any, ClassVar
 
 from zoolens.inventory.frameworks.torchvision_shim import import_torchvision
 from zoolens.inventory.manifests import hub
-from zoolens.inventory.manifests.schema import (
-    Architecture,
-    Asset,
-    AssetFile,
-    CenterCrop,
-    Claim,
-    Framework,
-    Input,
-    Manifest,
-    Normalize,
-    Output,
-    Resize,
-    Step,
-)
+from zoolens.inventory.manifests.schema import Architecture, Asset, AssetFile, Claim, Framework, Input, Manifest, Output
+from zoolens.inventory.manifests.schema_steps import CenterCrop, Normalize, Resize, Step
 from zoolens.inventory.zoos.data import table
 from zoolens.inventory.zoos.published import IMAGENET, accuracy_claims
 from zoolens.inventory.zoos.undescribed import weights_of

@@ -10,19 +10,8 @@ from importlib import metadata
 from typing import Any, ClassVar
 
 from zoolens.inventory.frameworks.torchvision_shim import import_torchvision
-from zoolens.inventory.manifests.schema import (
-    Architecture,
-    Asset,
-    AssetFile,
-    CenterCrop,
-    Claim,
-    Framework,
-    Input,
-    Manifest,
-    Normalize,
-    Output,
-    Resize,
-)
+from zoolens.inventory.manifests.schema import Architecture, Asset, AssetFile, Claim, Framework, Input, Manifest, Output
+from zoolens.inventory.manifests.schema_steps import CenterCrop, Normalize, Resize
 from zoolens.inventory.zoos.undescribed import weights_of
 from zoolens.inventory.zoos.zoo import Entry, Zoo
 

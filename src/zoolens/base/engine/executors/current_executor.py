@@ -16,14 +16,14 @@ from zoolens.base.engine.executors.local import Local
 
 
 class _Chosen:
-    """Opened when it is first asked for: to start or to reach a cluster takes seconds."""
+    """An executor that is opened on first use: to start or to reach a cluster takes seconds."""
 
     def __init__(self, where: str | Executor) -> None:
         self._where = where
         self._executor = where if isinstance(where, Executor) else None
         self._lock = threading.Lock()
         if isinstance(where, str):
-            _kind(where)  # an unknown name is said at once
+            _kind(where)  # an unknown name is an error at once, not after minutes of work
 
     def executor(self) -> Executor:
         with self._lock:
@@ -40,16 +40,17 @@ _current: ContextVar[_Chosen | None] = ContextVar("zoolens_executor", default=No
 
 
 def current_executor() -> Executor:
-    """The executor that `running_on` chose for this thread, or this machine."""
+    """Returns the executor that `running_on` chose for this thread, by default this machine."""
     chosen = _current.get()
     return Local() if chosen is None else chosen.executor()
 
 
 @contextmanager
 def running_on(where: str | Executor) -> Iterator[None]:
-    """Inside, work that can be shared out runs on this executor: "local", "ray", "ray://host:port".
+    """Runs distributable work inside the `with` on this executor: "local", "ray", "ray://host:port".
 
-    It holds for this thread (and for tasks that inherit its context)."""
+    The choice holds for this thread and for tasks that inherit its context.
+    """
     chosen = _Chosen(where)
     before = _current.set(chosen)
     try:

@@ -24,17 +24,18 @@ from zoolens.base.engine.service import response
 from zoolens.base.errors import AssetError, ConstraintError, WorkerError, ZoolensError, first_line
 from zoolens.base.version import __version__
 
-_AHEAD: Final = 3  # jobs that are submitted for each that can run: whoever is done finds the next one there
+# Jobs that are submitted for each that can run, so that a worker that finishes finds the next one waiting.
+_AHEAD: Final = 3
 
 Job = Mapping[str, Any]
 
 
 class Executor(ABC):
-    """Safe to use from several threads. `elsewhere`: its functions run on other machines, so that work is worth sharing
-    out; otherwise whoever has work does it directly."""
+    """Runs named functions on jobs. Safe to use from several threads."""
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    # Whether functions run on other machines, so that distributing work is worth its cost.
     elsewhere: ClassVar[bool] = True
 
     @classmethod
@@ -61,9 +62,11 @@ class Executor(ABC):
 def run_jobs(
     executor: Executor, function: str, jobs: Iterable[Job], *, whole_machine: bool = False
 ) -> Iterator[tuple[int, Any]]:
-    """The number of each job and its result or its `ZoolensError`, as they come. Leaving early cancels the rest.
+    """Yields the number of each job with its result or its `ZoolensError`, in the order in which they finish.
 
-    Jobs are taken as they are needed, so that those which wait take no memory."""
+    Leaving early cancels the rest. Jobs are taken from the iterable as they are needed, so that waiting ones take no
+    memory.
+    """
     waiting = enumerate(jobs)
     futures: dict[Future[Any], int] = {}
     try:
@@ -82,31 +85,35 @@ def run_jobs(
             future.cancel()
 
 
-# --- what travels
+# --- jobs as messages
 
 
 def task(function: str, job: Job) -> dict[str, Any]:
-    """A job as it travels: with what the user granted, and which zoolens asks."""
+    """Returns a job as it is sent, with the user's permissions and the caller's version."""
     return {"function": function, "job": dict(job), "trust": trusted(), "version": __version__}
 
 
 def perform(asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Runs on the other side: call the function of a `task`, and describe what came of it as plain data."""
-    return response(dict(asked), performed, lambda request: f"{request['function']} on {platform.node()}")
+    """Returns, on the machine that runs the job, the result of a `task` or its error as plain data."""
+
+    def described(request: Mapping[str, Any]) -> str:
+        return f"{request['function']} on {platform.node()}"
+
+    return response(dict(asked), performed, described)
 
 
 def outcome_of(answer: Mapping[str, Any]) -> Any:
-    """The result that `perform` describes; the error that it describes is raised."""
+    """Returns the result that `perform` described, or raises the error that it described."""
     if "error" in answer:
         raise faults.rebuild(answer["error"])
     return answer["ok"]
 
 
 def performed(asked: Mapping[str, Any]) -> Any:
-    """What the function of a `task` returns."""
+    """Returns what the function of a `task` returns."""
     if asked["version"] != __version__:
         raise ConstraintError(
-            f"The node {platform.node()} has zoolens {__version__}, and {asked['version']} asks it.",
+            f"The node {platform.node()} has zoolens {__version__}, but the caller has {asked['version']}.",
             hint="Install the same version on all nodes.",
         )
     module, _, name = str(asked["function"]).partition(":")
@@ -115,7 +122,7 @@ def performed(asked: Mapping[str, Any]) -> Any:
 
 
 def check_reachable(paths: Sequence[str]) -> None:
-    """Runs on the other side: raises an error that names this node and the first path that it does not have."""
+    """Raises, on the machine that runs the job, an error that names the node and the first path that it lacks."""
     for path in paths:
         if not Path(path).exists():
             raise AssetError(
@@ -125,7 +132,7 @@ def check_reachable(paths: Sequence[str]) -> None:
 
 
 def lost(executor: str, error: BaseException) -> WorkerError:
-    """A job that the executor gave up."""
+    """Returns the error of a job that the executor gave up."""
     return WorkerError(
         f"A job was lost on {executor}: {type(error).__name__}: {first_line(error).rstrip('.')}.",
         hint="Run the same command again: what is finished is kept.",

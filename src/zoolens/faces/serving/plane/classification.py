@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from zoolens.base.protocol.messages import Tensor
-from zoolens.inventory.manifests.schema import DropLeading, OutputStep, Select
+from zoolens.inventory.manifests.schema_steps import DropLeading, OutputStep, Select
 
 Labels = Mapping[int, str]  # by the index in the output as the model gives it
 

@@ -109,7 +109,7 @@ def test_texts_and_bfloat16_are_inputs_too(tmp_path, monkeypatch):
             several = [InferRequest("halves", {"x": (numbers * n).astype(ml_dtypes.bfloat16)}) for n in range(1, 9)]
             answers = await asyncio.gather(*map(plane.infer, several))
             bad = InferRequest("texts", {"t": np.array([[b"\xff", b""]], object), "x": np.ones((1, 2), np.float32)})
-            with pytest.raises(ServingError, match="is no UTF-8 text"):
+            with pytest.raises(ServingError, match="is not UTF-8 text"):
                 await plane.infer(bad)
             return kinds, (await plane.infer(asked)).outputs["y"], [answer.outputs for answer in answers]
 

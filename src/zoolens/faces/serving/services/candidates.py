@@ -39,7 +39,8 @@ from zoolens.findings.measure.jobs import Job, plan_jobs
 from zoolens.inventory.catalog.lookup import find
 from zoolens.inventory.catalog.names import FILE_ZOO
 from zoolens.inventory.catalog.sessions import RunOptions
-from zoolens.inventory.manifests.schema import Input, Output, Resize
+from zoolens.inventory.manifests.schema import Input, Output
+from zoolens.inventory.manifests.schema_steps import Resize
 from zoolens.inventory.preprocess.classes import class_mismatch, translation
 from zoolens.inventory.preprocess.outputs import build_scores, labels_of
 from zoolens.inventory.runtimes.outputs.noise_probe import made_up_feeds

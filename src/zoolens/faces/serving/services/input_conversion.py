@@ -18,8 +18,10 @@ from zoolens.base.errors import DatasetError
 from zoolens.base.protocol.errors import Refusal, ServingError
 from zoolens.inventory.datasets.decoders.decoder import load_decoder
 from zoolens.inventory.datasets.images import decode_image
-from zoolens.inventory.manifests.schema import MODALITIES, Input, Normalize
-from zoolens.inventory.preprocess.pipeline import build_prepare, declared_normalisation
+from zoolens.inventory.manifests.schema import MODALITIES, Input
+from zoolens.inventory.manifests.schema_steps import Normalize
+from zoolens.inventory.preprocess.normalisation import declared_normalisation
+from zoolens.inventory.preprocess.pipeline import build_prepare
 from zoolens.inventory.runtimes.runtime import TensorSpec, shape_text
 
 Array = NDArray[Any]

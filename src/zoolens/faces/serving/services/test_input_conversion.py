@@ -13,7 +13,8 @@ from zoolens.faces.serving.services.input_conversion import (
     pixel_conversion,
     tensor_conversion,
 )
-from zoolens.inventory.manifests.schema import CenterCrop, Input, Normalize, Resize
+from zoolens.inventory.manifests.schema import Input
+from zoolens.inventory.manifests.schema_steps import CenterCrop, Normalize, Resize
 from zoolens.inventory.preprocess.pipeline import build_prepare
 from zoolens.inventory.runtimes.runtime import TensorSpec
 

@@ -25,7 +25,7 @@ from zoolens.inventory.catalog.lookup import find, find_all
 from zoolens.inventory.catalog.sessions import RunOptions
 from zoolens.inventory.datasets.opening import open_dataset
 from zoolens.inventory.manifests.files import write_manifest
-from zoolens.inventory.manifests.schema import DropLeading
+from zoolens.inventory.manifests.schema_steps import DropLeading
 from zoolens.inventory.preprocess.pipeline import build_prepare
 
 pytestmark = pytest.mark.usefixtures("trusted_models")

@@ -10,7 +10,8 @@ from zoolens.faces.serving.services.output_conversion import (
     mapped_conversion,
     probability_conversion,
 )
-from zoolens.inventory.manifests.schema import DropLeading, Output
+from zoolens.inventory.manifests.schema import Output
+from zoolens.inventory.manifests.schema_steps import DropLeading
 from zoolens.inventory.runtimes.runtime import TensorSpec
 
 TENSOR = TensorSpec("y", (None, 3), "float32")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from zoolens.findings.audit.doctor.variants import Axis, AxisChoice, with_output
-from zoolens.inventory.manifests.schema import DropLeading, Manifest, Output, OutputStep, Softmax
+from zoolens.inventory.manifests.schema import Manifest, Output
+from zoolens.inventory.manifests.schema_steps import DropLeading, OutputStep, Softmax
 from zoolens.inventory.preprocess.outputs import remaining_columns
 
 

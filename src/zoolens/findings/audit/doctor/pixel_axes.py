@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.findings.audit.doctor.variants import Axis, AxisChoice, NotSwept, axis_or_none, with_input
-from zoolens.inventory.manifests.schema import MODALITIES, Input, Manifest, Normalize
+from zoolens.inventory.manifests.schema import MODALITIES, Input, Manifest
+from zoolens.inventory.manifests.schema_steps import Normalize
 from zoolens.inventory.runtimes.runtime import TensorSpec
 
 SCALING, MEAN = "scaling", "mean and deviation"

@@ -8,7 +8,8 @@ from typing import Final
 from zoolens.base.errors import ManifestError
 from zoolens.findings.audit.doctor.variants import Axis, AxisChoice, Change, NotSwept, axis_or_none, with_input
 from zoolens.inventory.datasets.dataset import Dataset
-from zoolens.inventory.manifests.schema import MODALITIES, CenterCrop, Input, Manifest, Normalize, Resize, Step
+from zoolens.inventory.manifests.schema import MODALITIES, Input, Manifest
+from zoolens.inventory.manifests.schema_steps import CenterCrop, Normalize, Resize, Step
 from zoolens.inventory.preprocess.resize import METHODS, check_resize
 from zoolens.inventory.runtimes.runtime import TensorSpec, shape_text
 

@@ -10,8 +10,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from zoolens.inventory.manifests.schema import Manifest, Normalize
-from zoolens.inventory.preprocess.pipeline import pixel_tables
+from zoolens.inventory.manifests.schema import Manifest
+from zoolens.inventory.manifests.schema_steps import Normalize
+from zoolens.inventory.preprocess.normalisation import pixel_tables
 from zoolens.inventory.runtimes.runtime import TensorSpec
 
 

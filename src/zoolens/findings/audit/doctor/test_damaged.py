@@ -13,7 +13,7 @@ from zoolens.findings.audit.doctor.verdict import Status
 from zoolens.findings.measure.evaluate import evaluate
 from zoolens.inventory.datasets.opening import open_dataset
 from zoolens.inventory.manifests.files import read_manifest, write_manifest
-from zoolens.inventory.manifests.schema import Normalize
+from zoolens.inventory.manifests.schema_steps import Normalize
 from zoolens.inventory.preprocess.resize import resize
 
 REPO = Path(__file__).parents[5]

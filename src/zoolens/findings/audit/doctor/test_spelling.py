@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from zoolens.findings.audit.doctor.spelling import spelling_note, spellings
-from zoolens.inventory.manifests.schema import Input, Manifest, Normalize, Output
+from zoolens.inventory.manifests.schema import Input, Manifest, Output
+from zoolens.inventory.manifests.schema_steps import Normalize
 from zoolens.inventory.runtimes.runtime import TensorSpec
 
 

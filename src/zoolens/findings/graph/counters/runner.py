@@ -19,7 +19,7 @@ from zoolens.findings.graph.counters.terms import MACS
 from zoolens.findings.graph.structure_sources import Source
 
 TIMEOUT: Final = 600.0  # seconds for all counters of one model
-_NONSENSE: Final = "its process answered nonsense"
+_NONSENSE: Final = "its process returned an invalid answer"
 _QUIET: Final = (
     ("OMP_NUM_THREADS", "1"),
     ("TF_CPP_MIN_LOG_LEVEL", "3"),

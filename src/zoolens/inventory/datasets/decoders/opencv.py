@@ -28,7 +28,7 @@ def load() -> Decode:
         except cv2.error as error:
             raise ValueError(f"OpenCV says {first_line(error)}") from error
         if image is None:
-            raise ValueError(f"OpenCV finds no whole {kind} image in it")
+            raise ValueError(f"OpenCV finds no complete {kind} image in it")
         pixels: NDArray[np.uint8] = image[:, :, np.newaxis] if channels == 1 else cv2.cvtColor(image, cv2.COLOR_BGR2RGB)
         return pixels
 

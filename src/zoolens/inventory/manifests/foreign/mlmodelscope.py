@@ -23,19 +23,8 @@ from zoolens.base.safety.untrusted import open_regular
 from zoolens.inventory.manifests.foreign.files import beside, described, labels_beside
 from zoolens.inventory.manifests.formats import format_of_name, legal_name
 from zoolens.inventory.manifests.guesses import GUESSED
-from zoolens.inventory.manifests.schema import (
-    Asset,
-    AssetFile,
-    Claim,
-    DType,
-    Framework,
-    Input,
-    Manifest,
-    Normalize,
-    Output,
-    Resize,
-    Step,
-)
+from zoolens.inventory.manifests.schema import Asset, AssetFile, Claim, DType, Framework, Input, Manifest, Output
+from zoolens.inventory.manifests.schema_steps import Normalize, Resize, Step
 from zoolens.inventory.manifests.yaml_tree import YamlRefused, YamlTree, path_words
 
 # framework -> the format of a file whose name does not tell
@@ -150,7 +139,7 @@ def draft_from_mlmodelscope(text: str, path: Path) -> Manifest:
             description=_description(source, path, notes),  # last: the notes are complete
         )
     except ValidationError as error:
-        raise ManifestError(f"{path.name} describes what no model has: {_what(error)}.") from error
+        raise ManifestError(f"{path.name} describes an invalid model: {_what(error)}.") from error
     guessed = {GUESSED: notes.guessed} if notes.guessed else {}
     return drafted.model_copy(update={"attributes": {**drafted.attributes, **guessed}})
 

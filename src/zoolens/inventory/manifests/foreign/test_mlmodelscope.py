@@ -8,7 +8,7 @@ import pytest
 from zoolens.base.errors import ManifestError
 from zoolens.inventory.manifests.files import dump_manifest, parse_manifest
 from zoolens.inventory.manifests.foreign.importing import import_manifest
-from zoolens.inventory.manifests.schema import Normalize, Resize
+from zoolens.inventory.manifests.schema_steps import Normalize, Resize
 
 ONNX = """
 name: Meadow_Net            # a classifier for ONNX Runtime
@@ -228,8 +228,8 @@ def test_a_framework_that_zoolens_does_not_run(tmp_path):
         ("- a\n- b", "it needs the keys name, inputs and model"),
         (ONNX.replace("mean: [123.675, 116.28, 103.53]", "mean: [a, b]"), "line 24: inputs[0].parameters.mean"),
         (ONNX.replace("[3, 96, 128]", "[3, 96, 1.5]"), "line 23: inputs[0].parameters.dimensions[2]"),
-        (ONNX.replace("[3, 96, 128]", "[3, 96, 12800000]"), "describes what no model has"),
-        (ONNX.replace("[3, 96, 128]", "[3, 96, -1]"), "describes what no model has"),
+        (ONNX.replace("[3, 96, 128]", "[3, 96, 12800000]"), "describes an invalid model"),
+        (ONNX.replace("[3, 96, 128]", "[3, 96, -1]"), "describes an invalid model"),
         (ONNX.replace("scale: [58.395, 57.12, 57.375]", "scale: 0"), "std must not be 0"),
         (ONNX.replace("scale: [58.395, 57.12, 57.375]", "scale: .inf"), "should be a finite number"),
         (ONNX.replace("inputs:", "inputs: []\nunused:"), "inputs: List should have at least 1 item"),

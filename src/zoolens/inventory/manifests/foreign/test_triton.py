@@ -126,7 +126,7 @@ def test_a_model_that_zoolens_cannot_run_is_described_without_files(tmp_path):
         (CLASSIFIER.replace("output [", "outputs ["), "names no outputs"),
         (CLASSIFIER.replace("[ 3, 128, 160 ]", "[ 3, 0, 160 ]"), "input.0.dims: an extent must be positive"),
         (CLASSIFIER.replace("[ 3, 128, 160 ]", '[ "three" ]'), "input.0.dims.0: Input should be a valid integer"),
-        (CLASSIFIER.replace("[ 3, 128, 160 ]", "[ 3, 99999999, 160 ]"), "describes what no model has"),
+        (CLASSIFIER.replace("[ 3, 128, 160 ]", "[ 3, 99999999, 160 ]"), "describes an invalid model"),
         (CLASSIFIER.replace("size: 16", "size: { a: 1 }"), "max_batch_size: Input should be a valid integer"),
         (CLASSIFIER + "input: 7", "input.1: a message in braces is expected"),
         ("<html>", "not a Triton configuration: line 1"),
@@ -158,4 +158,4 @@ def test_labels_that_no_run_can_read_are_unknown(tmp_path, content):
         (tmp_path / "flowers.txt").write_bytes(content)
     manifest = import_manifest(path)
     assert manifest.outputs[0].labels_file is None
-    assert "class names: flowers.txt is not here, or is no text" in manifest.description
+    assert "class names: flowers.txt is missing or is not text" in manifest.description

@@ -135,7 +135,7 @@ def draft_from_triton(text: str, path: Path) -> Manifest:
             },
         )
     except ValidationError as error:
-        raise ManifestError(f"{path.name} describes what no model has: {_first(error)}.") from error
+        raise ManifestError(f"{path.name} describes an invalid model: {_first(error)}.") from error
 
 
 def _read(text: str, path: Path) -> _Config:
@@ -223,7 +223,7 @@ def _labels(tensor: _Tensor, folder: Path, unknown: list[str]) -> str | None:
         return None
     location = labels_beside(folder, tensor.label_filename)
     if location is None:
-        unknown.append(f"class names: {tensor.label_filename} is not here, or is no text")
+        unknown.append(f"class names: {tensor.label_filename} is missing or is not text")
     return location
 
 

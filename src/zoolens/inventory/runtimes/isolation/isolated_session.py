@@ -149,7 +149,7 @@ class IsolatedSession(Session):
         if not complete:
             return None
         if self._begun is None:
-            raise ValueError("an answer that nobody asked for")
+            raise ValueError("an answer that was not requested")
         self._begun = None
         views = self._worker.outputs.read(answer["tensors"], MOST_OUTPUT_BYTES)
         return {name: view.copy() for name, view in views.items()}
@@ -177,7 +177,7 @@ class IsolatedSession(Session):
         with self._worker.sensible():
             elapsed, delay, switches = (times[name].astype(np.int64) for name in ("elapsed", "delay", "switches"))
             if not elapsed.shape == delay.shape == switches.shape == (len(elapsed),) or not 1 <= len(elapsed) <= wanted:
-                raise ValueError("times of other calls than those asked for")
+                raise ValueError("times of calls that were not requested")
         return elapsed, Waiting(delay, switches)
 
     def observe(self, feeds: Mapping[str, Tensor], repeats: int) -> list[ObservedCall]:
@@ -186,7 +186,7 @@ class IsolatedSession(Session):
         with self._worker.sensible():
             calls = [_observed_call(**call) for call in answer["calls"]]
             if len(calls) != repeats:
-                raise ValueError("other calls than those asked for")
+                raise ValueError("calls that were not requested")
             return calls
 
     def effective(self) -> Effective:
@@ -218,7 +218,7 @@ class IsolatedSession(Session):
             tensors = {name[1:]: array for name, array in arrays.items() if name.startswith("t")}
             outputs = {name[1:]: array for name, array in arrays.items() if name.startswith("o")}
             if tensors.keys() != set(names) or outputs.keys() != {spec.name for spec in self.outputs}:
-                raise ValueError("other tensors than those asked for")
+                raise ValueError("tensors that were not requested")
             return Captured({name: tensors[name] for name in names}, outputs)
 
     def device_times(self, feeds: Mapping[str, Tensor], repeats: int = 1) -> list[DeviceTimes]:
@@ -339,7 +339,7 @@ def _observed_call(**counts: Any) -> ObservedCall:
     """A call as a worker tells it; ValueError or TypeError where there can be none such."""
     known = {name: value for name, value in counts.items() if value is not None or name not in NOT_ALWAYS_KNOWN}
     if not all(isinstance(value, int) and 0 <= value < 1 << 63 for value in known.values()):
-        raise ValueError("a time or a count that is no whole number")
+        raise ValueError("a time or a count that is not an integer")
     return ObservedCall(**counts)
 
 

@@ -65,7 +65,7 @@ def unpacked_texts(name: str, feeds: Mapping[str, Tensor]) -> Tensor:
     try:
         decoded[:] = [text.decode() for text in texts]
     except UnicodeDecodeError as error:
-        raise ModelError(f"An element of the input {name!r} is no UTF-8 text: {error.reason}.") from error
+        raise ModelError(f"An element of the input {name!r} is not UTF-8 text: {error.reason}.") from error
     return decoded.reshape(array.shape)
 
 

@@ -111,7 +111,7 @@ def test_mxnet_gives_the_values_of_its_nodes(mxnet_session, images):
 
 
 def test_mxnet_explains_wrong_inputs(mxnet_session):
-    with pytest.raises(ModelError, match=r"wants shape \?×3×32×32 but was given 2×1×32×32"):
+    with pytest.raises(ModelError, match=r"expects shape \?×3×32×32 but got 2×1×32×32"):
         mxnet_session.predict({"data": np.zeros((2, 1, 32, 32), np.float32)})
     with pytest.raises(ModelError, match="'data' was not given"):
         mxnet_session.predict({"image": np.zeros((2, 3, 32, 32), np.float32)})

@@ -38,7 +38,7 @@ def test_parts_of_texts_are_one_batch_and_parts_of_numbers_stay_apart():
 
 
 def test_bytes_that_are_no_text_are_refused():
-    with pytest.raises(ModelError, match="An element of the input 't' is no UTF-8 text"):
+    with pytest.raises(ModelError, match="An element of the input 't' is not UTF-8 text"):
         unpacked_texts("t", packed({"t": np.array([b"\xff"], object)}))
 
 

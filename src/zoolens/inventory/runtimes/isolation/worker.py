@@ -281,11 +281,11 @@ def tensor_specs(messages: list[Message]) -> tuple[TensorSpec, ...]:
 def _tensor_spec(name: Any, shape: Any, dtype: Any, scale: Any = None, zero_point: Any = None) -> TensorSpec:
     extents = tuple(shape)
     if not (isinstance(name, str) and isinstance(dtype, str)):
-        raise ValueError("a tensor whose name or type is no text")  # noqa: TRY004 - same kind as the next
+        raise ValueError("a tensor whose name or type is not text")  # noqa: TRY004 - same kind as the next
     if len(extents) > _MAX_RANK or not all(_is_extent(extent) for extent in extents):
         raise ValueError("a tensor without a possible shape")
     if not all(value is None or isinstance(value, int | float) for value in (scale, zero_point)):
-        raise ValueError("a tensor whose scale is no number")
+        raise ValueError("a tensor whose scale is not a number")
     return TensorSpec(name, extents, dtype, scale, zero_point)
 
 

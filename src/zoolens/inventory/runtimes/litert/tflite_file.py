@@ -119,7 +119,7 @@ def read_graph(path: Path) -> TfliteGraph:
 def _why(error: Exception) -> str:
     if isinstance(error, struct.error):  # a read beyond the end
         return "it ends before all of its parts do"
-    return "a name in it is no text" if isinstance(error, UnicodeDecodeError) else str(error)
+    return "a name in it is not text" if isinstance(error, UnicodeDecodeError) else str(error)
 
 
 class _Bytes:

@@ -156,7 +156,7 @@ class MxNetSession(Session):
             if name not in arguments:  # inputs, and labels that only training looks at
                 arguments[name] = self._mx.nd.zeros(shape, dtype=kinds.get(name, "float32"))
             elif arguments[name].shape != shape:
-                raise ModelError(f"Weight {name} has shape {arguments[name].shape} where the graph wants {shape}.")
+                raise ModelError(f"Weight {name} has shape {arguments[name].shape} but the graph expects {shape}.")
         names = symbol.list_auxiliary_states()
         kept = {name: array for name, array in self._states.items() if name in names}
         if missing := [name for name, _ in zip(names, states, strict=True) if name not in kept]:

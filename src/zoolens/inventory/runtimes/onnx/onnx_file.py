@@ -170,7 +170,7 @@ class OnnxGraph:
             known.update(node.outputs)
         for spec in self.outputs:
             if not spec.name or spec.name not in known:  # an input of no name is one that is left out
-                raise ModelError(f"The ONNX graph is damaged: nothing makes the output {spec.name[:60]!r}.")
+                raise ModelError(f"The ONNX graph is damaged: no node produces the output {spec.name[:60]!r}.")
 
     def _why_missing(self, tensor: str) -> str:
         if any(tensor in node.outputs for node in self.nodes):

@@ -173,7 +173,7 @@ class OnnxSession(Session):
     def count_parameters(self) -> int:
         classic = next((node.op for node in self._graph.nodes if node.domain == _CLASSIC), None)
         if classic is not None:  # trees and linear models of scikit-learn
-            raise ModelError(f"The numbers of {classic} are attributes of the operator, and are not counted.")
+            raise ModelError(f"The parameters of {classic} are attributes of the operator and are not counted.")
         return self._graph.parameters()
 
     def profile(self, feeds: Mapping[str, Tensor], repeats: int = 1, *, kernels: bool = False) -> list[Profile]:
@@ -216,7 +216,7 @@ class OnnxSession(Session):
         values = self._run(self._tapped[1], [*self._output_names, *inner], feeds)
         odd = next((name for name, value in values.items() if not isinstance(value, np.ndarray)), None)
         if odd is not None:
-            raise ModelError(f"The value of {odd[:80]!r} is no tensor, and cannot be read.")
+            raise ModelError(f"The value of {odd[:80]!r} is not a tensor and cannot be read.")
         return Captured({name: values[name] for name in names}, {name: values[name] for name in self._output_names})
 
     def _twin(self, names: Sequence[str] | None, outputs: Sequence[str] = (), **settings: Any) -> Any:

@@ -43,7 +43,7 @@ class LayerNames:
     sources: Mapping[str, tuple[str, ...]]  # the operators that make the inputs of each one
     outputs: Mapping[str, str] | None = None  # the first output of each operator; None: a Caffe file
     makers: Mapping[str, str] = field(default_factory=dict)  # the operator that makes each tensor
-    unsigned: frozenset[str] = frozenset()  # tensors of whole numbers from 0 to 255
+    unsigned: frozenset[str] = frozenset()  # tensors of integers from 0 to 255
 
     @classmethod
     def of_onnx(cls, graph: OnnxGraph) -> LayerNames:

@@ -81,7 +81,7 @@ def read_layers(path: Path) -> list[IrLayer]:
     for edge in root.findall("edges/edge"):
         start = edge.get("from-layer", ""), edge.get("from-port", "")
         if start not in made:
-            raise ModelError(f"{path.name} is damaged: an edge begins where no layer ends.", hint=_AGAIN)
+            raise ModelError(f"{path.name} is damaged: an edge starts at an output that no layer has.", hint=_AGAIN)
         sources[edge.get("to-layer", ""), edge.get("to-port", "")] = made[start].name
     return [_layer(element, sources, made, path) for element in elements]
 
@@ -98,7 +98,7 @@ def _layer(
         source = sources.get((number, port.get("id", "")))
         if source is None:
             name = element.get("name", "")[:60]
-            raise ModelError(f"{path.name} is damaged: nothing goes into an input of {name!r}.", hint=_AGAIN)
+            raise ModelError(f"{path.name} is damaged: nothing is connected to an input of {name!r}.", hint=_AGAIN)
         inputs.append(source)
     outputs = tuple(made[number, port.get("id", "")] for port in element.findall("output/port"))
     settings = dict(data.attrib) if data is not None else {}
@@ -138,14 +138,14 @@ def _root(path: Path) -> ElementTree.Element:
     try:
         return ElementTree.fromstring(text)  # noqa: S314 - it declares no entities
     except ElementTree.ParseError as error:
-        raise ModelError(f"{path.name} is no readable XML.", hint=_AGAIN) from error
+        raise ModelError(f"{path.name} is not readable XML.", hint=_AGAIN) from error
 
 
 def _numbers(path: Path) -> Array:
     try:
         return np.asarray(np.memmap(path, np.uint8, "r")) if path.stat().st_size else np.zeros(0, np.uint8)
     except OSError as error:
-        raise ModelError(f"The numbers beside the IR cannot be read: {path.name}.") from error
+        raise ModelError(f"The weights of the IR cannot be read: {path.name}.") from error
 
 
 def _values(numbers: Array, data: ElementTree.Element, dtype: np.dtype[Any], path: Path) -> Array:

@@ -299,7 +299,7 @@ def _specs(graph: Any, model: ModelFiles) -> tuple[tuple[TensorSpec, ...], tuple
 def _spec(port: Any, fallback: str) -> TensorSpec:
     shape = port.get_partial_shape()
     if shape.rank.is_dynamic:
-        raise ModelError("OpenVINO cannot tell the shape of an input or output of this model.")
+        raise ModelError("OpenVINO cannot determine the shape of an input or output of this model.")
     extents = tuple(None if extent.is_dynamic else extent.get_length() for extent in shape)
     name = min(port.get_names(), default="") or fallback
     return TensorSpec(name, extents, str(port.get_element_type().to_dtype()))

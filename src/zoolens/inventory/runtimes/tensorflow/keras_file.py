@@ -81,7 +81,7 @@ def check_keras_h5(path: Path) -> int:
 
 def _configuration(text: Any) -> Any:
     if not isinstance(text, str | bytes):
-        raise TypeError("the configuration of its model is no text")
+        raise TypeError("the configuration of its model is not text")
     return parse_json(text)
 
 
@@ -99,7 +99,7 @@ def check_name(path: Path, suffixes: tuple[str, ...], begins: bytes) -> None:
     with open_regular(path) as file:
         if file.read(len(begins)) != begins:
             raise ModelError(
-                f"{path.name} is not a {suffixes[0]} file: its first bytes are others.", hint="Fetch it again."
+                f"{path.name} is not a {suffixes[0]} file: its first bytes do not match.", hint="Fetch it again."
             )
 
 

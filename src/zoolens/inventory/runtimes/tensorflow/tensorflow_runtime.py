@@ -172,7 +172,7 @@ class TensorFlowSession(Session):
 
 def _spec(name: str, tensor: Any) -> TensorSpec:
     if tensor.shape.rank is None:
-        raise ModelError(f"The graph does not tell the shape of {name!r}.")
+        raise ModelError(f"The graph does not declare the shape of {name!r}.")
     return TensorSpec(name, tuple(tensor.shape.as_list()), tensor.dtype.name)
 
 

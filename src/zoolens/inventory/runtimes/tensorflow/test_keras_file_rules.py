@@ -256,7 +256,7 @@ def test_names_and_first_bytes_have_to_fit(tmp_path):
         (tmp_path / name).write_bytes(b"\x89HDF\r\n\x1a\n and more")
         check_h5_name(tmp_path / name)
         (tmp_path / name).write_bytes(b"\x89HDF\r\n\x1a")
-        with pytest.raises(ModelError, match=rf"{name} is not a \.h5 file: its first bytes are others"):
+        with pytest.raises(ModelError, match=rf"{name} is not a \.h5 file: its first bytes do not match"):
             check_h5_name(tmp_path / name)
     (tmp_path / "m.hdf").write_bytes(b"\x89HDF\r\n\x1a\n")
     with pytest.raises(ModelError, match=r"does not end in \.h5 or \.hdf5, as"):

@@ -226,9 +226,9 @@ def test_a_small_archive_has_no_room_for_the_records_of_a_large_one():
 def test_something_before_the_archive_is_refused(tmp_path):
     whole = _bytes({"net/a": b"", "net/b": b""})
     for changed in (b"#!/bin/sh\n" + whole, whole + b"\n"):
-        with pytest.raises(ModelError, match=r"something before or after it|is not a"):
+        with pytest.raises(ModelError, match=r"data before or after its archive|is not a"):
             _names(_file(tmp_path, changed))
-    with pytest.raises(ModelError, match="something before or after it"):
+    with pytest.raises(ModelError, match="data before or after its archive"):
         _names(_file(tmp_path, b"x" + whole))
 
 

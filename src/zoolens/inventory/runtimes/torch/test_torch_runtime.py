@@ -159,7 +159,7 @@ def _renamed(weights):
     ("change", "words"),
     [
         (_renamed, r"absent: dense.weight, dense.bias; without a place: fc.weight, fc.bias"),
-        (lambda w: {**w, "dense.bias": torch.zeros(7)}, r"dense.bias has shape \(7,\), the network wants \(5,\)"),
+        (lambda w: {**w, "dense.bias": torch.zeros(7)}, r"dense.bias has shape \(7,\), the network expects \(5,\)"),
         (lambda w: {"state_dict": w}, "'state_dict' among its weights"),
         (lambda w: w["dense.bias"], "no table of weights"),
     ],

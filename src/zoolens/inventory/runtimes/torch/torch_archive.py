@@ -86,7 +86,7 @@ def _inner_names(path: Path, archive: zipfile.ZipFile) -> dict[str, str]:
         raise ModelError(f"{path.name} is an archive of {len(folders)} folders instead of one.", hint=AGAIN)
     assert archive.fp is not None
     if min(entry.header_offset for entry in entries) != 0 or not _ends_with_index(archive.fp, archive):  # type: ignore[arg-type]
-        raise ModelError(f"{path.name} is an archive with something before or after it.", hint=AGAIN)
+        raise ModelError(f"{path.name} has data before or after its archive.", hint=AGAIN)
     return {entry.filename.split("/", 1)[1]: entry.filename for entry in entries}
 
 

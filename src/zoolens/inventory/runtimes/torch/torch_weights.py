@@ -70,7 +70,7 @@ def read_weights(path: Path, key: str | None = None) -> dict[str, Any]:
     stray = next((name for name, value in weights.items() if not isinstance(value, torch.Tensor)), None)
     if stray is not None:
         raise ModelError(
-            f"{path.name} has {stray!r} among its weights, which is no tensor.",
+            f"{path.name} has {stray!r} among its weights, which is not a tensor.",
             hint="Set architecture.key to where the checkpoint keeps them.",
         )
     return dict(weights)
@@ -126,7 +126,7 @@ def _timm() -> Any:
 def _local(name: str) -> str:
     """timm reads names such as hf-hub:… and local-dir:… as places to fetch a configuration from."""
     if ":" in name:
-        raise ModelError(f"{name!r} is a place, not the name of a timm architecture.")
+        raise ModelError(f"{name!r} is a path, not the name of a timm architecture.")
     return name
 
 
@@ -166,7 +166,7 @@ def _join(module: Any, weights: Mapping[str, Any]) -> None:
     if misfit is not None:
         raise ModelError(
             f"The weights do not fit the network: {misfit} has shape {tuple(weights[misfit].shape)}, "
-            f"the network wants {wanted[misfit]}.",
+            f"the network expects {wanted[misfit]}.",
             hint="Check architecture.name and arguments such as num_classes.",
         )
     module.load_state_dict(dict(weights), strict=False)

@@ -123,7 +123,7 @@ def test_problems_come_in_the_order_of_the_tables(folder):
 )
 def test_an_answer_that_no_table_gives_is_an_error_in_one_sentence(folder, monkeypatch, kinds, tensor, rows):
     take_over(monkeypatch, kinds, tensor, rows)
-    with pytest.raises(WorkerError, match=r"answered nonsense while reading trials\.parquet"):
+    with pytest.raises(WorkerError, match=r"returned an invalid answer while reading trials\.parquet"):
         check_submission(folder.path)
 
 

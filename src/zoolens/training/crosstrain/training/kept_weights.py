@@ -65,7 +65,9 @@ def weights_of(store: Store, run: str) -> dict[str, NDArray[Any]]:
 
 def _row(name: str, array: NDArray[Any]) -> dict[str, Any]:
     if array.dtype.name not in TYPES:
-        raise ZoolensError(f"The weights of {name} are {array.dtype.name}, which are not kept.", hint="Use float32.")
+        raise ZoolensError(
+            f"The weights of {name} are {array.dtype.name}, which cannot be stored.", hint="Use float32."
+        )
     values = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
     return {"tensor": name, "type": array.dtype.name, "shape": list(array.shape), "values": values}
 

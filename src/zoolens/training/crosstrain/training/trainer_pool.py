@@ -117,7 +117,7 @@ def _understood(model: type[Message], answer: Any) -> Message:
     try:
         return model.model_validate(answer)
     except ValidationError as error:
-        raise WorkerError(f"The training process answered nonsense: {error}.") from error
+        raise WorkerError(f"The training process returned an invalid answer: {error}.") from error
 
 
 def _variables(own: Mapping[str, str], device: str, threads: int | None) -> dict[str, str]:

@@ -509,7 +509,7 @@ def test_a_tensor_made_twice_is_refused(tmp_path):
 
 
 def test_an_output_without_a_name_is_refused(tmp_path):
-    with pytest.raises(ModelError, match="nothing makes the output ''"):
+    with pytest.raises(ModelError, match="no node produces the output ''"):
         load(made(tmp_path, [node("Relu", ["x"], ["y"])], [("x", FLOAT, [1, 3])], ["y", ""]))
 
 

@@ -231,11 +231,11 @@ def written(tmp_path):
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ("</net>", "", "no readable XML"),
+        ("</net>", "", "not readable XML"),
         ('version="11"', 'version="7"', "version 7"),
-        ('from-layer="0"', 'from-layer="77"', "begins where no layer ends"),
-        ("<edges>", "<old>", "no readable XML"),
-        ('to-port="1"', 'to-port="8"', "nothing goes into an input"),
+        ('from-layer="0"', 'from-layer="77"', "starts at an output that no layer has"),
+        ("<edges>", "<old>", "not readable XML"),
+        ('to-port="1"', 'to-port="8"', "nothing is connected to an input"),
         ('offset="0"', 'offset="x"', "cannot be read"),
         ('offset="0"', 'offset="4"', "does not hold the values"),
         ('size="80"', 'size="76"', "does not hold the values"),

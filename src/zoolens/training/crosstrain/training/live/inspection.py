@@ -98,7 +98,7 @@ def _side(question: Question, workers: WorkerPool, timeout: float) -> InspectedS
         graph = unpack(base64.b64decode(answer["graph"]))
         return InspectedSide(question.ref, graph, SideFacts.model_validate(graph.facts.get("live")))
     except (KeyError, TypeError, ValueError) as error:
-        raise WorkerError(f"The process that inspected {question.ref} answered nonsense: {error}.") from error
+        raise WorkerError(f"The process that inspected {question.ref} returned an invalid answer: {error}.") from error
     except UnexpectedError as error:
         raise _refusal(question, error) from error
     except WorkerError:

@@ -142,7 +142,7 @@ def install(module: Any, network: Network, weights: Mapping[str, NDArray[Any]], 
             if tuple(array.shape) != tuple(tensors[name].shape):
                 raise ModelError(
                     f"The weights do not fit {network.architecture}: {name} has shape {tuple(array.shape)}, "
-                    f"the network wants {tuple(tensors[name].shape)}."
+                    f"the network expects {tuple(tensors[name].shape)}."
                 )
             tensors[name].copy_(torch.from_numpy(np.array(array)))
 
