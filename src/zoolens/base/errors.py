@@ -124,7 +124,7 @@ class GateFailed(ZoolensError):
 
 
 def first_line(error: BaseException) -> str:
-    """The first non-empty line of a framework's message, without the stack some of them append."""
+    """Returns the first non-empty line of a framework's message, without the stack some of them append."""
     for line in str(error).splitlines():
         if line.strip():
             return line.strip()[:300]

@@ -15,7 +15,7 @@ from zoolens.base.errors import ZoolensError
 
 
 def data_dir() -> Path:
-    """Observations: precious."""
+    """Returns the folder of the store, which must not be deleted."""
     home = os.environ.get("ZOOLENS_HOME")
     if home:
         return Path(home) / "data"
@@ -25,7 +25,7 @@ def data_dir() -> Path:
 
 
 def cache_dir() -> Path:
-    """Downloads, environments, catalogues: may be deleted at any time."""
+    """Returns the folder of downloads, environments and catalogues, which may be deleted at any time."""
     home = os.environ.get("ZOOLENS_HOME")
     if home:
         return Path(home) / "cache"
@@ -83,5 +83,5 @@ def exported_folder(folder: Path) -> Iterator[Path]:
 
 
 def _hidden(name: str) -> str:
-    """A name that nothing else has, for what is being written. File names end at 255 bytes."""
+    """Returns a unique name for a file that is being written; file names have at most 255 bytes."""
     return f".{name[:40]}-{os.urandom(6).hex()}"

@@ -57,12 +57,12 @@ _KIND = {
 
 
 def registered(group: str) -> Mapping[str, EntryPoint]:
-    """All plug-ins of a group by name, without importing any of them."""
+    """Returns all plug-ins of a group by name, without importing any of them."""
     return _registered(group, tuple(sys.path))
 
 
 def forget() -> None:
-    """Ask the installed packages again for their plug-ins, because one was installed or removed."""
+    """Clears the cache of plug-ins, because a package was installed or removed."""
     _registered.cache_clear()
     _of_all_groups.cache_clear()
 
@@ -74,7 +74,7 @@ def _registered(group: str, path: tuple[str, ...]) -> dict[str, EntryPoint]:
 
 @cache
 def _of_all_groups(_path: tuple[str, ...]) -> Any:
-    """The entry points of all packages on the path for imports. To ask for those of one group takes as long."""
+    """Returns all entry points on the import path; asking for one group takes as long."""
     from importlib.metadata import entry_points  # a fifteenth of a second, which not every command needs
 
     return entry_points()
@@ -101,7 +101,7 @@ def code_of(group: str, name: str) -> dict[str, str] | None:
 
 @cache
 def _distribution(point: EntryPoint) -> dict[str, str]:
-    """Name and version of the distribution that registers a plug-in. Both are parsed from a file, hence the cache."""
+    """Returns name and version of a plug-in's distribution; cached, since both are parsed from a file."""
     return {"distribution": point.dist.name, "version": point.dist.version} if point.dist is not None else {}
 
 
@@ -139,7 +139,7 @@ def load(group: str, name: str) -> Any:
 
 
 def installed_version(distribution: str) -> str | None:
-    """The version of an installed package, read without importing it; None where it is not installed."""
+    """Returns the version of an installed package without importing it; None if it is not installed."""
     from importlib import metadata
 
     try:

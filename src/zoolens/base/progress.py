@@ -1,4 +1,4 @@
-"""What long work tells whoever watches it. Work knows only this contract; `zoolens.base.present.bars` draws it.
+"""What long work reports. Work knows only this contract; `zoolens.base.present.bars` draws it.
 
 A process that starts a command and wants to know how far it is names a file in ZOOLENS_PROGRESS_FILE: the command then
 adds a line of JSON to it for everything that it tells.
@@ -32,7 +32,7 @@ class Progress(Protocol):
 
 
 class Silent:
-    """Progress that nobody watches."""
+    """A `Progress` that reports nothing."""
 
     def begin(self, title: str, stage: str, total: int | None, unit: str = "") -> None: ...
 
@@ -71,7 +71,7 @@ class ProgressFile:
 
 
 def watcher() -> Progress:
-    """What the process that started this one watches: the file that it named, or nothing."""
+    """Returns the progress file that the parent process named, or a silent one."""
     path = os.environ.get(FILE_VARIABLE)
     try:
         return ProgressFile(open(path, "a", encoding="utf-8")) if path else Silent()  # noqa: PTH123 - to the end

@@ -65,7 +65,7 @@ class ModelBoundContract:
         assert asdict(first) == asdict(again)
 
     def test_a_run_whose_model_is_not_known_gets_a_sentence_that_says_so(self, stored: Run) -> None:
-        """A bound is shown beside what was measured: that there is none must not stop the comparison."""
+        """A bound is shown beside a measurement: a missing bound must not stop the comparison."""
         unknown = replace(stored, resolved={**stored.resolved, "origin": {}})
         refusal = type(self).bound_of(unknown)
         assert _is_sentence(refusal)

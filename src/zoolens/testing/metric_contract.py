@@ -96,6 +96,6 @@ class MetricContract:
             assert observation.value is None or math.isfinite(observation.value)
 
     def test_answers_without_scores_are_no_error(self) -> None:
-        """Of networks that were trained here only the classes are kept: figures that need scores are left out."""
+        """Networks that were trained here have classes only: figures that need scores are left out."""
         for observation in self.observed(made_predictions(scores=False)):
             assert observation.value is None or math.isfinite(observation.value)

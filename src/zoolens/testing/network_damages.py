@@ -72,7 +72,7 @@ def attributes(output: str, op: str | None = None, **changes: Any) -> Change:
 
 
 def left_out(output: str) -> Change:
-    """The operator is removed; whoever used its output gets its first input."""
+    """Removes the operator: consumers of its output get its first input."""
 
     def apply(model: Any) -> None:
         node = _node(model, output)

@@ -120,7 +120,7 @@ def find_binaries() -> Path | None:
 
 
 def _unprivileged_identity() -> dict[str, Any] | None:
-    """As whom to run the server: ourselves, unless we are root."""
+    """Returns the user to run the server as: ourselves, unless we are root, which PostgreSQL refuses."""
     if os.geteuid() != 0:
         return {}
     for name in ("postgres", "nobody"):

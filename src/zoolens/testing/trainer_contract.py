@@ -50,7 +50,7 @@ class TrainerContract:
 
     @pytest.fixture(scope="class")
     def data(self, tmp_path_factory: pytest.TempPathFactory) -> Path:
-        """Images whose brightness tells their class, so that there is something to learn."""
+        """Returns images whose brightness depends on their class, so that there is something to learn."""
         folder: Path = tmp_path_factory.mktemp("data")
         rng = np.random.default_rng(0)
         for part, count in (("train", TRAINED), ("test", TESTED)):

@@ -19,7 +19,7 @@ _KEPT: Final = 1 << 1 | 1 << 2  # CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH
 
 
 def give_up() -> None:
-    """Keep at most the two capabilities about files. Nothing happens where there are none to give up."""
+    """Drops all capabilities but the two about files; does nothing if there are none."""
     number = _CAPSET.get(os.uname().machine)
     if not sys.platform.startswith("linux") or number is None or os.geteuid() != 0:
         return

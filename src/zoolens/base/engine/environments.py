@@ -146,7 +146,7 @@ def remove_environment(key: str) -> None:
 
 @contextmanager
 def _alone(key: str, report: Progress) -> Iterator[None]:
-    """Hold the lock of one environment; whoever waits is told so."""
+    """Holds the lock of one environment, and reports if it has to wait for it."""
     from filelock import FileLock, Timeout
 
     lock = FileLock(_root() / f"{key}.lock")

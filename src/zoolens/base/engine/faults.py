@@ -19,7 +19,7 @@ _LAST_LINES: Final = 3
 
 
 def describe(error: BaseException, doing: str) -> dict[str, Any]:
-    """An error as plain data. `doing` begins the sentence about an exception that nobody foresaw."""
+    """Returns an error as plain data; `doing` begins the message of an unexpected exception."""
     if isinstance(error, ZoolensError):
         known = next(kind for kind in type(error).__mro__ if getattr(errors, kind.__name__, None) is kind)
         return {"type": known.__name__, "message": error.message, "hint": error.hint}

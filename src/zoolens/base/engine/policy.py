@@ -96,7 +96,7 @@ def worker_variables(scratch: Path, around: Mapping[str, str]) -> dict[str, str]
 
 
 def lent_modules(plugin: str) -> dict[str, str]:
-    """Files of the top-level packages that a worker needs and may not find by itself: ours, and the plug-in's."""
+    """Returns the files of the packages that a worker may not find by itself: ours and the plug-in's."""
     lent = {"zoolens": str(Path(zoolens.__file__).absolute())}
     top = plugin.partition(".")[0]
     origin = importlib.import_module(top).__file__
@@ -104,7 +104,7 @@ def lent_modules(plugin: str) -> dict[str, str]:
 
 
 def python_paths(plugin: str, environment: Environment | None) -> Iterator[str]:
-    """Folders and files that Python imports from."""
+    """Yields the folders and files that Python imports from."""
     yield from (sys.base_prefix, sys.base_exec_prefix)
     for file in lent_modules(plugin).values():
         yield str(Path(file).parent) if Path(file).name == "__init__.py" else file
@@ -128,7 +128,7 @@ def _library_paths() -> list[str]:
 
 
 def _narrow(folder: str) -> bool:
-    """Neither the home folder nor one above it: those hold more than libraries."""
+    """Whether a folder is neither the home folder nor above it: those hold more than libraries."""
     try:
         return not Path.home().resolve().is_relative_to(Path(folder).resolve())
     except RuntimeError:  # there is no home

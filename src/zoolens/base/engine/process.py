@@ -108,7 +108,7 @@ class WorkerProcess:
 
     @property
     def running(self) -> bool:
-        """Whether it has not been stopped; it may have died meanwhile."""
+        """Whether it has not been stopped; it may have died since."""
         return self._finalizer.alive
 
     @property
@@ -235,7 +235,7 @@ class WorkerProcess:
 
     @contextmanager
     def sensible(self, doing: str = "") -> Iterator[None]:
-        """Inside, an answer is taken apart: what is not as it should be ends the worker as `nonsense` does."""
+        """Ends the worker, as `nonsense` does, if parsing its answer inside the `with` fails."""
         try:
             yield
         except (LookupError, ValueError, TypeError, AttributeError, OverflowError, MemoryError) as error:

@@ -219,7 +219,7 @@ def encoded(message: Any) -> bytes:
 
 
 def decoded(line: bytes) -> dict[str, Any]:
-    """The message of a line; ValueError where it is none."""
+    """Returns the message of a line; ValueError if it is not one."""
     message = parse_json(line)
     if not isinstance(message, dict):
         raise ValueError("a message must be an object")  # noqa: TRY004 - same kind as broken JSON

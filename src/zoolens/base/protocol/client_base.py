@@ -34,7 +34,7 @@ class Client(ABC):
 
     @abstractmethod
     def repository(self) -> list[RepositoryEntry]:
-        """What the server says it has; not every server tells."""
+        """Returns the server's repository index; not every server has one."""
 
     @abstractmethod
     def infer(self, request: InferRequest) -> InferResponse: ...

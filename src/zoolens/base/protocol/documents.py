@@ -11,7 +11,6 @@ from zoolens.base.protocol.datatypes import Buffer
 from zoolens.base.protocol.errors import Refusal, ServingError
 from zoolens.base.protocol.limits import DEFAULT, Limits, invalid
 from zoolens.base.protocol.messages import (
-    BatchStatistics,
     Duration,
     ModelMetadata,
     ModelStatistics,
@@ -84,34 +83,6 @@ def _statistics_to_data(model: ModelStatistics) -> dict[str, Any]:
             for batch in model.batches
         ],
     }
-
-
-def statistics_from_data(data: Mapping[str, Any]) -> list[ModelStatistics]:
-    """Statistics of a server; what it does not count is 0."""
-    try:
-        return [_statistics_from_data(model) for model in data["model_stats"]]
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise invalid("The server's statistics are not as the protocol says.") from None
-
-
-def _statistics_from_data(model: Mapping[str, Any]) -> ModelStatistics:
-    spans = model.get("inference_stats") or {}
-    return ModelStatistics(
-        name=str(model["name"]),
-        version=str(model.get("version", "")),
-        last_inference_ms=int(model.get("last_inference", 0)),
-        inference_count=int(model.get("inference_count", 0)),
-        execution_count=int(model.get("execution_count", 0)),
-        **{name: _duration(spans.get(name)) for name in _SPANS},
-        batches=tuple(
-            BatchStatistics(int(batch["batch_size"]), **{name: _duration(batch.get(name)) for name in _COMPUTE})
-            for batch in model.get("batch_stats") or ()
-        ),
-    )
-
-
-def _duration(data: Mapping[str, Any] | None) -> Duration:
-    return Duration(int(data.get("count", 0)), int(data.get("ns", 0))) if data else Duration()
 
 
 def repository_to_data(entries: Iterable[RepositoryEntry]) -> list[dict[str, str]]:

@@ -35,7 +35,7 @@ def parse_object(content: Buffer, limits: Limits = DEFAULT) -> dict[str, Any]:
 
 
 def dump(value: Any) -> bytes:
-    """JSON as it is sent: without spaces, and as UTF-8."""
+    """Returns compact JSON as UTF-8."""
     return _ENCODER.encode(value).encode()
 
 

@@ -36,7 +36,7 @@ class Described:
 
 @dataclass(frozen=True)
 class Header:
-    """What the JSON says. It may be shared by many requests: nobody changes it."""
+    """The parsed JSON header. It is shared by requests and must not be changed."""
 
     id: str
     model: str

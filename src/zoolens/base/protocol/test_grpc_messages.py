@@ -185,7 +185,6 @@ def test_documents_come_back():
     entries = [RepositoryEntry("m", "1", "UNAVAILABLE", "no file")]
     assert documents.server_from_data(documents.server_to_data(server)) == server
     assert documents.model_from_data(documents.model_to_data(METADATA)) == METADATA
-    assert documents.statistics_from_data(documents.statistics_to_data([STATISTICS])) == [STATISTICS]
     assert documents.repository_from_data(documents.repository_to_data(entries)) == entries
 
 
@@ -193,7 +192,10 @@ def test_documents_come_back_through_protobuf():
     model = documents.to_protobuf("ModelMetadataResponse", documents.model_to_data(METADATA))
     assert documents.model_from_data(documents.from_protobuf(model)) == METADATA
     statistics = documents.to_protobuf("ModelStatisticsResponse", documents.statistics_to_data([STATISTICS]))
-    assert documents.statistics_from_data(documents.from_protobuf(statistics)) == [STATISTICS]
+    (model,) = documents.from_protobuf(statistics)["model_stats"]
+    assert (model["name"], model["version"], model["inference_count"]) == ("m", "1", "6")  # JSON has int64 as text
+    assert model["inference_stats"]["compute_output"] == {"count": "5", "ns": "50"}
+    assert model["batch_stats"][0]["compute_infer"] == {"count": "3", "ns": "4"}
     config = {"name": "m", "input": [{"name": "x", "data_type": "TYPE_FP32", "dims": [3]}], "unheard_of": 1}
     assert documents.to_protobuf("ModelConfig", config).input[0].data_type == 11
 

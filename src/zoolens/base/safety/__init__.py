@@ -1,1 +1,1 @@
-"""What strangers may not do: files that are not trusted, and what only the user may allow."""
+"""Untrusted files, and what only the user may allow."""

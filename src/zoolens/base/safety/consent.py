@@ -19,7 +19,7 @@ _askers: list[Ask] = []
 
 
 class NotGranted(ZoolensError):
-    """Something that a stranger's file asks for and the user has not agreed to."""
+    """Something that an untrusted file asks for and the user has not agreed to."""
 
 
 def require(wish: str) -> None:

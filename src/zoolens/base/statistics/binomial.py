@@ -62,7 +62,7 @@ def needed_successes(n: int, share: float, alpha: float) -> int | None:
 
 
 def binomial_tail(successes: int, n: int, share: float) -> float:
-    """The probability of at least so many successes among n."""
+    """Returns the probability of at least this many successes among n."""
     if successes <= 0:
         return 1.0
     if successes > n or share <= 0:

@@ -71,7 +71,7 @@ class SeedNoise:
 
     @property
     def least_p(self) -> float:
-        """The smallest p-value that a sign-flip test of so many seeds can give."""
+        """The smallest p-value that a sign-flip test with this number of seeds can give."""
         return 2.0 ** (1 - self.seeds)
 
 

@@ -120,7 +120,7 @@ class Bulk:
             self.path(name).unlink()
 
     def sweep(self, registered: Collection[str], older_than: float) -> list[Path]:
-        """Remove our own files that are not registered and older than so many seconds; what was removed."""
+        """Removes our unregistered files that are older than this many seconds, and returns their paths."""
         limit = time.time() - older_than
         removed = []
         for path in sorted(self.root.glob("*/*")):

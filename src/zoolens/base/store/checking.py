@@ -99,7 +99,7 @@ def _missing_facts(connection: Connection) -> Iterator[str]:
 
 
 def _all_parts(store: Store, damage: list[str]) -> Iterator[Part]:
-    """Rows of parts that are damaged were told already."""
+    """Yields the parts of all runs; damaged rows were reported already."""
     ids = select(schema.parts.c.run_id, schema.parts.c.kind).distinct()
     try:
         groups = store.read(lambda connection: connection.execute(ids).all())

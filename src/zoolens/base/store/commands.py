@@ -35,7 +35,7 @@ def now() -> datetime:
 
 
 def note_change(connection: Connection, run_id: str) -> None:
-    """Say that a run got something new: whoever keeps a copy reads it again."""
+    """Records that a run has changed, so that readers with a copy load it again."""
     connection.execute(insert(schema.changes), {"run_id": run_id})
 
 

@@ -59,7 +59,7 @@ class Database:
         self._engine.dispose()
 
     def reconnect(self) -> None:
-        """Forget what SQLite keeps of the file in memory: who reads next reads what is there now."""
+        """Closes pooled connections, so that the next read does not use SQLite's cached pages."""
         self._engine.dispose()
 
     def __enter__(self) -> Self:

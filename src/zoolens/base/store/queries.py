@@ -129,7 +129,7 @@ def with_unique_datasets(connection: Connection, listed: list[Run]) -> list[Run]
 
 
 def shared_names(connection: Connection) -> list[str]:
-    """Names that several datasets have."""
+    """Returns the names that several datasets share."""
     query = select(datasets.c.name).group_by(datasets.c.name).having(func.count() > 1).order_by(datasets.c.name)
     return [str(row.name) for row in connection.execute(query)]
 
@@ -149,7 +149,7 @@ def load_rows(connection: Connection, table: Table, *where: ColumnElement[bool],
 
 @cache
 def everything(table: Table) -> Select[Any]:
-    """All columns of a table, JSON as text. A statement is never changed in place, so that one of each table serves."""
+    """Returns a SELECT of all columns, JSON as text. Statements are immutable, so that one per table is cached."""
     return select(*(_as_text(column) for column in table.c))
 
 
@@ -197,7 +197,7 @@ def _by_fingerprint(connection: Connection, table: Table, wanted: Collection[str
 
 
 def _named(kind: str, pattern: str) -> Select[tuple[str]]:
-    """Fingerprints of what goes, or went, by a name like this."""
+    """Selects the fingerprints of models or datasets that have, or had, a name like this."""
     name = _like(aliases.c.name, pattern)
     if kind == "model" and "@" not in pattern:
         name = or_(name, _like(aliases.c.name, f"{pattern}@*"))
@@ -214,7 +214,7 @@ def _like(column: ColumnElement[str], pattern: str) -> ColumnElement[bool]:
 
 
 def next_attempt(connection: Connection, model: str, dataset: str, stack: str) -> int:
-    """The first attempt number, given three fingerprints, that no run has yet."""
+    """Returns the first attempt number that no run with these three fingerprints has yet."""
     run = runs.c
     query = select(func.max(run.attempt)).where(run.model == model, run.dataset == dataset, run.stack == stack)
     last = connection.execute(query).scalar()

@@ -29,7 +29,7 @@ _CONTENTS: Final = {
 
 
 def named_run(connection: Connection, name: str, store: str) -> Run:
-    """The only run of this name. A ZoolensError where there is none or several; `store` is what the error calls it."""
+    """Returns the only run of this name; ZoolensError if there is none or several. `store` is for the message."""
     matching = _matching(connection, name)
     if not matching:
         hint = _hint_for_missing(connection, store, relative=_LAST.fullmatch(name) is not None)
@@ -44,13 +44,13 @@ def named_run(connection: Connection, name: str, store: str) -> Run:
 
 
 def require_run(connection: Connection, run_id: str) -> None:
-    """A ZoolensError where there is no run of this id."""
+    """Raises a ZoolensError if there is no run of this id."""
     if connection.execute(select(schema.runs.c.id).where(schema.runs.c.id == run_id)).first() is None:
         raise UnknownName("run", run_id, _newest_ids(connection))
 
 
 def require_kind(run: Run, kinds: Collection[RunKind]) -> None:
-    """A ZoolensError where a run is of none of these kinds, which are those of runs that measured something."""
+    """Raises a ZoolensError if a run is of none of these kinds."""
     if run.kind not in kinds:
         contents = _CONTENTS.get(run.kind, "facts about {}").format(run.ref)
         raise ZoolensError(
@@ -70,7 +70,7 @@ def _matching(connection: Connection, name: str) -> list[Run]:
 
 
 def _last(connection: Connection, place: int) -> list[Run]:
-    """Runs that evaluations met, then all others in the order in which they were begun."""
+    """Returns the runs that evaluations met, then all others, newest first."""
     met = recent_runs(connection)
     if place < len(met):
         return queries.load_runs(connection, queries.has_id(met[place]))
@@ -83,7 +83,7 @@ def _last(connection: Connection, place: int) -> list[Run]:
 
 
 def _newest_ids(connection: Connection) -> list[str]:
-    """Ids among which a mistyped one may be found."""
+    """Returns ids among which a mistyped one may be found."""
     query = select(schema.runs.c.id).order_by(schema.runs.c.seq.desc()).limit(1000)
     return [str(row.id) for row in connection.execute(query)]
 

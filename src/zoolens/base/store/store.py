@@ -121,7 +121,7 @@ class Store(Database):
         kind: RunKind = RunKind.EVALUATION,
         resolved: Mapping[str, Any] | None = None,
     ) -> Run:
-        """A new run of this content, under the first attempt number that no run has: nobody else gets the same one."""
+        """Returns a new run of this content under an attempt number that no other process gets."""
         return self._write(
             lambda connection: commands.create_run(
                 connection, model, dataset, stack, kind=kind, attempt=None, resolved=resolved or {}
@@ -133,15 +133,15 @@ class Store(Database):
         return self.read(lambda connection: all(queries.has_alias(connection, *name) for name in names))
 
     def next_attempt(self, model: str, dataset: str, stack: str) -> int:
-        """The first attempt number, given three fingerprints, that no run has yet."""
+        """Returns the first attempt number that no run with these three fingerprints has yet."""
         return self.read(lambda connection: queries.next_attempt(connection, model, dataset, stack))
 
     def set_resolved(self, run_id: str, resolved: Mapping[str, Any]) -> None:
-        """Add what only the open session knew to the run; keys given here replace those of the same name."""
+        """Adds what only the open session knew to the run; keys given here replace those of the same name."""
         self._write(lambda connection: commands.merge_resolved(connection, run_id, resolved))
 
     def mark_evaluated(self, run_id: str, resolved: Mapping[str, Any]) -> None:
-        """Do as `set_resolved` does, for a run that a user's own evaluation has met now (`Run.evaluated`)."""
+        """Does what `set_resolved` does, and records that a user's evaluation has used the run (`Run.evaluated`)."""
         self.set_resolved(run_id, {**resolved, EVALUATED: commands.now().isoformat()})
         self._write(lambda connection: remember_run(connection, run_id))
 
@@ -155,7 +155,7 @@ class Store(Database):
         return self.read(lambda connection: queries.load_runs(connection, *where, limit=limit))
 
     def run_ids(self, **wanted: Unpack[RunFilter]) -> list[str]:
-        """The ids of what `runs` gives: who looks at very many takes some at a time (`runs_of`)."""
+        """Returns the ids of what `runs` returns; very many runs are loaded in parts with `runs_of`."""
         where, limit = tuple(queries.matches(wanted)), wanted.get("limit")
         return self.read(lambda connection: queries.load_run_ids(connection, *where, limit=limit))
 
@@ -170,7 +170,7 @@ class Store(Database):
         return runs
 
     def model_names(self) -> list[tuple[str, str]]:
-        """Every name that a model was given, with the fingerprint of its content."""
+        """Returns every name that a model was given, with the fingerprint of its content."""
         rows = self.read(
             lambda connection: queries.load_rows(connection, schema.aliases, schema.aliases.c.kind == "model")
         )

@@ -82,7 +82,7 @@ def draft_manifest(path: Path, env: str = "", say: Callable[[str], None] = lambd
 
 
 def draft_entry(entry: Entry) -> Entry:
-    """The same entry with a drafted manifest in place of the placeholder."""
+    """Returns an entry whose placeholder is replaced by a drafted manifest."""
     manifest = entry.manifest
     if not manifest.assets:
         raise ModelError(

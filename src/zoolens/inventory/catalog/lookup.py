@@ -195,6 +195,10 @@ def _like(name: str, entries: Iterable[Entry]) -> list[str]:
 
 def version_order(entry: Entry) -> tuple[tuple[int, ...], bool, tuple[tuple[int, int, str], ...]]:
     """Versions sort as semantic versioning says: a pre-release before its release, and its numbers before its words."""
-    core, dash, pre = entry.manifest.version.partition("+")[0].partition("-")
+    without_build = entry.manifest.version.partition("+")[0]
+    core, dash, pre = without_build.partition("-")
+    numbers = tuple(int(part) for part in core.split("."))
+    if not dash:
+        return numbers, True, ()
     parts = tuple((0, int(part), "") if part.isdecimal() else (1, 0, part) for part in pre.split("."))
-    return tuple(int(part) for part in core.split(".")), not dash, parts if dash else ()
+    return numbers, False, parts

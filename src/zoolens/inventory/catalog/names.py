@@ -90,7 +90,10 @@ def nearest(wanted: str, references: Collection[str], count: int = 3, cutoff: fl
 def ambiguous(name: str, candidates: Collection[str], **hint: str) -> AmbiguousName:
     """The error for a name that several models have."""
     ordered = sorted(candidates)
-    return AmbiguousName(name, [*ordered[:_SHOWN], *(["…"] if len(ordered) > _SHOWN else [])], **hint)
+    shown = ordered[:_SHOWN]
+    if len(ordered) > _SHOWN:
+        shown.append("…")
+    return AmbiguousName(name, shown, **hint)
 
 
 def refuse_other_places(name: str, ref: str, contents: Mapping[tuple[str, str], Set[str]]) -> None:

@@ -40,15 +40,13 @@ class Rows:
 
 
 class Dataset(ABC):
-    """`encoded`: images are decoded as they are read, so that `decoded_with` makes a difference. `alphabetical`:
-    nothing says in which order the classes are numbered, so that their numbers are only places in the alphabet.
-    `notes`: what whoever evaluates on it should know, such as files that are left out."""
+    """Labelled or unlabelled samples in a fixed order, which a model is evaluated on."""
 
     name: str
     classes: tuple[str, ...] | None = None
-    encoded: bool = False
-    alphabetical: bool = False
-    notes: tuple[str, ...] = ()
+    encoded: bool = False  # whether images are decoded as they are read, so that `decoded_with` makes a difference
+    alphabetical: bool = False  # whether classes are numbered in alphabetical order because nothing says another one
+    notes: tuple[str, ...] = ()  # what whoever evaluates on it should know, such as files that are left out
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -83,8 +81,10 @@ class Dataset(ABC):
         return None
 
     def decoded_with(self, decoder: str) -> Dataset:
-        """The same data with images decoded by another library: a view, which is closed with the original. Its
-        fingerprint is the same. Data that are pixels or numbers already are what they are."""
+        """Returns a view whose images are decoded by another library; itself if nothing is decoded.
+
+        The view has the same fingerprint and is closed with the original.
+        """
         return self
 
     def close(self) -> None:

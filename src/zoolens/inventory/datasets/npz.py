@@ -44,7 +44,8 @@ def open_npz(
             members = {name.removesuffix(".npy"): name for name in archive.namelist() if name.endswith(".npy")}
 
             def read(option: str, given: str | None, usual: tuple[str, ...]) -> NDArray[Any]:
-                return _read(path, archive, members[choose_part("array", option, given, usual, sorted(members), path)])
+                chosen = choose_part("array", option, given, usual, sorted(members), path)
+                return _read(path, archive, members[chosen])
 
             several = x.split(",") if x is not None and "," in x else None
             if several is None:

@@ -78,7 +78,7 @@ def parse_spec(spec: str) -> tuple[str, str, dict[str, str]]:
 
 
 def absolute_spec(spec: str) -> str:
-    """The same dataset, named so that it is found from any working directory."""
+    """Returns a name of the dataset that is valid in any working directory."""
     kind, location, options = parse_spec(spec)
     path = Path(location).expanduser()
     place = str(path.resolve()) if location and path.exists() else location

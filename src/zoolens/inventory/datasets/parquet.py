@@ -264,8 +264,12 @@ def _open(path: Path, columns: tuple[str, ...] = ()) -> Any:
 
 def _leaves(reader: Any, columns: tuple[str, ...]) -> list[tuple[int, Any]]:
     """The stored columns that make up the named ones, which may be structs and lists, with their places."""
-    leaves = [(place, reader.schema.column(place)) for place in range(len(reader.schema))]
-    return [(place, leaf) for place, leaf in leaves if leaf.path.partition(".")[0] in columns]
+    leaves = []
+    for place in range(len(reader.schema)):
+        leaf = reader.schema.column(place)
+        if leaf.path.partition(".")[0] in columns:
+            leaves.append((place, leaf))
+    return leaves
 
 
 def _extents(path: Path, reader: Any, group: int, column: str) -> list[tuple[int, int, int]]:

@@ -19,11 +19,10 @@ _SMALLEST: Final = 4  # pixels of a side of an array of numbers that is drawn
 
 @dataclass(frozen=True)
 class Picture:
-    """`png`: the encoded picture, None where the input is no image. `words`: what the input is, and how numbers that
-    are no pixels were made visible."""
+    """A preview of one input."""
 
-    words: str
-    png: bytes | None = None
+    words: str  # what the input is, and how numbers that are not pixels were drawn
+    png: bytes | None = None  # None where the input is not an image
 
 
 def picture_of(value: NDArray[Any]) -> Picture:
@@ -48,7 +47,9 @@ def excerpt(text: str) -> str:
 
 def is_image(value: NDArray[Any]) -> bool:
     """Whether these are pixels as datasets give them: uint8, height × width × 1 or 3."""
-    return value.dtype == np.uint8 and value.ndim == 3 and value.shape[2] in _CHANNELS and bool(value.size)
+    if value.dtype != np.uint8 or value.ndim != 3:
+        return False
+    return value.shape[2] in _CHANNELS and bool(value.size)
 
 
 def png(value: NDArray[np.uint8]) -> bytes:
@@ -70,8 +71,10 @@ def described(value: NDArray[Any]) -> str:
     if value.dtype.names is not None:
         return "; ".join(f"{name}: {described(np.asarray(value[name]))}" for name in value.dtype.names)
     first = value.reshape(-1)[:NUMBERS].tolist()
-    numbers = ", ".join(f"{number:.4g}" if isinstance(number, float) else str(number) for number in first)
-    return f"{_shape(value)}: {numbers}{', …' if value.size > len(first) else ''}"
+    numbers = [f"{number:.4g}" if isinstance(number, float) else str(number) for number in first]
+    if value.size > len(first):
+        numbers.append("…")
+    return f"{_shape(value)}: {', '.join(numbers)}"
 
 
 def _shape(value: NDArray[Any]) -> str:

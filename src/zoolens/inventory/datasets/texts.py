@@ -53,7 +53,9 @@ class TextDataset(Dataset):
         return len(self._texts)
 
     def read(self, index: int) -> Sample:
-        return Sample(str(range(len(self))[index]), np.array(self._texts[index], object), int(self._labels[index]))
+        place = range(len(self))[index]  # a negative index counts from the end
+        text = np.array(self._texts[index], object)
+        return Sample(str(place), text, int(self._labels[index]))
 
     def read_rows(self, indices: NDArray[np.int64]) -> Rows:
         return Rows(tuple(map(str, indices.tolist())), self._texts[indices], self._labels[indices])

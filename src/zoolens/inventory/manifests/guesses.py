@@ -120,5 +120,10 @@ def _known_dtype(name: str) -> Any:
 
 
 def _grey_and_not_square(shape: Shape) -> bool:
-    sides = shape[2:] if shape[1] == 1 else shape[1:3] if shape[3] == 1 else ()
+    if shape[1] == 1:
+        sides = shape[2:]
+    elif shape[3] == 1:
+        sides = shape[1:3]
+    else:
+        return False
     return len(sides) == 2 and None not in sides and sides[0] != sides[1]

@@ -113,7 +113,7 @@ def model_fingerprint(manifest: Manifest, asset: Asset, paths: dict[str, Path]) 
 
 
 def fingerprint_of_dump(manifest: Mapping[str, Any], asset: Mapping[str, Any], digests: Mapping[str, str]) -> str:
-    """The same from a manifest as it is stored, and from digests of files that need not be here any more."""
+    """Returns the model's fingerprint from a stored manifest and from digests of files that may be gone."""
     asset_part = {name: asset.get(name) for name in ("format", "architecture")}
     manifest_part = {name: manifest.get(name) for name in ("inputs", "outputs", "code")}
     came_later = [("decoder", DEFAULT_DECODER), ("tokenizer", None)]  # models measured before keep their runs
@@ -236,10 +236,12 @@ def _downloaded(file: AssetFile) -> Path | None:
 
 
 def download_target(file: AssetFile) -> Path:
-    name = PurePosixPath(urllib.parse.unquote(urllib.parse.urlsplit(file.location).path)).name
+    path = urllib.parse.unquote(urllib.parse.urlsplit(file.location).path)
+    name = PurePosixPath(path).name
     safe = re.sub(r"[^\w.+-]", "_", name).lstrip(".") or "model"
-    full = file.sha256 if file.sha256 and len(file.sha256) == 64 else None
-    return cache_dir() / "assets" / (full or hashlib.sha256(file.location.encode()).hexdigest()) / safe
+    declared = file.sha256 or ""
+    key = declared if len(declared) == 64 else hashlib.sha256(file.location.encode()).hexdigest()
+    return cache_dir() / "assets" / key / safe
 
 
 def torch_checkpoints() -> Path:
@@ -264,7 +266,7 @@ def _fetch(file: AssetFile, progress: Downloaded | None) -> Path:
 
 
 def _check_kind(path: Path) -> None:
-    """A folder may be a model; a pipe or a device is none."""
+    """Refuses pipes and devices; a folder may be a model."""
     if path.is_dir():
         return
     try:

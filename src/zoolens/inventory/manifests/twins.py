@@ -31,5 +31,6 @@ def segments_of_twin(attributes: Mapping[str, Any]) -> str:
 def _segment(segment: Mapping[str, Any]) -> str:
     entry, exit_, kind = (str(segment.get(name, "?"))[:_LONGEST] for name in ("entry", "exit", "kind"))
     distance = segment.get("distance")
-    apart = f", distance {distance:.2g}" if isinstance(distance, int | float) and distance else ""
-    return f"{entry} → {exit_} ({kind}{apart})"
+    if not distance or not isinstance(distance, int | float):
+        return f"{entry} → {exit_} ({kind})"
+    return f"{entry} → {exit_} ({kind}, distance {distance:.2g})"

@@ -40,9 +40,11 @@ def class_mismatch(ours: Sequence[str], theirs: Sequence[str]) -> str | None:
 
 def translation(source: Sequence[str], target: Sequence[str]) -> Translation | None:
     """Place of each source name among the target's; None: the same order."""
-    places = {plain_name(name): place for place, name in enumerate(target)}
-    order = np.array([places[plain_name(name)] for name in source], np.int32)
-    return None if [*map(plain_name, source)] == [*map(plain_name, target)] else order
+    sources = [plain_name(name) for name in source]
+    targets = [plain_name(name) for name in target]
+    places = {name: place for place, name in enumerate(targets)}
+    order = np.array([places[name] for name in sources], np.int32)
+    return None if sources == targets else order
 
 
 def _some(names: Sequence[str]) -> str:

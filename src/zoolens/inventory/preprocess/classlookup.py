@@ -135,7 +135,10 @@ def find_classes(words: Sequence[str], names: Sequence[str]) -> list[int | None]
 def _place(word: str, whole: dict[str, set[int]], parts: dict[str, set[int]]) -> int | None:
     candidates = [whole.get(plain_name(word), set())]
     candidates += [parts.get(spelling, set()) for spelling in _spellings(word)]
-    return next((min(places) for places in candidates if len(places) == 1), None)
+    for places in candidates:
+        if len(places) == 1:
+            return min(places)
+    return None
 
 
 def _places(spellings: Sequence[Sequence[str]]) -> dict[str, set[int]]:
@@ -158,23 +161,28 @@ def _spellings(name: str) -> list[str]:
 
 
 def _label_map(places: Sequence[int], names: Sequence[str]) -> dict[int, int] | None:
-    """Outputs of the data's classes first, the others behind them by name: alike for all models of these names."""
+    """Returns the place of each output: classes of the dataset first, then the others by name, so that all models with
+    these names agree; None if nothing moves."""
     rank = [(name == BACKGROUND, plain_name(name)) for name in names]
-    others = sorted(set(range(len(names))) - set(places), key=lambda output: rank[output])
+    rest = set(range(len(names))) - set(places)
+    others = sorted(rest, key=lambda output: rank[output])
     order = {output: place for place, output in enumerate([*places, *others])}
-    return None if all(output == place for output, place in order.items()) else order
+    moved = any(output != place for output, place in order.items())
+    return order if moved else None
 
 
 def in_full(names: Sequence[str]) -> Sequence[str]:
-    """The same classes, those of ImageNet with their WordNet ids and all their names: models mostly have the first
-    English name only, where folders have the id. Two classes called "crane" are told apart by their place, where the
-    others are in ImageNet's order."""
+    """Returns the classes of ImageNet with their WordNet ids and all their names; other classes as they are.
+
+    Models mostly have the first English name only, where folders have the id. The two classes called "crane" are
+    distinguished by their index if the others are in ImageNet's order.
+    """
     known = imagenet_names(len(names))
-    if known and _mostly(place == index for index, place in enumerate(find_classes(names, known))):
-        return known
     if not known:
         return names
     places = find_classes(names, known)
+    if _mostly(place == index for index, place in enumerate(places)):
+        return known
     return [name if place is None else known[place] for name, place in zip(names, places, strict=True)]
 
 

@@ -19,16 +19,15 @@ Array = NDArray[Any]
 
 @dataclass(frozen=True)
 class Normalisation:
-    """What the declared steps do to a pixel: `shaping` first, then pixel × `factor` + `offset`, both of them one number
-    for each channel. A normalising step before a shaping one is part of `shaping`."""
+    """What the declared steps do to a pixel: the shaping steps, then pixel × factor + offset."""
 
-    shaping: tuple[Step, ...]
-    factor: NDArray[np.float64]
+    shaping: tuple[Step, ...]  # up to the last resize or crop, with the normalising steps between
+    factor: NDArray[np.float64]  # one for each channel
     offset: NDArray[np.float64]
 
 
 def declared_normalisation(spec: Input) -> Normalisation:
-    """For who has to convert inputs that were made for one model into those of another."""
+    """Returns the arithmetic of an input's steps, with which inputs of one model are converted to another's."""
     shaping, normalizing = split_steps(spec.preprocess)
     channels = channel_count(spec)
     factor, offset = affine(normalizing, channels)
@@ -51,8 +50,10 @@ def affine(steps: Sequence[Normalize], channels: int) -> tuple[NDArray[np.float6
     """All normalising steps as one factor and one offset, per channel only where the channels differ."""
     factor, offset = np.ones(channels), np.zeros(channels)
     for step in steps:
-        mean, std = per_channel(step.mean, channels), per_channel(step.std, channels)
-        factor, offset = factor * step.scale / std, (offset * step.scale - mean) / std
+        mean = per_channel(step.mean, channels)
+        std = per_channel(step.std, channels)
+        factor = factor * step.scale / std
+        offset = (offset * step.scale - mean) / std
     if (factor == factor[0]).all() and (offset == offset[0]).all():
         return factor[:1], offset[:1]
     return factor, offset
@@ -73,7 +74,9 @@ def normalized(step: Normalize, image: Array) -> Array:
 
 
 def quantised(tensor: TensorSpec, factor: Array, offset: Array) -> tuple[Array, Array]:
-    return factor / tensor.scale, offset / tensor.scale + (tensor.zero_point or 0)
+    """Returns factor and offset with the tensor's quantisation (scale, zero point) applied after them."""
+    zero_point = tensor.zero_point or 0
+    return factor / tensor.scale, offset / tensor.scale + zero_point
 
 
 def pixel_tables(steps: Sequence[Normalize], channels: int, tensor: TensorSpec, dtype: np.dtype[Any]) -> list[bytes]:

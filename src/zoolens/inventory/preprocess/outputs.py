@@ -166,8 +166,7 @@ def _dequantised(raw: Array, tensor: TensorSpec) -> Scores:
 
 
 def _single(raw: Array, tensor: TensorSpec) -> Scores:
-    """The same in float32, in which answers are kept. Refused are numbers too large for that, and answers of which
-    nothing would be left, since all their numbers are too small."""
+    """Returns outputs as float32, in which they are stored; raises if a number overflows or a whole row underflows."""
     with np.errstate(over="ignore", under="ignore"):
         values = raw.astype(np.float32, copy=False)
     if raw.dtype == np.float64 and raw.ndim and raw.size:

@@ -45,7 +45,7 @@ class Prepare(ABC):
 
     @abstractmethod
     def many(self, values: Array) -> Array | None:
-        """The same for stacked samples, where that is quicker than one by one; None where it is not."""
+        """Returns the inputs of stacked samples, or None if preparing them one by one is as fast."""
 
 
 def build_prepare(spec: Input, tensor: TensorSpec) -> Prepare:
@@ -153,15 +153,18 @@ def center_crop(image: Array, step: CenterCrop) -> Array:
     """Crop by size as torchvision does (small images are padded with zeros), by fraction as tf.image.central_crop."""
     height, width = image.shape[:2]
     if step.fraction is not None:
-        top, left = int((height - height * step.fraction) / 2), int((width - width * step.fraction) / 2)
+        top = int((height - height * step.fraction) / 2)
+        left = int((width - width * step.fraction) / 2)
         return image[top : height - top, left : width - left]
     assert step.size is not None  # the schema sees to it
     wanted_height, wanted_width = step.size
     if height < wanted_height or width < wanted_width:
-        more = max(wanted_height - height, 0), max(wanted_width - width, 0)
-        image = np.pad(image, [(more[0] // 2, (more[0] + 1) // 2), (more[1] // 2, (more[1] + 1) // 2), (0, 0)])
+        rows = max(wanted_height - height, 0)
+        columns = max(wanted_width - width, 0)
+        image = np.pad(image, [(rows // 2, (rows + 1) // 2), (columns // 2, (columns + 1) // 2), (0, 0)])
         height, width = image.shape[:2]
-    top, left = round((height - wanted_height) / 2), round((width - wanted_width) / 2)
+    top = round((height - wanted_height) / 2)
+    left = round((width - wanted_width) / 2)
     return image[top : top + wanted_height, left : left + wanted_width]
 
 
@@ -304,8 +307,10 @@ def _gray_and_resized(image: Array, step: Resize) -> Array:
 
 def _gray(image: Array) -> Array:
     if image.dtype != np.uint8:
-        return (image @ (np.array(_GRAY, np.float64) / 65536).astype(np.float32))[:, :, np.newaxis]
-    return np.asarray(Image.fromarray(image).convert("L"))[:, :, np.newaxis]  # PIL itself: exact, and far quicker
+        weights = (np.array(_GRAY, np.float64) / 65536).astype(np.float32)
+        return (image @ weights)[:, :, np.newaxis]
+    gray = Image.fromarray(image).convert("L")  # PIL itself: exact, and far quicker
+    return np.asarray(gray)[:, :, np.newaxis]
 
 
 def _apply(step: Step, image: Array) -> Array:

@@ -39,15 +39,13 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Tokens:
-    """The tokens of several texts: `ids` and `types` are texts × max_length, filled up as declared. `lengths`: tokens
-    of each text without padding. `cut`: texts that had more than max_length. `unknown`: tokens of each text that the
-    vocabulary does not have, −1 where the tokenizer has no such token."""
+    """The tokens of several texts."""
 
-    ids: Integers
-    types: Integers
-    lengths: Integers
-    cut: NDArray[np.bool_]
-    unknown: Integers
+    ids: Integers  # texts × max_length, padded as declared
+    types: Integers  # likewise
+    lengths: Integers  # tokens of each text without padding
+    cut: NDArray[np.bool_]  # texts that had more than max_length
+    unknown: Integers  # unknown tokens in each text; −1 where the tokenizer has no unknown token
 
 
 class OpenTokenizer:

@@ -83,7 +83,7 @@ class _Tokenizer:
         return {"tensors": self._service.outputs.write(tensors)}
 
     def show(self, request: Message) -> Any:
-        """The tokens of a text as they are written."""
+        """Returns the tokens of a text as strings."""
         (text,) = self._texts(request)
         return [token[:_LETTERS] for token in self._encoded(text).tokens[:SHOWN]]
 
@@ -100,7 +100,7 @@ class _Tokenizer:
 
 
 def _unknown(tokenizer: Any, content: bytes) -> int | None:
-    """The id of words that the vocabulary does not have; None: there is none. Unigram models have its number only."""
+    """Returns the id of the unknown token, or None. Unigram models store its index only."""
     token = getattr(tokenizer.model, "unk_token", None)
     if isinstance(token, str):
         known: int | None = tokenizer.token_to_id(token)

@@ -119,7 +119,7 @@ _ELSEWHERE: Final = " asks for another runtime than "
 
 
 def said_once(reasons: Iterable[str]) -> list[str]:
-    """The same demand, not met by several runtimes, is named once with what stands in its way at each."""
+    """Returns reasons in which a requirement that several runtimes fail is named once, with each runtime's cause."""
     grouped: dict[tuple[str, str], dict[str, None]] = {}
     for reason in reasons:
         words = next((phrase for phrase in (_REQUIRED, _ELSEWHERE) if phrase in reason), "")

@@ -42,7 +42,7 @@ class DeviceTimes:
 
 
 def read_device_times(messages: Any, repeats: int) -> list[DeviceTimes]:
-    """What a worker tells; ValueError, TypeError or KeyError where it is nonsense."""
+    """Parses a worker's answer; ValueError, TypeError or KeyError if it is invalid."""
     times = [_device_times(**message) for message in messages]
     if len(times) != repeats:
         raise ValueError("times of calls that were not requested")

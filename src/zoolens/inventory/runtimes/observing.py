@@ -125,7 +125,7 @@ def profile_message(profile: Profile) -> dict[str, Any]:
 
 
 def read_profiles(messages: Sequence[Mapping[str, Any]], repeats: int) -> list[Profile]:
-    """Profiles as a worker tells them; ValueError, TypeError or KeyError where there can be none such."""
+    """Parses profiles from a worker's answer; ValueError, TypeError or KeyError if they are invalid."""
     if len(messages) != repeats or sum(len(message["operators"]) for message in messages) > _MOST_OPERATORS:
         raise ValueError("profiles of calls that were not requested")
     return [_profile(message) for message in messages]
@@ -136,7 +136,7 @@ def point_message(point: CapturePoint) -> dict[str, Any]:
 
 
 def read_points(messages: Sequence[Mapping[str, Any]]) -> tuple[CapturePoint, ...]:
-    """Capture points as a worker tells them; ValueError or TypeError where there can be none such."""
+    """Parses capture points from a worker's answer; ValueError or TypeError if they are invalid."""
     points = tuple(_point(**message) for message in messages)
     if len({point.name for point in points}) < len(points):
         raise ValueError("two tensors of one name")

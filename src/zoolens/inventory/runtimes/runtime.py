@@ -112,7 +112,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Effective:
-    """What the runtime really did, as far as it tells: recorded in the lock of every evaluation."""
+    """What the runtime reports that it did; recorded in the lock of every evaluation."""
 
     provider: str
     precision: str | None = None  # "float32", "bfloat16", "int8", "float32+bfloat16"; None: it does not tell
@@ -310,7 +310,7 @@ class Runtime(ABC):
         return next((asset for asset in manifest.assets if asset.format in self.formats), None)
 
     def identity(self) -> Mapping[str, Any]:
-        """What else sets this stack apart, of a runtime whose answers come from elsewhere; part of every run's key."""
+        """Returns what else identifies the environment of a remote runtime; part of every run's key."""
         return {}
 
     def version(self) -> str | None:
@@ -319,7 +319,7 @@ class Runtime(ABC):
 
 
 def _insist_on_precision(session: Session, model: ModelFiles, wanted: str) -> None:
-    """A quantised file computes in integers whatever it is told: say so instead of pretending."""
+    """Raises if the file computes in another precision than requested, as a quantised one does."""
     effective = session.effective().precision
     if effective not in (None, wanted):
         session.close()

@@ -21,7 +21,7 @@ def parse_runtime(text: str) -> RuntimeName:
 
 
 def runtime_named(text: str) -> Runtime:
-    """The runtime that a user means; ZoolensError where there is none, or an address is missing or makes no sense."""
+    """Returns the runtime of a name; ZoolensError if it is unknown or its address is missing or invalid."""
     name, address = parse_runtime(text)
     kind: Any = plugins.load(plugins.RUNTIMES, name)
     if kind.addressed is None:
@@ -38,7 +38,7 @@ def runtime_named(text: str) -> Runtime:
 
 
 def installed_runtimes() -> list[str]:
-    """The names of the runtimes that can be tried without being told where they are."""
+    """Returns the names of the runtimes that need no address."""
     return [name for name in plugins.names(plugins.RUNTIMES) if not _needs_address(name)]
 
 

@@ -45,15 +45,17 @@ def probability_distance(a: Answers, b: Answers) -> tuple[Array, Array]:
     common = ours.top[:, :, None] == theirs.top[:, None, :]  # n × k × k
     low, high = _squared(ours, theirs, common)
     same = _same_bits(a, b)
-    low, high = np.where(same, 0.0, np.sqrt(np.maximum(low, 0))), np.where(same, 0.0, np.sqrt(high))
+    low = np.where(same, 0.0, np.sqrt(np.maximum(low, 0)))
+    high = np.where(same, 0.0, np.sqrt(high))
     return low, np.maximum(low, high)
 
 
 def _same_bits(a: Answers, b: Answers) -> NDArray[np.bool_]:
     ours, theirs = column(a, "score"), column(b, "score")
     # Equal raw outputs may still be postprocessed differently; then the scores tell.
-    same_shape = ours.shape == theirs.shape
-    return np.asarray((column(a, "digest") == column(b, "digest")) & (same_shape and (ours == theirs).all(axis=1)))
+    same_digests = column(a, "digest") == column(b, "digest")
+    same_scores = ours.shape == theirs.shape and (ours == theirs).all(axis=1)
+    return np.asarray(same_digests & same_scores)
 
 
 def _kept(answers: Answers) -> _Kept:
@@ -100,14 +102,18 @@ def _most_product(a: _Kept, b: _Kept, only_a: Array, only_b: Array) -> Array:
 
 def _against_rest(kept: Array, least: Array, rest: Array) -> Array:
     """Known entries times unknown ones, none above `least` and their squares at most `rest` together."""
-    return np.asarray(np.minimum(kept.sum(axis=1) * least, np.sqrt((kept**2).sum(axis=1) * rest)))
+    by_largest = kept.sum(axis=1) * least
+    by_norms = np.sqrt((kept**2).sum(axis=1) * rest)  # Cauchy–Schwarz
+    return np.asarray(np.minimum(by_largest, by_norms))
 
 
 def _norm_gap(smaller_than: Array, larger_than: Array) -> Array:
     """(|p| − |q|)² at least, where |p|² is at least the first and |q|² at most the second."""
-    return np.asarray(np.maximum(np.sqrt(smaller_than) - np.sqrt(larger_than), 0) ** 2)
+    gap = np.sqrt(smaller_than) - np.sqrt(larger_than)
+    return np.asarray(np.maximum(gap, 0) ** 2)
 
 
 def _beyond(kept: Array, least: Array) -> Array:
     """Squares by which kept entries exceed all that the other side's entry can be."""
-    return np.asarray((np.maximum(kept - least[:, None], 0) ** 2).sum(axis=1))
+    excess = np.maximum(kept - least[:, None], 0)
+    return np.asarray((excess**2).sum(axis=1))

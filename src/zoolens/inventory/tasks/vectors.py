@@ -78,18 +78,19 @@ def shown_vector(vector: NDArray[Any]) -> str:
 
 def relative_distance(a: NDArray[Any], b: NDArray[Any]) -> Floats:
     """|a − b| / |a|: 0 where both are 0, infinite where only a is."""
-    distance, size = np.linalg.norm(a - b, axis=1), np.linalg.norm(a, axis=1)
+    distance = np.linalg.norm(a - b, axis=1)
+    size = np.linalg.norm(a, axis=1)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(distance == 0, 0.0, distance / size)
 
 
 def cosine(a: NDArray[Any], b: NDArray[Any]) -> Floats:
-    """1 where both are 0: they point nowhere together."""
+    """Returns the cosine similarity of each pair of rows; 1 where both are zero."""
     sizes = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
+    products = np.einsum("ij,ij->i", a, b)
+    equal = (a == b).all(axis=1).astype(np.float64)
     with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(
-            np.where(sizes > 0, np.einsum("ij,ij->i", a, b) / sizes, (a == b).all(axis=1).astype(np.float64))
-        )
+        return np.asarray(np.where(sizes > 0, products / sizes, equal))
 
 
 def _pair(a: Answers, b: Answers) -> tuple[Floats, Floats]:

@@ -179,8 +179,9 @@ def _cached(zoo: Zoo) -> list[Entry]:
 
 
 def _cache_path(zoo: Zoo) -> Path:
-    key = [__version__, zoo.state(), *(f"{name}={plugins.installed_version(name)}" for name in zoo.distributions)]
-    digest = hashlib.sha256("\n".join(key).encode()).hexdigest()[:16]
+    versions = [f"{name}={plugins.installed_version(name)}" for name in zoo.distributions]
+    key = "\n".join([__version__, zoo.state(), *versions])
+    digest = hashlib.sha256(key.encode()).hexdigest()[:16]
     return cache_dir() / "catalog" / f"{zoo.name}-{digest}.json"
 
 

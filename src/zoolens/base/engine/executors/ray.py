@@ -86,7 +86,7 @@ class RayExecutor(Executor):
 
 
 def _on_node(asked: dict[str, Any]) -> dict[str, Any]:
-    """Run a job in Ray's process, with as many threads as whoever asks would use."""
+    """Runs a job in Ray's process with the caller's number of threads."""
     threads = asked.pop(_THREADS)
     if threads is None:
         os.environ.pop(_THREADS, None)

@@ -181,7 +181,7 @@ class IsolatedSession(Session):
         return elapsed, Waiting(delay, switches)
 
     def observe(self, feeds: Mapping[str, Tensor], repeats: int) -> list[ObservedCall]:
-        """Predictions of the same inputs, each with what the kernel did to the worker meanwhile."""
+        """Runs predictions of the same inputs, each with what the operating system did to the worker in that time."""
         answer = self._ask("observe", "running the model", feeds, repeats=repeats)
         with self._worker.sensible():
             calls = [_observed_call(**call) for call in answer["calls"]]
@@ -276,7 +276,7 @@ class IsolatedSession(Session):
             return self._worker.ask({"do": do, **content}, doing, tensors, timeout=timeout or self._timeout)
 
     def _collect(self) -> None:
-        """Read the answer to a prediction that was begun, and keep it for whoever began it."""
+        """Reads the answer to a prediction that was begun, and keeps it for the caller that began it."""
         begun, self._begun = self._begun, None
         if begun is None:
             return
@@ -336,7 +336,7 @@ def _described(model: ModelFiles, architecture_source: str | None) -> dict[str, 
 
 
 def _observed_call(**counts: Any) -> ObservedCall:
-    """A call as a worker tells it; ValueError or TypeError where there can be none such."""
+    """Parses a call from a worker's answer; ValueError or TypeError if it is invalid."""
     known = {name: value for name, value in counts.items() if value is not None or name not in NOT_ALWAYS_KNOWN}
     if not all(isinstance(value, int) and 0 <= value < 1 << 63 for value in known.values()):
         raise ValueError("a time or a count that is not an integer")

@@ -25,7 +25,7 @@ Tensor = NDArray[Any]
 
 
 def packed(feeds: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
-    """Tensors of texts and bfloat16 as tensors of numbers; others as they are."""
+    """Returns tensors with strings and bfloat16 packed as numbers; others unchanged."""
     if all(array.dtype.kind in _NUMBERS for array in feeds.values()):
         return feeds
     numbers: dict[str, Tensor] = {}

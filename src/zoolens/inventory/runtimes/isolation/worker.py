@@ -77,7 +77,7 @@ class Worker:
         return {"seconds": seconds, "tensors": self._outputs.write(answers)}
 
     def do_run(self, request: Message) -> bytes:
-        """Like `do_predict` for whoever serves requests: quicker, and the answer is the same text every time."""
+        """Runs a prediction for a server: faster than `do_predict`, since the answer's text never changes."""
         layout = self._outputs.write(self._opened().predict(self._inputs.read(request["tensors"])))
         if self._run[0] is not layout:
             self._run = layout, encoded({"tensors": layout})
@@ -274,7 +274,7 @@ def _model_files(message: Mapping[str, Any]) -> ModelFiles:
 
 
 def tensor_specs(messages: list[Message]) -> tuple[TensorSpec, ...]:
-    """Inputs or outputs as they were told; ValueError or TypeError where none could be so. Read on both sides."""
+    """Parses tensor specs; ValueError or TypeError if they are invalid. Both processes use it."""
     return tuple(_tensor_spec(**message) for message in messages)
 
 

@@ -24,14 +24,13 @@ _NO_TIME: Final = frozenset({"constant", "parameter", "bitcast", "tuple", "get-t
 
 @dataclass(frozen=True)
 class Instruction:
-    """One instruction of a compiled program. `nodes`: names that the operations it computes have in the program.
-    `kernel`: the library or the kind of code that XLA chose for it, where its text tells."""
+    """One instruction of a compiled program."""
 
     kind: str
     precision: str | None
     shapes: tuple[tuple[int, ...], ...]
-    nodes: tuple[str, ...]
-    kernel: str | None = None
+    nodes: tuple[str, ...]  # names of the operations that it computes, as the program has them
+    kernel: str | None = None  # the library or the kind of code that XLA chose, if its text says so
 
 
 def read_instructions(text: str) -> dict[str, Instruction]:

@@ -278,7 +278,7 @@ def _operations(exported: Any) -> Iterator[tuple[str, _Kind]]:
 
 
 def _names(jax: Any, tree: Any, prefix: str, declared: tuple[TensorSpec, ...]) -> list[str]:
-    """The manifest's names where it has as many, else dictionary keys, else input0, input1 and so on."""
+    """Returns the manifest's names if their number matches, else dictionary keys, else input0, input1 and so on."""
     if len(declared) == tree.num_leaves:
         return [spec.name for spec in declared]
     paths = jax.tree_util.tree_flatten_with_path(jax.tree_util.tree_unflatten(tree, range(tree.num_leaves)))[0]

@@ -66,15 +66,14 @@ class _Layout(ctypes.Structure):
 
 @dataclass(frozen=True)
 class OperatorEvent:
-    """An operator that ran. `delegated`: by XNNPACK, and `index` is its place in a partition; otherwise its place in
-    the file's main graph, or None where it belongs to another one. `inner`: it belongs to another graph than the main
-    one, which an operator before it runs, such as the body of a loop."""
+    """An operator that ran."""
 
     tag: str
     nanoseconds: int
-    delegated: bool
+    delegated: bool  # whether XNNPACK ran it
+    # Its place in a partition if it was delegated, else in the file's main graph; None in another graph.
     index: int | None
-    inner: bool = False
+    inner: bool = False  # whether it is in a subgraph that an operator before it runs, such as the body of a loop
 
 
 class FileInput(NamedTuple):

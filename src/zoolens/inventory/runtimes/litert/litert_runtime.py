@@ -144,7 +144,7 @@ class LiteRtSession(Session):
         return self._graph.parameters()
 
     def profile(self, feeds: Mapping[str, Tensor], repeats: int = 1, *, kernels: bool = False) -> list[Profile]:
-        """Kernels are told with the operators, whether or not they are asked for."""
+        """Profiles operators; kernels are reported with them even if not requested."""
         check_version(installed_version("ai-edge-litert"))
         check_outputs(self._graph)
         answers = self.predict(feeds)
@@ -242,7 +242,7 @@ def _check_same(answers: Sequence[Tensor], profiled: Sequence[bytes]) -> None:
 
 
 def _precision(tag: str) -> str | None:
-    """The arithmetic that XNNPACK's name of an operator tells, such as (NHWC, F32) or (NC, QS8, QC8W)."""
+    """Returns the arithmetic in XNNPACK's name of an operator, such as (NHWC, F32) or (NC, QS8, QC8W)."""
     types = [part.strip() for part in tag.partition("(")[2].partition(")")[0].split(",")]
     known = [_PRECISIONS[prefix] for kind in types for prefix in _PRECISIONS if kind.startswith(prefix)]
     return known[0] if known else None

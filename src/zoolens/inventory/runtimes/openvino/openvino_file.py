@@ -38,12 +38,11 @@ _NAMES: Final = re.compile(r"(?<!\\\\),")  # commas inside a name are escaped
 
 @dataclass(frozen=True)
 class IrPort:
-    """An output of a layer. `name`: of its tensor, which is the layer's where the file gives none. `shape`: None for an
-    extent that is open."""
+    """An output of a layer."""
 
-    name: str
+    name: str  # of its tensor, or of the layer if the file names no tensor
     element: str  # such as "float32"
-    shape: tuple[int | None, ...]
+    shape: tuple[int | None, ...]  # None: a dynamic dimension
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ class Counters:
 
 
 def calls_per_compilation(nanoseconds: int, layers: int) -> int:
-    """How many calls can be told apart before the error of their sums matters."""
+    """Returns how many calls can be separated before rounding of their sums matters."""
     error = _SPREAD * sqrt(max(1, layers))  # of a call's layers together, in microseconds, for each call before
     return max(_FEWEST_CALLS, min(_MOST_CALLS, int(nanoseconds / 1000 * _TOLERATED / error)))
 
@@ -236,7 +236,7 @@ PortKey = tuple[str, int | None]  # a tensor's name and None, or an operator's n
 
 
 def _port_names(port: Any, operator: str, place: int, *, named: bool) -> list[tuple[str, PortKey]]:
-    """What an output goes by: names of tensors, or the operator's name unless only `named` tensors count."""
+    """Returns the names of an output: of its tensors, or the operator's unless only `named` tensors count."""
     names = sorted(port.get_names())
     if names or named:
         return [(name, (name, None)) for name in names]

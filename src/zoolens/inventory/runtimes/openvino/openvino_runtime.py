@@ -146,7 +146,7 @@ class OpenVinoSession(Session):
         return graph
 
     def profile(self, feeds: Mapping[str, Tensor], repeats: int = 1, *, kernels: bool = False) -> list[Profile]:
-        """Kernels are told with the operators, whether or not they are asked for."""
+        """Profiles operators; kernels are reported with them even if not requested."""
         self.predict(feeds)
         profiles: list[Profile] = []
         try:
@@ -157,7 +157,7 @@ class OpenVinoSession(Session):
         return profiles
 
     def _profiles(self, feeds: Mapping[str, Tensor], most: int) -> list[Profile]:
-        """Profiles as many calls as can be told apart with one compilation (see `openvino_layers`)."""
+        """Profiles as many calls as one compilation can separate (see `openvino_layers`)."""
         graph = self._copy(self._other_batch(feeds))
         compiled = self._core.compile_model(graph, self._device, {**self._config, "PERF_COUNT": True})
         layers = {layer.name: layer for layer in executed_layers(compiled)}

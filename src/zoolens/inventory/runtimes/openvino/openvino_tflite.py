@@ -83,7 +83,7 @@ def _graph_weights(graph: Any) -> Iterator[tuple[Fingerprint, Any]]:
 
 
 def _fingerprint(words: NDArray[Any]) -> Fingerprint:
-    """The same for the same numbers in any order, and hardly for others."""
+    """Returns size, sum and sum of squares: equal for the same numbers in any order, and rarely for others."""
     wide = words.astype(np.uint64).ravel()
     return wide.size, int(wide.sum(dtype=np.uint64)), int((wide * wide).sum(dtype=np.uint64))
 

@@ -1,1 +1,1 @@
-"""What the outputs of a model are, told from its file or from its answers to noise."""
+"""What the outputs of a model mean, inferred from its file or from its answers to noise."""

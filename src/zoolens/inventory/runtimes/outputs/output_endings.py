@@ -94,7 +94,7 @@ def _of_tflite(graph: tflite_file.TfliteGraph) -> list[Ending]:
 
 
 class _Step(NamedTuple):
-    """How a tensor is made: by an operator that is an ending, or by one that leaves its inputs' meaning as it is."""
+    """Returns how a tensor is computed: by an ending, or by an operator that keeps the meaning of its inputs."""
 
     ending: Ending
     inputs: Sequence[str | int]  # those that other operators make

@@ -70,7 +70,7 @@ def _check_hdf5(path: Path, file: BinaryIO, stored: int) -> None:
 
 
 def _datasets(h5py: Any, path: Path, root: Any) -> Iterator[Any]:
-    """Every dataset once; ModelError where one, or a link, leads out of the file."""
+    """Yields every HDF5 dataset once; ModelError if one, or a link, points to another file."""
     waiting, seen = [root], set()
     while waiting:
         group = waiting.pop()

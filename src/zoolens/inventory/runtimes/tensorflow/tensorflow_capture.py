@@ -64,7 +64,7 @@ class _Event:
 
 
 def recorded_profiles(tf: Any, call: Callable[[], object], repeats: int, graph: InlinedGraph | None) -> list[Profile]:
-    """Run `repeats` times with TensorFlow's profiler on. `graph` tells which operators were fused, if it is given."""
+    """Runs `repeats` times under TensorFlow's profiler; `graph`, if given, says which operators were fused."""
     from tensorflow.python.profiler.internal import _pywrap_profiler
     from tensorflow.tsl.profiler.protobuf import trace_events_pb2
 

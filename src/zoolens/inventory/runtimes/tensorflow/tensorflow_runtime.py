@@ -94,7 +94,8 @@ class TensorFlowSession(Session):
         self._tf, self._loaded = tf, loaded
         self.inputs, self.outputs = loaded.inputs, loaded.outputs
         # Grappler optimises at the first call: make it now, so that it is timed as what it is.
-        self.predict({spec.name: np.zeros([e or 1 for e in spec.shape], spec.dtype) for spec in self.inputs})
+        zeros = {spec.name: np.zeros([extent or 1 for extent in spec.shape], spec.dtype) for spec in self.inputs}
+        self.predict(zeros)
 
     def predict(self, feeds: Mapping[str, Tensor]) -> Tensors:
         check_feeds(self.inputs, feeds)

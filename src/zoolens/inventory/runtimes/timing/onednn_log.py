@@ -117,7 +117,11 @@ def _precision(memory: str, attributes: str) -> str | None:
     format for its products says so among the attributes."""
     parts = [part.replace("_", ":", 1).split(":") for part in memory.split()]  # src:f32; older versions write src_f32
     read = {part[1] for part in parts if len(part) > 1 and part[0] in ("src", "wei")}
-    allowed = next((word.partition(":")[2] for word in attributes.split() if word.startswith("attr-fpmath:")), "")
-    if read == {"f32"} and allowed.partition(":")[0] in _NARROWEST_FIRST:
-        read = {allowed.partition(":")[0]}
+    if read == {"f32"}:
+        for word in attributes.split():
+            name, _, value = word.partition(":")
+            allowed = value.partition(":")[0]
+            if name == "attr-fpmath":
+                read = {allowed} if allowed in _NARROWEST_FIRST else read
+                break
     return next((name for kind, name in _NARROWEST_FIRST.items() if kind in read), None)

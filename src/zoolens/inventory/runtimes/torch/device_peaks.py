@@ -34,7 +34,7 @@ def describe(device: str) -> dict[str, Any]:
 
 
 def products(device: str) -> Iterator[dict[str, Any]]:
-    """Operations per second of the quickest square product in each precision, or why there is none."""
+    """Returns the operations per second of the fastest square product in each precision, or why it is unknown."""
     import torch
 
     for precision in PRECISIONS:

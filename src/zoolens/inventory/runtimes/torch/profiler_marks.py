@@ -54,8 +54,10 @@ class Marks:
 
     def of(self, name: str) -> Mark | None:
         """The mark that an event of this name is, if it is one."""
-        number = name.removeprefix(MARK) if name.startswith(MARK) else ""
-        return self._all[int(number)] if number.isdigit() and int(number) < len(self._all) else None
+        number = name.removeprefix(MARK)
+        if not name.startswith(MARK) or not number.isdigit() or int(number) >= len(self._all):
+            return None
+        return self._all[int(number)]
 
 
 @contextmanager

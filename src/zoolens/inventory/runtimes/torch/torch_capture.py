@@ -158,7 +158,9 @@ class ModuleObserver(Observer):
 
 class _noting:  # noqa: N801 - a context manager
     def __init__(self, module: Any, path: str, running: list[tuple[str, bool]]) -> None:
-        self._module, self._entry, self._running = module, (path, bool(module._modules)), running
+        self._module = module
+        self._entry = path, bool(module._modules)
+        self._running = running
 
     def __enter__(self) -> None:
         self._hooks = (
@@ -176,8 +178,11 @@ class _noting:  # noqa: N801 - a context manager
 
 def _point_name(operator: str, running: list[tuple[str, bool]]) -> str:
     path, has_parts = running[-1] if running else ("", True)
+    if not has_parts:
+        return path
     word = operator.removesuffix("_")
-    return ".".join(part for part in (path, _WORDS.get(word, word) if has_parts else "") if part)
+    name = _WORDS.get(word, word)
+    return f"{path}.{name}" if path else name
 
 
 class ProgramObserver(Observer):
@@ -291,16 +296,23 @@ class CompiledObserver(Observer):
     def run(self, tensors: Sequence[Any], wanted: frozenset[str] | None) -> tuple[Any, Values]:
         if wanted is None:
             answer, values = _tapped_module(self._torch, self._module, None)(*tensors)
-            return answer, {name: value.to("meta") for name, value in values.items()} | self._answers(answer, None)
+            shapes = {name: value.to("meta") for name, value in values.items()}
+            return answer, shapes | self._answers(answer, None)
         if self._tapped is None or self._tapped[0] != wanted:
-            self._tapped = wanted, self._torch.compile(_tapped_module(self._torch, self._module, wanted))
+            module = _tapped_module(self._torch, self._module, wanted)
+            self._tapped = wanted, self._torch.compile(module)
         answer, values = self._tapped[1](*tensors)
-        return answer, {name: value.clone() for name, value in values.items()} | self._answers(answer, wanted)
+        copies = {name: value.clone() for name, value in values.items()}
+        return answer, copies | self._answers(answer, wanted)
 
     def _answers(self, answer: Any, wanted: frozenset[str] | None) -> Values:
-        """The answers themselves, as points: an operator outside all modules may have computed them."""
-        named = {f"output{place}": value for place, value in enumerate(tensors_in(self._torch, [answer]))}
-        return {name: _copied(value, wanted) for name, value in named.items() if wanted is None or name in wanted}
+        """Returns the outputs themselves as points: an operator outside all modules may have computed them."""
+        points = {}
+        for place, value in enumerate(tensors_in(self._torch, [answer])):
+            name = f"output{place}"
+            if wanted is None or name in wanted:
+                points[name] = _copied(value, wanted)
+        return points
 
 
 def _tapped_module(torch: Any, module: Any, wanted: frozenset[str] | None) -> Any:

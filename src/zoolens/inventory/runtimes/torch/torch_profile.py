@@ -136,7 +136,7 @@ def _onednn_log(torch: Any) -> Iterator[Log]:
 
 
 def _launched_in(call: _Span, events: list[_DeviceEvent], observed: ObservedCall) -> list[_DeviceEvent]:
-    """What a call launched on the device; where that is not told, what began there before the call was over."""
+    """Returns what a call launched on the device; if not recorded, what started there before the call ended."""
     own = {span.correlation for span in call.below()}
     end = observed.start + observed.duration
     return [
@@ -309,7 +309,7 @@ class _Reader:
 
 
 class _Names:
-    """Tells calls of the same name apart as the importer of torch networks does: relu, relu#2, relu#3."""
+    """Numbers calls of the same name as the importer of torch networks does: relu, relu#2, relu#3."""
 
     def __init__(self) -> None:
         self._calls: dict[str, int] = {}

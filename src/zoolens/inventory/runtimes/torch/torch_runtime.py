@@ -180,10 +180,12 @@ class TorchSession(Session):
         """Torch files do not say what they answer: ask with zeros. The manifest's names are used where they fit."""
         answers = self._run(self._module, self._examples())
         free = bool(self.inputs) and bool(self.inputs[0].shape) and self.inputs[0].shape[0] is None
-        return tuple(
-            TensorSpec(name, (None, *value.shape[1:]) if free and value.ndim else tuple(value.shape), _dtype(value))
-            for name, value in zip(names if len(names) == len(answers) else answers, answers.values(), strict=True)
-        )
+        chosen = names if len(names) == len(answers) else list(answers)
+        specs = []
+        for name, value in zip(chosen, answers.values(), strict=True):
+            shape = (None, *value.shape[1:]) if free and value.ndim else tuple(value.shape)
+            specs.append(TensorSpec(name, shape, _dtype(value)))
+        return tuple(specs)
 
     def warm_up(self) -> None:
         """Compilation happens at the first call: make it now, so that it is timed and explained as what it is."""
@@ -328,7 +330,9 @@ def _named(torch: Any, answer: Any) -> dict[str, Any]:
 def _reason(error: BaseException) -> str:
     """TorchScript puts the cause last, below a listing of its code; everything else puts it first."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return lines[-1][:300] if lines and "TorchScript interpreter" in lines[0] else first_line(error)
+    if lines and "TorchScript interpreter" in lines[0]:
+        return lines[-1][:300]
+    return first_line(error)
 
 
 def _dtype(tensor: Any) -> str:
