@@ -25,7 +25,7 @@ def two_models(explored_home):
             for name in ("lenet-torch", "lenet-int8")
         )
         rows = page_of_answers(
-            AnswerReader(store), a, b, order=AnswerOrder.DISAGREEMENT, shown=AnswersShown.ALL, limit=24
+            AnswerReader(store), a, b, order=AnswerOrder.DISAGREEMENT, shown=AnswersShown.ALL, page=slice(24)
         ).rows
         yield compare_runs(store, a, b, open_files=False), rows
 

@@ -39,7 +39,7 @@ def measured(explored_home):
 
 def answers_of(measured, **asked):
     store, run = measured
-    return page_of_answers(AnswerReader(store), run, limit=24, **asked)
+    return page_of_answers(AnswerReader(store), run, page=slice(24), **asked)
 
 
 def cards(page):

@@ -58,36 +58,41 @@ class ClaimVerdict:
     run: str | None = None  # the id of the measured run
 
 
-def judge(
-    claim: ClaimRow,
-    value: float,
-    low: float,
-    high: float,
-    n: int,
-    *,
-    sampling: Sampling,
-    dataset: str = "",
-    run: str | None = None,
-    guessed: Sequence[str] = (),
-) -> ClaimVerdict:
-    """Hold a claimed accuracy against a measured one and its interval (fractions), on `n` inputs of `dataset`.
-    `guessed`: what the measured one rests on that nobody has checked; a claim is not refuted by a wrong guess."""
+@dataclass(frozen=True)
+class MeasuredAccuracy:
+    """An accuracy as we measured it; fractions, not percentages."""
+
+    value: float
+    low: float  # the ends of its confidence interval
+    high: float
+    n: int  # inputs
+    sampling: Sampling
+    dataset: str = ""
+    run: str | None = None  # the id of the measured run
+    guessed: Sequence[str] = ()  # what it rests on that nobody has checked
+
+    @property
+    def words(self) -> str:
+        interval = f"[{100 * self.low:.1f}, {100 * self.high:.1f}]"
+        return f"measured {100 * self.value:.1f} % {interval} on {self.n:,} images"
+
+
+def judge(claim: ClaimRow, measured: MeasuredAccuracy) -> ClaimVerdict:
+    """Return whether a claimed accuracy is consistent with the confidence interval of a measured one."""
     assert claim.value is not None, "only figures can be judged"
-    facts = (
-        f"claims {100 * claim.value:.1f} %, measured {100 * value:.1f} % [{100 * low:.1f}, {100 * high:.1f}] "
-        f"on {n:,} images"
-    )
-    if sampling is Sampling.UNKNOWN:
-        of = f" of {dataset}" if dataset else ""
-        reason = f"nothing says that these are a random sample of {_base(claim) or 'what the claim is about'}"
-        return ClaimVerdict(claim, Judgement.NOT_COMPARABLE, f"{facts}{of}: not comparable ({reason})", run)
-    if guessed:
-        reason = f"the measured one rests on guesses: {'; '.join(guessed)}"
-        return ClaimVerdict(claim, Judgement.NOT_COMPARABLE, f"{facts}: not comparable ({reason})", run)
+    facts = f"claims {100 * claim.value:.1f} %, {measured.words}"
+    if measured.sampling is Sampling.UNKNOWN:
+        of = f" of {measured.dataset}" if measured.dataset else ""
+        population = _base(claim) or "what the claim is about"
+        reason = f"nothing says that these are a random sample of {population}"
+        return ClaimVerdict(claim, Judgement.NOT_COMPARABLE, f"{facts}{of}: not comparable ({reason})", measured.run)
+    if measured.guessed:  # a wrong guess of ours must not refute a claim
+        reason = f"the measured one rests on guesses: {'; '.join(measured.guessed)}"
+        return ClaimVerdict(claim, Judgement.NOT_COMPARABLE, f"{facts}: not comparable ({reason})", measured.run)
     slack = _rounding(claim.value)
-    reached = low - slack <= claim.value <= high + slack
+    reached = measured.low - slack <= claim.value <= measured.high + slack
     judgement = Judgement.CONSISTENT if reached else Judgement.INCONSISTENT
-    return ClaimVerdict(claim, judgement, f"{facts}: {judgement}", run)
+    return ClaimVerdict(claim, judgement, f"{facts}: {judgement}", measured.run)
 
 
 def verdicts(store: Store, claims: Iterable[ClaimRow], *, trusted: Collection[str] = ()) -> list[ClaimVerdict]:
@@ -115,19 +120,17 @@ def verdict_on(claim: ClaimRow, run: Run, figure: Observation, trusted: Collecti
     """The verdict on a claimed accuracy by one run of the model; None where the run's figure has no interval."""
     if figure.value is None or figure.low is None or figure.high is None or not figure.n:
         return None
-    sampling = sampling_of(run, claim, trusted)
-    name = run.dataset.name
-    return judge(
-        claim,
-        figure.value,
-        figure.low,
-        figure.high,
-        figure.n,
-        sampling=sampling,
-        dataset=name,
+    measured = MeasuredAccuracy(
+        value=figure.value,
+        low=figure.low,
+        high=figure.high,
+        n=figure.n,
+        sampling=sampling_of(run, claim, trusted),
+        dataset=run.dataset.name,
         run=run.id,
         guessed=guessed_of(run),
     )
+    return judge(claim, measured)
 
 
 def sampling_of(run: Run, claim: ClaimRow, trusted: Collection[str] = ()) -> Sampling:

@@ -4,7 +4,7 @@ import pytest
 
 from zoolens.base.store.records import DatasetRecord, ModelRecord, Observation, StackRecord
 from zoolens.base.store.store import open_store
-from zoolens.findings.audit.claim_verdicts import Judgement, Sampling, judge, sampling_of, verdicts
+from zoolens.findings.audit.claim_verdicts import Judgement, MeasuredAccuracy, Sampling, judge, sampling_of, verdicts
 from zoolens.findings.audit.claims import ClaimRow
 
 MOBILENET = ClaimRow("folder:mobilenet", "top1", 0.718, "fraction", "ImageNet-1K", "README")
@@ -30,21 +30,21 @@ def dataset(name, size=1000, **details):
 
 
 def test_a_claim_inside_the_interval_is_consistent():
-    verdict = judge(MOBILENET, 0.699, 0.670, 0.727, 1000, sampling=Sampling.RANDOM)
+    verdict = judge(MOBILENET, MeasuredAccuracy(0.699, 0.670, 0.727, 1000, Sampling.RANDOM))
     assert verdict.judgement is Judgement.CONSISTENT
     assert verdict.sentence == "claims 71.8 %, measured 69.9 % [67.0, 72.7] on 1,000 images: consistent"
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.72, 0.76), (0.60, 0.71)])
 def test_a_claim_outside_the_interval_is_not(low, high):
-    verdict = judge(MOBILENET, (low + high) / 2, low, high, 1000, sampling=Sampling.WHOLE)
+    verdict = judge(MOBILENET, MeasuredAccuracy((low + high) / 2, low, high, 1000, Sampling.WHOLE))
     assert verdict.judgement is Judgement.INCONSISTENT
     assert verdict.sentence.endswith(": not consistent")
 
 
 def test_a_rounded_claim_is_given_its_last_digit():
-    assert judge(MOBILENET, 0.74, 0.7184, 0.76, 9, sampling=Sampling.WHOLE).judgement is Judgement.CONSISTENT
-    assert judge(MOBILENET, 0.74, 0.7186, 0.76, 9, sampling=Sampling.WHOLE).judgement is Judgement.INCONSISTENT
+    assert judge(MOBILENET, MeasuredAccuracy(0.74, 0.7184, 0.76, 9, Sampling.WHOLE)).judgement is Judgement.CONSISTENT
+    assert judge(MOBILENET, MeasuredAccuracy(0.74, 0.7186, 0.76, 9, Sampling.WHOLE)).judgement is Judgement.INCONSISTENT
 
 
 def test_a_subset_of_unknown_selection_neither_supports_nor_refutes(store):

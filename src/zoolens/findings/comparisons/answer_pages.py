@@ -1,7 +1,7 @@
 """What a run answered, input by input, in pages: sorted by confidence, loss or disagreement with another run.
 
 answers = AnswerReader(store)
-page = page_of_answers(answers, run, order=AnswerOrder.LOSS, shown=AnswersShown.WRONG, limit=20)
+page = page_of_answers(answers, run, order=AnswerOrder.LOSS, shown=AnswersShown.WRONG, page=slice(20))
 page.rows[0].input, page.rows[0].ours.words
 
 Answers to 50,000 inputs are read and sorted as arrays; only the rows of the page become objects.
@@ -9,7 +9,7 @@ Answers to 50,000 inputs are read and sorted as arrays; only the rows of the pag
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
@@ -21,10 +21,9 @@ from zoolens.base.recent_values import RecentValues
 from zoolens.base.store.records import Run
 from zoolens.base.store.store import Store
 from zoolens.findings.comparisons.behaviour import check_paired, pair_answers
-from zoolens.findings.comparisons.signatures import Signature, signature_of
-from zoolens.findings.measure.class_order import data_classes, other_class_names, stored_translation
+from zoolens.findings.comparisons.signatures import Signature, signature_in_data_order
+from zoolens.findings.measure.class_order import other_class_names
 from zoolens.findings.measure.metrics.calibration import BINS, confidence_bins
-from zoolens.findings.measure.predictions import renumbered
 from zoolens.inventory.tasks.task import task_named
 
 BEST: Final = 3  # classes of an answer that are told with their scores
@@ -66,6 +65,7 @@ class AnswersWithin:
 
 
 EVERYWHERE: Final = AnswersWithin()
+FIRST_PAGE: Final = slice(50)
 _OF_PAIRS: Final = (AnswerOrder.DISAGREEMENT, AnswersShown.AGREEING, AnswersShown.DISAGREEING)
 
 
@@ -125,14 +125,11 @@ class AnswerReader:
         self._recent: RecentValues[str, Signature] = RecentValues(SIGNATURES_KEPT)
 
     def answers(self, run: Run) -> Signature:
-        """What a run answered, in the data's order of classes. Refused where it has not answered every input; what a
-        finished run answered never changes."""
+        """Return what a run answered, in the dataset's order of classes.
 
-        def read() -> Signature:
-            named = replace(signature_of(self._store, run), classes=data_classes(run))
-            return renumbered(named, stored_translation(run))
-
-        return self._recent.kept(run.id, read)
+        Refused where it has not answered every input. What a finished run answered never changes, so it can be kept.
+        """
+        return self._recent.kept(run.id, lambda: signature_in_data_order(self._store, run))
 
 
 def page_of_answers(
@@ -143,14 +140,15 @@ def page_of_answers(
     order: AnswerOrder = AnswerOrder.INDEX,
     shown: AnswersShown = AnswersShown.ALL,
     within: AnswersWithin = EVERYWHERE,
-    limit: int = 50,
-    offset: int = 0,
+    page: slice = FIRST_PAGE,
 ) -> AnswerPage:
-    """A page of what `run` answered, beside the answers of `other` to the same inputs where it is given. `within` is
-    about the answers of `run`."""
+    """Return a page of what `run` answered, beside the answers of `other` to the same inputs where it is given.
+
+    `within` is about the answers of `run`; `page` is the part of the sorted inputs that is listed.
+    """
     ordered = _ordered(reader, run, other, order, shown, within)
-    page = ordered.places[offset : offset + limit]
-    rows = tuple(_row(ordered.ours, ordered.theirs, ordered.agreement, place) for place in page.tolist())
+    places = ordered.places[page].tolist()
+    rows = tuple(_row(ordered.ours, ordered.theirs, ordered.agreement, place) for place in places)
     return AnswerPage(rows, len(ordered.places), len(ordered.ours), ordered.unknown)
 
 

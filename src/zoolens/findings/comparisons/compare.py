@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,18 +20,21 @@ from zoolens.base.statistics.significance import exact_mcnemar
 from zoolens.base.store.records import Observation, Run
 from zoolens.base.store.scopes import pair_scope
 from zoolens.base.store.store import Store, borrowed_store
+from zoolens.base.verdicts import Gap, Tally, Verdict
 from zoolens.findings.comparisons.behaviour import Accuracy, pair_answers
 from zoolens.findings.comparisons.compatibility import places_by_name
 from zoolens.findings.comparisons.model_difference import manifest_lines, model_cause
-from zoolens.findings.comparisons.outcomes import verdict_of_report
+from zoolens.findings.comparisons.outcomes import agreement_verdict
 from zoolens.findings.comparisons.runs import choose_pair
-from zoolens.findings.comparisons.signatures import Signature, signature_of
+from zoolens.findings.comparisons.signatures import Signature, signature_in_data_order
 from zoolens.findings.comparisons.stacks import StackDifference, likely_cause, stack_differences
 from zoolens.findings.comparisons.temperature import Temperature, fitted_temperature
-from zoolens.findings.measure.answers import answering_stage, answers_table, has_answers
-from zoolens.findings.measure.class_order import data_classes, judged_right, stored_translation
-from zoolens.findings.measure.predictions import Predictions, renumbered
+from zoolens.findings.measure.answers import answering_stage, has_answers
+from zoolens.findings.measure.class_order import judged_right
+from zoolens.findings.measure.predictions import Predictions
 from zoolens.inventory.tasks.task import task_named
+
+_COMPARE_OUTPUTS: Final = "`zoolens equiv` compares outputs by name and says which it leaves out."
 
 
 @dataclass(frozen=True)
@@ -152,6 +155,12 @@ class Report:
     temperature: Temperature | None = None  # between classifiers that differ by this alone
 
     @property
+    def compared(self) -> tuple[AnswerComparison | VectorChange, ...]:
+        """The outputs that were compared: classes first, then vectors."""
+        classes = () if self.answers is None else (self.answers,)
+        return (*classes, *self.vectors)
+
+    @property
     def differs(self) -> bool:
         """Whether any input was answered with other bits, or it is not known that none was."""
         answers = self.answers
@@ -160,10 +169,9 @@ class Report:
 
     @property
     def parts_by_stack(self) -> bool:
-        """Whether one model answers differently in two stacks, so that the layer where they part is worth knowing."""
-        compared = (*((self.answers,) if self.answers is not None else ()), *self.vectors)
+        """Whether one model answers differently in two environments, which is what `diverge` explains."""
         one_model = self.a.ref == self.b.ref or self.a.model.fingerprint == self.b.model.fingerprint
-        return one_model and any(output.agreement < 1 for output in compared)
+        return one_model and any(output.agreement < 1 for output in self.compared)
 
 
 def compare(
@@ -295,20 +303,6 @@ def _uncompared(a: Signature, b: Signature, *, classes: bool) -> tuple[str, ...]
     return tuple(dict.fromkeys(names))
 
 
-def identical_share(store: Store, a: Run, b: Run) -> float | None:
-    """The share of inputs to which both gave the very same bits, in all outputs; None: one of them has no answers."""
-    if not (has_answers(a) and has_answers(b)):
-        return None
-    ours, theirs = answers_table(store, a), answers_table(store, b)
-    digests = [name for name in ours.column_names if name.endswith("digest")]
-    if ours.num_rows != theirs.num_rows or digests != [n for n in theirs.column_names if n.endswith("digest")]:
-        return 0.0
-    equal = np.ones(ours.num_rows, bool)
-    for name in digests:
-        equal &= ours[name].to_numpy() == theirs[name].to_numpy()
-    return float(equal.mean())
-
-
 def _classifies(run: Run) -> bool:
     outputs = run.resolved.get("outputs")
     return not outputs or task_named(outputs[0]["task"]).discrete
@@ -321,8 +315,7 @@ def _signature(store: Store, run: Run, *, classifying: bool) -> Signature:
             f"Run {run.id[:8]} ({run.ref}) answers with vectors and the other with classes.",
             hint="`zoolens equiv` compares vectors with vectors.",
         )
-    signature = replace(signature_of(store, run), classes=data_classes(run))
-    return renumbered(signature, stored_translation(run))
+    return signature_in_data_order(store, run)
 
 
 def _class_changes(
@@ -382,6 +375,17 @@ def _unpaired(
         for observed in observations
         if (observed.metric, observed.scope) not in known and observed.scope != of_this_pair
     )
+
+
+def verdict_of_report(report: Report) -> Verdict:
+    """Return whether the two runs answer alike, with the outputs and inputs that were compared."""
+    shares = [output.agreement for output in report.compared]
+    gaps = [Gap(f"output {name}", remedy=_COMPARE_OUTPUTS) for name in report.uncompared]
+    for side, run in (("A", report.a), ("B", report.b)):
+        if not has_answers(run):
+            gaps.append(Gap(f"answers of {side}, which were not kept", remedy="Evaluate it without --no-accuracy."))
+    inputs = report.a.inputs if shares else 0
+    return agreement_verdict(shares, len(report.uncompared), [Tally("inputs", inputs, report.a.inputs)], gaps)
 
 
 def as_data(report: Report) -> dict[str, Any]:

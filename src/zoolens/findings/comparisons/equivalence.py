@@ -23,7 +23,7 @@ from zoolens.base.statistics.intervals import CONFIDENCE, Interval, wilson
 from zoolens.base.store.json_columns import json_value
 from zoolens.base.store.records import Run
 from zoolens.base.store.store import Store, borrowed_store
-from zoolens.base.verdicts import NotKnown
+from zoolens.base.verdicts import Gap, NotKnown, Tally, Verdict
 from zoolens.findings.comparisons.behaviour import (
     Behaviour,
     PairedAnswers,
@@ -34,7 +34,7 @@ from zoolens.findings.comparisons.behaviour import (
 )
 from zoolens.findings.comparisons.compatibility import Compatibility, compatible
 from zoolens.findings.comparisons.contents import changed_notes
-from zoolens.findings.comparisons.outcomes import verdict_of_equivalence
+from zoolens.findings.comparisons.outcomes import agreement_verdict
 from zoolens.findings.comparisons.runs import measured_pairs
 from zoolens.findings.comparisons.signatures import Signature, signature_of
 from zoolens.findings.comparisons.temperature import fitted_temperature
@@ -275,7 +275,36 @@ def _arora(on: Sequence[OnData]) -> ModelBounds:
     return ModelBounds(bound_of(on[0].a), bound_of(on[0].b))
 
 
-# --- as plain values
+# --- verdict and plain values
+
+
+def verdict_of_equivalence(report: Equivalence) -> Verdict:
+    """Return whether the two answer alike on every dataset, with the datasets, inputs and outputs compared."""
+    shares = [output.agreement for pair in report.comparable for output in pair.outputs]
+    gaps = [gap for pair in report.on for gap in _gaps_of(pair)]
+    left_out = sum(_outputs_left_out(pair) for pair in report.comparable)
+    compared, all_inputs = (sum(pair.n for pair in pairs) for pairs in (report.comparable, report.on))
+    tallies = [
+        Tally("datasets", len(report.comparable), len(report.on)),
+        Tally("inputs", compared, all_inputs),
+    ]
+    return agreement_verdict(shares, left_out, tallies, gaps)
+
+
+def _gaps_of(pair: OnData) -> list[Gap]:
+    if not pair.outputs:
+        return [Gap(f"{pair.dataset}: {reason}") for reason in pair.fit.reasons]
+    left_out = _outputs_left_out(pair)
+    return [Gap(f"output without a partner on {pair.dataset}", left_out)] if left_out else []
+
+
+def _outputs_left_out(pair: OnData) -> int:
+    most = max(_outputs(pair.a), _outputs(pair.b))
+    return max(0, most - len(pair.outputs))
+
+
+def _outputs(run: Run) -> int:
+    return len(run.resolved.get("outputs") or (None,))
 
 
 def as_data(report: Equivalence) -> dict[str, Any]:

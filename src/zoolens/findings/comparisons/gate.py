@@ -31,7 +31,8 @@ from zoolens.base.errors import UnknownName, ZoolensError
 from zoolens.base.store.records import Observation, is_disturbed
 from zoolens.base.store.scopes import parse_scope
 from zoolens.base.verdicts import UNKNOWN, NotKnown, UnknownGate
-from zoolens.findings.comparisons.outcomes import verdict_of_equivalence, verdict_of_report
+from zoolens.findings.comparisons.compare import verdict_of_report
+from zoolens.findings.comparisons.equivalence import verdict_of_equivalence
 
 if TYPE_CHECKING:
     from zoolens.findings.comparisons.compare import FigurePair, Report

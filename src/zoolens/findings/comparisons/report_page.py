@@ -10,8 +10,7 @@ from zoolens.base.present.figures import figure, p_value, percent, stack_label, 
 from zoolens.base.present.pages import Page, Section, Tile
 from zoolens.base.present.tables import Column, Table
 from zoolens.findings.comparisons.behaviour import unknown_first
-from zoolens.findings.comparisons.compare import AnswerComparison, FigurePair, Report
-from zoolens.findings.comparisons.outcomes import verdict_of_report
+from zoolens.findings.comparisons.compare import AnswerComparison, FigurePair, Report, verdict_of_report
 from zoolens.findings.comparisons.report_charts import figures_chart, flips_chart
 from zoolens.findings.comparisons.wording import agreement_words
 from zoolens.inventory.catalog.stored import guessed_of, guesses_in_words

@@ -15,8 +15,9 @@ from zoolens.base.statistics.intervals import Interval
 from zoolens.base.store.records import Observation, Run, Stage
 from zoolens.base.store.scopes import parse_scope
 from zoolens.base.store.store import Store, borrowed_store
-from zoolens.findings.comparisons.compare import Report, compare_runs, identical_share
+from zoolens.findings.comparisons.compare import Report, compare_runs
 from zoolens.findings.comparisons.model_difference import PARTS, SHOWN, differing_lines
+from zoolens.findings.comparisons.signatures import identical_share
 from zoolens.findings.measure.class_order import data_classes, matched_by_name
 from zoolens.findings.measure.job_runner import open_data, run_job
 from zoolens.findings.measure.jobs import Job, RunOptions, plan_jobs

@@ -6,7 +6,7 @@ Any pair of runs on the same inputs can be compared from these with no further i
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,8 @@ from zoolens.base.errors import DatasetError, StoreError, ZoolensError
 from zoolens.base.store.records import Run, RunKind
 from zoolens.base.store.store import Store
 from zoolens.findings.measure.answers import answering_stage, answers_table, has_answers, predictions_of
-from zoolens.findings.measure.predictions import Predictions, numbers
+from zoolens.findings.measure.class_order import data_classes, stored_translation
+from zoolens.findings.measure.predictions import Predictions, numbers, renumbered
 from zoolens.inventory.datasets.opening import absolute_spec
 from zoolens.inventory.tasks.task import DEFAULT_TASK
 
@@ -42,6 +43,28 @@ def signature_of(store: Store, run: Run) -> Signature:
     table = answers_table(store, run)
     _check_rows(table, run)
     return Signature(**vars(predictions_of(table, run)), run=run)
+
+
+def signature_in_data_order(store: Store, run: Run) -> Signature:
+    """Return what a run answered, with its classes named and numbered as in the dataset."""
+    named = replace(signature_of(store, run), classes=data_classes(run))
+    return renumbered(named, stored_translation(run))
+
+
+def identical_share(store: Store, a: Run, b: Run) -> float | None:
+    """Return the share of inputs with bit-equal answers in all outputs; None if one of the runs has no answers."""
+    if not (has_answers(a) and has_answers(b)):
+        return None
+    ours, theirs = answers_table(store, a), answers_table(store, b)
+    digests, other_digests = (
+        [name for name in table.column_names if name.endswith("digest")] for table in (ours, theirs)
+    )
+    if ours.num_rows != theirs.num_rows or digests != other_digests:
+        return 0.0
+    equal = np.ones(ours.num_rows, bool)
+    for name in digests:
+        equal &= ours[name].to_numpy() == theirs[name].to_numpy()
+    return float(equal.mean())
 
 
 def signature_or_reason(store: Store, run: Run) -> Signature | str:

@@ -35,15 +35,15 @@ def test_a_page_is_sorted_and_filtered(store, runs):
     reader, (run, _) = AnswerReader(store), runs
     assert places(page_of_answers(reader, run)) == [0, 1, 2, 3, 4]
     assert places(page_of_answers(reader, run, order=AnswerOrder.SUREST)) == [2, 4, 1, 0, 3]
-    assert places(page_of_answers(reader, run, order=AnswerOrder.LEAST_SURE, limit=2, offset=1)) == [0, 1]
+    assert places(page_of_answers(reader, run, order=AnswerOrder.LEAST_SURE, page=slice(1, 3))) == [0, 1]
     assert places(page_of_answers(reader, run, order=AnswerOrder.LOSS)) == [1, 3, 0, 4, 2]
-    wrong = page_of_answers(reader, run, shown=AnswersShown.WRONG, order=AnswerOrder.SUREST, limit=1)
+    wrong = page_of_answers(reader, run, shown=AnswersShown.WRONG, order=AnswerOrder.SUREST, page=slice(1))
     assert (places(wrong), wrong.total, wrong.inputs) == ([1], 2, 5)
     assert places(page_of_answers(reader, run, shown=AnswersShown.RIGHT)) == [0, 2, 4]
 
 
 def test_a_row_has_both_answers_in_words(store, runs):
-    page = page_of_answers(AnswerReader(store), *runs, order=AnswerOrder.DISAGREEMENT, limit=3)
+    page = page_of_answers(AnswerReader(store), *runs, order=AnswerOrder.DISAGREEMENT, page=slice(3))
     assert places(page) == [2, 0, 1]  # the two that differ, the one of which both are surest first; then the surest
     row = page.rows[0]
     assert (row.input, row.label, row.truth, row.agreement) == ("2", 2, "<b>bird</b>", 0)
@@ -130,9 +130,9 @@ def test_the_answers_within_a_cell_a_class_or_a_bin(store, runs):
 
 
 def test_the_best_classes_come_with_their_scores(store, runs):
-    (row,) = page_of_answers(AnswerReader(store), runs[0], limit=1).rows
+    (row,) = page_of_answers(AnswerReader(store), runs[0], page=slice(1)).rows
     assert [(ranked.number, ranked.name) for ranked in row.ours.best] == [(0, "cat"), (1, "dog"), (2, "<b>bird</b>")]
     assert [ranked.score for ranked in row.ours.best] == pytest.approx([0.6, 0.3, 0.1])
     nameless = write_run(store, "nameless", OURS, LABELS, dataset="nameless")
-    (row,) = page_of_answers(AnswerReader(store), nameless, limit=1).rows
+    (row,) = page_of_answers(AnswerReader(store), nameless, page=slice(1)).rows
     assert row.ours.best[0].name == "class 0"

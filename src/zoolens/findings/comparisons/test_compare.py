@@ -22,10 +22,10 @@ from zoolens.findings.comparisons.compare import (
     as_data,
     compare,
     compare_runs,
-    identical_share,
 )
 from zoolens.findings.comparisons.gate import parse_gate
 from zoolens.findings.comparisons.report_page import change_words
+from zoolens.findings.comparisons.signatures import identical_share
 from zoolens.findings.measure.lock import resolve_stack
 from zoolens.findings.measure.predictions import AnswerBatch, PredictionBuffer, Predictions
 from zoolens.inventory.runtimes.fake import Fake

@@ -6,15 +6,14 @@ import pytest
 from zoolens.base.errors import GateFailed, UnknownName, ZoolensError
 from zoolens.base.store.records import Observation
 from zoolens.base.verdicts import NotKnown, enforce
-from zoolens.findings.comparisons.compare import FigurePair
+from zoolens.findings.comparisons.compare import FigurePair, Report
 from zoolens.findings.comparisons.gate import ComparisonGate, parse_gate
 
 
 def report_of(**known):
     """What a gate looks at: everything that is not given is empty."""
-    return SimpleNamespace(
-        **{"figures": (), "answers": None, "vectors": (), "only_a": (), "only_b": (), "uncompared": (), **known}
-    )
+    empty = {"a": None, "b": None, "answers": None, "figures": (), "environment": (), "cause": None}
+    return Report(**{**empty, **known})
 
 
 def figure(metric, a, b, unit, scope=""):

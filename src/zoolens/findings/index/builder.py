@@ -20,7 +20,7 @@ from zoolens.base.store.records import DatasetRecord, Run, RunKind
 from zoolens.base.store.state import StoreState
 from zoolens.base.store.store import Store
 from zoolens.findings.comparisons.signatures import Signature, default_dataset, probe_runs, signature_of
-from zoolens.findings.index.index import Index
+from zoolens.findings.index.index import Index, Origin
 from zoolens.findings.index.index_paths import index_path, rows_path
 from zoolens.findings.index.signatures.semantic import SemanticIndex, open_semantic
 from zoolens.findings.index.signatures.synchronisation import SignatureSource, synchronise
@@ -83,15 +83,21 @@ def build(
     if dataset is None:
         which = "model" if task == DEFAULT_TASK else f"model of the task {task}"
         notes = [f"No {which} was measured yet."]
-        return Index(rows, store=lambda: store, state=state, memory=memory, notes=notes, lasts=lasts)
+        return Index(rows, origin=Origin(lambda: store, state, lasts), memory=memory, notes=notes)
     room = max(memory // 4, memory - len(rows) * (_RANKED + 8 * min(_COLUMNS, len(rows.figures.names))))
     semantic, missing = _semantic(store, rows, dataset, task, room, watcher)
     notes = [*missing, *notes, *_notes(rows, dataset), *_said_of_pattern(store, data, task, dataset)]
     signed = replace(rows, signed=rows.signed & rows.columns["key"].rows_among(semantic.keys))
+    origin = Origin(lambda: store, state, lasts and not missing)
     return Index(
-        signed, dataset=dataset, semantic=semantic, classes=_classes(signed), store=lambda: store, state=state,
-        memory=memory, notes=notes, lasts=lasts and not missing,
-    )  # fmt: skip
+        signed,
+        dataset=dataset,
+        semantic=semantic,
+        classes=_classes(signed),
+        origin=origin,
+        memory=memory,
+        notes=notes,
+    )
 
 
 def _rows(store: Store, probes: Sequence[str], task: str, dataset: str, watcher: Progress) -> RowTable:

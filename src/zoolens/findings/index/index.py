@@ -1,4 +1,4 @@
-"""The index that queries search: rows, their figures in columns, and how alike they answer.
+"""The index that queries search: rows, their figures in columns, and their agreement with each other.
 
 It is light: whatever needs the store or a framework is imported by who builds it, or when somebody asks.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -36,26 +37,32 @@ if TYPE_CHECKING:
 NO_DATA: Final = DatasetRecord("", "no data", 0)  # where nothing was measured
 
 
-class Index:
-    """Rows, their figures in columns, and how alike they answer; a snapshot, for one thread.
+@dataclass(frozen=True)
+class Origin:
+    """The store that an index was built from."""
 
-    `dataset` is what was probed with; `notes` say what is missing, and why. `classes`: numbers of each row's names of
-    classes, and of how many there are (−1: not known); rows of which one of the two differs cannot be compared.
-    `lasts`: it depends on nothing but the store.
-    """
+    store: Callable[[], Store] | None = None
+    state: StoreState | None = None  # of the store when the index was built
+    lasts: bool = False  # the index depends on nothing but the store, so it may be kept until the store changes
+
+
+class Index:
+    """Rows, their figures in columns, and their agreement with each other; a snapshot, for one thread."""
 
     def __init__(
         self,
         rows: Sequence[Row],
         *,
+        # whose inputs are the probes
         dataset: DatasetRecord = NO_DATA,
         semantic: SemanticIndex | None = None,
+        # For each row a number for its class names, and how many classes there are; −1: unknown. Rows that differ in
+        # one of the two cannot be compared.
         classes: Sequence[NDArray[np.int64]] = (),
-        store: Callable[[], Store] | None = None,
-        state: StoreState | None = None,
+        origin: Origin = Origin(),  # noqa: B008 - frozen
         memory: int | None = None,
+        # what is missing, and why
         notes: Sequence[str] = (),
-        lasts: bool = False,
     ) -> None:
         self.rows = rows if isinstance(rows, RowTable) else table_of(rows)
         self.dataset = dataset
@@ -64,10 +71,10 @@ class Index:
         self.notes = tuple(notes)
         self.memory = memory_budget(memory)
         self.classes = tuple(classes)
-        self.lasts = lasts
+        self.lasts = origin.lasts
         self._names = NameLookup(self.rows)
-        self._open_store = store
-        self._state = state
+        self._open_store = origin.store
+        self._state = origin.state
         places = {key: place for place, key in enumerate(semantic.keys)} if semantic is not None else {}
         self._places = np.full(len(self.rows), -1)
         for row in np.flatnonzero(self.rows.signed).tolist() if places else ():

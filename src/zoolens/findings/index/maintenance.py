@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -24,6 +23,15 @@ from zoolens.inventory.tasks.task import DEFAULT_TASK, task_named
 
 
 @dataclass(frozen=True)
+class Probes:
+    """The dataset that models of an index answer, as `zoolens eval` takes it."""
+
+    data: str
+    limit: int | None = None
+    seed: int | None = None
+
+
+@dataclass(frozen=True)
 class Added:
     index: Index
     outcomes: tuple[Outcome, ...]
@@ -33,19 +41,25 @@ def add_models(
     store: Store,
     models: Sequence[str],
     *,
-    data: str | None = None,
-    limit: int | None = None,
-    seed: int | None = None,
+    probes: Probes | None = None,
     runtimes: Sequence[str] = (),
     device: str = "cpu",
     progress: Progress | None = None,
 ) -> Added:
-    """Run models over the probes once, and index what they answered. Without `data`: the probes of the index."""
-    spec: dict[str, Any] = {"data": data, "limit": limit, "seed": seed} if data else _probed_with(store)
+    """Run models over the probes once, and index what they answered. `probes`: None takes those of the index."""
+    asked = probes or _probes_of(store)
     outcomes = evaluate(
-        models, spec["data"], limit=spec["limit"], seed=spec["seed"], runtimes=runtimes, device=device, batches=(),
-        cold=False, store=store, progress=progress,
-    )  # fmt: skip
+        models,
+        asked.data,
+        limit=asked.limit,
+        seed=asked.seed,
+        runtimes=runtimes,
+        device=device,
+        batches=(),
+        cold=False,
+        store=store,
+        progress=progress,
+    )
     runs = [outcome.run for outcome in outcomes if outcome.run is not None]
     if not runs:
         reasons = "; ".join(reason for outcome in outcomes for reason in outcome.errors)
@@ -58,13 +72,13 @@ def add_models(
     return Added(index, tuple(outcomes))
 
 
-def _probed_with(store: Store) -> dict[str, Any]:
-    """The data of the index as whoever measured named it; those of classifiers first."""
+def _probes_of(store: Store) -> Probes:
+    """Return the dataset of the index as the evaluation named it; that of classifiers first."""
     runs = probed_runs(store, None, DEFAULT_TASK) or probed_runs(store, None, None)
     origin = runs[0].origin if runs else {}
     if not origin.get("data"):
         raise ZoolensError("The index has no probe data yet.", hint="Say which data to use with --data.")
-    return {key: origin.get(key) for key in ("data", "limit", "seed")}
+    return Probes(origin["data"], origin.get("limit"), origin.get("seed"))
 
 
 def remove_models(

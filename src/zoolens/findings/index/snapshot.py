@@ -16,7 +16,7 @@ import numpy as np
 
 from zoolens.base.store.records import DatasetRecord
 from zoolens.base.store.state import StoreState
-from zoolens.findings.index.index import Index
+from zoolens.findings.index.index import Index, Origin
 from zoolens.findings.index.index_paths import index_path, removed_models, snapshot_path
 from zoolens.findings.index.signatures.journal import Damaged
 from zoolens.findings.index.signatures.semantic import SemanticIndex, open_semantic
@@ -52,9 +52,14 @@ def read_snapshot(
             return None
     classes = [kept.arrays[name] for name in ("class_names", "class_widths") if name in kept.arrays]
     return Index(
-        rows, dataset=dataset, semantic=semantic, classes=classes, store=store, state=state, memory=memory,
+        rows,
+        dataset=dataset,
+        semantic=semantic,
+        classes=classes,
+        origin=Origin(store, state),
+        memory=memory,
         notes=kept.details["notes"],
-    )  # fmt: skip
+    )
 
 
 def _semantic(

@@ -17,8 +17,7 @@ from zoolens.faces.ui.endpoint import MOST_ROWS, Answer, Endpoint, NotFound, Que
 from zoolens.faces.ui.jobs.outputs import printed_by
 from zoolens.faces.ui.page_figures import Figure, TileItem, figure_of, tile_items
 from zoolens.faces.ui.verdict_items import VerdictItem, verdict_item
-from zoolens.findings.comparisons.compare import ClassChange, FigurePair, Report, compare_runs
-from zoolens.findings.comparisons.outcomes import verdict_of_report
+from zoolens.findings.comparisons.compare import ClassChange, FigurePair, Report, compare_runs, verdict_of_report
 from zoolens.findings.comparisons.report_charts import figures_chart, flips_chart
 from zoolens.findings.comparisons.report_page import UNJUDGED, change_words, tiles, unchecked_sides, verdict
 from zoolens.findings.comparisons.wording import agreement_words

@@ -126,8 +126,7 @@ def predictions(context: Context, query: PredictionsQuery) -> PredictionPage:
         order=query.order,
         shown=query.shown,
         within=AnswersWithin(query.label, query.answer, query.bin),
-        limit=query.limit,
-        offset=query.offset,
+        page=slice(query.offset, query.offset + query.limit),
     )
     return PredictionPage.of(
         page,

@@ -9,7 +9,7 @@ choice_chart(choice), choice.as_data()
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
@@ -161,7 +161,8 @@ def index_choice(
     def resolve(name: str) -> ResolvedMetric:
         return resolved_metric(name, index.rows.figures.units, batch)
 
-    return _choice(index, (x, y, size), resolve, lambda metric: index.columns.values(metric.column), most=most)
+    figures = _Figures(index, resolve, lambda metric: index.columns.values(metric.column))
+    return _choice(figures, (x, y, size), _Asked([Standing.INDEXED] * len(index)), most)
 
 
 def answer_choice(
@@ -178,17 +179,9 @@ def answer_choice(
     for predicate in plan.everything:
         column = predicate.metric.column
         limits[column] = (*limits.get(column, ()), (predicate.threshold, predicate_words(predicate)))
-    return _choice(
-        plan.view.index,
-        (x, y, size),
-        plan.metric,
-        plan.values,
-        limits,
-        _standings(answer),
-        _reasons(answer),
-        answer.query,
-        most,
-    )
+    figures = _Figures(plan.view.index, plan.metric, plan.values)
+    asked = _Asked(_standings(answer), limits, _reasons(answer), answer.query)
+    return _choice(figures, (x, y, size), asked, most)
 
 
 def _standings(answer: Answer) -> list[Standing]:
@@ -211,34 +204,44 @@ def _reasons(answer: Answer) -> dict[str, str]:
     return {match.row.key: "; ".join(why.sentence for why in match.rejections) for match in misses}
 
 
-def _choice(
-    index: Index,
-    names: tuple[str, str, str | None],
-    resolve: Callable[[str], ResolvedMetric],
-    values: Callable[[ResolvedMetric], NDArray[np.float64]],
-    limits: Mapping[str, tuple[tuple[float, str], ...]] | None = None,
-    standings: Sequence[Standing] | None = None,
-    reasons: Mapping[str, str] | None = None,
-    query: str = "",
-    most: int | None = MOST_POINTS,
-) -> Choice:
+@dataclass(frozen=True)
+class _Figures:
+    """How the rows of an index are read by the name of a metric."""
+
+    index: Index
+    resolve: Callable[[str], ResolvedMetric]
+    values: Callable[[ResolvedMetric], NDArray[np.float64]]
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What a query says of the rows; without a query every row is only indexed."""
+
+    standings: Sequence[Standing]  # one a row
+    limits: Mapping[str, tuple[tuple[float, str], ...]] = field(default_factory=dict)  # by column, with words
+    reasons: Mapping[str, str] = field(default_factory=dict)  # why a near miss misses, by the key of its row
+    query: str = ""
+
+
+def _choice(read: _Figures, names: tuple[str, str, str | None], asked: _Asked, most: int | None) -> Choice:
+    index = read.index
     notes: list[str] = []
     resolved: list[ResolvedMetric | None] = []
     for name in names:
         try:
-            resolved.append(None if name is None else resolve(name))
+            resolved.append(None if name is None else read.resolve(name))
         except UnknownQueryName:
             resolved.append(None)
             notes.append(f"No row of this index has its {name} known.")
-    figures = [None if metric is None else values(metric) for metric in resolved]
+    figures = [None if metric is None else read.values(metric) for metric in resolved]
     respects = [
-        None if metric is None or column is None else _respect(metric, column, (limits or {}).get(metric.column, ()))
+        None if metric is None or column is None else _respect(metric, column, asked.limits.get(metric.column, ()))
         for metric, column in zip(resolved, figures, strict=True)
     ]
     points: list[Point] = []
     placed = 0
     if resolved[0] is not None and resolved[1] is not None:
-        table = _Points(index, resolved, figures, standings or [Standing.INDEXED] * len(index), reasons or {})
+        table = _Points(index, resolved, figures, asked.standings, asked.reasons)
         points, placed = table.drawn(most), len(table.placed)
         notes += table.notes(most)
     across, up, sized = respects
@@ -252,7 +255,7 @@ def _choice(
         rows=len(index),
         never_run=int(np.count_nonzero(index.rows.attribute("runtime").codes < 0)),
         placed=placed,
-        query=query,
+        query=asked.query,
         notes=tuple(notes),
     )
 
