@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -188,7 +189,7 @@ def test_what_is_not_a_number_passes_no_gate_whichever_way_it_asks(op):
 
 def test_a_gate_that_fails_goes_before_one_that_cannot_be_judged(report):
     unknown, broken, passed = (parse_gate(text) for text in ("energy rise > 1%", "top1 drop > 1%", "top1 drop > 9%"))
-    report.only_a = (Observation("energy", 1.0, unit="J"),)
+    report = replace(report, only_a=(Observation("energy", 1.0, unit="J"),))
     with pytest.raises(GateFailed, match="top1 drop > 1%") as failed:
         enforce([unknown, broken, passed], report)
     with pytest.raises(NotKnown, match="energy is known of A and not of B") as refused:
@@ -200,7 +201,7 @@ def test_a_gate_that_fails_goes_before_one_that_cannot_be_judged(report):
 def outcome_report(classes=None, *vectors, uncompared=(), answered=True):
     given = agreeing(classes, *vectors)
     run = SimpleNamespace(kind=None, stages={"predictions": "done"} if answered else {}, inputs=40)
-    return SimpleNamespace(**{**vars(given), "uncompared": uncompared, "a": run, "b": run})
+    return replace(given, uncompared=uncompared, a=run, b=run)
 
 
 @pytest.mark.parametrize(
