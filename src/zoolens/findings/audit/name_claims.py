@@ -83,16 +83,14 @@ _FAMILIES: Final = {
 
 @dataclass(frozen=True)
 class NameClaim:
-    """`architectures`: ids, any one of which the name may mean. `variant`: the word that makes it a variant whose
-    structure is not known; `certainly` if that word cannot mean anything else. `families` has what the name speaks of
-    beside or instead of architectures; `bare` where it says no more than a family."""
+    """What the name of a model claims about its architecture."""
 
     name: str
-    architectures: tuple[str, ...] = ()
-    variant: str = ""
-    certainly: bool = False
-    families: frozenset[str] = frozenset()
-    bare: bool = False
+    architectures: tuple[str, ...] = ()  # ids, any one of which the name may mean
+    variant: str = ""  # the word that makes it a variant of unknown structure
+    certainly: bool = False  # that word cannot mean anything else
+    families: frozenset[str] = frozenset()  # what the name mentions beside or instead of architectures
+    bare: bool = False  # it names no more than a family
 
 
 def name_claim(names: Iterable[str]) -> NameClaim | None:

@@ -105,7 +105,7 @@ def judge_name(
 def _equal(
     found: Identified, claim: NameClaim, equal: Sequence[KnownNetwork], graph: Graph | None, *, like: bool
 ) -> Judgement:
-    """Of a network that has the layers of those of its name."""
+    """Judge a network that has the layers of the known networks of its name."""
     if claim.certainly and not like:
         reason = f"it has exactly the layers of {_words(claim)}, and {claim.variant!r} in its name says otherwise"
         return _open(found, claim, reason)
@@ -268,7 +268,7 @@ def _passed_over(found: Identified, unseen: tuple[Gap, ...]) -> Judgement:
 
 
 def _partial(found: Identified, claim: NameClaim, meant: Scored, scored: Scored) -> Judgement:
-    """Of a network with operators that are not understood."""
+    """Judge a network with operators that are not understood."""
     proof = "" if claim.variant or _has_inside(found, meant, scored) else _excluded(found, meant)
     if proof:
         return _different(found, f"{found.subject} is not {_words(claim)}: {proof}. {found.coverage.text}")

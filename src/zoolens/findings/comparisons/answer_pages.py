@@ -80,30 +80,27 @@ class RankedClass:
 
 @dataclass(frozen=True)
 class SideAnswer:
-    """What one run answered. `answer`: the number of the class, None where it answers no classes. `score`: of that
-    class; `right`: whether it is the true one; None where that is not known. `best`: the classes with the highest
-    scores, as far as they were kept."""
+    """What one run answered to one input."""
 
     words: str
-    answer: int | None
-    score: float | None
-    right: bool | None
-    best: tuple[RankedClass, ...] = ()
+    answer: int | None  # number of the class; None where the output is not of classes
+    score: float | None  # of that class; None: unknown
+    right: bool | None  # None: unknown
+    best: tuple[RankedClass, ...] = ()  # the classes with the highest scores, as far as they were kept
 
 
 @dataclass(frozen=True)
 class AnswerRow:
-    """One input. `label` and `truth`: the number and the name of its class, None and "" where the data do not say.
-    `label_score`: the probability that the run gave to that class. `agreement`: between 0 and 1."""
+    """One input with the answers of one or two runs."""
 
     index: int
     input: str
-    label: int | None
-    truth: str
+    label: int | None  # number of the true class; None: no label
+    truth: str  # name of the true class; "": no label
     ours: SideAnswer
     theirs: SideAnswer | None
-    label_score: float | None
-    agreement: float | None
+    label_score: float | None  # probability that the run gave to the true class
+    agreement: float | None  # between 0 and 1; None without another run
 
 
 @dataclass(frozen=True)

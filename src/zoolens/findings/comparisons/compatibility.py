@@ -39,13 +39,13 @@ class Head:
 
 @dataclass(frozen=True)
 class Interface:
-    """What a run takes and gives. `data_names`: the dataset's classes. `unread`: what could not be found out."""
+    """What a run takes and gives."""
 
     run: Run
     inputs: tuple[Input, ...]
     heads: tuple[Head, ...]
-    data_names: tuple[str, ...] | None
-    unread: tuple[str, ...] = ()
+    data_names: tuple[str, ...] | None  # the dataset's classes
+    unread: tuple[str, ...] = ()  # what could not be read
 
     @property
     def main(self) -> Head:
@@ -54,16 +54,14 @@ class Interface:
 
 @dataclass(frozen=True)
 class Compatibility:
-    """`reasons`: why the two cannot be compared; none: they can. `translation_a` and `translation_b` bring the classes
-    of each side into one order; None: they are in it already. `outputs`: how many outputs both have alike. `places`:
-    where B has the outputs of A, where it has them in another order."""
+    """Whether two runs can be compared, and how their outputs and classes are matched."""
 
-    reasons: tuple[str, ...] = ()
+    reasons: tuple[str, ...] = ()  # why they cannot be compared; empty: they can
     notes: tuple[str, ...] = ()
-    translation_a: Translation | None = None
+    translation_a: Translation | None = None  # brings A's classes into the common order; None: they are in it
     translation_b: Translation | None = None
-    outputs: int = 1
-    places: tuple[int, ...] | None = None
+    outputs: int = 1  # how many outputs both have in common
+    places: tuple[int, ...] | None = None  # where B has the outputs of A, if it has them in another order
 
     def __bool__(self) -> bool:
         return not self.reasons

@@ -25,16 +25,15 @@ from zoolens.inventory.manifests.schema import AssetFile, Manifest
 
 @dataclass(frozen=True)
 class Content:
-    """A content under a name. `evaluated`: when `zoolens eval` last met it, "" where nobody knows. `declared`: a digest
-    of what its manifest says of inputs and outputs."""
+    """A model content that was evaluated under a name."""
 
     ref: str
     format: str
     folder: str
     model: str
-    evaluated: str
+    evaluated: str  # when `zoolens eval` last met it; "": unknown
     created: str
-    declared: Callable[[], str]
+    declared: Callable[[], str]  # digest of what its manifest says of inputs and outputs
     file: str = ""
 
     @property
@@ -108,10 +107,10 @@ def _replaced(contents: Sequence[Content], numbers: Collection[int]) -> Iterable
 
 @dataclass(frozen=True)
 class FileState:
-    """`changed`: the run's files are here, and others by now. `files`: the path of each and the digest of what it holds
-    (None: nothing is there), on which that rests; None where it rests on more, such as a variable in a path."""
+    """Whether the model files of a run have been replaced since it was measured."""
 
-    changed: bool
+    changed: bool  # the run's files are here, with other contents
+    # path and digest of each (None: missing) that this rests on; None: it rests on more, such as a variable in a path
     files: tuple[tuple[str, str | None], ...] | None
 
 

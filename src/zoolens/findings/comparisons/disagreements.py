@@ -76,13 +76,13 @@ class Contested:
 
 @dataclass(frozen=True)
 class Disagreements:
-    """`inputs`: the most contested first, of `total` on which the panel is not of one mind; `notes`: whom it lacks."""
+    """The inputs on which a panel of models disagrees."""
 
     panel: tuple[Neighbour, ...]
-    inputs: tuple[Contested, ...]
-    total: int
+    inputs: tuple[Contested, ...]  # the most contested first
+    total: int  # inputs on which the panel disagrees, listed or not
     classes: tuple[str, ...] | None
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # which models the panel lacks
 
     @property
     def run(self) -> Run:

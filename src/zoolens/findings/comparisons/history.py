@@ -27,16 +27,15 @@ _SCOPES: Final = {"latency": batch_scope(1), "throughput": batch_scope(1)}
 
 @dataclass(frozen=True)
 class HistoryPoint:
-    """One run. `content`: digest of the model's files and of the parts of its manifest that change answers.
-    `current`: the newest run of this name and file format has the same content."""
+    """The figure of one run."""
 
     run: str
     created: datetime
     ref: str
     stack: str
     format: str
-    content: str
-    current: bool
+    content: str  # digest of the model's files and of the parts of its manifest that change answers
+    current: bool  # the newest run of this name and file format has the same content
     value: float
     low: float | None
     high: float | None
@@ -45,17 +44,16 @@ class HistoryPoint:
 
 @dataclass(frozen=True)
 class History:
-    """`points` in the order of time, all on one dataset; `others`: runs on other data, which are left out; `unknown`:
-    runs without this figure."""
+    """One figure of a model over time, on one dataset."""
 
     model: str
     metric: str
     scope: str
     unit: str
     dataset: str
-    points: tuple[HistoryPoint, ...]
-    others: int
-    unknown: int
+    points: tuple[HistoryPoint, ...]  # oldest first
+    others: int  # runs on other datasets, which are left out
+    unknown: int  # runs without this figure
 
     def as_data(self) -> dict[str, Any]:
         points = [{**asdict(point), "created": point.created.isoformat()} for point in self.points]

@@ -13,10 +13,10 @@ CUT: Final = 0.75  # of the middle distance: one thing that is far from all othe
 
 @dataclass(frozen=True)
 class Families:
-    """`order`: places of the things, neighbours alike. `groups`: a number for each thing, in that order from 0."""
+    """Things in an order that puts similar ones side by side, and their clusters."""
 
-    order: tuple[int, ...]
-    groups: tuple[int, ...]
+    order: tuple[int, ...]  # places of the things
+    groups: tuple[int, ...]  # the cluster of each thing, numbered from 0 in that order
 
 
 def families(distance: NDArray[Any]) -> Families:

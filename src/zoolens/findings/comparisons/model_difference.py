@@ -70,27 +70,25 @@ class FilesState(Enum):
 
 @dataclass(frozen=True)
 class WeightsDifference:
-    """How the weight tensors of two files differ. `changed`: tensors of one name with other values; `common`: how many
-    values of A are in B, under whatever names; `shared_names`: how many names both have."""
+    """How the weight tensors of two files differ."""
 
-    tensors: tuple[int, int]
-    changed: tuple[str, ...]
-    common: int
-    shared_names: int
+    tensors: tuple[int, int]  # how many each file has
+    changed: tuple[str, ...]  # names that both have, with other values
+    common: int  # how many tensors of A are in B, under whatever names
+    shared_names: int  # how many names both have
     same: bool
 
 
 @dataclass(frozen=True)
 class ModelDifference:
-    """What differs between two models. `structure`: None where it was not or could not be compared, for the reason in
-    `structure_error`; `weights`: None where the format is not compared by tensor."""
+    """What differs between two models."""
 
     formats: tuple[str, str]
     manifest: tuple[Line, ...]
     files: FilesState
-    structure: Diff | None = None
+    structure: Diff | None = None  # None: not compared, for the reason in `structure_error`
     structure_error: str = ""
-    weights: WeightsDifference | None = None
+    weights: WeightsDifference | None = None  # None: this format is not compared by tensor
 
 
 def model_difference(store: Store, a: Run, b: Run) -> ModelDifference | None:

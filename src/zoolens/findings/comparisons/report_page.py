@@ -69,7 +69,7 @@ def verdict(report: Report) -> str:
 
 
 def _vector_verdict(report: Report) -> str:
-    """Of outputs that are no classes, the one on which the two agree least."""
+    """Return the agreement on the vector output on which the two agree least."""
     if not report.vectors:
         return ""
     worst = min(report.vectors, key=lambda change: unknown_first(change.agreement))

@@ -22,14 +22,13 @@ _FEWEST: Final = 20  # ratios to fit one constant to
 
 @dataclass(frozen=True)
 class Temperature:
-    """`factor`: what the logits of A are multiplied by to have those of B. `before` and `left`: the largest difference
-    of a log ratio of two classes, as it is and with the factor applied."""
+    """The softmax temperature by which two classifiers differ."""
 
-    factor: float
+    factor: float  # the logits of B are those of A times this
     ratios: int
     inputs: int
-    before: float
-    left: float
+    before: float  # largest difference of a log ratio of two classes
+    left: float  # what remains of it with the factor applied
 
     @property
     def words(self) -> str:

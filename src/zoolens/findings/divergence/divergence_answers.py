@@ -23,19 +23,17 @@ Compared = Literal["raw outputs", "scores"]
 
 @dataclass(frozen=True)
 class AnswerPair:
-    """Both answers to one input. `error`: the largest absolute difference; `a` and `b`: classes, −1 where there is
-    none. `flips`: another class, or a vector that is off by more than a thousandth. `not_finite`: by label of the side
-    whose answer has numbers that are not finite."""
+    """Both answers to one input."""
 
     index: int
     name: str
     label: int
-    a: int
+    a: int  # class; −1: no class
     b: int
-    error: float
+    error: float  # largest absolute difference
     deviation: Deviation
-    flips: bool
-    not_finite: str = ""
+    flips: bool  # another class, or a vector off by more than a thousandth
+    not_finite: str = ""  # label of the side whose answer has numbers that are not finite
 
 
 @dataclass(frozen=True)
@@ -56,14 +54,13 @@ class OtherOutput:
 
 @dataclass(frozen=True)
 class AnswerPairs:
-    """`compared`: raw outputs where both sides give the same kind, else scores, which both can be turned into.
-    `others`: further outputs, that belong to each other; `unmatched`: names of those of which that is not known."""
+    """The answers of both sides to every input."""
 
     rows: tuple[AnswerPair, ...]
-    compared: Compared
+    compared: Compared  # raw outputs where both give the same kind, else scores
     discrete: bool = True
-    others: tuple[OtherOutput, ...] = ()
-    unmatched: tuple[str, ...] = ()
+    others: tuple[OtherOutput, ...] = ()  # further outputs that could be matched
+    unmatched: tuple[str, ...] = ()  # names of outputs that could not
     small_part: SmallPart | None = None  # of the main output, in which the two are farthest apart
 
     @property

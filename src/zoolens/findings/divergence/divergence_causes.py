@@ -55,18 +55,16 @@ class Proof:
 
 @dataclass(frozen=True)
 class Cause:
-    """`side`: "A" or "B", or None where both files or inputs are meant. `layer`: the node of A's graph (of the side's
-    own graph, where a side is named). `withdrawn`: what was suspected and not proved. `seen`: the cause itself was
-    observed, so that nothing has to be changed to prove it."""
+    """One cause of a difference, with its proof."""
 
     kind: Kind
     words: str
-    side: str | None = None
-    layer: str | None = None
+    side: str | None = None  # "A" or "B"; None: both files or inputs
+    layer: str | None = None  # a node of A's graph, or of the side's own graph where a side is named
     label: str | None = None
     proof: Proof | None = None
-    withdrawn: tuple[str, ...] = ()
-    seen: bool = False
+    withdrawn: tuple[str, ...] = ()  # what was suspected and not proved
+    seen: bool = False  # observed directly, so nothing has to be changed to prove it
 
     @property
     def proved(self) -> bool:

@@ -194,7 +194,7 @@ def table(divergence: Divergence) -> Table:
 
 
 def layer_table(layers: Sequence[Mapping[str, Any]]) -> Table:
-    """The same of layers that are data, as `as_data` makes them."""
+    """Return the table of layers from their JSON form (`as_data`)."""
     return Table("layers", _COLUMNS, tuple(map(_row, layers)))
 
 

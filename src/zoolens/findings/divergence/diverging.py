@@ -90,7 +90,7 @@ def diverge_jobs(
     memory: int = MEMORY,
     progress: Progress | None = None,
 ) -> Divergence:
-    """The same for two jobs on an open dataset."""
+    """Return where and why two jobs diverge on an open dataset."""
     if not len(dataset):
         raise ZoolensError(f"{dataset.name} has no inputs to compare answers on.", hint="Name other data.")
     with ExitStack() as stack:

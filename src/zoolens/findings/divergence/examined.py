@@ -53,14 +53,13 @@ class ExaminedInput:
 
 @dataclass(frozen=True)
 class Exact:
-    """The exact outputs of both files on one input, and what rounding may do to each of them. `file_floor`: what
-    weights that are the same but for rounding may do, which is all that the exact outputs may differ by. `scores`:
-    where the outputs are of different kinds, how far apart the scores are that they mean, and the floor of that."""
+    """The exact outputs of both files on one input, and the rounding floor of each."""
 
     inputs: tuple[Mapping[str, Array], Mapping[str, Array]]
     outputs: tuple[Array, Array]
     floors: tuple[float, float]
-    file_floor: float
+    file_floor: float  # what weights that differ by rounding may do: the most that the exact outputs may differ by
+    # for outputs of different kinds: the difference of the scores that they mean, and its floor
     scores: tuple[float, float] | None = None
 
     @property

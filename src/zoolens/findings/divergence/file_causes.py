@@ -231,15 +231,17 @@ def _fit(fed_a: Array, fed_b: Array) -> str | None:
 
 @dataclass(frozen=True)
 class Exchange:
-    """What places of A's file as B has them do to its exact answer. `inputs`: those of A on the worst input, `target`:
-    what B's file answers to them. `others`: further examined inputs. What goes into a hole must become B's as well."""
+    """The effect of parts of B's file in A's file on A's exact answer.
+
+    What goes into a hole must become B's as well.
+    """
 
     a: Side
     b: Side
     graphs: Aligned
     exact: Exact
-    target: Array
-    others: Sequence[Exact]
+    target: Array  # what B's file answers to the worst input as A takes it
+    others: Sequence[Exact]  # further examined inputs
 
     @property
     def inputs(self) -> Mapping[str, Array]:

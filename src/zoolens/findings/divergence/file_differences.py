@@ -20,17 +20,15 @@ _SAYS_NOTHING: Final = ("implied",)  # of a ReLU that a grid implies: it compute
 
 @dataclass(frozen=True)
 class FileDifference:
-    """What two files say differently at one place. `kind`: "weights", "attribute", "operator", "connections", "missing"
-    (B lacks the node), "extra" (only B has it) or "quantisation" (its values lie on another grid). `effect`: how far
-    that alone moves the node's value, given A's exact inputs. `rounding`: where nothing but rounded weights
-    differs."""
+    """What two files say differently at one place."""
 
+    # "weights", "attribute", "operator", "connections", "missing" (in B), "extra" (in B) or "quantisation" (grid)
     kind: str
     a: str | None
     b: str | None
     words: str
-    effect: float = 0.0
-    rounding: Rounding | None = None
+    effect: float = 0.0  # how far that alone moves the node's value, given A's exact inputs
+    rounding: Rounding | None = None  # where nothing but rounded weights differs
 
 
 @dataclass(frozen=True)

@@ -29,18 +29,16 @@ _HALVES: Final = ("float16", "bfloat16")
 
 @dataclass(frozen=True)
 class TensorChange:
-    """One tensor with other values. `numbers`: how many of `size`; `channels`: in how many places of its first axis;
-    `largest`: the largest change, relative to the largest number of the tensor. `precision`: to which B's values are
-    A's rounded."""
+    """One tensor with other values."""
 
     a: str
     b: str
-    numbers: int
+    numbers: int  # how many of `size` changed
     size: int
-    channels: int
+    channels: int  # in how many places of the first axis
     extent: int
-    largest: float
-    precision: str = ""
+    largest: float  # largest change, relative to the largest number of the tensor
+    precision: str = ""  # B's values are A's, rounded to this; "": they are not
 
     @property
     def words(self) -> str:
@@ -53,14 +51,13 @@ class TensorChange:
 
 @dataclass(frozen=True)
 class FileTensors:
-    """What the constants of two files have in common. `pairs`: how many stand beside each other; `rounded`: how many of
-    them differ by roundings of float32 only; `reshaped`: of one name and another shape; `only_a`, `only_b`: names."""
+    """The constants of two files beside each other."""
 
-    pairs: int
+    pairs: int  # how many could be matched
     changed: tuple[TensorChange, ...] = ()
-    rounded: int = 0
-    reshaped: tuple[str, ...] = ()
-    only_a: tuple[str, ...] = ()
+    rounded: int = 0  # how many of them differ by float32 rounding only
+    reshaped: tuple[str, ...] = ()  # same name, other shape
+    only_a: tuple[str, ...] = ()  # names
     only_b: tuple[str, ...] = ()
 
     @property

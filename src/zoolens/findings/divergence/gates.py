@@ -62,7 +62,7 @@ def parse_divergence_gate(text: str) -> DivergenceGate | UnknownGate[Divergence]
 
 
 def _others(divergence: Divergence, figure: str) -> list[float]:
-    """The same figure of the outputs beside the main one."""
+    """Return the figure for every output besides the main one, with 0 if there are none."""
     return [0.0, *(getattr(other, figure) for other in divergence.answers.others)]
 
 

@@ -100,12 +100,11 @@ def _floors_beyond(moved: Deviation | None, floor: float) -> float:
 
 @dataclass(frozen=True)
 class Inspection:
-    """What was seen on one input. `observed`: how far the answer with observation lies from the one without, by
-    side. `skipped`: values that alone would exceed the budget."""
+    """What was seen on one input."""
 
     layers: tuple[InspectedLayer, ...]
-    observed: Mapping[str, float]
-    skipped: tuple[str, ...] = ()
+    observed: Mapping[str, float]  # by side: difference of the answer with and without observation
+    skipped: tuple[str, ...] = ()  # values that alone would exceed the memory budget
 
 
 class DisturbedWeights(Mapping[str, Array]):

@@ -39,31 +39,27 @@ class LayerFacts:
 
 @dataclass(frozen=True)
 class Divergence:
-    """Where and why two sides part. `layers` are in order of computation; `first` is the first of them beyond its
-    floor. `origin`, `fingerprint`: where the inputs lie, and that of their content; None where nobody told where they
-    lie. `output`: the output that floor, parts and causes are about, where it is not the main one. `floor`: what
-    rounding may do to it; it is assumed, not measured, where `measured_floor` is false. `parts`: the three parts of the
-    difference on the worst input. `understood`: how many layers of the two graphs the reference computes, and what it
-    does not."""
+    """Where and why two sides diverge."""
 
     a: SideSummary
     b: SideSummary
     data: str
     answers: AnswerPairs
-    floor: float
-    measured_floor: bool
-    layers: tuple[LayerFacts, ...]
-    first: LayerFacts | None
-    parts: Parts | None
+    floor: float  # what rounding may do to the output
+    measured_floor: bool  # false: the floor is assumed
+    layers: tuple[LayerFacts, ...]  # in order of computation
+    first: LayerFacts | None  # the first layer beyond its floor
+    parts: Parts | None  # the three parts of the difference on the worst input
     causes: tuple[Cause, ...]
     examined: tuple[int, ...]
     notes: tuple[str, ...]
     memory: int
+    # layers that the reference computes, and those that it does not
     understood: Coverage = field(default_factory=Coverage)
     tensors: FileTensors | None = None  # of two different files whose constants can be read
-    output: OtherOutput | None = None
-    origin: DataOrigin | None = None
-    fingerprint: str = ""
+    output: OtherOutput | None = None  # what floor, parts and causes are about, if it is not the main output
+    origin: DataOrigin | None = None  # where the inputs lie; None: unknown
+    fingerprint: str = ""  # of the inputs' content
 
     @property
     def relative_error(self) -> float:

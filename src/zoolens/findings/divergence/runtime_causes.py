@@ -30,15 +30,14 @@ _INJECTED_BYTES: Final = 1 << 28
 
 @dataclass(frozen=True)
 class Suspect:
-    """A side on the input on which its runtime adds most to the exact answer of its file. `before`: how much that is.
-    `faulty`: the layers that do more than round by themselves, in order."""
+    """A side on the input on which its runtime differs most from the exact answer of its file."""
 
     side: Side
     place: int
     examined: ExaminedInput
     exact: Exact
     layers: Mapping[str, SideLayer]
-    before: float
+    before: float  # that difference
 
     @property
     def floor(self) -> float:
@@ -54,6 +53,7 @@ class Suspect:
 
     @cached_property
     def faulty(self) -> tuple[str, ...]:
+        """The layers that add more than rounding by themselves, in order."""
         return tuple(name for name, layer in self.layers.items() if layer.faulty)
 
     @property

@@ -63,7 +63,7 @@ class Side:
         return self.subject.named_inputs(np.ascontiguousarray(ready[np.newaxis]))
 
     def real_inputs(self, feeds: Feeds) -> Feeds:
-        """The same as real numbers in the axes of the graph, by name of its inputs."""
+        """Return the inputs as real numbers in the axes of the graph, by name of the graph's inputs."""
         assert self.graph is not None
         inputs = {node: _real(feeds[spec.name], spec, self._axes(node)) for spec, node in self._inputs()}
         for node in _places_in_tables(self.graph) & inputs.keys():
@@ -188,7 +188,7 @@ def open_side(label: str, job: Job, dataset: Dataset) -> Side:
 
 
 def reopened(side: Side, **options: Any) -> Side:
-    """The same model in the same runtime with other options; its graph and points are taken over."""
+    """Open the model of a side in its runtime with other options; its graph and points are reused."""
     job = Job(*(getattr(side.job, part.name) for part in fields(Job)))
     job = replace(job, options=replace(job.options, **options))
     session = job.open()

@@ -22,13 +22,12 @@ _CLEARLY: Final = 4.0  # times the floor of the whole output
 
 @dataclass(frozen=True)
 class SmallPart:
-    """One place of an axis of an output. `error`: how far both sides are apart in it, relative to its own numbers.
-    `size`: that of its numbers, relative to those of the whole output."""
+    """One place of an axis of an output."""
 
     axis: int
     place: int
-    error: float
-    size: float
+    error: float  # difference of both sides, relative to the numbers of this place
+    size: float  # of its numbers, relative to those of the whole output
 
     def shows_beside(self, floor: float) -> bool:
         """Whether the part is clearly farther apart than the floor of the whole output, within which that is."""

@@ -24,7 +24,7 @@ _REMEMBERED: Final = 1_000
 
 
 class ChangedFiles:
-    """`path`: where it is remembered; None: nowhere. `newest`: what the store got last."""
+    """Which models' files have changed, remembered in a file from one query to the next."""
 
     def __init__(self, path: Path | None, newest: Newest, judge: Callable[[str], FileState]) -> None:
         self._path, self._newest, self._judge = path, list(newest), judge

@@ -36,15 +36,13 @@ JUDGED_WRONGLY: Final = (
 
 @dataclass(frozen=True)
 class ClassOrder:
-    """`translation`: from the model's classes to the data's, None where they are in one order or cannot be matched.
-    `lookup`: the data's classes are looked up among the model's, once it is known how many outputs it has.
-    `key`: what the answers depend on besides model and data, "" where they come in the data's order. `problem`: why
-    what is judged may be the wrong classes."""
+    """How the classes of a model's answers are brought into the dataset's order."""
 
+    # from the model's classes to the dataset's; None: one order, or they cannot be matched
     translation: Translation | None = None
-    lookup: bool = False
-    key: str = ""
-    problem: str | None = None
+    lookup: bool = False  # the dataset's classes are looked up among the model's once its number of outputs is known
+    key: str = ""  # what the answers depend on besides model and dataset; "" in the dataset's order
+    problem: str | None = None  # why the classes that are judged may be the wrong ones
 
 
 def class_order(job: Job, dataset: Dataset) -> ClassOrder:

@@ -48,19 +48,17 @@ class ConfusedPair:
 
 @dataclass(frozen=True)
 class Confusion:
-    """About the `n` inputs that have a label. `classes`: how many occur as a label or as an answer. `numbers` and
-    `names` are the classes of the matrix `counts` (rows: labels, columns: answers); empty where they are too many.
-    `pairs`: those confused most, at most `MOST_PAIRS`; `confused_pairs`: how many pairs were confused at all."""
+    """Which classes are confused, over the labelled inputs of a run."""
 
-    n: int
+    n: int  # labelled inputs
     unlabelled: int
     right: int
-    classes: int
-    confused_pairs: int
-    pairs: tuple[ConfusedPair, ...]
-    numbers: tuple[int, ...] = ()
+    classes: int  # how many occur as a label or as an answer
+    confused_pairs: int  # how many pairs were confused at all
+    pairs: tuple[ConfusedPair, ...]  # those confused most, at most `MOST_PAIRS`
+    numbers: tuple[int, ...] = ()  # classes of the matrix; empty where they are too many
     names: tuple[str, ...] = ()
-    counts: tuple[tuple[int, ...], ...] = ()
+    counts: tuple[tuple[int, ...], ...] = ()  # the matrix: rows are labels, columns answers
 
     def as_data(self) -> dict[str, Any]:
         return asdict(self)

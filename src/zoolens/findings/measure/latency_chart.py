@@ -49,18 +49,16 @@ class Quantile:
 
 @dataclass(frozen=True)
 class LatencyDistribution:
-    """Calls of one batch size. `edges`: of the bars, in seconds, one more than there are bars; `raw` and `clean`: how
-    many calls fall into each. `watched`: whether this kernel told which calls were disturbed; where it did not, clean
-    calls are all calls. `disturbed`: the clean calls are too few to be a figure of their own."""
+    """The samples of one batch size as a histogram with quantiles."""
 
     batch: int
     n: int
     clean_n: int
-    watched: bool
-    disturbed: bool
-    edges: tuple[float, ...]
-    raw: tuple[int, ...]
-    clean: tuple[int, ...]
+    watched: bool  # the kernel told which calls were disturbed; if not, all calls count as clean
+    disturbed: bool  # too few clean calls for a figure of their own
+    edges: tuple[float, ...]  # of the bars, in seconds: one more than there are bars
+    raw: tuple[int, ...]  # calls in each bar
+    clean: tuple[int, ...]  # undisturbed calls in each bar
     raw_quantiles: tuple[Quantile, ...]
     clean_quantiles: tuple[Quantile, ...]
 

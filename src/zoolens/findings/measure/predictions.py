@@ -136,7 +136,7 @@ Some = TypeVar("Some", bound=Predictions)
 
 
 def renumbered(predictions: Some, order: Translation | None) -> Some:
-    """The same answers with the classes of the main output in another order; None leaves them as they are.
+    """Return predictions with the classes of the main output in another order; None leaves them as they are.
 
     The probability of the true class was kept under its old number: it is known again where that class is among the
     best.

@@ -26,28 +26,26 @@ FEW: Final = 10  # inputs of a bin, below which it is drawn pale
 
 @dataclass(frozen=True)
 class Bin:
-    """Inputs whose best class has a probability from `low` to `high`. `confidence`: its mean; `accuracy`: the share of
-    them that were right, with its interval. All three are None where the bin has no inputs."""
+    """One confidence bin of a reliability diagram; confidence and accuracy are None where it is empty."""
 
-    low: float
+    low: float  # probability of the best class, from `low` to `high`
     high: float
     n: int
-    confidence: float | None
-    accuracy: float | None
+    confidence: float | None  # mean probability of the best class
+    accuracy: float | None  # with its confidence interval
     accuracy_low: float | None
     accuracy_high: float | None
 
 
 @dataclass(frozen=True)
 class Reliability:
-    """About the `n` inputs that have a label. `ece`: the expected calibration error over the same bins. `confidence`
-    and `accuracy`: means over all of them; a model that is surer than right is overconfident."""
+    """The reliability diagram of a run, over its labelled inputs."""
 
-    n: int
+    n: int  # labelled inputs
     unlabelled: int
     bins: tuple[Bin, ...]
-    ece: Observation
-    confidence: float
+    ece: Observation  # expected calibration error over the same bins
+    confidence: float  # mean; above `accuracy` the model is overconfident
     accuracy: float
 
     def as_data(self) -> dict[str, Any]:

@@ -63,7 +63,7 @@ def confidence_gap(predictions: Predictions) -> Iterator[str]:
 
 
 def dead_outputs(run: Run, dataset: Dataset) -> Iterator[str]:
-    """Of answers that no label judges: vectors, and classes of data without labels."""
+    """Report equal outputs for all inputs, for answers that no label judges: vectors, or unlabelled datasets."""
     if run.resolved.get(ALL_THE_SAME) and len(dataset) >= _FEWEST and inputs_differ(dataset):
         yield (
             f"its outputs are the same numbers for every one of {len(dataset):,} inputs; check weights, preprocessing "
@@ -82,7 +82,7 @@ def remarks(predictions: Predictions) -> Iterator[str]:
 
 
 def _majority(predictions: Predictions) -> Iterator[str]:
-    """Of unbalanced data: a constant answer may be right as often as the model is."""
+    """Report a majority-class baseline that is at least as accurate as the model."""
     labels, counts = np.unique(predictions.labels, return_counts=True)
     most, right = int(counts.max(initial=0)), int(np.count_nonzero(predictions.correct))
     if len(labels) > 1 and most >= right and most > _UNEVEN * len(predictions) / len(labels):

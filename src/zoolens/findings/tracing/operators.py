@@ -25,12 +25,11 @@ LEAVES: Final = frozenset({"input", "parameter", "constant"})
 
 @dataclass(frozen=True)
 class TracedGraph:
-    """The canonical graph of a file. `named`: the nodes that bear the name of an operator of the file. `absorbed`: the
-    nodes that took in an operator which no node bears the name of."""
+    """The canonical graph of a file, with the operators that its nodes came from."""
 
     graph: Graph
-    named: Nodes
-    absorbed: Nodes
+    named: Nodes  # nodes that bear the name of an operator of the file
+    absorbed: Nodes  # nodes that took in an operator whose name no node bears
 
     def nodes(self, operators: Collection[str]) -> list[str]:
         """The names of the nodes that a layer with these operators computes.

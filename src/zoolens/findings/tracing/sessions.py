@@ -23,7 +23,7 @@ IN_WORKER = "in the worker"
 
 
 def traced(session: Session, name: str) -> Session:
-    """The same session, whose predictions are spans of this name. Outside of a recording it only predicts."""
+    """Wrap a session so that each prediction becomes a span of this name; outside of a recording it only predicts."""
     return _TracedSession(session, name)
 
 

@@ -26,16 +26,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RecordedStep:
-    """All spans of one name below the same steps. `total`: their seconds together. `share`: their total in that of the
-    steps that called them; None for the recording itself."""
+    """All spans of one name below the same steps."""
 
     name: str
     kind: str
     level: str
     times: int
     timing: Timing
-    total: float
-    share: float | None
+    total: float  # seconds of all its spans together
+    share: float | None  # of the total of the step that called it; None for the recording itself
     steps: tuple[RecordedStep, ...] = ()
 
 

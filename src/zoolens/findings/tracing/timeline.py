@@ -35,12 +35,11 @@ _UNITS: Final = (
 
 @dataclass(frozen=True)
 class TimelineSpan:
-    """A span of the call. `number`: its place in the order of time. `start`: seconds from the beginning of the call.
-    `lane`: the line that it is drawn on, from 0. `laid_out`: only its duration was measured, and not its start."""
+    """A span of the call, with its place in the drawing."""
 
-    number: int
-    lane: int
-    start: float
+    number: int  # its place in the order of time
+    lane: int  # the line that it is drawn on, from 0
+    start: float  # seconds from the beginning of the call
     seconds: float
     name: str
     kind: str
@@ -49,7 +48,7 @@ class TimelineSpan:
     kernel: str | None = None
     precision: str | None = None
     shapes: tuple[str, ...] = ()
-    laid_out: bool = False
+    laid_out: bool = False  # only its duration was measured, and not its start
     device: str = "cpu"
     thread: int | None = None
 

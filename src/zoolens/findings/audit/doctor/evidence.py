@@ -51,7 +51,7 @@ class Evidence:
         return self.error is None, self.right, float(self.log_score.mean())
 
     def without(self, inputs: NDArray[Any]) -> Evidence:
-        """The same on the images that are not among these."""
+        """Return the evidence without the images of `inputs`."""
         kept = ~np.isin(self.inputs, inputs)
         return Evidence(
             self.run,

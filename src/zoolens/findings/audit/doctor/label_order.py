@@ -50,7 +50,7 @@ def needs_other_orders(bench: VariantBench, best: Variant) -> bool:
 
 
 def with_orders(axes: Sequence[Axis], choices: Sequence[AxisChoice]) -> list[Axis]:
-    """The same axes with more choices for the labels."""
+    """Return the axes with further choices for the labels."""
     return [replace(axis, choices=(*axis.choices, *choices)) if axis.slot == "labels" else axis for axis in axes]
 
 
@@ -69,7 +69,7 @@ def order_choices(
 
 
 def doubt(diagnosis: Diagnosis, bench: VariantBench, best: Variant) -> Diagnosis:
-    """The same diagnosis, but for one that would call a manifest right with which next to nothing is right."""
+    """Return the diagnosis, or a suspicious one if it would call a manifest right whose accuracy is near chance."""
     evidence, labels = bench.measure(best, Level.SELECTION), bench.data[Level.SELECTION].labels()
     if evidence.n < FEWEST or evidence.error is not None:
         return diagnosis

@@ -54,7 +54,7 @@ def not_known(grouped: Grouped) -> Iterator[Finding]:
 
 
 def other_sizes(grouped: Grouped) -> Iterator[Finding]:
-    """The same network asked for at another image size, which costs more or less than its namesake."""
+    """Report one network that two zoos offer for different image sizes, at different cost."""
     for comparison in grouped.within:
         base, other = comparison.base, comparison.other
         ours, theirs = base.figure("macs"), other.figure("macs")
@@ -76,7 +76,7 @@ def _size(network: ZooNetwork) -> str:
 
 
 def other_constants(grouped: Grouped) -> Iterator[Finding]:
-    """The same network with other constants: weights fit, answers differ a little."""
+    """Report networks that differ in constants only: weights fit, answers differ a little."""
     for comparison in grouped.within:
         causes = [cause for cause in comparison.causes if cause not in (*_QUIET, INPUT_SIZE)]
         if causes:

@@ -25,14 +25,13 @@ def code_type(rows: int) -> type[np.unsignedinteger[Any]]:
 
 
 class CodeRange(NamedTuple):
-    """Codes `first` … `last` hold all rows of a range, and of those only the `unsure` codes hold others as well.
-    `rows`: how many rows the codes hold; `expected`: how many the range is likely to, with half of a cut bucket."""
+    """The bucket codes that hold all rows of a range."""
 
     first: int
     last: int
-    unsure: tuple[int, ...]
-    rows: int
-    expected: float
+    unsure: tuple[int, ...]  # codes that hold other rows as well
+    rows: int  # how many rows the codes hold
+    expected: float  # how many rows the range is likely to hold; half of a cut bucket
 
 
 NOTHING: Final = CodeRange(1, 0, (), 0, 0.0)

@@ -34,10 +34,10 @@ logical_and: Callable[[Mask, Mask, Mask], Mask] = np.logical_and  # as a ufunc i
 
 
 class Search:
-    """`begin` to `end`: the positions whose score is high enough. `admitted`: by position. `share`: of the positions,
-    expected to satisfy all ranges. `ranks` gives the position of each row, -1 where it has no score.
+    """A search over positions in score order; call it for the best rows that satisfy all ranges.
 
-    All that does not depend on the figures is settled when it is made: a search is called many times."""
+    It is called many times, so all that does not depend on the figures is settled when it is made.
+    """
 
     __slots__ = (
         "_first",
@@ -59,10 +59,10 @@ class Search:
         order: NDArray[np.int32],
         filters: list[RangeFilter],
         limit: int,
-        window: tuple[int, int],
-        share: float,
-        admitted: Mask | None,
-        ranks: Callable[[], NDArray[np.int32]],
+        window: tuple[int, int],  # the positions whose score is high enough
+        share: float,  # of the positions, expected to satisfy all ranges
+        admitted: Mask | None,  # by position
+        ranks: Callable[[], NDArray[np.int32]],  # the position of each row, -1 without a score
     ) -> None:
         self.order, self.filters, self.limit = order, filters, max(limit, 0)
         self.admitted, self.ranks = admitted, ranks

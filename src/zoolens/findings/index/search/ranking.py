@@ -24,15 +24,15 @@ from zoolens.findings.index.search.search_columns import Range, SearchColumns
 
 @dataclass(frozen=True)
 class SearchPlan:
-    """How a query would be answered. "prefix": the best rows as they stand; "scan": in score order until enough are
-    found; "gather": all rows of the most selective range, the best of them picked; "nothing": a range is empty.
+    """How a query would be answered.
 
-    `touched`: rows expected to be looked at; `shares`: of all rows, the share that each range is expected to hold.
+    Strategies: "prefix" takes the best rows as they stand; "scan" goes down the score order until enough are found;
+    "gather" takes all rows of the most selective range and picks the best; "nothing": a range is empty.
     """
 
     strategy: Strategy
-    touched: int
-    shares: Mapping[str, float]
+    touched: int  # rows expected to be looked at
+    shares: Mapping[str, float]  # of all rows, the share that each range is expected to hold
 
 
 class Ranking:

@@ -31,7 +31,7 @@ class Packed(NamedTuple):
 
 
 def packed_labels(answers: NDArray[Any]) -> NDArray[Any]:
-    """The same class numbers in one, two or four bytes each."""
+    """Return class numbers in the smallest of one, two or four bytes each."""
     if answers.size and int(answers.min()) < 0:
         raise ZoolensError("A class number below 0 cannot be indexed.", hint="Check the model's label_map.")
     largest = int(answers.max()) if answers.size else 0

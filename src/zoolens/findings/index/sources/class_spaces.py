@@ -22,14 +22,12 @@ from zoolens.inventory.tasks.task import DEFAULT_TASK, task_named
 
 @dataclass(frozen=True)
 class Space:
-    """`name`: of the classes; "" for the data's own, None where the manifest names none. `width`: how many there are,
-    where that is known. `translation`: into the data's order, where needed. `problem`: why names are not known that
-    the manifest has."""
+    """Which classes a model answers with."""
 
-    name: str | None = None
-    width: int | None = None
-    translation: Translation | None = None
-    problem: str = ""
+    name: str | None = None  # of the classes; "": the dataset's own, None: the manifest names none
+    width: int | None = None  # how many there are; None: unknown
+    translation: Translation | None = None  # into the dataset's order; None: not needed
+    problem: str = ""  # why names that the manifest has are unknown
 
 
 def class_spaces(runs: Iterable[Run]) -> dict[str, Space]:

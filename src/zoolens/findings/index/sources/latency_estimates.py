@@ -53,14 +53,12 @@ _UNTIMED: Final = Raw(0.0, 0.0, 0.0)  # of a quantised network
 
 @dataclass(frozen=True)
 class Calibration:
-    """`factor` turns raw sums into latencies; `error`: relative, one standard deviation, each network predicted from
-    the others. None where too few networks were measured as a whole. `low` to `high`: the raw sums it may be used for;
-    calls weigh much in tiny networks and nothing in large ones."""
+    """How sums of operator times become latencies in one runtime."""
 
-    factor: float
-    error: float | None
+    factor: float  # measured latency over raw sum
+    error: float | None  # relative, one standard deviation, leave-one-out; None: too few networks
     networks: int
-    low: float = 0.0
+    low: float = 0.0  # raw sums from `low` to `high` only: overhead of calls weighs much in tiny networks
     high: float = math.inf
 
 

@@ -24,17 +24,15 @@ Group = tuple[str, str]  # fingerprints of a model and a stack
 
 @dataclass(frozen=True)
 class MadeRow:
-    """A row, and what it depends on. `probe`: the run whose answers to the probes it has. `structure`: the run of its
-    structure. `architectures`: what structures it may have. `space`: which classes it answers. `fleeting`: it depends
-    on a file besides the store, so that it is not kept."""
+    """A row, and what it depends on."""
 
     group: Group
-    probe: str | None
-    structure: str | None
-    architectures: tuple[str, ...]
+    probe: str | None  # the run whose answers to the probes it has
+    structure: str | None  # the run of its structure
+    architectures: tuple[str, ...]  # whose structures it may have
     row: Row
-    space: Space | None
-    fleeting: bool = False
+    space: Space | None  # which classes it answers
+    fleeting: bool = False  # it depends on a file besides the store, so it is not kept
 
 
 def made_table(made: Sequence[MadeRow]) -> RowTable:

@@ -32,8 +32,7 @@ _NUMBERS: Final = {
 
 @dataclass(frozen=True, eq=False)
 class RunTable:
-    """All runs, oldest first. `answered`: it has finished predictions. `measured`: it is an evaluation that somebody
-    asked for, neither a claim or a structure nor one of the doctor's trials."""
+    """All runs, oldest first."""
 
     id: DictionaryColumn
     model: DictionaryColumn
@@ -44,8 +43,8 @@ class RunTable:
     attempt: NDArray[np.int32]
     created: NDArray[np.float64]
     inputs: NDArray[np.int64]
-    answered: NDArray[np.bool_]
-    measured: NDArray[np.bool_]
+    answered: NDArray[np.bool_]  # has finished predictions
+    measured: NDArray[np.bool_]  # an evaluation that a user asked for: no claim, structure or trial of the doctor
 
     def __len__(self) -> int:
         return len(self.attempt)

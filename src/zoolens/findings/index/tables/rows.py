@@ -13,35 +13,30 @@ Attribute = str | float | bool
 
 @dataclass(frozen=True)
 class Figure:
-    """One number about a row, in the store's unit. `error`: relative error (one standard deviation) of an estimate.
-    `disturbed`: a timing with too few clean samples, so that it is what the busy machine took."""
+    """One number about a row, in the store's unit."""
 
     value: float
     unit: str = ""
     provenance: Provenance = Provenance.MEASURED
     low: float | None = None
     high: float | None = None
-    error: float | None = None
+    error: float | None = None  # of an estimate: relative, one standard deviation
     source: str = ""  # run id, or who claims it
-    disturbed: bool = False
+    disturbed: bool = False  # too few clean samples: includes the load of the machine
 
 
 @dataclass(frozen=True)
 class Row:
-    """`key` is stable from one building of the index to the next: of a measured row, the run that holds its answers.
+    """What a query chooses among: a model in a runtime, or a model that never ran."""
 
-    Figures are named by metric, or metric@scope where the store has a scope: "latency_p95@batch=1",
-    "peak_memory@process", "flops". `signature`: the run has finished predictions on the probes of its index.
-    `also`: further references under which the same content was measured.
-    """
-
-    key: str
+    key: str  # stable from one build of the index to the next; of a measured row the run that holds its answers
     model: str  # fingerprint of the model's content: rows of one model in several runtimes share it
     ref: str  # zoo:name@version
     attributes: Mapping[str, Attribute]  # zoo, name, version, format, task, runtime, precision, twin_of, …
+    # by metric or metric@scope: "latency_p95@batch=1", "peak_memory@process", "flops"
     figures: Mapping[str, Figure] = field(default_factory=dict)
-    signature: bool = False
-    also: tuple[str, ...] = ()
+    signature: bool = False  # the run has finished predictions on the probes of its index
+    also: tuple[str, ...] = ()  # further references under which this content was measured
 
     @property
     def runtime(self) -> str | None:

@@ -73,9 +73,7 @@ class Respect:
 
 @dataclass(frozen=True)
 class Point:
-    """One row. Figures are in the store's unit; an interval that is not known is None. `measured`: neither of the two
-    figures is claimed or estimated. `front`: no measured row beats it in both. `front_with_size`: none beats it in all
-    three. `beaten`: a measured row beats it in both beyond the intervals of all four figures."""
+    """One row as a point. Figures are in the store's unit; an unknown interval is None."""
 
     key: str
     ref: str
@@ -88,12 +86,12 @@ class Point:
     y_low: float | None
     y_high: float | None
     size: float | None
-    measured: bool
+    measured: bool  # neither of the two figures is claimed or estimated
     x_disturbed: bool
     y_disturbed: bool
-    front: bool
-    front_with_size: bool
-    beaten: bool
+    front: bool  # no measured row beats it in both figures
+    front_with_size: bool  # no measured row beats it in all three figures
+    beaten: bool  # a measured row beats it in both, beyond all four confidence intervals
     why_not: str = ""  # of a near miss: the sentences of its rejections
 
     @property
@@ -104,21 +102,19 @@ class Point:
 
 @dataclass(frozen=True)
 class Choice:
-    """`points`: at most `MOST_POINTS`, of `placed` rows that have both figures; `rows`: of the index, of
-    which `never_run` are models that nobody ran, so that only claims and what their files say is known of them. `x`,
-    `y` and `size` are None where no row has such a figure. `notes` say what the picture leaves out or mixes."""
+    """The rows of an index as points of a scatter plot."""
 
-    points: tuple[Point, ...]
-    x: Respect | None
+    points: tuple[Point, ...]  # at most `MOST_POINTS`
+    x: Respect | None  # None: no row has such a figure
     y: Respect | None
     size: Respect | None
     dataset: str
     inputs: int
-    rows: int
-    never_run: int
-    placed: int
+    rows: int  # of the index
+    never_run: int  # models that nobody ran: only their files and claims are known
+    placed: int  # rows that have both figures
     query: str = ""
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # what the chart leaves out or mixes
 
     def as_data(self) -> dict[str, Any]:
         """Everything, ready for JSON."""

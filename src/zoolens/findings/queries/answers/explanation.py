@@ -106,13 +106,12 @@ def _funnel(plan: Plan) -> Part:
 
 @dataclass(frozen=True)
 class FunnelStep:
-    """One condition of a query. `left`: rows that pass it and all conditions before it; `alone`: rows that pass it;
-    `only`: rows that fail nothing but it, which a query without this condition would have."""
+    """One condition of a query, with the rows that it leaves."""
 
     condition: str
-    left: int
-    alone: int
-    only: int
+    left: int  # rows that pass it and all conditions before it
+    alone: int  # rows that pass it
+    only: int  # rows that fail nothing else: the query without it would have them
 
 
 def funnel(plan: Plan) -> list[FunnelStep]:

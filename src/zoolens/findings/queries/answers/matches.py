@@ -30,17 +30,14 @@ class Rejection:
 
 @dataclass(frozen=True)
 class Match:
-    """One model in one runtime. `figures` are those asked for, by the names they were asked by; a figure that is not
-    MEASURED says so in its provenance. `ratios`: to the reference's own figure, where that makes sense.
-
-    `equivalence_lower`: at least this share of inputs like the probes is answered alike, with the answer's confidence.
-    """
+    """One model in one runtime, as an answer to a query."""
 
     row: Row
     equivalence: float | None
+    # lower bound of the agreement on inputs like the probes, at the answer's confidence
     equivalence_lower: float | None
-    figures: Mapping[str, Figure]
-    ratios: Mapping[str, float]
+    figures: Mapping[str, Figure]  # those asked for, by the names they were asked by
+    ratios: Mapping[str, float]  # to the reference's own figure, where that makes sense
     rejections: tuple[Rejection, ...] = ()
     attributes: Mapping[str, Attribute | None] = field(default_factory=dict)  # those that SHOW names
 
@@ -77,7 +74,7 @@ class Match:
         }
 
     def record(self) -> dict[str, Any]:
-        """The same, flat: one column for each figure, its provenance and its ratio to the reference's."""
+        """Return a flat record: one column for each figure, its provenance and its ratio to the reference's."""
         record: dict[str, Any] = {
             "model": self.ref,
             "runtime": self.runtime,

@@ -83,7 +83,7 @@ class Answer:
 
     @cached_property
     def undecided(self) -> int:
-        """Of how many models it is not known whether they fit."""
+        """How many models may or may not fit: a figure of theirs is unknown."""
         (models,) = self.verdict.coverage.tallies
         return (models.total or 0) - models.understood
 

@@ -69,7 +69,7 @@ def error_about(name: str, text: str, message: str, *, hint: str | None = None) 
 
 
 def pointed(error: ClauseError | UnknownQueryName, text: str | None) -> ZoolensError:
-    """The same error with a caret under the name, where the query was written as text."""
+    """Return the error with a caret under the name, where the query was written as text."""
     place = places(text).get(error.name) if text else None
     return error if not text or place is None else QueryError(error.message, text, *place, hint=error.hint)
 

@@ -112,7 +112,7 @@ def with_confidence(query: Query, named: Mapping[str, ResolvedMetric]) -> Query:
 
 
 def _confident(bound: Bound, metric: ResolvedMetric) -> Bound:
-    """The same bound, on the lower or upper confidence bound of the figure."""
+    """Return the bound moved from the figure to its lower or upper confidence bound."""
     if not metric.answers or metric.column in BOUNDED:
         return bound
     if metric.column not in _BOUND_OF:

@@ -31,21 +31,19 @@ LIMIT: Final = 10
 
 @dataclass(frozen=True)
 class Plan:
-    """`clauses` and `predicates` in the order in which they are told. `within`: WITHIN as a predicate, on the agreement
-    that it takes. `changed`: rows whose model's file is another by now than the one that was measured; they are found
-    among the best ones only, since to judge a file takes reading it. What takes a look at every row is done when it is
-    asked for."""
+    """A query with everything resolved for one index. Whatever needs a pass over all rows is done on demand."""
 
     query: Query
     view: View
     reference: Reference | None
-    clauses: Sequence[AdmissionRule]
+    clauses: Sequence[AdmissionRule]  # in the order in which they are explained
     predicates: Sequence[Predicate]
-    within: Predicate | None
+    within: Predicate | None  # WITHIN as a predicate, on the agreement that it takes
     orders: tuple[Order, ...]
     relation: RelativeFigures
     functions: Mapping[str, Function]
     batch: int
+    # rows whose model file has been replaced; judged for the best rows only, as that reads the file
     changed: tuple[int, ...] = ()
 
     @property

@@ -45,17 +45,15 @@ _NOT_MOVED: Final = VIEWS | {"input", "parameter", "constant"}
 
 @dataclass(frozen=True)
 class RoofLayer:
-    """One layer, or several that compute one node of the graph together. `best`: the seconds that it takes at least;
-    `bound`: "compute" or "memory", whichever takes longer, or "nothing" for a layer that only looks at a value in
-    another way. `assumed`: the framework does not tell the precision, and float32 was taken."""
+    """One layer, or several that compute one node of the graph together, against the peaks."""
 
     layer: TracedLayer
     precision: str
     flops: int
     moved_bytes: int
-    best: float
-    bound: str
-    assumed: bool = False
+    best: float  # the seconds that it takes at least
+    bound: str  # "compute" or "memory", whichever takes longer; "nothing" for a mere view of a value
+    assumed: bool = False  # the framework does not tell the precision: float32 was assumed
 
     @property
     def seconds(self) -> float:
@@ -86,18 +84,16 @@ class RoofLayer:
 
 @dataclass(frozen=True)
 class Roofline:
-    """`best` is the sum over all operators of the graph, `measured` the call without a profiler. `uncounted`: layers of
-    which operations and bytes are not known. `working_set`: bytes of weights and activations, which decide where bytes
-    come from, at `bandwidth`."""
+    """The roofline of a trace: the least time of its layers beside the measured time."""
 
     trace: Trace
     peaks: Peaks
     layers: tuple[RoofLayer, ...]
-    uncounted: tuple[TracedLayer, ...]
-    working_set: int
-    bandwidth: float
-    best: float
-    measured: float
+    uncounted: tuple[TracedLayer, ...]  # layers whose operations and bytes are unknown
+    working_set: int  # bytes of weights and activations, which decide the cache level
+    bandwidth: float  # bytes per second at that level
+    best: float  # sum over all operators of the graph
+    measured: float  # the call without a profiler
     unknown: Mapping[str, int]  # operators of the graph that could not be counted
 
     @property

@@ -51,16 +51,14 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Peaks:
-    """`flops`: operations per second by precision; two for each multiplication and addition. `bandwidth`: bytes per
-    second, read and written together, by the bytes that are moved about. `missing`: precisions that could not be
-    measured, and why. `by`: the library that was quickest."""
+    """What a machine can do at most."""
 
     cpu: str  # or the name of the device that is no CPU
     threads: int | None  # None on a device
-    flops: Mapping[str, float]
-    bandwidth: Mapping[int, float]
-    by: Mapping[str, str] = field(default_factory=dict)
-    missing: Mapping[str, str] = field(default_factory=dict)
+    flops: Mapping[str, float]  # operations per second by precision; a multiplication with an addition counts as two
+    bandwidth: Mapping[int, float]  # bytes per second, read and written together, by size of the working set
+    by: Mapping[str, str] = field(default_factory=dict)  # the fastest library, by precision
+    missing: Mapping[str, str] = field(default_factory=dict)  # precisions that could not be measured, with the reason
     disturbed: tuple[str, ...] = ()  # figures of which no undisturbed repetition was had
     run: str = ""
     device: str = "cpu"
@@ -122,11 +120,11 @@ def stored_peaks(store: Store, *, threads: int | None = None, device: str = "cpu
 
 @dataclass(frozen=True)
 class _Subject:
-    """What is measured. `about`: what makes it another one; `identity`: what else the figures depend on."""
+    """What is measured."""
 
     name: str
-    about: tuple[Any, ...]
-    identity: Mapping[str, Any]
+    about: tuple[Any, ...]  # what makes it another one
+    identity: Mapping[str, Any]  # what else the figures depend on
 
 
 def _fingerprint(subject: _Subject) -> str:
@@ -181,7 +179,7 @@ def _measured(device: str, threads: int | None) -> dict[str, Any]:
 
 
 def _products_in_runtimes(threads: int) -> Iterator[dict[str, Any]]:
-    """The same products in runtimes of ONNX, which bring kernels of their own for half precision and 8 bits."""
+    """Measure matrix products in ONNX runtimes, which have kernels of their own for half precision and 8 bits."""
     for name, integers in (("onnxruntime", False), ("onnxruntime", True), ("openvino", False)):
         try:
             runtime = runtime_named(name)
