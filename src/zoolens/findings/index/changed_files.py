@@ -27,6 +27,7 @@ class ChangedFiles:
     """Which models' files have changed, remembered in a file from one query to the next."""
 
     def __init__(self, path: Path | None, newest: Newest, judge: Callable[[str], FileState]) -> None:
+        # `newest` is what the store got last: what was remembered before that is judged again.
         self._path, self._newest, self._judge = path, list(newest), judge
 
     def among(self, runs: Sequence[str]) -> list[str]:
