@@ -63,7 +63,7 @@ def test_data_without_labels_are_enough_to_compare_models(home, zoolens, tmp_pat
     one, two = fake_model("one", behaviour="label_leak"), fake_model("two", seed=1)
     done = zoolens("eval", one, two, "-d", tmp_path / "unlabelled.npz", "--no-cold", "--latency-seconds", 0.1)
     assert done.returncode == 0, done.stderr
-    assert "the data have no labels" in done.stderr
+    assert "the dataset has no labels" in done.stderr
     compared = zoolens("compare", one, two, "--fail-on", "disagreement > 2%")
     assert compared.returncode == 3
     assert "top-1" not in compared.stdout

@@ -48,7 +48,7 @@ _KIND = {
     TASKS: "task",
     FUNCTIONS: "function for ORDER BY",
     BOUNDS: "bound on the error of a model",
-    TWIN_BOUNDS: "bound on the outputs of a twin",
+    TWIN_BOUNDS: "bound on the outputs of a stitched model",
     PUBLISHED_STUDIES: "study that others published",
     EXECUTORS: "place to run work on",
     POLICIES: "policy for switching",

@@ -1,5 +1,5 @@
-"""What published bounds must do: those on the error of a model (group `zoolens.bounds`) and those on how far a twin's
-outputs are from the original's (group `zoolens.twin_bounds`).
+"""What published bounds must do: those on the error of a model (group `zoolens.bounds`) and those on how far a stitched
+model's outputs are from the original's (group `zoolens.twin_bounds`).
 
 class TestMargin(ModelBoundContract):
     bound_of = staticmethod(margin_bound)

@@ -2,7 +2,7 @@
 
 "Stronger generalization bounds for deep nets via a compression approach", Theorems 4.1 (fully connected) and 5.1
 (convolutional; the former is its case without feature maps). With probability 1 − δ over the inputs, the error of a
-*compressed* twin of the network on the distribution of the inputs is at most
+*compressed* version of the network on the distribution of the inputs is at most
 
     share of inputs with a margin below γ  +  Õ( √( c² d² max‖f(x)‖² Σ_i β² ⌈κ_i/s_i⌉² / (μ_i² μ_i→²) / (γ² m) ) )
 
@@ -46,7 +46,7 @@ class LayerFacts:
 
 @dataclass(frozen=True)
 class AroraBound:
-    """The bound on the error (a share of inputs) of a compressed twin: `bound` = `margin_loss` + `capacity` +
+    """The bound on the error (a share of inputs) of a compressed version: `bound` = `margin_loss` + `capacity` +
     `selection`."""
 
     margin: float

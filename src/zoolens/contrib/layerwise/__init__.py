@@ -1,1 +1,1 @@
-"""The layer-wise bound on a twin: operator norms, Lipschitz constants and how differences spread."""
+"""The layer-wise bound on a stitched model: operator norms, Lipschitz constants and how differences spread."""

@@ -1,4 +1,5 @@
-"""Which node of a twin stands where a node of the original stood, though the donor's nodes have names of their own."""
+"""Which node of a stitched model stands where a node of the original stood, though the donor's nodes have names of
+their own."""
 
 from __future__ import annotations
 
@@ -13,9 +14,9 @@ from zoolens.findings.graph.vocabulary import COMMUTATIVE
 
 @dataclass(frozen=True)
 class Places:
-    """How the values of a twin relate to the original's. `stands` names the original's value that a value of the twin
-    stands for. `ends` are those that another segment makes; all others are made by the same kind of node from values
-    that stand for each other."""
+    """How the values of a stitched model relate to the original's. `stands` names the original's value that a value of
+    the stitched model stands for. `ends` are those that another segment makes; all others are made by the same kind of
+    node from values that stand for each other."""
 
     stands: dict[str, str]
     ends: frozenset[str]

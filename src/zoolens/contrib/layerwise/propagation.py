@@ -1,4 +1,5 @@
-"""The analytic, layer-wise bound: how far the outputs of a twin can be from the original's, from their weights.
+"""The analytic, layer-wise bound: how far the outputs of a stitched model can be from the original's, from their
+weights.
 
 Where the two have the same layer with other weights, f(x) − f′(x′) = (W − W′)·x + W′·(x − x′) + b − b′, so that
 ‖W − W′‖·‖x‖ + ‖b − b′‖ is new, and what was there before is stretched by ‖W′‖ at most. Where what stands in for a
@@ -69,7 +70,7 @@ class AnalyticBound:
 
 
 def bound_twin(original: Graph, twin: Graph, inputs: Array | Feed, *, proof: Proof = "cholesky") -> AnalyticBound:
-    """Bound how far a twin's outputs are from the original's on these inputs; both graphs carry weights.
+    """Bound how far a stitched model's outputs are from the original's on these inputs; both graphs carry weights.
 
     `inputs`: examples along the first axis, in the axis order of the canonical graph. ModelError where the graphs do
     not fit, or an operator has no reference.
@@ -165,7 +166,7 @@ class _TwinBound:
         return values_of(self.original, [*dict.fromkeys(names), *self.original.outputs], feed)
 
     def _hybrid(self, known: Mapping[str, Array]) -> dict[str, Array]:
-        """What the twin's own segments make of the original's values."""
+        """What the stitched model's own segments make of the original's values."""
         made: dict[str, Array] = {}
         for end in self.places.ends:
             into = self._into(end)

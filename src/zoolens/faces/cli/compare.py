@@ -101,7 +101,7 @@ def print_report(report: Report, shown: int) -> None:
 def _print_accuracy(console: Any, answers: AnswerComparison) -> None:
     low, high = answers.difference
     if not answers.labelled:
-        console.print("The data have no labels: only the answers are compared with each other.")
+        console.print("The dataset has no labels: only the answers are compared with each other.")
     else:
         console.print(
             f"top-1 B − A: [bold]{100 * answers.top1_change:+.2f}[/] points \\[{100 * low:+.2f}, {100 * high:+.2f}], "

@@ -53,7 +53,7 @@ class NothingFits(ZoolensError):
 @click.option("--confidence", metavar="SHARE", help="Ask for --within with this confidence, such as 95%.")
 @click.option("--data", metavar="NAME", help="Probe dataset.  [default: the one with most models]")
 @click.option("--bound", metavar="off|NAME", help="Show no lower bounds, or those from another dataset.")
-@click.option("--segments", is_flag=True, help="Synthesised twins are candidates too.")
+@click.option("--segments", is_flag=True, help="Stitched models are candidates too.")
 @click.option("--nearest", is_flag=True, help="Where nothing fits, answer with the nearest misses.")
 @click.option(
     "--fail-on",

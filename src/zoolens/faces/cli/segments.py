@@ -1,4 +1,4 @@
-"""`zoolens segments A B`: the parts that two networks share, and twins made by exchanging them."""
+"""`zoolens segments A B`: the parts that two networks share, and stitched models made by exchanging them."""
 
 from __future__ import annotations
 
@@ -47,18 +47,27 @@ def _share(_: click.Context, __: click.Parameter, value: str) -> float:
     help="Least number of nodes of a segment that is listed.",
 )
 @click.option("--all", "show_all", is_flag=True, help="List every segment.")
-@click.option("--splice", is_flag=True, help="Put B's segments into A, run the twin on --data, and measure it.")
-@click.option("--data", "-d", default=None, help="Dataset to measure twins on: 'demo', a path, or kind:path?key=value.")
+@click.option("--splice", is_flag=True, help="Stitch B's segments into A, run that model on --data, and measure it.")
 @click.option(
-    "--within", default="1%", callback=_share, show_default=True, help="Share of inputs a twin may answer differently."
+    "--data",
+    "-d",
+    default=None,
+    help="Dataset to measure stitched models on: 'demo', a path, or kind:path?key=value.",
+)
+@click.option(
+    "--within",
+    default="1%",
+    callback=_share,
+    show_default=True,
+    help="Share of inputs a stitched model may answer differently.",
 )
 @click.option("--theory", is_flag=True, help="Beside the measured quality: the analytic bound and the noise estimate.")
-@click.option("--runtime", "-r", default=None, help="Runtime to measure A and its twins in.")
+@click.option("--runtime", "-r", default=None, help="Runtime to measure A and its stitched models in.")
 @click.option(
     "--output",
     "-o",
     type=OUT_FOLDER,
-    help="Folder for twins; default: your data folder.",
+    help="Folder for stitched models; default: your data folder.",
 )
 @store_option(None)
 @json_option
@@ -68,8 +77,9 @@ def _share(_: click.Context, __: click.Parameter, value: str) -> float:
 def command(ctx: click.Context, /, a: str, b: str, **chosen: Any) -> None:
     """List the segments that networks A and B have in common: parts with one value going in and one coming out.
 
-    With --splice, B's segments stand in for A's: the twin is exported as ONNX, run on the data, and its answers are
-    held against A's. Segments are dropped until it answers alike within --within. Exits with 1 if no twin does.
+    With --splice, B's segments replace A's: the stitched model is exported as ONNX, run on the data, and its
+    answers are held against A's. Segments are dropped until it answers alike within --within. Exits with 1 if no
+    stitched model does.
     """
     check_store(chosen["store"], "makes" if chosen["splice"] else "keeps")
     if not chosen["splice"]:
@@ -203,7 +213,7 @@ def _both(ours: int, theirs: int) -> str:
     return str(ours) if ours == theirs else f"{ours} | {theirs}"
 
 
-# --- twins
+# --- stitched models
 
 
 def _twins(a: str, b: str, chosen: dict[str, Any]) -> list[Twin]:
@@ -227,7 +237,7 @@ def _print_twins(twins: Sequence[Twin]) -> None:
         Column("pieces", "number", keep=9), Column("dropped", "number", keep=4),
         Column("MACs of A replaced", "number", keep=3),
         Column("agreement (measured)", "number", keep=8), Column("at least, 95 %", "number", keep=6),
-        Column("top-1, twin − A", "number", keep=7), Column("", keep=5),
+        Column("top-1, stitched − A", "number", keep=7), Column("", keep=5),
     ]  # fmt: skip
     last = twins[-1]
     print_table(columns, [_twin_cells(twin, last=twin is last) for twin in twins])
@@ -236,12 +246,12 @@ def _print_twins(twins: Sequence[Twin]) -> None:
     if last.within:
         console.print(f"\nWithin {100 * last.epsilon:g} %: {plain(last.manifest)}")
     else:
-        console.print(f"\nNo twin answers like its reference within {100 * last.epsilon:g} %.")
+        console.print(f"\nNo stitched model answers like its reference within {100 * last.epsilon:g} %.")
 
 
 def _print_theory(console: Any, theory: Theory, twin: Twin) -> None:
-    """Print each figure with what it means: none of them is a measurement of the twin."""
-    console.print(f"\n[bold]The last twin, on {theory.inputs} of these inputs[/]")
+    """Print each figure with what it means: none of them is a measurement of the stitched model."""
+    console.print(f"\n[bold]The last stitched model, on {theory.inputs} of these inputs[/]")
     bound = theory.bound
     if bound is not None:
         promise = "promises nothing about any answer" if bound.vacuous else _unchanged(bound.unchanged)

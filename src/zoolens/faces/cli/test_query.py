@@ -264,7 +264,7 @@ def test_answers_that_are_vectors_are_not_called_equal(path):
     shown = CliRunner().invoke(command, ["CORR detector WITHIN 95% TASK other"]).output
     assert "equal answers" not in shown
     assert "equal answers" not in str(answer_page(answer))  # as a notebook shows it
-    assert "how alike the best is" in str(answer_page(answer))
+    assert "similarity of the best" in str(answer_page(answer))
     assert not [note for note in query("CORR big", store=path).notes if "vectors" in note or "outputs" in note]
 
 

@@ -205,7 +205,7 @@ def _paired(ours: Signature, theirs: Signature) -> Signature:
         )
     if other_class_names(a, b):
         raise ZoolensError(
-            f"The data's classes were called otherwise when run {a.id[:8]} was measured than when run {b.id[:8]} was.",
+            f"The dataset's class names differ between run {a.id[:8]} and run {b.id[:8]}.",
             hint="Evaluate both again.",
         )
     return theirs
@@ -219,7 +219,7 @@ def _listed(ours: Signature, agreement: Floats | None, shown: AnswersShown) -> M
     if agreement is not None and shown is AnswersShown.DISAGREEING:
         return np.asarray(agreement < 1, np.bool_)
     if not ours.labelled:
-        raise ZoolensError("The data have no labels: nobody knows which answers are right.", hint="List all of them.")
+        raise ZoolensError("The dataset has no labels, so the accuracy is unknown.", hint="List all answers.")
     right = _right(ours)
     return np.asarray((ours.labels != _NONE) & (right if shown is AnswersShown.RIGHT else ~right), np.bool_)
 
@@ -257,7 +257,7 @@ def _sort_key(ours: Signature, theirs: Signature | None, agreement: Floats | Non
         return np.asarray(2 * agreement - np.nan_to_num(np.minimum(_confidence(ours), _confidence(theirs))))
     if order is AnswerOrder.LOSS and not ours.labelled:
         raise ZoolensError(
-            "The data have no labels: nobody knows which probability the right answers got.",
+            "The dataset has no labels, so the loss is unknown.",
             hint="Sort by confidence or by index.",
         )
     key = {

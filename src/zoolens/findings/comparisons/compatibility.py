@@ -180,7 +180,7 @@ def _input_reasons(a: Interface, b: Interface) -> Iterator[str]:
 
 def _output_reasons(a: Interface, b: Interface) -> Iterator[str]:
     if a.run.key.dataset == b.run.key.dataset and other_class_names(a.run, b.run):
-        yield "the data's classes were called otherwise when A was run than when B was (evaluate both again)"
+        yield "the dataset's class names differ between the runs of A and B (evaluate both again)"
     if a.main.task != b.main.task:
         yield f"A does {a.main.task} and B does {b.main.task}"
     elif a.main.width is not None and b.main.width is not None and a.main.width != b.main.width:

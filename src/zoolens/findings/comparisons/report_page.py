@@ -17,7 +17,7 @@ from zoolens.inventory.catalog.stored import guessed_of, guesses_in_words
 
 MOST_FLIPS: Final = 20
 MOST_CLASSES: Final = 10
-UNJUDGED: Final = "Whether the two answer alike is not known."
+UNJUDGED: Final = "Whether the two give the same answers is unknown."
 _UNSURE: Final = 0.05  # p above which a change is called not significant
 _MOST_RELATIVE: Final = 10.0  # B/A − 1; above it a change is told in the figure's unit
 _SCORES: Final = frozenset({"brier", "nll"})  # scores with a scale of their own, which come near zero
@@ -57,10 +57,10 @@ def verdict(report: Report) -> str:
     if answers is None:
         return _vector_verdict(report)
     if answers.agreement == 1:
-        return f"Both answer all {answers.n:,} inputs alike."
+        return f"Both give the same answers to all {answers.n:,} inputs."
     apart = f"{percent(1 - answers.full / answers.n)} of {answers.n:,} inputs are answered differently"
     if not answers.labelled:
-        return f"{apart}; the data have no labels, so that nobody knows which answers are right."
+        return f"{apart}; the dataset has no labels, so the accuracy is unknown."
     low, high = answers.difference
     change = f"{100 * answers.top1_change:+.2f} points [{100 * low:+.2f}, {100 * high:+.2f}]".replace("-", "−")
     clear = "not significant" if answers.p_value > _UNSURE else "significant"

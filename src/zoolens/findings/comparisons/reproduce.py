@@ -107,7 +107,7 @@ def _repeat(store: Store, original: Run, allow_code: bool, progress: Progress) -
             )
         if matched_by_name(original) and data_classes(original) != dataset.classes:
             raise ZoolensError(
-                f"The classes of {origin['data']} are called otherwise than when run {original.id[:8]} was made, and "
+                f"The class names of {origin['data']} have changed since run {original.id[:8]}, and "
                 "names decide which output is which class.",
                 hint="Restore the names, or start a new evaluation.",
             )

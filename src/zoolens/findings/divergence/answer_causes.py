@@ -28,7 +28,7 @@ def random_causes(sides: Sequence[Side], index: int) -> tuple[Cause, ...]:
         values = [side.real_answer(side.answer(feeds)) for _ in range(2)]
         moved = deviation_of_finite(values[1], values[0]).error
         if moved > ASSUMED_FLOOR:
-            words = f"{side.label} gives another answer to the same input each time: two are {number(moved)} apart"
+            words = f"{side.label} gives another answer to the same input each time: two differ by {number(moved)}"
             causes.append(Cause(Kind.RANDOM, words, side.label, seen=True))
     return tuple(causes)
 

@@ -20,10 +20,11 @@ def html(divergence: Divergence) -> str:
 
 def divergence_page(divergence: Divergence) -> Page:
     answers = divergence.answers
+    beyond = sum(fact.layer.beyond for fact in divergence.layers)
     tiles = (
         Tile(f"{len(answers.flipped):,}", f"of {len(answers.rows):,} answers differ"),
         Tile(f"{answers.max_error:.2g}", f"largest difference of {answers.compared}"),
-        Tile(f"{sum(fact.layer.beyond for fact in divergence.layers)}", f"of {len(divergence.layers)} layers apart"),
+        Tile(f"{beyond}", f"of {len(divergence.layers)} layers beyond rounding"),
     )
     coverage = set(coverage_lines(divergence))  # stands below the verdict
     found = tuple(line.strip() for line in lines(divergence) if line not in coverage)
@@ -85,4 +86,4 @@ def growth_chart(layers: Sequence[Mapping[str, Any]]) -> Chart:
             "tooltip": [{"field": "layer"}, {"field": "series"}, {"field": "error", "format": ".2e"}],
         },
     }
-    return Chart("growth", "Difference of two stacks by layer, beside the floor of rounding", spec)
+    return Chart("growth", "Difference of two environments by layer, with the rounding floor", spec)

@@ -21,6 +21,7 @@ FLOOR_IN_WORDS: Final = (
     f"float32, with weights and inputs disturbed by up to {ROUNDINGS} roundings each."
 )
 _ONE_SIDE: Final = "not shown by both"
+_PROPAGATED: Final = "carried on"  # in JSON: the difference came in with the inputs of the layer
 _SHOWN: Final = 5
 _COLUMNS: Final = (
     Column("layer", keep=9), Column("A and B", "number", keep=8), Column("floor", "number", keep=7),
@@ -45,7 +46,7 @@ def headline(divergence: Divergence) -> str:
     count = f"{len(answers.flipped):,} of {len(answers.rows):,} answers differ"
     differ = "The two differ by more than rounding"
     if not divergence.measured_floor:
-        differ = f"The two are {number(divergence.relative_error)} apart, more than rounding is assumed to do"
+        differ = f"The relative difference is {number(divergence.relative_error)}, more than rounding is assumed to do"
     if math.isinf(divergence.relative_error):
         shapes = divergence.output is not None and divergence.output.why == "shape"
         differ = "The two give outputs of other shapes" if shapes else "Only one of the two gives finite numbers"
@@ -91,7 +92,7 @@ def _no_difference(divergence: Divergence) -> str:
 
 
 def lines(divergence: Divergence) -> list[str]:
-    """What was compared and found, sentence by sentence; the table is apart."""
+    """Return what was compared and found, sentence by sentence; `table` has the layers."""
     found = [*_on_answers(divergence), *_on_layers(divergence), *_on_causes(divergence), *divergence.notes]
     found += divergence.tensors.sentences if divergence.tensors is not None else ()
     return [*found, *coverage_lines(divergence)]
@@ -122,7 +123,7 @@ def _on_answers(divergence: Divergence) -> Iterator[str]:
     if len(answers.others) > _SHOWN:
         yield f"{len(answers.others) - _SHOWN} more outputs differ by no more than these."
     if (accuracy := answers.accuracy) is not None:
-        yield f"A answers {100 * accuracy[0]:.2f} % rightly, B {100 * accuracy[1]:.2f} %."
+        yield f"Accuracy: A {100 * accuracy[0]:.2f} %, B {100 * accuracy[1]:.2f} %."
     for row in answers.flipped[:_SHOWN]:
         yield f"  {row.name}: {_flip(row, answers.discrete)}"
     if len(answers.flipped) > _SHOWN:
@@ -161,8 +162,8 @@ def _on_layers(divergence: Divergence) -> Iterator[str]:
     else:
         first, last = divergence.first, [fact for fact in divergence.layers if fact.layer.between is not None][-1]
         yield (
-            f"First layer beyond rounding of those that both show: {first.label}, where the two are "
-            f"{_error(first.layer)} apart (floor {number(first.layer.floor)}); at {last.label} it is "
+            f"First layer beyond rounding of those that both show: {first.label}, relative difference "
+            f"{_error(first.layer)} (floor {number(first.layer.floor)}); at {last.label} it is "
             f"{_error(last.layer)} ({count})."
         )
     if divergence.parts is not None:
@@ -189,7 +190,7 @@ def proof_in_words(cause: Cause) -> str:
 
 
 def table(divergence: Divergence) -> Table:
-    """One row for each layer that a side shows: how far apart they are, and what each side's layer does by itself."""
+    """Return one row a layer: the difference of the sides, and the error that each side's layer adds by itself."""
     return layer_table([_layer(fact) for fact in divergence.layers])
 
 
@@ -201,7 +202,9 @@ def layer_table(layers: Sequence[Mapping[str, Any]]) -> Table:
 def _row(layer: Mapping[str, Any]) -> tuple[Any, ...]:
     between = "–" if layer["why"] == _ONE_SIDE else _moved(layer["error"], layer["why"])
     alone = (_alone(layer["sides"].get(label)) for label in "ab")
-    return (layer["layer"], between, _moved(layer["floor"], "value"), *alone, layer["verdict"])
+    # JSON and stored comparisons keep the older word.
+    verdict = "propagated" if layer["verdict"] == _PROPAGATED else layer["verdict"]
+    return (layer["layer"], between, _moved(layer["floor"], "value"), *alone, verdict)
 
 
 def _alone(side: Mapping[str, Any] | None) -> str:
@@ -220,7 +223,7 @@ def _error(layer: InspectedLayer) -> str:
 
 def _verdict(layer: InspectedLayer) -> str:
     own = ", ".join(f"{label} by itself" for label in layer.faulty)
-    return own or ("carried on" if layer.beyond else "within")
+    return own or (_PROPAGATED if layer.beyond else "within")
 
 
 # --- data

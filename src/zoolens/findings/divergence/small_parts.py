@@ -30,7 +30,7 @@ class SmallPart:
     size: float  # of its numbers, relative to those of the whole output
 
     def shows_beside(self, floor: float) -> bool:
-        """Whether the part is clearly farther apart than the floor of the whole output, within which that is."""
+        """Whether the difference of this part clearly exceeds the floor of the whole output."""
         return self.error > _CLEARLY * floor
 
     @property
@@ -38,15 +38,17 @@ class SmallPart:
         """What is to be said where the output as a whole is within its floor and this part is not."""
         return (
             f"The output holds numbers of very different size. At place {self.place} of its axis {self.axis} they are "
-            f"{1 / self.size:.3g} times smaller than in the whole, and the two sides are {number(self.error)} apart "
+            f"{1 / self.size:.3g} times smaller than in the whole, and the two sides differ by {number(self.error)} "
             "relative to these; relative to the whole output, which the floor is about, that does not show. Whether "
             "rounding explains it is not known."
         )
 
 
 def worst_small_part(one: Array, other: Array) -> SmallPart | None:
-    """The small part in which two outputs of one input are farthest apart; None where there is none. The first axis
-    counts samples."""
+    """Return the small part in which two outputs of one input differ most; None if there is none.
+
+    The first axis counts samples.
+    """
     if one.shape != other.shape or one.ndim < 3 or one.dtype.kind != "f" or other.dtype.kind != "f":
         return None
     a, b = one.astype(np.float64), other.astype(np.float64)

@@ -88,7 +88,8 @@ def _with_leaves(donor: Graph, replacement: Segment) -> list[Node]:
 
 
 def _renaming(m: Graph, segment: Segment, donor: Graph, replacement: Segment) -> dict[str, str]:
-    """The donor's names as they are in the twin: the ends have ours, the others theirs where nobody has it yet."""
+    """The donor's names as they are in the stitched model: the ends have ours, the others theirs where nobody has it
+    yet."""
     taken = {node.name for node in m.nodes if node.name not in segment.nodes} | {segment.exit}
     names = {replacement.entry: segment.entry, replacement.exit: segment.exit}
     for node in _with_leaves(donor, replacement):

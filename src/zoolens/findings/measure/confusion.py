@@ -70,7 +70,7 @@ def confusion_of(predictions: Predictions) -> Confusion:
     labelled = labels >= 0
     if not labelled.any():
         raise ZoolensError(
-            "No input of this run has a label, so that nobody knows which classes are confused.",
+            "No input of this run has a label, so there is no confusion matrix.",
             hint="Evaluate it on data with labels.",
         )
     unlabelled = int(np.count_nonzero(~labelled))

@@ -107,7 +107,7 @@ def _locks(run: Run) -> dict[str, str]:
 def write_stack(run: Run, folder: Path) -> list[Path]:
     if run.stack.address:
         raise ZoolensError(
-            f"Run {run.id[:8]} was answered by the server at {run.stack.address}, whose stack is not known.",
+            f"Run {run.id[:8]} was answered by the server at {run.stack.address}, whose environment is unknown.",
             hint="Export a run of a model that ran on this machine.",
         )
     contents = {**_locks(run), "Dockerfile": dockerfile(run)}

@@ -169,4 +169,4 @@ def latency_observations(samples: LatencySamples, batch: int) -> Iterator[Observ
     if samples.watched:
         yield Observation("clean_share", float(samples.clean.mean()), scope=scope, unit="fraction", n=len(samples))
     else:
-        yield unavailable("clean_share", "this kernel does not tell run-queue delays", scope, "fraction")
+        yield unavailable("clean_share", "this kernel does not report run-queue delays", scope, "fraction")

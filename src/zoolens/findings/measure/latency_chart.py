@@ -176,7 +176,7 @@ def _scale(distribution: LatencyDistribution) -> tuple[float, str]:
 
 def _subtitle(distribution: LatencyDistribution) -> str:
     if not distribution.watched:
-        return f"{distribution.n:,} calls; this kernel does not tell which were disturbed"
+        return f"{distribution.n:,} calls; this kernel does not report which were disturbed"
     share = 100 * distribution.clean_n / distribution.n
     words = f"{distribution.clean_n:,} of {distribution.n:,} calls ({share:.0f} %) were undisturbed"
     return words + ("; too few for a figure of their own, so lines are of all calls" if distribution.disturbed else "")

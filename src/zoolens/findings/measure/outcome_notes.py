@@ -65,7 +65,7 @@ def _said_of_accuracy(context: Context, run: Run) -> Iterator[str]:
         yield from (f"a guess: {words}" for words in guesses if words.startswith("the task "))
         return
     if not context.dataset.labelled:
-        yield "the data have no labels: no accuracy, but `compare` and `equiv` compare models on them"
+        yield "the dataset has no labels: no accuracy, but `compare` and `equiv` compare models on it"
         return
     yield from _said_of_outputs(context, run)
     yield from said_of_classes(context.dataset)

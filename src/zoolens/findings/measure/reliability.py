@@ -59,7 +59,7 @@ def reliability_of(predictions: Predictions) -> Reliability:
     labelled = predictions.labels >= 0
     if not labelled.any():
         raise ZoolensError(
-            "No input of this run has a label, so that nobody knows how often it is right.",
+            "No input of this run has a label, so the calibration is unknown.",
             hint="Evaluate it on data with labels.",
         )
     if np.isnan(predictions.score[labelled, 0]).any():

@@ -161,8 +161,8 @@ def test_names_of_the_data_that_are_put_right_later_count(store, tmp_path):
     report = compare_runs(store, right, mistaken)
     assert report.answers.only_b == 0
     assert report.cause.startswith("Classes were matched by other names in A than in B")
-    assert "called otherwise" in compatible(right, mistaken).reasons[0]
-    with pytest.raises(ZoolensError, match="are called otherwise than when run"):
+    assert "class names differ" in compatible(right, mistaken).reasons[0]
+    with pytest.raises(ZoolensError, match="have changed since run"):
         reproduce(mistaken.id, store=store)
     assert data_classes(right) == CLASSES
     assert {one.details["class"] for one in store.observations(right.id, metric="recall", scope="class=0")} == {"ant"}

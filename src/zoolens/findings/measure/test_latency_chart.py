@@ -37,7 +37,7 @@ def test_too_few_clean_calls_are_said_and_lines_are_of_all():
     assert "too few" in chart.spec["title"]["subtitle"]
     assert len(chart.spec["layer"][1]["data"]["values"]) == 3
     unwatched = latency_distribution(sampled([50], [True], watched=False), 1)
-    assert "does not tell" in latency_distribution_chart(unwatched).spec["title"]["subtitle"]
+    assert "does not report" in latency_distribution_chart(unwatched).spec["title"]["subtitle"]
 
 
 @pytest.mark.parametrize("times", [[50], [0], [50] * 40, [1, 10_000_000]])

@@ -99,7 +99,7 @@ def alignment_from_data(a: Trace, b: Trace, data: Mapping[str, Any]) -> AlignedL
 def _aligned(a: Trace, b: Trace, left: Sequence[TracedLayer], right: Sequence[TracedLayer]) -> AlignedLayers:
     if not (any(layer.nodes for layer in left) and any(layer.nodes for layer in right)):
         silent = a.runtime if not any(layer.nodes for layer in left) else b.runtime
-        return _by_kind(left, right, f"{silent} does not tell which operators of the file its layers compute")
+        return _by_kind(left, right, f"{silent} does not report which operators of the file its layers compute")
     if a.run.model.fingerprint == b.run.model.fingerprint:
         return _by_nodes(left, right, list, list, "file")
     try:

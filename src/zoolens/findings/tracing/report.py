@@ -178,7 +178,7 @@ def sentences(trace: Trace) -> Iterator[str]:
             "repetitions."
         )
     if not trace.judged:
-        yield "This kernel does not tell whether other processes disturbed a repetition: all of them count."
+        yield "This kernel does not report whether other processes disturbed a repetition: all of them count."
     yield from _changed_load(trace)
     for reason in dict.fromkeys(trace.missing.values()):
         levels = [level for level, why in trace.missing.items() if why == reason]

@@ -1,9 +1,9 @@
-"""Make twins of a model: splice parts of a donor into it, run it, and keep what answers alike often enough.
+"""Make stitched models of a model: splice parts of a donor into it, run it, and keep what answers alike often enough.
 
 twins = zoolens.make_twins("demo:lenet-wide", "demo:lenet-wide-int8", data="demo", epsilon=0.01)
 
-The quality of a twin is measured: it is run on the data like any model, and its answers are held against those of the
-reference. The order matters: parts of B in A make another network than parts of A in B.
+The quality of a stitched model is measured: it is run on the data like any model, and its answers are held against
+those of the reference. The order matters: parts of B in A make another network than parts of A in B.
 """
 
 from __future__ import annotations
@@ -42,12 +42,13 @@ from zoolens.inventory.zoos.zoo import Entry
 
 EPSILON: Final = 0.01
 _ROUNDING: Final = 1e-12  # 5 of 2,000 are 0.25 %
-_LAST_STAGE: Final = Stage.SIZE  # of those that every twin goes through
+_LAST_STAGE: Final = Stage.SIZE  # of those that every stitched model goes through
 
 
 @dataclass(frozen=True)
 class Twin:
-    """One twin that was tried. `on` holds the measured answers of the reference (a) and of the twin (b).
+    """One stitched model that was tried. `on` holds the measured answers of the reference (a) and of the stitched model
+    (b).
 
     Bounds in `on` hold for all attempts at once. `within`: it agrees with its reference on at least 1 − epsilon of
     the inputs of this data, as measured.
@@ -95,8 +96,8 @@ def make_twins(
     """Twins of `a` with parts of `b`, in the order in which they were tried; the last is within epsilon, if any is.
 
     Files go to `folder` (default: "twins" in zoolens' data folder), measurements into the store. What was made and
-    measured before is found again. `theory`: beside the last twin's measured quality the analytic bound and the noise
-    estimate, each about a few of the inputs.
+    measured before is found again. `theory`: beside the last stitched model's measured quality the analytic bound and
+    the noise estimate, each about a few of the inputs.
     """
     if not 0 <= epsilon < 1:
         raise ZoolensError(f"An epsilon of {epsilon:g} makes no sense.", hint="Give a share such as 0.01.")
@@ -137,7 +138,7 @@ class _Maker:
     donor: Entry
     graphs: tuple[Graph, Graph]
     folder: Path
-    candidates: int  # twins that may be tried: each could be the one that is kept
+    candidates: int  # stitched models that may be tried: each could be the one that is kept
     epsilon: float
 
     def spliced(self, kept: Sequence[Piece]) -> Graph:
@@ -181,7 +182,7 @@ class _Maker:
 
 @contextmanager
 def _removed_on_failure(written: WrittenTwin) -> Iterator[None]:
-    """A twin that could not be judged leaves no files behind, nor a folder that was made for them."""
+    """A stitched model that could not be judged leaves no files behind, nor a folder that was made for them."""
     try:
         yield
     except BaseException:
@@ -193,7 +194,8 @@ def _removed_on_failure(written: WrittenTwin) -> Iterator[None]:
 
 
 def _complete(run: Run, manifest: Path, store: Store, progress: Progress) -> None:
-    """What a killed call left undone: answers are enough to judge a twin, but queries ask for accuracy and size too."""
+    """What a killed call left undone: answers are enough to judge a stitched model, but queries ask for accuracy and
+    size too."""
     if _LAST_STAGE not in run.stages:
         evaluate(
             [str(manifest)], run.origin["data"], runtimes=[run.stack.runtime], limit=run.origin["limit"],
@@ -202,7 +204,7 @@ def _complete(run: Run, manifest: Path, store: Store, progress: Progress) -> Non
 
 
 def as_data(twin: Twin) -> dict[str, Any]:
-    """The twin as plain JSON-able values."""
+    """The stitched model as plain JSON-able values."""
     accuracy, bounds = twin.on.outputs[0].accuracy, twin.on.bounds
     return {
         "reference": twin.reference,

@@ -2,7 +2,8 @@
 its exit, as Sommelier (SIGMOD 2022) does.
 
 It is an estimate and bounds nothing. Noise has no direction, while another segment's difference has one: that may
-matter more or less to what follows. Running the twin itself is the measurement; this is what can be said without it.
+matter more or less to what follows. Running the stitched model itself is the measurement; this is what can be said
+without it.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from zoolens.findings.graph.segments import Segment
 from zoolens.findings.twins.activations import Feed, as_feed, in_parts, lengths, starting_at, values_of
 
 Floats = NDArray[np.float64]
-MEANING: Final = "an estimate from random noise of that size, not a bound and not a measurement of the twin"
+MEANING: Final = "an estimate from random noise of that size, not a bound and not a measurement of the stitched model"
 
 
 @dataclass(frozen=True)

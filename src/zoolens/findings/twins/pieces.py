@@ -1,4 +1,4 @@
-"""The parts that a twin is made of: common segments, cut where a single value passes in both networks.
+"""The parts that a stitched model is made of: common segments, cut where a single value passes in both networks.
 
 Two networks of one structure have one common segment, which is all of them. Pieces of a layer or a block each can be
 exchanged, measured and dropped by themselves.

@@ -1,7 +1,7 @@
-"""A twin on disk: an ONNX file named by its content, and a manifest that says what it was made of.
+"""A stitched model on disk: an ONNX file named by its content, and a manifest that says what it was made of.
 
-The manifest is the reference's own, so that the twin gets the same inputs and its answers mean the same, with its
-claims removed: what others said of the reference, nobody said of the twin.
+The manifest is the reference's own, so that the stitched model gets the same inputs and its answers mean the same, with
+its claims removed: what others said of the reference, nobody said of the stitched model.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def write_twin(
     graph: Graph, reference: Entry, donor: Entry, pieces: Sequence[Piece], folder: Path, *, among: int | None = None
 ) -> WrittenTwin:
     """Write the spliced graph and its manifest; what is there already with the same content is left as it is. `among`:
-    how many twins its search might have made."""
+    how many stitched models its search might have made."""
     content = onnx_bytes(graph)
     digest = hashlib.sha256(content).hexdigest()
     stem = f"{_short(reference)}-with-{_short(donor)}-{digest[:_DIGITS]}"
@@ -89,7 +89,7 @@ def twin_manifest(
     own = reference.manifest
     if own.code is not None:
         raise ModelError(
-            f"{reference.ref} is prepared by Python code in its manifest: a twin of it could not be run without.",
+            f"{reference.ref} is prepared by Python code in its manifest, which a stitched model cannot have.",
             hint="Declare its preprocessing instead.",
         )
     return own.model_copy(
@@ -110,7 +110,7 @@ def twin_manifest(
 
 
 def _licence(own: Manifest, other: Manifest) -> str | None:
-    """Names both licences where they differ: a twin is bound by each."""
+    """Names both licences where they differ: a stitched model is bound by each."""
     return " and ".join(dict.fromkeys(text for text in (own.license, other.license) if text)) or None
 
 
@@ -156,7 +156,7 @@ def _input(given: Input, graph: Graph, place: int, reference: Entry) -> Input:
     if [extent or own for extent, own in zip(shape[1:], node.shape[1:], strict=False)] != list(node.shape[1:]):
         raise ModelError(
             f"{reference.ref} declares an input of {_words(given.shape)} ({given.layout}), and its network takes "
-            f"{_words(node.shape)}: a twin could not be fed."
+            f"{_words(node.shape)}: a stitched model could not be fed."
         )
     batch = None if batch_is_free(graph) else 1
     return given.model_copy(
@@ -174,7 +174,8 @@ def _words(shape: Sequence[int | None]) -> str:
 
 
 def _output(declared: Output, graph: Graph, place: int, reference: Entry) -> Output:
-    """Class names in place, for the twin lies in another folder; the name that its output has in the new file."""
+    """Class names in place, for the stitched model lies in another folder; the name that its output has in the new
+    file."""
     names = list(graph.facts.get("file_outputs", ()))
     number = names.index(declared.name) if declared.name in names else place
     if number >= len(graph.outputs):

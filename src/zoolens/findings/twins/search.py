@@ -1,4 +1,5 @@
-"""Which pieces a twin keeps: all of them at first, then fewer, until it answers like its reference often enough.
+"""Which pieces a stitched model keeps: all of them at first, then fewer, until it answers like its reference often
+enough.
 
 The rule: the piece that is expected to do most harm is dropped first, and among equals the one that is cheapest to do
 without, which is the one with the fewest multiply-accumulates. Expected harm is the relative distance of the weights;
@@ -30,7 +31,8 @@ def expected_harm(piece: Piece) -> float:
 def attempts(
     pieces: Sequence[Piece], measure: Callable[[Sequence[Piece]], T], good: Callable[[T], bool]
 ) -> Iterator[T]:
-    """What was measured of each twin that was tried; the last is good, or no piece is left that changes anything."""
+    """What was measured of each stitched model that was tried; the last is good, or no piece is left that changes
+    anything."""
     order = dropping_order(pieces)
     for dropped in range(len(order)):
         gone = set(map(id, order[:dropped]))

@@ -1,4 +1,4 @@
-"""What can be said of a twin without looking at its answers, beside what was measured.
+"""What can be said of a stitched model without looking at its answers, beside what was measured.
 
 Both are about a few inputs of the data. The analytic bound surely holds for them, and is mostly far too large. The
 noise estimate puts noise as large as each piece's own difference behind it, one piece at a time: it bounds nothing.
@@ -31,7 +31,7 @@ _LARGEST: Final = 10.0  # noise of more than that is no different from noise alo
 
 
 class TwinBound(Protocol):
-    """What a plug-in of `zoolens.twin_bounds` says of a twin's outputs, on the inputs it was given."""
+    """What a plug-in of `zoolens.twin_bounds` says of a stitched model's outputs, on the inputs it was given."""
 
     @property
     def meaning(self) -> str: ...

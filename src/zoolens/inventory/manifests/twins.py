@@ -1,16 +1,17 @@
-"""What the manifest of a twin says it was made of, read back. It may come from anywhere: nothing is taken on trust."""
+"""What the manifest of a stitched model says it was made of, read back. It may come from anywhere: nothing is taken on
+trust."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-TWINS_POSSIBLE: Final = "twins_possible"  # attribute: how many twins the search that made this one might have made
+TWINS_POSSIBLE: Final = "twins_possible"  # attribute: how many stitched models its search might have made
 _LONGEST: Final = 80  # characters of one name
 
 
 def origin_of_twin(attributes: Mapping[str, Any]) -> dict[str, str]:
-    """ "twin of", "donor" and "segments" as texts; empty for a model that is no twin."""
+    """ "twin of", "donor" and "segments" as texts; empty for a model that is no stitched model."""
     if not isinstance(attributes.get("twin_of"), str):
         return {}
     texts = {

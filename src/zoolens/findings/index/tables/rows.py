@@ -45,6 +45,6 @@ class Row:
 
     @property
     def twin_of(self) -> str | None:
-        """The model that a synthesised twin was made from."""
+        """The model that a stitched model was made from."""
         twin_of = self.attributes.get("twin_of")
         return None if twin_of is None else str(twin_of)

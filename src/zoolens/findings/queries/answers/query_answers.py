@@ -211,7 +211,7 @@ def _compared(plan: Plan) -> Iterator[str]:
         return
     if view.searched_by_distance:
         yield (
-            "The answers are vectors: how far two models are alike is 1 less the mean relative distance of their "
+            "The answers are vectors: the similarity of two models is 1 minus the mean relative distance of their "
             "answers, not a share of equal ones."
         )
     else:

@@ -50,7 +50,7 @@ def _tiles(answer: Answer) -> Iterator[Tile]:
     if answer.best is not None and answer.exact and answer.best.equivalence is not None:
         lower = answer.best.equivalence_lower
         by_distance = answer.plan.view.searched_by_distance
-        what = "how alike the best is" if by_distance else f"{answer.equivalence_name} of the best"
+        what = "similarity of the best" if by_distance else f"{answer.equivalence_name} of the best"
         bound = "" if lower is None else f", {at_least(lower)} with {100 * (answer.confidence or 0):g} % confidence"
         yield Tile(amount(answer.best.equivalence, "fraction"), f"{what}{bound}")
 

@@ -146,7 +146,7 @@ class Query:
     confidence: float | None = None
     bound: str = "on"  # or "off", or the name of the dataset to take the bound from
     data: str | None = None  # probe dataset; None: the one with most models
-    segments: bool = False  # synthesised twins are candidates too
+    segments: bool = False  # stitched models are candidates too
     nearest: bool = False  # ELSE NEAREST: the nearest misses are the answer where nothing fits
     explain: Literal["", "plan", "analyze"] = ""
 

@@ -88,10 +88,10 @@ def measured_rules(query: Query, view: View, metrics: Iterable[ResolvedMetric]) 
 
 
 def twin_rule(query: Query, view: View) -> AdmissionRule | None:
-    """Exclude synthesised twins unless the query asks for them."""
+    """Exclude stitched models unless the query asks for them with SEGMENTS."""
     if query.segments or not view.has_twins:
         return None
-    return AdmissionRule("no synthesised twins", lambda: ~view.twins, clause=False)
+    return AdmissionRule("no stitched models", lambda: ~view.twins, clause=False)
 
 
 def reference_rules(view: View, reference: Reference | None) -> tuple[AdmissionRule, ...]:

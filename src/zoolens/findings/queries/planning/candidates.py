@@ -48,13 +48,13 @@ class Candidates:
 
     @cached_property
     def comparisons(self) -> int:
-        """The candidates, and the twins that the searches of those among them might have made."""
+        """The candidates, and the stitched models that the searches of those among them might have made."""
         return self.count + twins_not_made(self._view, self.rows)
 
 
 def twins_not_made(view: View, rows: Mask) -> int:
-    """A search for a twin looks at answers and stops at the first that is good enough: each twin that it might have
-    made counts, in as many runtimes as those that were made."""
+    """A search for a stitched model looks at answers and stops at the first that is good enough: each stitched model
+    that it might have made counts, in as many runtimes as those that were made."""
     searches: dict[tuple[str, str], list[Row]] = {}
     for number in np.flatnonzero(rows & view.twins):
         row = view.index.rows[int(number)]
@@ -69,8 +69,8 @@ def _not_made(rows: Sequence[Row]) -> int:
 
 
 def _twins_possible(row: Row) -> int:
-    """Returns how many twins were possible. Where that was not recorded yet, it is as many as this one has segments, of
-    which each may be dropped."""
+    """Returns how many stitched models were possible. Where that was not recorded yet, it is as many as this one has
+    segments, of which each may be dropped."""
     recorded = row.attributes.get(TWINS_POSSIBLE)
     if isinstance(recorded, int | float) and 1 <= recorded < 1e6:
         return int(recorded)
