@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 from scripts import check_wing
 
 REPO = Path(__file__).parent.parent
@@ -40,3 +41,12 @@ def test_a_step_that_fails_says_so():
     empty = check_wing.Step("tests", (sys.executable, "-c", "raise SystemExit(5)"), passing=(0, check_wing.NO_TESTS))
     assert "FAILED" in check_wing.carried_out(failing)
     assert "FAILED" not in check_wing.carried_out(empty)
+
+
+def test_hooks_before_a_commit_are_our_own_tools_and_need_no_network():
+    (repository,) = yaml.safe_load((REPO / ".pre-commit-config.yaml").read_text(encoding="utf-8"))["repos"]
+    assert repository["repo"] == "local"
+    hooks = {hook["id"]: hook for hook in repository["hooks"]}
+    assert list(hooks) == ["ruff-check", "ruff-format", "mypy"]
+    assert {hook["language"] for hook in hooks.values()} == {"system"}
+    assert all(hook["entry"].startswith(".venv/bin/") for hook in hooks.values())
