@@ -364,7 +364,6 @@ OPEN_CIRCLES = (
     "faces.ui",
     "findings.comparisons",
     "findings.graph",
-    "training.pairs.live",
 )
 
 

@@ -14,15 +14,15 @@ def trainable(made: Any, network: LiveNetwork) -> TrainableNetwork:
     """`network`: the live network that was recognised in it. ModelError says what is missing for a training."""
     objects = sorted_objects(made)
     if network.framework == "torch":
-        from zoolens.training.pairs.live.torch.torch_training import TorchTraining
+        from zoolens.training.pairs.live.torch.switchable_torch import SwitchableTorch
 
-        return TorchTraining(network, objects)
+        return SwitchableTorch(network, objects)
     if network.framework == "keras":
-        from zoolens.training.pairs.live.keras.keras_training import KerasTraining
+        from zoolens.training.pairs.live.keras.switchable_keras import SwitchableKeras
 
-        return KerasTraining(network, objects)
+        return SwitchableKeras(network, objects)
     if network.framework == "jax":
-        from zoolens.training.pairs.live.jax.jax_training import JaxTraining
+        from zoolens.training.pairs.live.jax.switchable_jax import SwitchableJax
 
-        return JaxTraining(network, objects)
+        return SwitchableJax(network, objects)
     raise ModelError(f"Networks of {network.framework} cannot be trained here.")

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from zoolens.training.pairs.live.differences import MOMENTUM_RATE
+from zoolens.training.pairs.live.jax.jax_training import JaxTraining
 from zoolens.training.pairs.live.live_training import SETTINGS, Setting
 from zoolens.training.pairs.live.shared_settings import together, varied_words
 from zoolens.training.pairs.optimizers.rule_fit import FittedOptimizer
 from zoolens.training.pairs.optimizers.update_rules import CONSTANTS
-
-if TYPE_CHECKING:
-    from zoolens.training.pairs.live.jax.jax_training import JaxTraining
 
 SCHEDULE = "a function of the step"
 

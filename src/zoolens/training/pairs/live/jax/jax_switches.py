@@ -7,17 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from zoolens.training.pairs.live.jax.jax_rules import RuleOptimizer
 from zoolens.training.pairs.live.jax.jax_settings import function_name
+from zoolens.training.pairs.live.jax.jax_training import JaxTraining
 from zoolens.training.pairs.live.live_training import NotSwitchable, Switch
 from zoolens.training.pairs.live.loss_fit import CROSS_ENTROPY, TWICE, FittedLoss
 from zoolens.training.pairs.optimizers.rule_fit import FittedOptimizer
 from zoolens.training.pairs.optimizers.update_rules import CONSTANTS, UpdateRule
-
-if TYPE_CHECKING:
-    from zoolens.training.pairs.live.jax.jax_training import JaxTraining
 
 _CROSS_ENTROPIES: Final = (
     CROSS_ENTROPY, "CrossEntropyLoss", "SparseCategoricalCrossentropy", "CategoricalCrossentropy",

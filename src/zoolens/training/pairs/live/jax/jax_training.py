@@ -13,9 +13,7 @@ from zoolens.base.errors import ModelError
 from zoolens.training.pairs.data.batch import TrainingBatch
 from zoolens.training.pairs.live.jax.jax_capture import layer_answers
 from zoolens.training.pairs.live.jax.jax_rules import MeasuredOptimizer, measured_optimizer
-from zoolens.training.pairs.live.jax.jax_settings import settings
-from zoolens.training.pairs.live.jax.jax_switches import SWITCHES
-from zoolens.training.pairs.live.live_training import Capture, Losses, Setting, Switch, TrainableNetwork
+from zoolens.training.pairs.live.live_training import Capture, Losses, TrainableNetwork
 from zoolens.training.pairs.live.loss_fit import FittedLoss, fitted_loss
 from zoolens.training.pairs.live.seeding import seed_generators
 from zoolens.training.pairs.networks.framework import Array, LiveNetwork, plain
@@ -38,7 +36,6 @@ class JaxTraining(TrainableNetwork):
     beside the answer replaces those collections of the parameters, such as the statistics of norms."""
 
     framework: ClassVar[str] = "jax"
-    switches: ClassVar[Mapping[str, Switch]] = SWITCHES
 
     def __init__(self, network: LiveNetwork, objects: TrainingObjects) -> None:
         import jax
@@ -320,9 +317,6 @@ class JaxTraining(TrainableNetwork):
         with self._jax.enable_x64(True):
             loss = self._jax.jit(self._loss)
             return fitted_loss(lambda answer, target: float(loss(answer, target)), shape)
-
-    def settings(self) -> dict[str, Setting]:
-        return settings(self)
 
 
 def _target(targets: Array) -> Array:

@@ -75,3 +75,14 @@ def _smoothed(keras: Any, loss: Any, config: dict[str, Any], value: float) -> An
 
 def _name(loss: Any) -> str:
     return str(getattr(loss, "__name__", type(loss).__name__))
+
+
+def loss_name(keras: Any, loss: Any) -> str:
+    """The class of Keras' that a loss is or stands for: "mse" is MeanSquaredError. Of a function, its own name."""
+    resolved = keras.losses.get(loss) if isinstance(loss, str) else loss
+    if isinstance(resolved, keras.losses.Loss):
+        return type(resolved).__name__
+    name = str(getattr(resolved, "__name__", type(resolved).__name__))
+    if not str(getattr(resolved, "__module__", "")).startswith("keras."):
+        return name
+    return "".join(part.capitalize() for part in name.split("_"))

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from zoolens.base.errors import ModelError
 from zoolens.findings.graph.importers.padding_modes import explicit_pads
+from zoolens.training.pairs.live.keras.keras_training import KerasTraining
 from zoolens.training.pairs.live.live_training import NotSwitchable
 from zoolens.training.pairs.live.paddings import LEFT_OUT, LOWEST, one_for_each, try_paddings
-
-if TYPE_CHECKING:
-    from zoolens.training.pairs.live.keras.keras_training import KerasTraining
 
 
 def switch_padding(training: KerasTraining, rows: Sequence[Any]) -> None:

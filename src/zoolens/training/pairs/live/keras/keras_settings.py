@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from math import prod
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from zoolens.training.pairs.live.differences import MOMENTUM_RATE
-from zoolens.training.pairs.live.keras.keras_loss_switches import loss_config
+from zoolens.training.pairs.live.keras.keras_loss_switches import loss_config, loss_name
+from zoolens.training.pairs.live.keras.keras_training import KerasTraining
 from zoolens.training.pairs.live.live_training import Setting
 from zoolens.training.pairs.live.shared_settings import (
     constants_words,
@@ -17,9 +18,6 @@ from zoolens.training.pairs.live.shared_settings import (
 )
 from zoolens.training.pairs.optimizers.keras_slots import momentum_rate
 from zoolens.training.pairs.optimizers.optimizer_rules import keras_rule
-
-if TYPE_CHECKING:
-    from zoolens.training.pairs.live.keras.keras_training import KerasTraining
 
 _TOLD: Final = ("reduction", "label_smoothing", "from_logits", "axis")  # the axis of classes is the last in Keras
 
@@ -88,17 +86,6 @@ def _frozen_norms(training: KerasTraining) -> dict[str, Setting]:
     norm = training.keras.layers.BatchNormalization
     frozen = sum(isinstance(layer, norm) and not layer.trainable for layer in training.model._flatten_layers())
     return {"norm.frozen": frozen} if frozen else {}
-
-
-def loss_name(keras: Any, loss: Any) -> str:
-    """The class of Keras' that a loss is or stands for: "mse" is MeanSquaredError. Of a function, its own name."""
-    resolved = keras.losses.get(loss) if isinstance(loss, str) else loss
-    if isinstance(resolved, keras.losses.Loss):
-        return type(resolved).__name__
-    name = str(getattr(resolved, "__name__", type(resolved).__name__))
-    if not str(getattr(resolved, "__module__", "")).startswith("keras."):
-        return name
-    return "".join(part.capitalize() for part in name.split("_"))
 
 
 def _loss(keras: Any, loss: Any) -> dict[str, Setting]:

@@ -6,19 +6,17 @@ An optimizer keeps variables for what it was built with, so that it is made anew
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 
 from zoolens.training.pairs.live.keras.keras_loss_switches import switched_loss
 from zoolens.training.pairs.live.keras.keras_paddings import switch_padding
+from zoolens.training.pairs.live.keras.keras_training import KerasTraining
 from zoolens.training.pairs.live.live_training import NotSwitchable, Switch, one_for_each
 from zoolens.training.pairs.optimizers.keras_rules import adagrad_outside, adam_outside, rmsprop, sgd_current
 from zoolens.training.pairs.optimizers.keras_schedule import rate_table
 from zoolens.training.pairs.optimizers.optimizer_rules import keras_rule
-
-if TYPE_CHECKING:
-    from zoolens.training.pairs.live.keras.keras_training import KerasTraining
 
 _CONFIGURED: Final = {
     "learning_rate": "learning_rate", "momentum": "momentum", "nesterov": "nesterov", "beta1": "beta_1",

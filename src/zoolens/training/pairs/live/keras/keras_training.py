@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, ClassVar, Final
 
@@ -10,11 +10,10 @@ import numpy as np
 
 from zoolens.base.errors import ModelError
 from zoolens.training.pairs.data.batch import TrainingBatch
-from zoolens.training.pairs.live.keras.keras_settings import loss_name, settings
+from zoolens.training.pairs.live.keras.keras_loss_switches import loss_name
 from zoolens.training.pairs.live.keras.keras_step_capture import captured
 from zoolens.training.pairs.live.keras.keras_steps import steps_of
-from zoolens.training.pairs.live.keras.keras_switches import SWITCHES
-from zoolens.training.pairs.live.live_training import Capture, Losses, Setting, Switch, TrainableNetwork
+from zoolens.training.pairs.live.live_training import Capture, Losses, TrainableNetwork
 from zoolens.training.pairs.live.seeding import seed_generators
 from zoolens.training.pairs.live.shared_settings import rounded
 from zoolens.training.pairs.networks.framework import Array, LiveNetwork, plain
@@ -33,7 +32,6 @@ _OF_NUMBERS: Final = frozenset(
 
 class KerasTraining(TrainableNetwork):
     framework: ClassVar[str] = "keras"
-    switches: ClassVar[Mapping[str, Switch]] = SWITCHES
 
     def __init__(self, network: LiveNetwork, objects: TrainingObjects) -> None:
         import keras
@@ -184,9 +182,6 @@ class KerasTraining(TrainableNetwork):
         loss = self.keras.losses.get(self.model.loss)
         given = self.keras.ops.convert_to_tensor
         return float(self.keras.ops.mean(loss(given(self._target(targets)), given(answers))))
-
-    def settings(self) -> dict[str, Setting]:
-        return settings(self)
 
 
 def _drawing_under(state: Array, seed: int) -> Array:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from zoolens.training.pairs.live.live_training import NotSwitchable, Switch
-
-if TYPE_CHECKING:
-    from zoolens.training.pairs.live.torch.torch_training import TorchTraining
+from zoolens.training.pairs.live.torch.torch_training import TorchTraining
 
 
 def loss_setting(attribute: str) -> Switch:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from zoolens.training.pairs.live.live_training import NotSwitchable
+from zoolens.training.pairs.live.torch.torch_training import TorchTraining
 from zoolens.training.pairs.optimizers.optimizer_rules import torch_rule
-
-if TYPE_CHECKING:
-    from zoolens.training.pairs.live.torch.torch_training import TorchTraining
 
 _CLASSES: Final = {"sgd": "SGD", "adam": "Adam", "adamw": "Adam", "rmsprop": "RMSprop", "adagrad": "Adagrad"}
 _COMMON: Final = ("lr", "initial_lr", "weight_decay", "maximize")  # what groups keep, whatever the rule

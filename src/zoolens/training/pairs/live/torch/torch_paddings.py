@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from zoolens.training.pairs.live.live_training import NotSwitchable
 from zoolens.training.pairs.live.paddings import LEFT_OUT, LOWEST, one_for_each, try_paddings
-
-if TYPE_CHECKING:
-    from zoolens.training.pairs.live.torch.torch_training import TorchTraining
+from zoolens.training.pairs.live.torch.torch_training import TorchTraining
 
 _MODES: Final = {"reflect": "reflect", "edge": "replicate"}  # torch's names of what is no constant
 _KEPT: Final = ("padding", "padding_mode")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from zoolens.training.pairs.live.differences import MOMENTUM_RATE
 from zoolens.training.pairs.live.live_training import Setting
@@ -13,10 +13,8 @@ from zoolens.training.pairs.live.shared_settings import (
     optimizer_settings,
     varied_words,
 )
+from zoolens.training.pairs.live.torch.torch_training import TorchTraining
 from zoolens.training.pairs.optimizers.optimizer_rules import torch_rule
-
-if TYPE_CHECKING:
-    from zoolens.training.pairs.live.torch.torch_training import TorchTraining
 
 _TOLD: Final = ("reduction", "label_smoothing")  # they have settings of their own
 _NONE_IGNORED: Final = -100  # torch's default, which is no class

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from zoolens.training.pairs.live.live_training import NotSwitchable, Switch, one_for_each
 from zoolens.training.pairs.live.torch.loss_switches import from_logits, loss_setting, regularisation
@@ -11,10 +11,8 @@ from zoolens.training.pairs.live.torch.momentum_rate import restore_rates, scale
 from zoolens.training.pairs.live.torch.root_rules import keep_past_rates, place_epsilon
 from zoolens.training.pairs.live.torch.rule_switch import with_rule
 from zoolens.training.pairs.live.torch.torch_paddings import switch_padding
+from zoolens.training.pairs.live.torch.torch_training import TorchTraining
 from zoolens.training.pairs.reading.side_facts import CUMULATIVE
-
-if TYPE_CHECKING:
-    from zoolens.training.pairs.live.torch.torch_training import TorchTraining
 
 _GROUPS: Final = {
     "momentum": "momentum", "dampening": "dampening", "nesterov": "nesterov", "epsilon": "eps", "amsgrad": "amsgrad",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, ClassVar, Final
 
@@ -12,10 +12,8 @@ import numpy as np
 
 from zoolens.base.errors import ModelError, first_line
 from zoolens.training.pairs.data.batch import TrainingBatch
-from zoolens.training.pairs.live.live_training import Capture, Losses, Setting, Switch, TrainableNetwork
+from zoolens.training.pairs.live.live_training import Capture, Losses, TrainableNetwork
 from zoolens.training.pairs.live.seeding import seed_generators
-from zoolens.training.pairs.live.torch.torch_settings import settings
-from zoolens.training.pairs.live.torch.torch_switches import SWITCHES
 from zoolens.training.pairs.networks.framework import Array, LiveNetwork
 from zoolens.training.pairs.networks.torch_framework import TorchNetwork, by_name
 from zoolens.training.pairs.networks.training_objects import TrainingObjects
@@ -37,7 +35,6 @@ _CLASSES: Final = {
 
 class TorchTraining(TrainableNetwork):
     framework: ClassVar[str] = "torch"
-    switches: ClassVar[Mapping[str, Switch]] = SWITCHES
 
     def __init__(self, network: LiveNetwork, objects: TrainingObjects) -> None:
         assert isinstance(network, TorchNetwork)
@@ -332,9 +329,6 @@ class TorchTraining(TrainableNetwork):
         with torch.no_grad():
             where = self._where()
             return float(self._loss(self._tensor(answers, where), self._target(targets, where)))
-
-    def settings(self) -> dict[str, Setting]:
-        return settings(self)
 
 
 def _state(scheduler: Any) -> dict[str, Any] | None:
