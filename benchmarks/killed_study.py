@@ -17,9 +17,9 @@ import psutil
 
 from zoolens.base.store.store import open_store
 from zoolens.training.crosstrain.study.plan_runner import Unwatched, run_plan
-from zoolens.training.crosstrain.study.store_training import Manner
 from zoolens.training.crosstrain.study.study_plan import Dimension, Plan, Search
 from zoolens.training.crosstrain.training.job import Epoch
+from zoolens.training.crosstrain.training.manner import Manner
 from zoolens.training.crosstrain.training.recipe import Recipe
 
 TRIALS = 6

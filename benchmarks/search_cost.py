@@ -18,9 +18,10 @@ from zoolens.training.crosstrain.study.plan_runner import Trials, Unwatched, jou
 from zoolens.training.crosstrain.study.search.journal import TrialResult
 from zoolens.training.crosstrain.study.search.search_loop import run_search
 from zoolens.training.crosstrain.study.search.search_state import SearchStatus
-from zoolens.training.crosstrain.study.store_training import Manner, begin_study
+from zoolens.training.crosstrain.study.store_training import begin_study
 from zoolens.training.crosstrain.study.study_plan import Dimension, Plan, Search
 from zoolens.training.crosstrain.training.job import Epoch, Job, Outcome
+from zoolens.training.crosstrain.training.manner import Manner
 from zoolens.training.crosstrain.training.recipe import Recipe
 from zoolens.training.crosstrain.training.trainer_process import keep
 from zoolens.training.crosstrain.training.trainers.registry import trainer_named

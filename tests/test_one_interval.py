@@ -20,7 +20,7 @@ from zoolens.findings.measure.answers import keep_labels
 from zoolens.findings.measure.metrics.topk import topk
 from zoolens.findings.measure.predictions import KIND, read_predictions
 from zoolens.training.crosstrain.study.side_comparison import paired_sides
-from zoolens.training.crosstrain.study.stored_studies import file_trial
+from zoolens.training.crosstrain.study.stored_studies import TrialFiling, file_trial
 from zoolens.training.crosstrain.training.job import Outcome
 from zoolens.training.crosstrain.training.trial_runner import churn, side_of
 from zoolens.training.crosstrain.training.trials import Trial
@@ -57,10 +57,16 @@ def crosstrain_pair(store):
         side_of(Outcome(framework=name, versions={}, status="finished"), given[name], LABELS, 10) for name in given
     )
     trial = file_trial(
-        store, "tiny", Trial("1", {}, sides, churn(tuple(given), given)),
-        recipe_of=dict.fromkeys(given, (None, Semantics())), dataset=dataset,
-        versions={name: {} for name in given}, predictions=given,
-    )  # fmt: skip
+        store,
+        "tiny",
+        Trial("1", {}, sides, churn(tuple(given), given)),
+        TrialFiling(
+            recipe_of=dict.fromkeys(given, (None, Semantics())),
+            dataset=dataset,
+            versions={name: {} for name in given},
+            predictions=given,
+        ),
+    )
     keep_labels(store, dataset, LABELS)
     (pair,) = paired_sides(store, trial)
     return pair

@@ -83,8 +83,8 @@ def test_a_study_is_the_same_there(cluster, tmp_path):
     pytest.importorskip("torch")
     pytest.importorskip("jax")
     from zoolens.training.crosstrain.study.plan_runner import run_plan
-    from zoolens.training.crosstrain.study.store_training import Manner
     from zoolens.training.crosstrain.study.study_plan import Dimension, Plan, Search
+    from zoolens.training.crosstrain.training.manner import Manner
     from zoolens.training.crosstrain.training.recipe import Recipe
 
     recipe = Recipe(architecture="mlp", dataset="demo", learning_rate=0.01, batch_size=64, epochs=1)

@@ -14,13 +14,15 @@ from zoolens.base.store.store import open_store
 from zoolens.findings.measure.answers import trained_answers
 from zoolens.testing.trainer_contract import TrainerContract
 from zoolens.training.crosstrain import crosstrain_api
-from zoolens.training.crosstrain.study.store_training import Manner, begin_study, train_into
+from zoolens.training.crosstrain.study.store_training import begin_study, train_into
 from zoolens.training.crosstrain.training.diff.static_diff import static_diff
 from zoolens.training.crosstrain.training.lockstep import lockstep
+from zoolens.training.crosstrain.training.manner import Manner
 from zoolens.training.crosstrain.training.recipe import Optimizer, Recipe
 from zoolens.training.crosstrain.training.trainer_pool import Workers
 from zoolens.training.crosstrain.training.trainers.registry import default_frameworks, reference_trainer, trainer_named
 from zoolens.training.crosstrain.training.trainers.trainer import Trainer
+from zoolens.training.crosstrain.training.trial_runner import TrialRequest
 from zoolens.training.pairs.data.prepared_data import load, prepared
 
 pytest.importorskip("torch")
@@ -103,7 +105,7 @@ def test_diff():
 
 
 def test_lockstep(workers, home):
-    found = lockstep(RECIPE, "torch", "numpy", workers=workers, steps=(1, 3), threads=1)
+    found = lockstep(RECIPE, "torch", "numpy", workers=workers, steps=(1, 3), manner=Manner(threads=1))
     assert found.first is None, found.first
     assert found.compared == (1, 3)
     assert {row.kind for row in found.rows} == {"activation", "loss", "gradient", "tensor"}
@@ -113,9 +115,7 @@ def test_live_model(workers, home, tmp_path):
     with open_store(tmp_path / "store.sqlite") as store:
         begin_study(store, "fourth", ("torch", "numpy"), {})
         manner = Manner(threads=1, keep_weights=True)
-        trial = train_into(
-            store, "fourth", RECIPE, ("torch", "numpy"), workers, trial_id="1", hyperparameters={}, manner=manner
-        )
+        trial = train_into(store, "fourth", TrialRequest(RECIPE, ("torch", "numpy"), "1"), workers, manner=manner)
         assert [side.status for side in trial.sides] == ["finished", "finished"]
         network = crosstrain_api.model(trial, "numpy", store)
         images = np.asarray(load(prepared(RECIPE).folder).test_x) / np.float32(255)
@@ -126,6 +126,6 @@ def test_live_model(workers, home, tmp_path):
 
 def test_what_is_not_declared_is_refused(workers, home):
     with pytest.raises(ModelError, match=r"bare does not write what its steps compute.*torch, tensorflow, jax, numpy"):
-        lockstep(RECIPE, "torch", "bare", workers=workers, threads=1)
+        lockstep(RECIPE, "torch", "bare", workers=workers, manner=Manner(threads=1))
     with pytest.raises(UnknownName, match="no framework named 'bare'"):
         static_diff("bare:mlp", "torch:mlp")

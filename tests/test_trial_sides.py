@@ -11,7 +11,7 @@ from zoolens.findings.comparisons.equivalence import equiv
 from zoolens.findings.measure.answers import keep_labels
 from zoolens.findings.queries.query import query
 from zoolens.training.crosstrain.study.side_comparison import paired_sides
-from zoolens.training.crosstrain.study.stored_studies import file_trial
+from zoolens.training.crosstrain.study.stored_studies import TrialFiling, file_trial
 from zoolens.training.crosstrain.training.recipe import Recipe
 from zoolens.training.crosstrain.training.trials import TrainedSide, Trial
 from zoolens.training.pairs.semantics import ALIGNED
@@ -49,7 +49,10 @@ def trial(store):
     given = Trial("t1", {"learning_rate": 0.01}, sides, {("torch", "jax"): churn})
     told = dict.fromkeys(ANSWERS, (RECIPE, ALIGNED))
     filed = file_trial(
-        store, "s", given, recipe_of=told, dataset=DATASET, versions=VERSIONS, predictions=ANSWERS, conditions={}
+        store,
+        "s",
+        given,
+        TrialFiling(recipe_of=told, dataset=DATASET, versions=VERSIONS, predictions=ANSWERS, conditions={}),
     )
     keep_labels(store, DATASET, LABELS)
     return filed
@@ -93,7 +96,10 @@ def test_sides_without_labels_are_compared_with_each_other(trial, store):
     unlabelled = DatasetRecord("e" * 64, "unlabelled", 260, dict(DATASET.details))
     told = dict.fromkeys(ANSWERS, (RECIPE, ALIGNED))
     filed = file_trial(
-        store, "s", trial, recipe_of=told, dataset=unlabelled, versions=VERSIONS, predictions=ANSWERS, conditions={}
+        store,
+        "s",
+        trial,
+        TrialFiling(recipe_of=told, dataset=unlabelled, versions=VERSIONS, predictions=ANSWERS, conditions={}),
     )
     found = compare(*runs_of(filed), store=store).answers
     assert not found.labelled

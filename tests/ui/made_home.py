@@ -196,7 +196,7 @@ def write_study(store, words):
     """Trials in two frameworks, of which one side of the second failed, and the first is explained."""
     from zoolens.training.crosstrain.study.explanation.stored_explanations import file_explanation
     from zoolens.training.crosstrain.study.explanation.test_stored_explanations import made_explanation
-    from zoolens.training.crosstrain.study.stored_studies import file_study, file_trial
+    from zoolens.training.crosstrain.study.stored_studies import TrialFiling, file_study, file_trial
     from zoolens.training.crosstrain.training.recipe import Recipe
     from zoolens.training.crosstrain.training.trials import TrainedSide, Trial
     from zoolens.training.pairs.semantics import ALIGNED
@@ -217,9 +217,11 @@ def write_study(store, words):
             store,
             name,
             Trial(trial_name(words, number), {"rate": 0.1 * (number + 1), "optimizer": some}, tuple(made)),
-            recipe_of=dict.fromkeys(sides, (recipe, ALIGNED)),
-            dataset=DatasetRecord("d", words.all, 10),
-            versions=sides,
+            TrialFiling(
+                recipe_of=dict.fromkeys(sides, (recipe, ALIGNED)),
+                dataset=DatasetRecord("d", words.all, 10),
+                versions=sides,
+            ),
         )
     file_study(store, "explain-1", ("a", "b"), {})
     file_explanation(store, made_explanation(), name, trial_name(words, 0))

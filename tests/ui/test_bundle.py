@@ -35,7 +35,7 @@ from zoolens.findings.comparisons.report_page import verdict
 from zoolens.inventory.datasets.opening import open_dataset
 from zoolens.training.crosstrain.study.explanation.stored_explanations import file_explanation
 from zoolens.training.crosstrain.study.explanation.test_stored_explanations import made_explanation
-from zoolens.training.crosstrain.study.stored_studies import file_study, file_trial, read_study
+from zoolens.training.crosstrain.study.stored_studies import TrialFiling, file_study, file_trial, read_study
 from zoolens.training.crosstrain.training.recipe import Recipe
 from zoolens.training.pairs.semantics import ALIGNED
 
@@ -331,7 +331,12 @@ def found(tmp_path_factory):
             for number, trial in enumerate(islice(made_trials(), TRIALS)):
                 recipe = Recipe(architecture=f"mlp-{name}", learning_rate=0.1, batch_size=8, epochs=number + 1)
                 told = dict.fromkeys(SIDES, (recipe, ALIGNED))
-                file_trial(store, name, trial, recipe_of=told, dataset=DatasetRecord("d", "digits", 10), versions=SIDES)
+                file_trial(
+                    store,
+                    name,
+                    trial,
+                    TrialFiling(recipe_of=told, dataset=DatasetRecord("d", "digits", 10), versions=SIDES),
+                )
         file_study(store, "explain-1", ("a", "b"), {})
         file_explanation(store, made_explanation(), STUDY, "t1")
         study, audit = read_study(store, STUDY), made_audit()

@@ -20,7 +20,7 @@ from zoolens.base.store.store import open_store
 from zoolens.faces.ui.jobs.folder import job_folders
 from zoolens.findings.audit.auditing import audit_models
 from zoolens.training.crosstrain.study.explanation.stored_explanations import filed_explanations
-from zoolens.training.crosstrain.study.stored_studies import file_study, file_trial
+from zoolens.training.crosstrain.study.stored_studies import TrialFiling, file_study, file_trial
 from zoolens.training.crosstrain.training.recipe import Recipe
 from zoolens.training.crosstrain.training.trials import TrainedSide, Trial
 from zoolens.training.pairs.semantics import ALIGNED
@@ -123,7 +123,7 @@ def write_trial(home):
         told = {"torch": (recipe, ALIGNED), "jax": (recipe, ALIGNED)}
         trial = Trial("t0", {"rate": 2e-3}, sides, details=details)
         data = DatasetRecord("d", "stripes", 90)
-        file_trial(store, STUDY, trial, recipe_of=told, dataset=data, versions={"torch": {}, "jax": {}})
+        file_trial(store, STUDY, trial, TrialFiling(recipe_of=told, dataset=data, versions={"torch": {}, "jax": {}}))
 
 
 @pytest.mark.slow  # it trains both sides twenty times

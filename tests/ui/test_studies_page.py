@@ -15,7 +15,7 @@ from zoolens.base.store.store import open_store
 from zoolens.training.crosstrain.study.explanation.stored_explanations import file_explanation
 from zoolens.training.crosstrain.study.explanation.test_stored_explanations import made_explanation
 from zoolens.training.crosstrain.study.report.study_findings import gather
-from zoolens.training.crosstrain.study.stored_studies import file_study, file_trial, read_study
+from zoolens.training.crosstrain.study.stored_studies import TrialFiling, file_study, file_trial, read_study
 from zoolens.training.crosstrain.training.recipe import Recipe
 from zoolens.training.crosstrain.training.trials import TrainedSide, Trial
 from zoolens.training.pairs.semantics import ALIGNED
@@ -51,7 +51,12 @@ def studied(tmp_path_factory, listed_zoos):
         for number, trial in enumerate(made_trials()):
             recipe = Recipe(architecture="mlp", learning_rate=0.1, batch_size=8, epochs=number + 1)
             told = dict.fromkeys(SIDES, (recipe, ALIGNED))
-            file_trial(store, NAME, trial, recipe_of=told, dataset=DatasetRecord("d", "digits", 10), versions=SIDES)
+            file_trial(
+                store,
+                NAME,
+                trial,
+                TrialFiling(recipe_of=told, dataset=DatasetRecord("d", "digits", 10), versions=SIDES),
+            )
         file_study(store, "explain-1", ("a", "b"), {})
         file_explanation(store, made_explanation(), NAME, "t1")
         study = read_study(store, NAME)

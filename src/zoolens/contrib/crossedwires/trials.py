@@ -22,6 +22,7 @@ from zoolens.base.store.records import DatasetRecord, Provenance, fingerprint
 from zoolens.base.store.store import Store
 from zoolens.training.crosstrain.study.published import Imported
 from zoolens.training.crosstrain.study.stored_studies import (
+    TrialFiling,
     file_trial,
     importing,
     natural_order,
@@ -81,11 +82,13 @@ def _file(store: Store, study: str, trial: Trial) -> None:
         store,
         study,
         trial,
-        recipe_of=dict.fromkeys(FRAMEWORKS, (None, Semantics())),
-        dataset=_DATASET,
-        versions={name: {} for name in FRAMEWORKS},
-        conditions={"published": CITATION},
-        provenance=Provenance.CLAIMED,
+        TrialFiling(
+            recipe_of=dict.fromkeys(FRAMEWORKS, (None, Semantics())),
+            dataset=_DATASET,
+            versions={name: {} for name in FRAMEWORKS},
+            conditions={"published": CITATION},
+            provenance=Provenance.CLAIMED,
+        ),
     )
 
 

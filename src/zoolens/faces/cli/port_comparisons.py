@@ -35,21 +35,19 @@ def in_lockstep(recipe: PortRecipe, steps: str, *, as_json: bool) -> int:
     with (
         Bars(lines=True) as bars,
         opened_pipelines(
-            recipe.choice(),
-            recipe.choice_b(),
-            shapes,
-            epochs=recipe.epochs,
-            seeds=1,
-            train_on=recipe.train_on,
-            timeout=recipe.timeout,
-            progress=bars,
+            recipe.pipelines(), shapes, epochs=recipe.epochs, seeds=1, timeout=recipe.timeout, progress=bars
         ) as data,
     ):
         ours, theirs = (list(islice(_batches(one, recipe.epochs), max(wanted))) for one in (data.a, data.b))
         result = lockstep(
-            recipe.a, recipe.b, recipe.input, ours, steps=wanted, chosen=recipe.map, timeout=recipe.timeout,
-            device=recipe.device, batches_b=theirs if data.own else None,
-        )  # fmt: skip
+            recipe.a,
+            recipe.b,
+            recipe.input,
+            ours,
+            steps=wanted,
+            batches_b=theirs if data.own else None,
+            options=recipe.options(),
+        )
     streams = data.compared
     verdict = result.verdict if streams is None else combined([streams.verdict, result.verdict])
     if as_json:
@@ -78,7 +76,7 @@ def explained(recipe: PortRecipe, replicates: int, store: Store | None, *, as_js
     from zoolens.training.pairs.data.opening import opened_data
     from zoolens.training.pairs.loop.single_run import Length
     from zoolens.training.pairs.sides.network_sides import InputShape
-    from zoolens.training.port.training.explanation import explain
+    from zoolens.training.port.training.explanation import ExplanationPlan, explain
     from zoolens.training.port.training.explanation_words import explanation_data, explanation_lines
 
     if recipe.data_b is not None:
@@ -93,11 +91,9 @@ def explained(recipe: PortRecipe, replicates: int, store: Store | None, *, as_js
             recipe.choice(), shapes, epochs=recipe.epochs, seeds=2 * replicates, timeout=recipe.timeout, progress=bars
         ) as source,
     ):
-        result = explain(
-            recipe.a, recipe.b, recipe.input, source, Length(recipe.epochs, recipe.max_steps), replicates=replicates,
-            own_init=recipe.own_init, chosen=recipe.map, timeout=recipe.timeout, device=recipe.device, store=store,
-            progress=bars,
-        )  # fmt: skip
+        length = Length(recipe.epochs, recipe.max_steps)
+        plan = ExplanationPlan(length, replicates, recipe.own_init, options=recipe.options())
+        result = explain(recipe.a, recipe.b, recipe.input, source, plan, store=store, progress=bars)
     if as_json:
         echo_json({**explanation_data(result), **result.verdict.as_data()})
     else:

@@ -160,7 +160,7 @@ def train_command(
     from zoolens.base.present.bars import Bars
     from zoolens.base.store.store import open_store
     from zoolens.faces.cli.port_comparisons import explained, in_lockstep
-    from zoolens.training.port.training.paired import train
+    from zoolens.training.port.training.paired import train_pair
     from zoolens.training.port.training.paired_words import paired_data, paired_lines
 
     with trouble():
@@ -173,7 +173,7 @@ def train_command(
             with nullcontext() if no_keep else open_store(store) as opened:
                 ctx.exit(explained(recipe, replicates, opened, as_json=as_json))
         with nullcontext() if no_keep else open_store(store) as opened, Bars(lines=True) as bars:
-            result = train(recipe.a, recipe.b, recipe.input, **recipe.arguments(), store=opened, progress=bars)
+            result = train_pair(recipe.request(), store=opened, progress=bars)
     if as_json:
         echo_json(paired_data(result))
     else:

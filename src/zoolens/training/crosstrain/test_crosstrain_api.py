@@ -13,13 +13,14 @@ from zoolens.training.crosstrain import crosstrain_api
 from zoolens.training.crosstrain.exchange import merge
 from zoolens.training.crosstrain.exchange.check import check_submission
 from zoolens.training.crosstrain.exchange.conftest import Folder
-from zoolens.training.crosstrain.study.stored_studies import file_study, file_trial
+from zoolens.training.crosstrain.study.stored_studies import TrialFiling, file_study, file_trial
 from zoolens.training.crosstrain.training.job import Outcome
 from zoolens.training.crosstrain.training.kept_weights import keep_weights
+from zoolens.training.crosstrain.training.manner import Manner
 from zoolens.training.crosstrain.training.recipe import Recipe
 from zoolens.training.crosstrain.training.side_recipe import side_recipe
 from zoolens.training.crosstrain.training.trainer_process import OUTCOME, PREDICTIONS, WEIGHTS
-from zoolens.training.crosstrain.training.trial_runner import apply, train_trial
+from zoolens.training.crosstrain.training.trial_runner import TrialRequest, apply, train_trial
 from zoolens.training.crosstrain.training.weights import read_weights
 from zoolens.training.pairs.data.prepared_data import load, prepared
 from zoolens.training.pairs.semantics import Semantics
@@ -62,9 +63,8 @@ def store(place, workers):
 
 def _train(store, recipe, workers, name, rate, work):
     settings = {"learning_rate": rate}
-    trial = train_trial(
-        recipe, ["torch"], workers, trial_id=name, hyperparameters=settings, work=work, threads=1, keep_weights=True
-    )
+    request = TrialRequest(recipe, ["torch"], name, settings)
+    trial = train_trial(request, workers, work, manner=Manner(threads=1, keep_weights=True))
     output = work / name / "torch"
     outcome = Outcome.model_validate_json((output / OUTCOME).read_text())
     answers = np.load(output / PREDICTIONS)
@@ -72,11 +72,13 @@ def _train(store, recipe, workers, name, rate, work):
         store,
         "tiny",
         trial,
-        recipe_of={"torch": (recipe, recipe.wanted)},
-        dataset=prepared(recipe).record,
-        versions={"torch": outcome.versions},
-        predictions={"torch": answers},
-        outcomes={"torch": outcome},
+        TrialFiling(
+            recipe_of={"torch": (recipe, recipe.wanted)},
+            dataset=prepared(recipe).record,
+            versions={"torch": outcome.versions},
+            predictions={"torch": answers},
+            outcomes={"torch": outcome},
+        ),
     )
     assert keep_weights(store, filed.side("torch").run, read_weights(output / WEIGHTS), answers)
 
@@ -154,9 +156,11 @@ def test_what_is_not_there_is_said(store, tmp_path):
             other,
             "bare",
             trial,
-            recipe_of={"torch": (Recipe(architecture="mlp", learning_rate=1, batch_size=1, epochs=1), Semantics())},
-            dataset=prepared(side_recipe(store, trial.side("torch").run).recipe).record,
-            versions={"torch": {}},
+            TrialFiling(
+                recipe_of={"torch": (Recipe(architecture="mlp", learning_rate=1, batch_size=1, epochs=1), Semantics())},
+                dataset=prepared(side_recipe(store, trial.side("torch").run).recipe).record,
+                versions={"torch": {}},
+            ),
         )
         with pytest.raises(ZoolensError, match=r"kept no weights. Train it with --keep-weights"):
             crosstrain_api.weights(bare, "torch", other)

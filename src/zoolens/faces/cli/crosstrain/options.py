@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 if TYPE_CHECKING:
-    from zoolens.training.crosstrain.study.store_training import Manner
+    from zoolens.training.crosstrain.training.manner import Manner
 
 frameworks_option = click.option(
     "--with", "frameworks", multiple=True, metavar="FRAMEWORK", help="Trainer: torch, tensorflow or jax. Repeatable."
@@ -40,6 +40,6 @@ def manner_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def manner(chosen: dict[str, Any]) -> Manner:
     """Take the values of `manner_options` out of the chosen options."""
-    from zoolens.training.crosstrain.study.store_training import Manner
+    from zoolens.training.crosstrain.training.manner import Manner
 
     return Manner(**{name: chosen.pop(name) for name in ("loop", "device", "threads", "keep_weights")})

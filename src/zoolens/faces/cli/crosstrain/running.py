@@ -19,7 +19,7 @@ from zoolens.faces.cli.stores import store_option
 if TYPE_CHECKING:
     from zoolens.training.crosstrain.study.plan_runner import Studied
     from zoolens.training.crosstrain.study.search.budget import Budget
-    from zoolens.training.crosstrain.study.store_training import Manner
+    from zoolens.training.crosstrain.training.manner import Manner
 
 
 @click.command()

@@ -21,9 +21,9 @@ from zoolens.faces.cli.stores import store_option
 if TYPE_CHECKING:
     from zoolens.base.present.bars import Bars
     from zoolens.base.store.store import Store
-    from zoolens.training.crosstrain.study.store_training import Manner
     from zoolens.training.crosstrain.training.job import Epoch
     from zoolens.training.crosstrain.training.lockstep.comparison import Lockstep
+    from zoolens.training.crosstrain.training.manner import Manner
     from zoolens.training.crosstrain.training.recipe import Recipe
     from zoolens.training.crosstrain.training.trainer_pool import Workers
     from zoolens.training.crosstrain.training.trials import Hyperparameter, Trial
@@ -120,15 +120,14 @@ class _Asked:
         from zoolens.training.crosstrain.training.lockstep.comparison import lockstep
 
         first, *others = self.frameworks
-        device, threads = self.manner.device, self.manner.threads
         return [
-            lockstep(self.recipe, first, other, workers=workers, steps=steps, device=device, threads=threads)
-            for other in others
+            lockstep(self.recipe, first, other, workers=workers, steps=steps, manner=self.manner) for other in others
         ]
 
     def trained(self, store: Store, workers: Workers, bars: Bars) -> tuple[Trial, ...]:
         """The trial and its replicates."""
         from zoolens.training.crosstrain.study.store_training import REPLICATES, begin_study, train_with_replicates
+        from zoolens.training.crosstrain.training.trial_runner import TrialRequest
 
         def report(framework: str, epoch: Epoch) -> None:
             if epoch.number == 1:
@@ -138,10 +137,11 @@ class _Asked:
         begin_study(store, self.study, self.frameworks, {"source": "zoolens crosstrain train"})
         if self.replicates:
             begin_study(store, f"{self.study}{REPLICATES}", self.frameworks, {"source": f"replicates of {self.study}"})
-        what = store, self.study, self.recipe, self.frameworks, workers
-        settings: dict[str, Any] = {"hyperparameters": self.hyperparameters, "manner": self.manner, "report": report}
-        settings["trial_id"] = self.recipe.fingerprint[:8]  # the same recipe is the same trial
-        return train_with_replicates(*what, **settings, count=self.replicates)
+        name = self.recipe.fingerprint[:8]  # the same recipe is the same trial
+        request = TrialRequest(self.recipe, self.frameworks, name, self.hyperparameters)
+        return train_with_replicates(
+            store, self.study, request, workers, count=self.replicates, manner=self.manner, report=report
+        )
 
 
 def _asked(path: Path, chosen: dict[str, Any]) -> _Asked:

@@ -17,7 +17,7 @@ from zoolens.base.store.records import DatasetRecord
 from zoolens.base.store.store import Store, open_store
 from zoolens.findings.measure.answers import keep_labels
 from zoolens.training.crosstrain.exchange.exchange_export import export_study
-from zoolens.training.crosstrain.study.stored_studies import file_study, file_trial
+from zoolens.training.crosstrain.study.stored_studies import TrialFiling, file_study, file_trial
 from zoolens.training.crosstrain.training.architectures import build, parameters
 from zoolens.training.crosstrain.training.initial import initial_weights
 from zoolens.training.crosstrain.training.job import Epoch, Outcome
@@ -96,12 +96,14 @@ def file_numbered(
         store,
         study,
         trial,
-        recipe_of=dict.fromkeys(VERSIONS, (recipe, ALIGNED)),
-        dataset=DATASET,
-        versions=VERSIONS,
-        predictions=answers,
-        outcomes=outcomes,
-        conditions=CONDITIONS,
+        TrialFiling(
+            recipe_of=dict.fromkeys(VERSIONS, (recipe, ALIGNED)),
+            dataset=DATASET,
+            versions=VERSIONS,
+            predictions=answers,
+            outcomes=outcomes,
+            conditions=CONDITIONS,
+        ),
     )
     if number == 0:
         weights = initial_weights(NETWORK, ALIGNED, 0)

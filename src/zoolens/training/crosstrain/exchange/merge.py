@@ -20,7 +20,14 @@ from zoolens.training.crosstrain.exchange.contents import NAME, WEIGHTS, Answers
 from zoolens.training.crosstrain.exchange.files import FolderRefused, digest
 from zoolens.training.crosstrain.exchange.labels import SAFE_NAMES, labels_here
 from zoolens.training.crosstrain.exchange.seeds import seed_conflicts
-from zoolens.training.crosstrain.study.stored_studies import file_trial, importing, read_study, side_done, study_names
+from zoolens.training.crosstrain.study.stored_studies import (
+    TrialFiling,
+    file_trial,
+    importing,
+    read_study,
+    side_done,
+    study_names,
+)
 from zoolens.training.crosstrain.training.job import Epoch, Outcome
 from zoolens.training.crosstrain.training.kept_weights import filed_answers, has_weights, keep_weights
 from zoolens.training.crosstrain.training.trials import Study, TrainedSide, Trial
@@ -187,15 +194,19 @@ def _file(store: Store, name: str, contents: Contents, trial: TrialFacts) -> Tri
         store,
         name,
         trial.trial,
-        recipe_of={framework: (facts.recipe, facts.told) for framework, facts in by_framework.items()},
-        dataset=contents.study.datasets[trial.dataset].record,
-        versions={framework: facts.versions for framework, facts in by_framework.items()},
-        predictions={
-            framework: facts.answers for framework, facts in by_framework.items() if facts.answers is not None
-        },
-        outcomes={framework: _outcome(facts) for framework, facts in by_framework.items() if facts.steps is not None},
-        conditions=trial.conditions,
-        provenance=trial.provenance,
+        TrialFiling(
+            recipe_of={framework: (facts.recipe, facts.told) for framework, facts in by_framework.items()},
+            dataset=contents.study.datasets[trial.dataset].record,
+            versions={framework: facts.versions for framework, facts in by_framework.items()},
+            predictions={
+                framework: facts.answers for framework, facts in by_framework.items() if facts.answers is not None
+            },
+            outcomes={
+                framework: _outcome(facts) for framework, facts in by_framework.items() if facts.steps is not None
+            },
+            conditions=trial.conditions,
+            provenance=trial.provenance,
+        ),
     )
 
 

@@ -10,7 +10,7 @@ from zoolens.findings.measure.answers import keep_labels
 from zoolens.training.crosstrain.exchange.check import check_submission
 from zoolens.training.crosstrain.exchange.conftest import READ, Folder
 from zoolens.training.crosstrain.exchange.exchange_export import export_study
-from zoolens.training.crosstrain.study.stored_studies import file_study, file_trial
+from zoolens.training.crosstrain.study.stored_studies import TrialFiling, file_study, file_trial
 from zoolens.training.crosstrain.training.architectures import build, parameters
 from zoolens.training.crosstrain.training.initial import initial_weights
 from zoolens.training.crosstrain.training.job import Epoch, Outcome
@@ -59,11 +59,13 @@ def folder(tmp_path, monkeypatch):
             store,
             "one",
             Trial("1", {"learning_rate": 0.1}, (side,)),
-            recipe_of={"torch": (RECIPE, ALIGNED)},
-            dataset=data.record,
-            versions={"torch": {"torch": "2.13.0"}},
-            predictions={"torch": answers},
-            outcomes={"torch": outcome},
+            TrialFiling(
+                recipe_of={"torch": (RECIPE, ALIGNED)},
+                dataset=data.record,
+                versions={"torch": {"torch": "2.13.0"}},
+                predictions={"torch": answers},
+                outcomes={"torch": outcome},
+            ),
         )
         assert keep_weights(store, str(filed.sides[0].run), weights, answers)
         return Folder(Path(export_study(store, "one", tmp_path / "out")))

@@ -22,13 +22,14 @@ from zoolens.training.crosstrain.study.search.budget import Budget
 from zoolens.training.crosstrain.study.search.journal import Journal, TrialResult, writing_lock
 from zoolens.training.crosstrain.study.search.search_loop import SearchResult, run_search
 from zoolens.training.crosstrain.study.search.search_state import SearchStatus
-from zoolens.training.crosstrain.study.store_training import REPLICATES, Manner, begin_study, train_with_replicates
+from zoolens.training.crosstrain.study.store_training import REPLICATES, begin_study, train_with_replicates
 from zoolens.training.crosstrain.study.stored_studies import read_study
 from zoolens.training.crosstrain.study.study_plan import Plan
 from zoolens.training.crosstrain.study.yaml_files import check_plan
 from zoolens.training.crosstrain.training.job import Epoch, Status
+from zoolens.training.crosstrain.training.manner import Manner
 from zoolens.training.crosstrain.training.trainer_pool import Workers
-from zoolens.training.crosstrain.training.trial_runner import apply
+from zoolens.training.crosstrain.training.trial_runner import TrialRequest, apply
 from zoolens.training.crosstrain.training.trials import Hyperparameter, Study, Trial
 
 Backend = Literal["auto", "local", "ray"]
@@ -134,17 +135,9 @@ class Trials:
         def report(framework: str, epoch: Epoch) -> None:
             self._watch.epoch(name, framework, epoch, recipe.epochs)
 
+        request = TrialRequest(recipe, plan.frameworks, name, hyperparameters)
         trials = train_with_replicates(
-            store,
-            plan.name,
-            recipe,
-            plan.frameworks,
-            workers,
-            trial_id=name,
-            hyperparameters=hyperparameters,
-            count=plan.replicates,
-            manner=self._manner,
-            report=report,
+            store, plan.name, request, workers, count=plan.replicates, manner=self._manner, report=report
         )
         self._watch.trial(trials[0])
         return told_by(trials)

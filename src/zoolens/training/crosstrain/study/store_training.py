@@ -5,17 +5,17 @@ from __future__ import annotations
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from zoolens.base.engine.machine import gpu_names
 from zoolens.base.errors import ZoolensError
 from zoolens.base.store.store import Store
 from zoolens.findings.measure.answers import keep_labels, kept_labels
 from zoolens.training.crosstrain.study.stored_studies import (
+    TrialFiling,
     file_side,
     file_study,
     file_trial,
@@ -23,15 +23,22 @@ from zoolens.training.crosstrain.study.stored_studies import (
     side_done,
     study_names,
 )
-from zoolens.training.crosstrain.training.fanout import this_machine
-from zoolens.training.crosstrain.training.job import Job, LoopKind, Outcome
+from zoolens.training.crosstrain.training.job import Job, Outcome
 from zoolens.training.crosstrain.training.kept_weights import filed_answers, has_weights, keep_weights
+from zoolens.training.crosstrain.training.manner import Manner
 from zoolens.training.crosstrain.training.recipe import Recipe
 from zoolens.training.crosstrain.training.trainer_pool import Workers
 from zoolens.training.crosstrain.training.trainer_process import OUTCOME, PREDICTIONS, WEIGHTS
 from zoolens.training.crosstrain.training.trainers.registry import trainer_named
-from zoolens.training.crosstrain.training.trial_runner import Report, apply, no_report, train_trial
-from zoolens.training.crosstrain.training.trials import Hyperparameter, TrainedSide, Trial
+from zoolens.training.crosstrain.training.trial_runner import (
+    Memory,
+    Report,
+    TrialRequest,
+    apply,
+    no_report,
+    train_trial,
+)
+from zoolens.training.crosstrain.training.trials import TrainedSide, Trial
 from zoolens.training.crosstrain.training.weights import read_weights
 from zoolens.training.pairs.data.prepared_data import PreparedData, load, prepared
 from zoolens.training.pairs.semantics import Semantics
@@ -39,24 +46,6 @@ from zoolens.training.pairs.semantics import Semantics
 REPLICATES: Final = ".replicates"  # after a study's name: the study of its trials under other seeds
 _SEEDS: Final = 1 << 31
 _NAME: Final = re.compile(r"[\w.-]{1,140}")
-
-
-@dataclass(frozen=True)
-class Manner:
-    """How to train, as far as it is no matter of the recipe. `loop`: None is each framework's usual one."""
-
-    loop: LoopKind | None = None
-    device: str = "cpu"
-    threads: int | None = None
-    concurrent: bool = False
-    keep_weights: bool = False
-
-    @property
-    def conditions(self) -> dict[str, Any]:
-        """What of it can change the numbers."""
-        settings = {"loop": self.loop or "usual", "device": self.device, "threads": self.threads}
-        gpus = {} if self.device == "cpu" else {"gpus": list(gpu_names())}
-        return {**this_machine(), **settings, **gpus}
 
 
 def begin_study(store: Store, name: str, frameworks: Sequence[str], details: Mapping[str, Any]) -> None:
@@ -76,83 +65,59 @@ def begin_study(store: Store, name: str, frameworks: Sequence[str], details: Map
 def train_into(
     store: Store,
     study: str,
-    recipe: Recipe,
-    frameworks: Sequence[str],
+    request: TrialRequest,
     workers: Workers,
     *,
-    trial_id: str,
-    hyperparameters: Mapping[str, Hyperparameter],
-    overrides: Mapping[str, Semantics] | None = None,
     manner: Manner | None = None,
     report: Report = no_report,
 ) -> Trial:
     """`train_trial` with the store as its memory; the trial that is returned is filed, with the runs of its sides."""
-    how, data = manner or Manner(), prepared(recipe)
+    how, recipe, data = manner or Manner(), request.recipe, prepared(request.recipe)
     conditions = how.conditions
-    recipe_of = {name: (recipe, (overrides or {}).get(name, Semantics()).over(recipe.wanted)) for name in frameworks}
+    recipe_of = {name: (recipe, request.told(name)) for name in request.frameworks}
+
     with tempfile.TemporaryDirectory(prefix="zoolens-crosstrain-") as folder:
-        trial = train_trial(
-            recipe,
-            frameworks,
-            workers,
-            trial_id=trial_id,
-            hyperparameters=hyperparameters,
-            work=Path(folder),
-            overrides=overrides,
-            loop=how.loop,
-            device=how.device,
-            threads=how.threads,
-            concurrent=how.concurrent,
-            keep_weights=how.keep_weights,
-            known=lambda job: _known(store, job, data, conditions),
-            keep=lambda side: _keep(
-                store, side, recipe_of[side.framework], data, conditions, Path(folder) / trial_id / side.framework
-            ),
-            report=report,
-        )
+        work = Path(folder)
+        outputs = {name: work / request.trial_id / name for name in request.frameworks}
+
+        def known(job: Job) -> TrainedSide | None:
+            return _known(store, job, data, conditions)
+
+        def keep(side: TrainedSide) -> None:
+            _keep(store, side, recipe_of[side.framework], data, conditions, outputs[side.framework])
+
+        trial = train_trial(request, workers, work, manner=how, memory=Memory(known, keep), report=report)
         if kept_labels(store, data.record) is None:
             keep_labels(store, data.record, np.array(load(data.folder).test_y))
-        return file_trial(
-            store,
-            study,
-            trial,
-            recipe_of=recipe_of,
-            dataset=data.record,
-            versions={name: _versions(name, Path(folder) / trial_id / name) for name in frameworks},
-            conditions=conditions,
-        )
+        versions = {name: _versions(name, output) for name, output in outputs.items()}
+        return file_trial(store, study, trial, TrialFiling(recipe_of, data.record, versions, conditions=conditions))
 
 
 def train_with_replicates(
     store: Store,
     study: str,
-    recipe: Recipe,
-    frameworks: Sequence[str],
+    request: TrialRequest,
     workers: Workers,
     *,
-    trial_id: str,
-    hyperparameters: Mapping[str, Hyperparameter],
     count: int,
     manner: Manner,
     report: Report = no_report,
 ) -> tuple[Trial, ...]:
     """The trial, then the same with the next `count` seeds, filed in a study of its own beside `study`."""
-    trials = []
-    for number in range(count + 1):
-        seed = (recipe.seed + number) % _SEEDS
-        trial = train_into(
-            store,
-            f"{study}{REPLICATES}" if number else study,
-            apply(recipe, {"seed": seed}),
-            frameworks,
-            workers,
-            trial_id=f"{trial_id}.{number}" if number else trial_id,
-            hyperparameters={**hyperparameters, "seed": seed} if number else hyperparameters,
-            manner=replace(manner, keep_weights=False) if number else manner,
-            report=report,
-        )
-        trials.append(trial)
+    trials = [train_into(store, study, _seeded(request, 0), workers, manner=manner, report=report)]
+    without_weights = replace(manner, keep_weights=False)
+    for number in range(1, count + 1):
+        other = replace(_seeded(request, number), trial_id=f"{request.trial_id}.{number}")
+        other = replace(other, hyperparameters={**request.hyperparameters, "seed": other.recipe.seed})
+        beside = f"{study}{REPLICATES}"
+        trials.append(train_into(store, beside, other, workers, manner=without_weights, report=report))
     return tuple(trials)
+
+
+def _seeded(request: TrialRequest, number: int) -> TrialRequest:
+    """The request with the seed that lies so many behind the recipe's own."""
+    seed = (request.recipe.seed + number) % _SEEDS
+    return replace(request, recipe=apply(request.recipe, {"seed": seed}))
 
 
 def replicates(store: Store, study: str) -> dict[str, tuple[Trial, ...]]:

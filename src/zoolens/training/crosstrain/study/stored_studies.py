@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import count, permutations
 from typing import Any, Final
 
@@ -71,32 +71,32 @@ def importing(
     file_study(store, name, frameworks, plain)
 
 
-def file_trial(
-    store: Store,
-    study: str,
-    trial: Trial,
-    *,
-    recipe_of: Mapping[str, Told],
-    dataset: DatasetRecord,
-    versions: Mapping[str, Versions],
-    predictions: Mapping[str, NDArray[Any]] | None = None,
-    outcomes: Mapping[str, Outcome] | None = None,
-    conditions: Mapping[str, Any] | None = None,
-    provenance: Provenance = Provenance.MEASURED,
-) -> Trial:
-    """File a trial and return it with the runs of its sides. `recipe_of`, `versions`, `predictions` and `outcomes` are
-    by framework; semantics are those the side was told (`Job.semantics`), not what it resolved them to. `conditions`:
-    what else can change the numbers, such as loop, device and threads; None: this machine. A side that was trained
-    before stays as it is."""
-    surroundings = this_machine() if conditions is None else conditions
+@dataclass(frozen=True)
+class TrialFiling:
+    """What is filed with a trial beside its figures. Mappings are by framework."""
+
+    # The recipe, with the semantics that the side was told (`Job.semantics`), not what it resolved them to.
+    recipe_of: Mapping[str, Told]
+    dataset: DatasetRecord
+    versions: Mapping[str, Versions]
+    predictions: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    outcomes: Mapping[str, Outcome] = field(default_factory=dict)
+    # What else can change the numbers, such as loop, device and threads; None: this machine.
+    conditions: Mapping[str, Any] | None = None
+    provenance: Provenance = Provenance.MEASURED
+
+
+def file_trial(store: Store, study: str, trial: Trial, facts: TrialFiling) -> Trial:
+    """File a trial and return it with the runs of its sides. A side that was trained before stays as it is."""
+    surroundings = this_machine() if facts.conditions is None else facts.conditions
     filed = []
     for side in trial.sides:
-        recipe, semantics = recipe_of[side.framework]
+        recipe, semantics = facts.recipe_of[side.framework]
         model = _model(side.framework, recipe, semantics, study, trial)
-        stack = _stack(side.framework, versions[side.framework], surroundings)
-        run = store.begin_run(model, dataset, stack, kind=RunKind.TRAINING)
-        answers, outcome = (predictions or {}).get(side.framework), (outcomes or {}).get(side.framework)
-        _file_side(store, run, side, answers, outcome, provenance)
+        stack = _stack(side.framework, facts.versions[side.framework], surroundings)
+        run = store.begin_run(model, facts.dataset, stack, kind=RunKind.TRAINING)
+        answers, outcome = facts.predictions.get(side.framework), facts.outcomes.get(side.framework)
+        _file_side(store, run, side, answers, outcome, facts.provenance)
         filed.append(replace(side, run=run.id))
     complete = replace(trial, sides=tuple(filed))
     _file_churn(store, study, complete)

@@ -15,9 +15,9 @@ from zoolens.training.crosstrain.study.plan_runner import (
     told_by,
 )
 from zoolens.training.crosstrain.study.search.budget import Budget
-from zoolens.training.crosstrain.study.store_training import Manner
-from zoolens.training.crosstrain.study.stored_studies import file_trial, read_study
+from zoolens.training.crosstrain.study.stored_studies import TrialFiling, file_trial, read_study
 from zoolens.training.crosstrain.study.study_plan import Dimension, Plan
+from zoolens.training.crosstrain.training.manner import Manner
 from zoolens.training.crosstrain.training.recipe import Recipe
 from zoolens.training.crosstrain.training.trials import Study, TrainedSide, Trial
 from zoolens.training.pairs.semantics import Semantics
@@ -69,9 +69,11 @@ def test_a_refused_plan_changes_neither_the_study_nor_its_journal(tmp_path):
             store,
             "tiny",
             trial(0.5, 0.7),
-            recipe_of=dict.fromkeys(("torch", "tensorflow"), (None, Semantics())),
-            dataset=DatasetRecord(fingerprint(["made"]), "made", 10),
-            versions={"torch": {}, "tensorflow": {}},
+            TrialFiling(
+                recipe_of=dict.fromkeys(("torch", "tensorflow"), (None, Semantics())),
+                dataset=DatasetRecord(fingerprint(["made"]), "made", 10),
+                versions={"torch": {}, "tensorflow": {}},
+            ),
         )
         before, journal = details(store), journal_path(store, "tiny").read_bytes()
         with pytest.raises(ZoolensError, match="belongs to another plan: space differ") as refused:

@@ -6,7 +6,7 @@ from zoolens.base.store.records import DatasetRecord
 from zoolens.base.store.store import open_store
 from zoolens.findings.measure.answers import keep_labels
 from zoolens.training.crosstrain.study.side_comparison import paired_sides
-from zoolens.training.crosstrain.study.stored_studies import file_trial
+from zoolens.training.crosstrain.study.stored_studies import TrialFiling, file_trial
 from zoolens.training.crosstrain.training.job import Outcome
 from zoolens.training.crosstrain.training.trial_runner import churn, side_of
 from zoolens.training.crosstrain.training.trials import TrainedSide, Trial
@@ -26,9 +26,16 @@ def store(tmp_path):
 def filed(store, sides, answers):
     trial = Trial("1", {}, sides, churn(NAMES, answers))
     return file_trial(
-        store, "tiny", trial, recipe_of=dict.fromkeys(NAMES, (None, Semantics())), dataset=DATASET,
-        versions={name: {} for name in NAMES}, predictions=answers,
-    )  # fmt: skip
+        store,
+        "tiny",
+        trial,
+        TrialFiling(
+            recipe_of=dict.fromkeys(NAMES, (None, Semantics())),
+            dataset=DATASET,
+            versions={name: {} for name in NAMES},
+            predictions=answers,
+        ),
+    )
 
 
 def drawn():

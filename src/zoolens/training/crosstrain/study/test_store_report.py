@@ -6,7 +6,7 @@ from zoolens.base.statistics.seeds import seed_noise
 from zoolens.base.store.records import DatasetRecord
 from zoolens.base.store.store import open_store
 from zoolens.training.crosstrain.study.store_report import noise_words, report_study
-from zoolens.training.crosstrain.study.stored_studies import file_study, file_trial
+from zoolens.training.crosstrain.study.stored_studies import TrialFiling, file_study, file_trial
 from zoolens.training.crosstrain.training.recipe import Recipe
 from zoolens.training.crosstrain.training.trials import TrainedSide, Trial
 from zoolens.training.pairs.semantics import Semantics
@@ -31,10 +31,15 @@ def store(tmp_path):
 def file(store, study, name, accuracies, rate, names=NAMES, details=None, **settings):
     sides = tuple(TrainedSide(one, accuracy=value) for one, value in zip(names, accuracies, strict=True))
     file_trial(
-        store, study, Trial(name, {"learning_rate": float(rate), **settings}, sides, details=details or {}),
-        recipe_of=dict.fromkeys(names, (None, Semantics())), dataset=DatasetRecord("d" * 64, "tiny", 20, {}),
-        versions={one: {} for one in names},
-    )  # fmt: skip
+        store,
+        study,
+        Trial(name, {"learning_rate": float(rate), **settings}, sides, details=details or {}),
+        TrialFiling(
+            recipe_of=dict.fromkeys(names, (None, Semantics())),
+            dataset=DatasetRecord("d" * 64, "tiny", 20, {}),
+            versions={one: {} for one in names},
+        ),
+    )
 
 
 def test_replicates_are_in_the_report(store, tmp_path):
@@ -52,9 +57,15 @@ def test_trainings_that_are_told_twice_count_once(store, tmp_path):
     for name in ("0001", "2-0001"):
         sides = tuple(TrainedSide(one, accuracy=0.5) for one in NAMES)
         file_trial(
-            store, "anew", Trial(name, {"epochs": 1}, sides), recipe_of=dict.fromkeys(NAMES, (recipe, Semantics())),
-            dataset=DatasetRecord("d" * 64, "tiny", 20, {}), versions={one: {} for one in NAMES},
-        )  # fmt: skip
+            store,
+            "anew",
+            Trial(name, {"epochs": 1}, sides),
+            TrialFiling(
+                recipe_of=dict.fromkeys(NAMES, (recipe, Semantics())),
+                dataset=DatasetRecord("d" * 64, "tiny", 20, {}),
+                versions={one: {} for one in NAMES},
+            ),
+        )
     found = report_study(store, "anew", tmp_path / "out")
     assert (len(found.study.trials), found.repeats) == (1, 1)
     assert "1 of 2 trials: the same trainings under other names" in found.files[0].read_text()

@@ -6,20 +6,16 @@ import pytest
 from zoolens.base.errors import ZoolensError
 from zoolens.base.store.store import open_store
 from zoolens.findings.measure.answers import kept_labels, trained_answers
-from zoolens.training.crosstrain.study.store_training import (
-    Manner,
-    begin_study,
-    replicates,
-    train_into,
-    train_with_replicates,
-)
+from zoolens.training.crosstrain.study.store_training import begin_study, replicates, train_into, train_with_replicates
 from zoolens.training.crosstrain.study.stored_studies import read_study, study_names
 from zoolens.training.crosstrain.training.job import Outcome
 from zoolens.training.crosstrain.training.kept_weights import has_weights
+from zoolens.training.crosstrain.training.manner import Manner
 from zoolens.training.crosstrain.training.recipe import Recipe
 from zoolens.training.crosstrain.training.trainer_process import keep
 from zoolens.training.crosstrain.training.trainers.registry import trainer_named
 from zoolens.training.crosstrain.training.trainers.trainer import Trained
+from zoolens.training.crosstrain.training.trial_runner import TrialRequest
 from zoolens.training.pairs.data.prepared_data import prepared
 
 pytest.importorskip("torch")
@@ -50,16 +46,9 @@ def train(place, store, workers):
 
     def run(function=train_into, recipe=recipe, study="tiny", frameworks=("torch",), workers=workers, **settings):
         epochs = []
-        told = {"trial_id": "0001", "hyperparameters": {"learning_rate": 0.01}, "manner": Manner(threads=1), **settings}
-        found = function(
-            store,
-            study,
-            recipe,
-            frameworks,
-            workers,
-            **told,
-            report=lambda *one: epochs.append(one),
-        )
+        told = {"manner": Manner(threads=1), **settings}
+        request = TrialRequest(recipe, frameworks, told.pop("trial_id", "0001"), {"learning_rate": 0.01})
+        found = function(store, study, request, workers, **told, report=lambda *one: epochs.append(one))
         return found, len(epochs)
 
     run.recipe = recipe

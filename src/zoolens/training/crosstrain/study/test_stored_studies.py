@@ -13,6 +13,7 @@ from zoolens.base.store.records import DatasetRecord, Provenance
 from zoolens.base.store.store import open_store
 from zoolens.findings.measure.answers import keep_trained_answers, trained_answers
 from zoolens.training.crosstrain.study.stored_studies import (
+    TrialFiling,
     file_study,
     file_trial,
     read_study,
@@ -67,7 +68,9 @@ def trial(name="t1", **changes):
 
 
 def file(store, one, study="s", recipe_of=TOLD, **options):
-    return file_trial(store, study, one, recipe_of=recipe_of, dataset=DATASET, versions=VERSIONS, **options)
+    return file_trial(
+        store, study, one, TrialFiling(recipe_of=recipe_of, dataset=DATASET, versions=VERSIONS, **options)
+    )
 
 
 def with_epochs(epochs):

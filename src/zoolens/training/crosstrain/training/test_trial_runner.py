@@ -4,10 +4,13 @@ import pytest
 from zoolens.base.errors import UnknownName, WorkerError, ZoolensError
 from zoolens.training.crosstrain.training.architectures import build
 from zoolens.training.crosstrain.training.job import Epoch, Job, Outcome
+from zoolens.training.crosstrain.training.manner import Manner
 from zoolens.training.crosstrain.training.recipe import Optimizer, Recipe
 from zoolens.training.crosstrain.training.trainers.registry import trainer_named
 from zoolens.training.crosstrain.training.trial_runner import (
     HYPERPARAMETERS,
+    Memory,
+    TrialRequest,
     _shared_weights,
     apply,
     churn,
@@ -156,11 +159,15 @@ def test_a_trial_of_a_new_and_a_known_side(recipe, tmp_path, workers):
         jobs.append(job)
         return TrainedSide("jax", accuracy=1.0) if job.framework == "jax" else None
 
+    request = TrialRequest(told, ("torch", "jax"), "t1", {"epochs": 2}, {"torch": Semantics(init="glorot_uniform")})
     trial = train_trial(
-        told, ("torch", "jax"), workers, trial_id="t1", hyperparameters={"epochs": 2}, work=tmp_path / "work",
-        overrides={"torch": Semantics(init="glorot_uniform")}, threads=1, known=known, concurrent=True,
+        request,
+        workers,
+        tmp_path / "work",
+        manner=Manner(threads=1, concurrent=True),
+        memory=Memory(known),
         report=lambda framework, epoch: seen.append((framework, epoch.number)),
-    )  # fmt: skip
+    )
     torch, jax = trial.sides
     assert jax == TrainedSide("jax", accuracy=1.0)
     assert seen == [("torch", 1), ("torch", 2)]
@@ -174,7 +181,7 @@ def test_a_trial_of_a_new_and_a_known_side(recipe, tmp_path, workers):
 
 def test_a_collapsed_and_broken_side_is_noted(recipe, tmp_path, workers):
     told = recipe(optimizer=Optimizer(name="sgd"), learning_rate=1e30)
-    trial = train_trial(told, ("torch",), workers, trial_id="t", hyperparameters={}, work=tmp_path / "work", threads=1)
+    trial = train_trial(TrialRequest(told, ("torch",), "t"), workers, tmp_path / "work", manner=Manner(threads=1))
     (side,) = trial.sides
     assert (side.status, side.collapsed, side.accuracy) == ("non-finite", True, pytest.approx(1 / 3))
     assert trial.notes == ("torch: The loss of step 2 is not finite.",)

@@ -1,4 +1,4 @@
-"""The process that imports one framework and trains one job after another; `workers` starts it and speaks to it.
+"""The process that imports one framework and trains one job after another; `trainer_pool.Workers` starts it.
 
 A request is {"job": …}. Progress is an epoch, the answer is the outcome. Predictions, weights and the outcome lie in
 the job's output folder before the answer is given.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Final
@@ -17,7 +18,8 @@ from zoolens.base.errors import UnknownName, WorkerError, ZoolensError
 from zoolens.base.store.records import fingerprint
 from zoolens.training.crosstrain.training.architectures import build
 from zoolens.training.crosstrain.training.initial import initial_weights
-from zoolens.training.crosstrain.training.job import Epoch, Job, LoopKind, Outcome
+from zoolens.training.crosstrain.training.job import Epoch, Job, Outcome
+from zoolens.training.crosstrain.training.manner import Manner
 from zoolens.training.crosstrain.training.network import Network
 from zoolens.training.crosstrain.training.recipe import Optimizer, Recipe, Schedule
 from zoolens.training.crosstrain.training.trainer_pool import Workers, read_predictions
@@ -53,47 +55,61 @@ def not_kept(_: TrainedSide) -> None:
     """For who keeps nothing, or only whole trials."""
 
 
+@dataclass(frozen=True)
+class TrialRequest:
+    """One recipe and the frameworks that train it."""
+
+    recipe: Recipe  # as it stands, with the hyperparameters applied
+    frameworks: Sequence[str]
+    trial_id: str
+    hyperparameters: Mapping[str, Hyperparameter] = field(default_factory=dict)
+    overrides: Mapping[str, Semantics] = field(default_factory=dict)  # semantics switched for one side alone
+
+    def told(self, framework: str) -> Semantics:
+        """The semantics that a side is told: its own over the recipe's."""
+        return self.overrides.get(framework, Semantics()).over(self.recipe.wanted)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What was trained before, and who keeps what is new."""
+
+    # A side that need not be trained again; its answers are compared where they still lie in its output folder.
+    known: Callable[[Job], TrainedSide | None] = none_known
+    # Gets each new side as soon as it is trained, in the thread that trained it.
+    keep: Callable[[TrainedSide], None] = not_kept
+
+
 def train_trial(
-    recipe: Recipe,
-    frameworks: Sequence[str],
+    request: TrialRequest,
     workers: Workers,
-    *,
-    trial_id: str,
-    hyperparameters: Mapping[str, Hyperparameter],
     work: Path,
-    overrides: Mapping[str, Semantics] | None = None,
-    loop: LoopKind | None = None,
-    device: str = "cpu",
-    threads: int | None = None,
-    concurrent: bool = False,
-    keep_weights: bool = False,
-    known: Callable[[Job], TrainedSide | None] = none_known,
-    keep: Callable[[TrainedSide], None] = not_kept,
+    *,
+    manner: Manner | None = None,
+    memory: Memory | None = None,
     report: Report = no_report,
 ) -> Trial:
-    """`recipe`: as it stands, with the hyperparameters applied. `overrides`: semantics switched for one side alone.
-    `work`: a folder; this trial's files go to `work`/`trial_id`/FRAMEWORK. `loop`: None is each framework's usual one.
-    `concurrent`: all sides at once; else one after another, each with the whole machine. `known`: a side that was
-    trained before and need not be again; its answers are compared where they still lie in its output folder. `keep`:
-    gets each new side as soon as it is trained, in the thread that trained it."""
-    data = prepared(recipe)
-    switched = overrides or {}
+    """Train every side of a trial and compare their answers. `work`: a folder; this trial's files go to
+    `work`/TRIAL/FRAMEWORK."""
+    how, remembered = manner or Manner(), memory or Memory()
+    recipe, frameworks, switched = request.recipe, request.frameworks, request.overrides
+    folder, data = work / request.trial_id, prepared(recipe)
     jobs = [
         Job(
             recipe=recipe,
             framework=framework,
-            semantics=switched.get(framework, Semantics()).over(recipe.wanted),
+            semantics=request.told(framework),
             data=data.folder,
-            output=work / trial_id / framework,
-            loop=loop or trainer_named(framework).usual_loop(device),
-            device=device,
-            threads=threads,
-            keep_weights=keep_weights,
+            output=folder / framework,
+            loop=how.loop or trainer_named(framework).usual_loop(how.device),
+            device=how.device,
+            threads=how.threads,
+            keep_weights=how.keep_weights,
         )
         for framework in frameworks
     ]
     truth = load(data.folder).test_y
-    sides = {job.framework: side for job in jobs if (side := known(job)) is not None}
+    sides = {job.framework: side for job in jobs if (side := remembered.known(job)) is not None}
     for job in jobs:
         if job.framework in sides:
             check_told(job, switched.get(job.framework), Semantics(**sides[job.framework].semantics))
@@ -104,16 +120,16 @@ def train_trial(
         outcome, predicted = workers.train(job, lambda epoch: report(job.framework, epoch))
         check_told(job, switched.get(job.framework), outcome.semantics)
         side = side_of(outcome, predicted, truth, data.classes)
-        keep(side)
+        remembered.keep(side)
         return side, predicted
 
-    with _shared_weights(data, [job for job in jobs if job.framework not in sides], work / trial_id) as todo:
-        for job, (side, predicted) in zip(todo, _each(train, todo, concurrent), strict=True):
+    with _shared_weights(data, [job for job in jobs if job.framework not in sides], folder) as todo:
+        for job, (side, predicted) in zip(todo, _each(train, todo, how.concurrent), strict=True):
             sides[job.framework] = side
             answers[job.framework] = predicted
     return Trial(
-        trial_id,
-        dict(hyperparameters),
+        request.trial_id,
+        dict(request.hyperparameters),
         tuple(sides[framework] for framework in frameworks),
         churn(frameworks, answers),
         tuple(f"{name}: {sides[name].message}" for name in frameworks if sides[name].message),

@@ -10,7 +10,8 @@ from typing import Any
 
 from zoolens.base.errors import DatasetError
 from zoolens.base.progress import Progress
-from zoolens.training.pairs.data.recording import is_function, record
+from zoolens.training.pairs.data.recording import StreamRequest, is_function, recorded
+from zoolens.training.pairs.data.recording_steps import RecordingPlan
 from zoolens.training.pairs.data.sources import ArraySource, BatchSource
 from zoolens.training.pairs.data.stream import ChannelOrder
 from zoolens.training.pairs.data.stream_comparison import EPOCHS, StreamComparison, compare_streams
@@ -58,21 +59,9 @@ def opened_data(
             raise DatasetError(
                 "Limits of samples are for datasets.", hint="Let your function return as much as is wanted."
             )
-        with record(
-            choice.data,
-            inputs,
-            epochs=epochs,
-            seeds=seeds,
-            batch_size=choice.batch,
-            test_data=choice.test_data,
-            order=choice.order,
-            epoch_steps=choice.epoch_steps,
-            augmentation=choice.augmentation,
-            folder=choice.record,
-            limit=choice.record_limit,
-            timeout=timeout,
-            progress=progress,
-        ) as stream:
+        plan = RecordingPlan(epochs, seeds, choice.batch, choice.epoch_steps, choice.augmentation)
+        request = StreamRequest(choice.data, inputs, plan, choice.test_data, choice.order, choice.record_limit, timeout)
+        with recorded(request, choice.record, progress) as stream:
             yield stream
 
 
@@ -104,28 +93,35 @@ class OpenData:
         return self.a is not self.b
 
 
+@dataclass(frozen=True)
+class Pipelines:
+    """The data of both sides."""
+
+    a: DataChoice
+    b: DataChoice | None = None  # B's own data; None: those of A
+    train_on: str = "a"  # "own": each side on its own data
+
+
 @contextmanager
 def opened_pipelines(
-    choice: DataChoice,
-    choice_b: DataChoice | None,
+    pipelines: Pipelines,
     inputs: Sequence[InputShape],
     *,
     epochs: int,
     seeds: int,
-    train_on: str = "a",
     timeout: float = TIMEOUT,
     progress: Progress | None = None,
 ) -> Iterator[OpenData]:
-    """A's data, and B's where they are others: both are compared, and then trained on as `train_on` says, "a" or
-    "own"."""
-    if choice_b is None:
-        with opened_data(choice, inputs, epochs=epochs, seeds=seeds, timeout=timeout, progress=progress) as source:
+    """Open A's data, and B's where they are others, which are compared then."""
+    a, b = pipelines.a, pipelines.b
+    if b is None:
+        with opened_data(a, inputs, epochs=epochs, seeds=seeds, timeout=timeout, progress=progress) as source:
             yield OpenData(source, source)
         return
     most = max(epochs, EPOCHS)
     with (
-        opened_data(choice, inputs, epochs=most, seeds=seeds, timeout=timeout, progress=progress) as ours,
-        opened_data(choice_b, inputs, epochs=most, seeds=seeds, timeout=timeout, progress=progress) as theirs,
+        opened_data(a, inputs, epochs=most, seeds=seeds, timeout=timeout, progress=progress) as ours,
+        opened_data(b, inputs, epochs=most, seeds=seeds, timeout=timeout, progress=progress) as theirs,
     ):
         compared = compare_streams(ours, theirs)
-        yield OpenData(ours, theirs if train_on == "own" else ours, compared)
+        yield OpenData(ours, theirs if pipelines.train_on == "own" else ours, compared)

@@ -69,6 +69,15 @@ def record(
     recording of the same data is replayed, and the user's code is not run again."""
     plan = RecordingPlan(epochs, seeds, batch_size, epoch_steps, augmentation)
     request = StreamRequest(data, inputs, plan, test_data, order, limit, timeout)
+    with recorded(request, folder, progress) as stream:
+        yield stream
+
+
+@contextmanager
+def recorded(
+    request: StreamRequest, folder: Path | None = None, progress: Progress | None = None
+) -> Iterator[RecordedStream]:
+    """Record or replay a stream; see `record`."""
     watcher = progress or Silent()
     if folder is not None:
         yield kept_recording(request, folder, watcher)

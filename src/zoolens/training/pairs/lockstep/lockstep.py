@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import pairwise
 from math import prod
 from typing import Any, Final
@@ -27,11 +26,10 @@ from zoolens.training.pairs.lockstep.floors import RUNS
 from zoolens.training.pairs.lockstep.lockstep_coverage import JudgedRuns
 from zoolens.training.pairs.lockstep.setting_causes import DepartureCause
 from zoolens.training.pairs.loop.compared_settings import compared_settings
-from zoolens.training.pairs.loop.trainable_sides import TrainableSide, as_trainable, open_trainable_side
+from zoolens.training.pairs.loop.trainable_sides import TrainableSide, as_trainable, opened_for_training
 from zoolens.training.pairs.mapping.parameter_map import ParameterMap
 from zoolens.training.pairs.networks.framework import Array
-from zoolens.training.pairs.sides.network_sides import TIMEOUT, Device
-from zoolens.training.pairs.sides.open_pair import OpenPair, opened
+from zoolens.training.pairs.sides.open_pair import OpenPair, PairOptions
 
 STEPS: Final = (1, 2, 10)
 
@@ -88,18 +86,15 @@ def lockstep(
     batches: Sequence[TrainingBatch],
     *,
     steps: Sequence[int] = STEPS,
-    chosen: Mapping[str, str] | None = None,
-    timeout: float = TIMEOUT,
-    device: Device = "cpu",
     batches_b: Sequence[TrainingBatch] | None = None,
+    options: PairOptions | None = None,
 ) -> Lockstep:
     """Train both sides for a few steps on these batches, from A's weights, and compare all that they compute.
     `batches_b`: those of B, where it has its own.
 
     A side is named as in `check`, or is a function that returns live objects, or these objects themselves.
     """
-    open_ = partial(open_trainable_side, device=device)
-    with opened(a, b, inputs, chosen=chosen, timeout=timeout, open_=open_) as pair:
+    with opened_for_training(a, b, inputs, options or PairOptions()) as pair:
         return lockstep_of(pair, batches, steps=steps, batches_b=batches_b)
 
 

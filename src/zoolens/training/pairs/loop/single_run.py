@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from threading import Event
 from typing import Final
@@ -63,17 +63,13 @@ def train_once(
     length: Length,
     *,
     fresh: bool = True,
-    weights: Mapping[str, Array] | None = None,
     report: Report | None = None,
     stop: Event | None = None,
 ) -> SingleRun:
     """Train one side and ask it about the held-out samples. `fresh`: begin anew (`TrainableSide.begin`); otherwise
-    whoever calls has begun. `weights` are assigned first. `stop`: set by another thread, it ends the training with a
-    Circumstance."""
+    whoever calls has begun. `stop`: set by another thread, it ends the training with a Circumstance."""
     if fresh:
         side.begin(seed)
-    if weights is not None:
-        side.assign(weights)
     began = time.perf_counter()
     epochs: list[Losses] = []
     left = length.steps(source, seed)

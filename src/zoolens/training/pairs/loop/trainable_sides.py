@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,7 @@ from zoolens.training.pairs.sides.network_sides import (
     SideName,
     WorkerSide,
 )
+from zoolens.training.pairs.sides.open_pair import OpenPair, PairOptions, opened
 
 
 class TrainableSide(PortSide):
@@ -208,3 +211,11 @@ def as_trainable(side: PortSide) -> TrainableSide:
     if not isinstance(side, TrainableSide):
         raise ModelError(f"{side.text} was not opened for training.")
     return side
+
+
+@contextmanager
+def opened_for_training(a: Any, b: Any, inputs: Sequence[str], options: PairOptions) -> Iterator[OpenPair]:
+    """Both sides, read and aligned, which can be trained; their processes end with the `with`."""
+    open_ = partial(open_trainable_side, device=options.device)
+    with opened(a, b, inputs, chosen=options.chosen, timeout=options.timeout, open_=open_) as pair:
+        yield pair

@@ -113,31 +113,28 @@ class InsideAdam(OwnRule):
         self._move(directions, rate.to(directions[0].dtype))
 
 
+@dataclass(frozen=True)
+class RootConstants:
+    """Constants of RMSprop and Adagrad."""
+
+    rule: str  # "under" the root is where epsilon stands, or "outside"
+    epsilon: float
+    rho: float | None = None  # share of the old mean square that RMSprop keeps; None: Adagrad adds all squares up
+    start: float = 0.0  # of the sum of squares
+    centered: bool = False
+    momentum: float = 0.0
+    past: bool = False  # whether the momentum of a gradient keeps the learning rate of its step
+
+
 class RootRule(OwnRule):
-    """RMSprop and Adagrad: the gradient divided by the root of `second`, with epsilon under the root or beside it.
+    """RMSprop and Adagrad: the gradient divided by the root of `second`, with epsilon under the root or beside it."""
 
-    `rho`: the share of the old mean square that RMSprop keeps; None is Adagrad, which adds all squares up. `past`: the
-    momentum of a gradient keeps the learning rate of its step."""
-
-    def __init__(
-        self,
-        parameters: list[Any],
-        rate: float,
-        decay: Decay,
-        *,
-        rule: str,
-        epsilon: float,
-        rho: float | None = None,
-        start: float = 0.0,
-        centered: bool = False,
-        momentum: float = 0.0,
-        past: bool = False,
-    ) -> None:
-        more = {"average": 0.0} if centered else {}
-        more |= {"first": 0.0} if momentum else {}
-        super().__init__(parameters, rate, decay, {"second": start, **more})
-        self.rule, self.epsilon, self.rho, self.start, self.momentum = rule, epsilon, rho, start, momentum
-        self.past = past
+    def __init__(self, parameters: list[Any], rate: float, decay: Decay, given: RootConstants) -> None:
+        more = {"average": 0.0} if given.centered else {}
+        more |= {"first": 0.0} if given.momentum else {}
+        super().__init__(parameters, rate, decay, {"second": given.start, **more})
+        self.rule, self.epsilon, self.rho, self.start = given.rule, given.epsilon, given.rho, given.start
+        self.momentum, self.past = given.momentum, given.past
 
     @property
     def semantics(self) -> Semantics:

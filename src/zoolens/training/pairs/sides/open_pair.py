@@ -18,10 +18,19 @@ from zoolens.training.pairs.mapping.side_inputs import compared as compared_grap
 from zoolens.training.pairs.networks.framework import Array
 from zoolens.training.pairs.sides.branches import Branches, branches
 from zoolens.training.pairs.sides.data_inputs import data_inputs
-from zoolens.training.pairs.sides.network_sides import TIMEOUT, InputShape, PortSide, SideName, open_side
+from zoolens.training.pairs.sides.network_sides import TIMEOUT, Device, InputShape, PortSide, SideName, open_side
 from zoolens.training.pairs.sides.random_inputs import SAMPLES, random_inputs
 
 DATA_SAMPLES: Final = 16  # of a dataset, one after the other
+
+
+@dataclass(frozen=True)
+class PairOptions:
+    """How the two sides are opened."""
+
+    chosen: Mapping[str, str] = field(default_factory=dict)  # tensors of A with the tensors of B that they belong to
+    timeout: float = TIMEOUT  # seconds for one answer of a side
+    device: Device = "cpu"
 
 
 @dataclass(frozen=True)

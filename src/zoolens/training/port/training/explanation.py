@@ -7,9 +7,8 @@ design and the judgement of the verifying re-run are those of crosstrain's expla
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from zoolens.base.errors import ZoolensError
@@ -30,9 +29,8 @@ from zoolens.training.pairs.live.differences import SettingDifference
 from zoolens.training.pairs.live.paddings import PADDING
 from zoolens.training.pairs.loop.seed_verdict import noise_gaps
 from zoolens.training.pairs.loop.single_run import Length
-from zoolens.training.pairs.loop.trainable_sides import open_trainable_side
-from zoolens.training.pairs.sides.network_sides import TIMEOUT, Device
-from zoolens.training.pairs.sides.open_pair import OpenPair, opened
+from zoolens.training.pairs.loop.trainable_sides import opened_for_training
+from zoolens.training.pairs.sides.open_pair import OpenPair, PairOptions
 from zoolens.training.port.weights import ask_for_missing
 
 REPLICATES: Final = 4
@@ -71,42 +69,48 @@ class PortExplanation:
         )
 
 
+@dataclass(frozen=True)
+class ExplanationPlan:
+    """How long each training of an explanation is, and how many there are."""
+
+    length: Length
+    replicates: int = REPLICATES  # seeds of the design, and as many fresh ones for the verification
+    own_init: bool = False  # each side draws its own first weights, which is then a player, too
+    fraction: Fraction = "auto"
+    options: PairOptions = field(default_factory=PairOptions)
+
+
 def explain(
     a: str | Any,
     b: str | Any,
     inputs: Sequence[str],
     source: BatchSource,
-    length: Length,
+    plan: ExplanationPlan,
     *,
-    replicates: int = REPLICATES,
-    own_init: bool = False,
-    fraction: Fraction = "auto",
-    chosen: Mapping[str, str] | None = None,
-    timeout: float = TIMEOUT,
-    device: Device = "cpu",
     store: Store | None = None,
     progress: Progress | None = None,
 ) -> PortExplanation:
-    """`replicates`: seeds of the design, and as many fresh ones for the verification. `own_init`: each side draws its
-    own first weights, which is then a player, too. `store`: where trainings that are done are kept and looked for, so
-    that an explanation that was interrupted goes on. The sides are as in `train`."""
-    if replicates < _FEWEST:
+    """Share the gap between two trainings out among the settings that both sides can be given. `store`: where trainings
+    that are done are kept and looked for, so that an explanation that was interrupted goes on. The sides are as in
+    `train`."""
+    if plan.replicates < _FEWEST:
         raise ZoolensError("One seed cannot tell a cause from noise.", hint="Use at least 2 replicates.")
     if source.classes is None or not source.held_out_samples:
         raise ZoolensError(
             f"{source.name} has no held-out samples with classes, whose accuracy could be explained.",
             hint="Use --lockstep, which compares the first steps of any training.",
         )
-    open_ = partial(open_trainable_side, device=device)
-    with opened(a, b, inputs, chosen=chosen, timeout=timeout, open_=open_) as pair:
+    options = plan.options
+    with opened_for_training(a, b, inputs, options) as pair:
         ask_for_missing(pair.map)
         kept = None
         if store is not None:
             from zoolens.training.port.training.kept_runs import KeptRuns  # only a store needs pyarrow
 
-            kept = KeptRuns.of(store, pair, source, length, {"map": dict(chosen or {}), "device": device})
-        bench = PortExplanationBench(pair, source, length, own_init, progress or Silent(), kept)
-        return _explained(bench, pair, replicates, fraction)
+            how = {"map": dict(options.chosen), "device": options.device}
+            kept = KeptRuns.of(store, pair, source, plan.length, how)
+        bench = PortExplanationBench(pair, source, plan.length, plan.own_init, progress or Silent(), kept)
+        return _explained(bench, pair, plan.replicates, plan.fraction)
 
 
 def _explained(bench: PortExplanationBench, pair: OpenPair, replicates: int, fraction: Fraction) -> PortExplanation:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from zoolens.base.store.records import fingerprint
 from zoolens.base.store.store import Store
-from zoolens.training.crosstrain.study.stored_studies import file_study, file_trial
+from zoolens.training.crosstrain.study.stored_studies import TrialFiling, file_study, file_trial
 from zoolens.training.crosstrain.training.trials import Trial
 from zoolens.training.pairs.data.sources import BatchSource
 from zoolens.training.pairs.explanation.side_bench import Described
@@ -88,10 +88,12 @@ class KeptRuns:
             self._store,
             self.study,
             trial,
-            recipe_of={label: (None, Semantics())},
-            dataset=dataset_of(self._source),
-            versions={label: self._sides[arm[0]].facts.versions},
-            predictions=classes_of([label], [run]),
+            TrialFiling(
+                recipe_of={label: (None, Semantics())},
+                dataset=dataset_of(self._source),
+                versions={label: self._sides[arm[0]].facts.versions},
+                predictions=classes_of([label], [run]),
+            ),
         )
 
 

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from zoolens.base.store.records import DatasetRecord, fingerprint
 from zoolens.base.store.store import Store
-from zoolens.training.crosstrain.study.stored_studies import file_study, file_trial
+from zoolens.training.crosstrain.study.stored_studies import TrialFiling, file_study, file_trial
 from zoolens.training.crosstrain.training.fanout import this_machine
 from zoolens.training.crosstrain.training.trials import TrainedSide, Trial
 from zoolens.training.pairs.data.sources import BatchSource
@@ -115,10 +115,12 @@ class KeptSeeds:
             self._store,
             self.study,
             trial,
-            recipe_of={label: (None, Semantics()) for label in self._labels},
-            dataset=dataset,
-            versions={label: side.facts.versions for label, side in zip(self._labels, self._sides, strict=True)},
-            predictions=classes_of(self._labels, pair.runs),
+            TrialFiling(
+                recipe_of={label: (None, Semantics()) for label in self._labels},
+                dataset=dataset,
+                versions={label: side.facts.versions for label, side in zip(self._labels, self._sides, strict=True)},
+                predictions=classes_of(self._labels, pair.runs),
+            ),
         )
 
 

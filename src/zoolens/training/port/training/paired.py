@@ -16,7 +16,7 @@ from zoolens.base.progress import Progress, Silent
 from zoolens.base.statistics.seeds import SeedNoise, seed_noise
 from zoolens.base.store.store import Store
 from zoolens.base.verdicts import Coverage, Verdict, combined, judged
-from zoolens.training.pairs.data.opening import BATCH, DataChoice, OpenData, opened_pipelines
+from zoolens.training.pairs.data.opening import BATCH, DataChoice, OpenData, Pipelines, opened_pipelines
 from zoolens.training.pairs.data.sources import BatchSource
 from zoolens.training.pairs.data.stream import ChannelOrder
 from zoolens.training.pairs.data.stream_comparison import StreamComparison
@@ -28,11 +28,11 @@ from zoolens.training.pairs.loop.compared_settings import epoch_lengths, setting
 from zoolens.training.pairs.loop.seed_pairs import SeedPair, is_one_training
 from zoolens.training.pairs.loop.seed_verdict import training_coverage
 from zoolens.training.pairs.loop.single_run import Length, SingleRun, held_out_targets, train_once
-from zoolens.training.pairs.loop.trainable_sides import TrainableSide, as_trainable, open_trainable_side
+from zoolens.training.pairs.loop.trainable_sides import TrainableSide, as_trainable, opened_for_training
 from zoolens.training.pairs.networks.framework import Array
 from zoolens.training.pairs.sides.network_sides import TIMEOUT, Device, InputShape
-from zoolens.training.pairs.sides.open_pair import OpenPair, opened
-from zoolens.training.port.training.paired_notes import notes_of
+from zoolens.training.pairs.sides.open_pair import OpenPair, PairOptions
+from zoolens.training.port.training.paired_notes import HowTrained, notes_of
 from zoolens.training.port.weights import ask_for_missing
 
 if TYPE_CHECKING:
@@ -86,6 +86,20 @@ class PairedTraining:
         return any(len({run.not_finite is None for run in pair.runs}) == 2 for pair in self.seeds)
 
 
+@dataclass(frozen=True)
+class TrainingRequest:
+    """Two sides, what they are trained on, and how often."""
+
+    a: str | Any
+    b: str | Any
+    inputs: Sequence[str]
+    data: Pipelines
+    length: Length
+    seeds: Sequence[int] = tuple(range(SEEDS))
+    own_init: bool = False  # each side keeps the weights that it draws itself
+    options: PairOptions = field(default_factory=PairOptions)
+
+
 def train(
     a: str | Any,
     b: str | Any,
@@ -120,38 +134,51 @@ def train(
     that follow. `own_init`: each side keeps the weights that it draws itself. `store`: where seeds that are done are
     kept and looked for; only sides that are named can be kept.
     """
-    length, numbers = _checked(epochs, most_steps), _numbers(seeds)
     choice = DataChoice(data, test_data, batch, augmentation, limits, order, epoch_steps, record, record_limit)
-    shapes = [InputShape.parse(text) for text in inputs]
-    open_ = partial(open_trainable_side, device=device)
+    request = TrainingRequest(
+        a,
+        b,
+        inputs,
+        Pipelines(choice, _choice_b(choice, data_b), train_on),
+        _checked(epochs, most_steps),
+        _numbers(seeds),
+        own_init,
+        PairOptions(dict(chosen or {}), timeout, device),
+    )
+    return train_pair(request, store=store, progress=progress)
+
+
+def train_pair(
+    request: TrainingRequest, *, store: Store | None = None, progress: Progress | None = None
+) -> PairedTraining:
+    """Train both sides once for each seed and compare what came of it; see `train`."""
+    shapes = [InputShape.parse(text) for text in request.inputs]
+    options, length, seeds = request.options, request.length, request.seeds
     with (
         opened_pipelines(
-            choice,
-            _choice_b(choice, data_b),
+            request.data,
             shapes,
-            epochs=epochs,
-            seeds=max(numbers) + 1,
-            train_on=train_on,
-            timeout=timeout,
+            epochs=length.epochs,
+            seeds=max(seeds) + 1,
+            timeout=options.timeout,
             progress=progress,
-        ) as data_of,
-        opened(a, b, inputs, chosen=chosen, timeout=timeout, open_=open_) as pair,
+        ) as data,
+        opened_for_training(request.a, request.b, request.inputs, options) as pair,
     ):
-        if not own_init:
+        if not request.own_init:
             ask_for_missing(pair.map, instead="or let each side draw its own weights with --own-init")
-        source = data_of.a
-        for one in dict.fromkeys((data_of.a, data_of.b)):
+        for one in dict.fromkeys((data.a, data.b)):
             _check_classes(pair, one)
-        training = _Training(pair, data_of, length, not own_init, progress or Silent())
-        how = {"own_init": own_init, "map": dict(chosen or {}), "device": device}
-        how |= {"data_b": data_of.b.fingerprint} if data_of.own else {}
+        training = _Training(pair, data, length, not request.own_init, progress or Silent())
+        how = {"own_init": request.own_init, "map": dict(options.chosen), "device": options.device}
+        how |= {"data_b": data.b.fingerprint} if data.own else {}
         kept = None
         if store is not None:
             from zoolens.training.port.training.kept_seeds import KeptSeeds  # only a store needs pyarrow
 
-            kept = KeptSeeds.of(store, pair, source, length, how)
-        pairs = training.run(numbers, kept)
-        return _result(pair, training, pairs, data_of)
+            kept = KeptSeeds.of(store, pair, data.a, length, how)
+        pairs = training.run(seeds, kept)
+        return _result(pair, training, pairs, data)
 
 
 def _choice_b(choice: DataChoice, data_b: Any) -> DataChoice | None:
@@ -310,10 +337,12 @@ def _result(pair: OpenPair, training: _Training, pairs: Sequence[SeedPair], data
                 source,
                 settings,
                 pairs,
-                shared=training.shared,
-                repeated=repeated,
-                not_kept=training.not_kept,
-                equal_starts=[letter for letter, same in training.equal_starts.items() if same],
+                HowTrained(
+                    training.shared,
+                    repeated,
+                    [letter for letter, same in training.equal_starts.items() if same],
+                    training.not_kept,
+                ),
             )
         ),
         training_coverage(pairs if not repeated else pairs[:1], noise, measure),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from zoolens.training.pairs.data.sources import BatchSource
@@ -15,29 +16,34 @@ _STATISTICS = {
 }
 
 
+@dataclass(frozen=True)
+class HowTrained:
+    """How the seeds of a pair began and were kept."""
+
+    shared: bool  # B began with A's weights
+    repeated: bool  # all seeds are one training
+    equal_starts: Sequence[str]  # the sides whose first weights are the same for every seed
+    not_kept: str | None  # why a seed could not be written to the store
+
+
 def notes_of(
     pair: OpenPair,
     source: BatchSource,
     settings: tuple[Mapping[str, Any], Mapping[str, Any]],
     seeds: Sequence[SeedPair],
-    *,
-    equal_starts: Sequence[str],
-    shared: bool,
-    repeated: bool,
-    not_kept: str | None,
+    how: HowTrained,
 ) -> Iterator[str]:
-    """Yields notes in the order of importance. `equal_starts`: the sides whose first weights are the same for every
-    seed. `repeated`: all seeds are one training. `not_kept`: why a seed could not be written to the store."""
+    """Yields notes in the order of importance."""
     yield from _not_finite(seeds)
-    if repeated:
+    if how.repeated:
         yield (
             f"All {len(seeds)} seeds gave the same training, since neither the first weights nor the batches depend on "
             "the seed: they count as one."
         )
     drops = any(values.get("dropout.rate") for values in settings)
-    if shared:
+    if how.shared:
         yield from _starts(pair, seeds, drops=drops)
-    for letter in () if repeated else equal_starts:
+    for letter in () if how.repeated else how.equal_starts:
         yield (
             f"{letter}'s function draws the same weights for every seed, so that the seeds differ in the order of the "
             "samples alone; give it an argument named seed, or leave the generators alone."
@@ -57,8 +63,8 @@ def notes_of(
             yield f"The rule of {letter}'s optimizer is not known: {why}."
         if (remark := _STATISTICS.get(values.get("jax.statistics", ""))) and _has_statistics(pair, "AB".index(letter)):
             yield f"{letter} has statistics of norms, and {remark}; return train_apply for one that updates them."
-    if not_kept is not None:
-        yield f"Seeds could not be kept, so that the same command trains them again: {not_kept}"
+    if how.not_kept is not None:
+        yield f"Seeds could not be kept, so that the same command trains them again: {how.not_kept}"
     if not source.held_out_samples:
         yield "There are no held-out samples, so that the losses of training are compared."
     yield from getattr(source, "notes", ())

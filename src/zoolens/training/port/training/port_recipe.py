@@ -10,8 +10,11 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from zoolens.training.crosstrain.study.yaml_files import load_fields
 from zoolens.training.crosstrain.training.recipe import MAX_BATCH, MAX_EPOCHS, MAX_LIMIT
-from zoolens.training.pairs.data.opening import DataChoice
+from zoolens.training.pairs.data.opening import DataChoice, Pipelines
 from zoolens.training.pairs.data.recording import is_function
+from zoolens.training.pairs.loop.single_run import Length
+from zoolens.training.pairs.sides.open_pair import PairOptions
+from zoolens.training.port.training.paired import TrainingRequest
 
 SUFFIXES: Final = (".yaml", ".yml")
 
@@ -51,16 +54,20 @@ class PortRecipe(BaseModel):
     def _one_or_more(cls, given: Any) -> Any:
         return (given,) if isinstance(given, str) else given
 
-    def arguments(self) -> dict[str, Any]:
-        """For `paired.train`, beside a, b and the inputs."""
-        return {
-            "data": self.data, "batch": self.batch, "augmentation": self.augmentation, "epochs": self.epochs,
-            "most_steps": self.max_steps, "seeds": self.seeds, "own_init": self.own_init,
-            "limits": (self.train_limit, self.test_limit), "chosen": self.map, "timeout": self.timeout,
-            "test_data": self.test_data, "order": self.data_order, "epoch_steps": self.epoch_steps,
-            "record": self.record, "record_limit": int(self.record_limit * (1 << 30)), "device": self.device,
-            "data_b": self.choice_b(), "train_on": self.train_on,
-        }  # fmt: skip
+    def request(self) -> TrainingRequest:
+        """What `train_pair` is asked for."""
+        length, seeds = Length(self.epochs, self.max_steps), range(self.seeds)
+        return TrainingRequest(
+            self.a, self.b, self.input, self.pipelines(), length, seeds, self.own_init, self.options()
+        )
+
+    def options(self) -> PairOptions:
+        """How both sides are opened."""
+        return PairOptions(self.map, self.timeout, self.device)
+
+    def pipelines(self) -> Pipelines:
+        """The data of both sides."""
+        return Pipelines(self.choice(), self.choice_b(), self.train_on)
 
     def choice(self) -> DataChoice:
         """The data alone, for what does not train whole epochs."""

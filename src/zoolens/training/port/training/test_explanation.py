@@ -17,7 +17,7 @@ from zoolens.faces.cli.main import cli
 from zoolens.training.pairs.data.batch import TrainingBatch
 from zoolens.training.pairs.data.sources import BatchSource
 from zoolens.training.pairs.loop.single_run import Length
-from zoolens.training.port.training.explanation import explain
+from zoolens.training.port.training.explanation import ExplanationPlan, explain
 from zoolens.training.port.training.explanation_words import explanation_data, explanation_lines
 
 torch = pytest.importorskip("torch")
@@ -68,7 +68,7 @@ def side(rate, momentum, init=1.0):
 def test_the_setting_that_makes_a_gap_has_its_share_and_closes_it():
     progress = Told()
     a, b = side(0.002, 0.0), side(0.2, 0.1)
-    found = explain(a, b, ["4"], Blobs(), Length(1), replicates=3, progress=progress)
+    found = explain(a, b, ["4"], Blobs(), ExplanationPlan(Length(1), 3), progress=progress)
     assert [one.name for one in found.players] == ["optimizer.learning_rate", "optimizer.momentum"]
     assert found.pair.beyond_noise
     assert found.explained.shares[0].name == "optimizer.learning_rate"
@@ -85,7 +85,7 @@ def test_the_setting_that_makes_a_gap_has_its_share_and_closes_it():
 
 def test_initial_weights_are_a_player_where_each_side_draws_its_own():
     a, b = side(0.5, 0.0, init=200.0), side(0.5, 0.0)
-    found = explain(a, b, ["4"], Blobs(), Length(1), replicates=3, own_init=True)
+    found = explain(a, b, ["4"], Blobs(), ExplanationPlan(Length(1), 3, own_init=True))
     assert [one.name for one in found.players] == ["initial weights"]
     assert found.explained.shares[0].name == "initial weights"
     assert found.verification.culprits == ("initial weights",)
@@ -109,7 +109,7 @@ def test_a_training_that_is_lost_is_named_and_the_others_go_on(always, left_out)
         net = Steep(always=always)
         return net, torch.optim.SGD(net.parameters(), lr=1e-12), nn.CrossEntropyLoss()
 
-    found = explain(steep, side(0.5, 0.0), ["4"], Blobs(), Length(1), replicates=4)
+    found = explain(steep, side(0.5, 0.0), ["4"], Blobs(), ExplanationPlan(Length(1), 4))
     text = "\n".join(explanation_lines(found))
     assert found.left_out == left_out
     assert (found.explained is None) is always
@@ -118,7 +118,7 @@ def test_a_training_that_is_lost_is_named_and_the_others_go_on(always, left_out)
 
 
 def test_without_a_gap_nothing_is_shared_out():
-    found = explain(side(0.02, 0.0), side(0.02, 0.0), ["4"], Blobs(), Length(1), replicates=2)
+    found = explain(side(0.02, 0.0), side(0.02, 0.0), ["4"], Blobs(), ExplanationPlan(Length(1), 2))
     assert found.explained is None
     assert found.trained == 4
     assert "nothing to explain" in "\n".join(explanation_lines(found))
@@ -128,7 +128,7 @@ def test_numbers_without_classes_are_refused():
     source = Blobs()
     source.classes = None
     with pytest.raises(ZoolensError, match="no held-out samples with classes"):
-        explain(side(0.02, 0.0), side(0.02, 0.0), ["4"], source, Length(1))
+        explain(side(0.02, 0.0), side(0.02, 0.0), ["4"], source, ExplanationPlan(Length(1)))
 
 
 @pytest.mark.slow

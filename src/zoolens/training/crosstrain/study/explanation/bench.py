@@ -14,10 +14,12 @@ from zoolens.base.statistics.student import Values
 from zoolens.base.store.records import fingerprint
 from zoolens.base.store.store import Store
 from zoolens.training.crosstrain.study.explanation.contest import Arm
-from zoolens.training.crosstrain.study.store_training import Manner, train_into
+from zoolens.training.crosstrain.study.store_training import train_into
+from zoolens.training.crosstrain.training.job import Epoch
+from zoolens.training.crosstrain.training.manner import Manner
 from zoolens.training.crosstrain.training.recipe import Recipe
 from zoolens.training.crosstrain.training.trainer_pool import Workers
-from zoolens.training.crosstrain.training.trial_runner import apply
+from zoolens.training.crosstrain.training.trial_runner import TrialRequest, apply
 from zoolens.training.crosstrain.training.trials import Hyperparameter, TrainedSide
 
 SEEDS = 1 << 31
@@ -86,19 +88,19 @@ class ExplanationBench:
         switched = arm.told.model_dump(exclude_none=True)
         identity = [arm.framework, switched, recipe.mode]
         settings: dict[str, Hyperparameter] = {f"semantics.{name}": value for name, value in switched.items()}
-        epochs = []
-        trial = train_into(
-            self._store,
-            self._study,
+        request = TrialRequest(
             apply(recipe, {"seed": seed}),
             (arm.framework,),
-            self._workers,
-            trial_id=f"{arm.framework}-{fingerprint(identity)[:8]}-seed{seed}",
-            hyperparameters={"seed": seed, **settings},
-            overrides={arm.framework: arm.told},
-            manner=self._manner,
-            report=lambda _, epoch: epochs.append(epoch.number),
+            f"{arm.framework}-{fingerprint(identity)[:8]}-seed{seed}",
+            {"seed": seed, **settings},
+            {arm.framework: arm.told},
         )
+        epochs: list[int] = []
+
+        def report(_framework: str, epoch: Epoch) -> None:
+            epochs.append(epoch.number)
+
+        trial = train_into(self._store, self._study, request, self._workers, manner=self._manner, report=report)
         return trial.sides[0], bool(epochs)
 
 

@@ -18,8 +18,8 @@ from zoolens.training.crosstrain.study.explanation.bench import SEEDS, Explanati
 from zoolens.training.crosstrain.study.explanation.contest import Arm, Contest, contest
 from zoolens.training.crosstrain.study.explanation.results import Explanation, StandIn
 from zoolens.training.crosstrain.study.noise import images_of, noise_of_sides
-from zoolens.training.crosstrain.study.store_training import Manner
 from zoolens.training.crosstrain.study.stored_studies import file_study
+from zoolens.training.crosstrain.training.manner import Manner
 from zoolens.training.crosstrain.training.recipe import Recipe
 from zoolens.training.crosstrain.training.trainer_pool import Workers
 from zoolens.training.crosstrain.training.trial_runner import apply

@@ -13,8 +13,8 @@ from zoolens.training.crosstrain.study.explanation.contest import Arm, contest
 from zoolens.training.crosstrain.study.explanation.explain import explain, stood_in
 from zoolens.training.crosstrain.study.explanation.results import Explanation
 from zoolens.training.crosstrain.study.explanation.study_explanation_words import as_data, lines
-from zoolens.training.crosstrain.study.store_training import Manner
 from zoolens.training.crosstrain.study.stored_studies import read_study
+from zoolens.training.crosstrain.training.manner import Manner
 from zoolens.training.crosstrain.training.recipe import Optimizer, Recipe
 from zoolens.training.pairs.explanation.design import FRAMEWORK
 from zoolens.training.pairs.explanation.shapley import ShapleyShare

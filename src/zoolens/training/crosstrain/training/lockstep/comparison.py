@@ -15,6 +15,7 @@ from zoolens.training.crosstrain.training.lockstep.course import Course, Lockste
 from zoolens.training.crosstrain.training.lockstep.floors import Floors, floors
 from zoolens.training.crosstrain.training.lockstep.quantities import QuantityRow, compare, order
 from zoolens.training.crosstrain.training.lockstep.recipe_causes import LockstepCause, find_cause
+from zoolens.training.crosstrain.training.manner import Manner
 from zoolens.training.crosstrain.training.recipe import Recipe
 from zoolens.training.crosstrain.training.trainer_pool import Workers
 from zoolens.training.crosstrain.training.trainers.registry import trainer_named, trainers
@@ -91,24 +92,24 @@ def lockstep(
     workers: Workers,
     steps: Sequence[int] = (1, 2, 10),
     overrides: Mapping[SideName, Semantics] | None = None,
-    device: str = "cpu",
-    threads: int | None = None,
+    manner: Manner | None = None,
 ) -> Lockstep:
     """Train both sides for a few steps and compare them with a reference in float64 on the CPU, which does what the
     recipe says and, where it is silent, what `a` does. First weights and batches are the same for all, whatever the
-    recipe says of those. `overrides`: semantics switched for side "a" or "b" alone. `device`: of the sides."""
-    switched = overrides or {}
+    recipe says of those. `overrides`: semantics switched for side "a" or "b" alone. Of `manner`, the
+    device and the threads count."""
+    switched, how = overrides or {}, manner or Manner()
     wanted = [switched.get(side, Semantics()).over(recipe.wanted) for side in _SIDES]
     _check(recipe, (a, b), wanted)
     with tempfile.TemporaryDirectory(prefix="zoolens-lockstep-") as folder:
-        runner = course(recipe, tuple(steps), Path(folder), workers, threads)
+        runner = course(recipe, tuple(steps), Path(folder), workers, how.threads)
         if any(layer.kind == "dropout" for layer in runner.network(recipe.wanted).layers):
             raise ModelError(
                 "With dropout every side draws other random numbers, so that nothing can be compared.",
                 hint="Set dropout to 0 in the recipe's semantics.",
             )
         runs = tuple(
-            runner.run(name, framework, semantics, device=device)
+            runner.run(name, framework, semantics, device=how.device)
             for name, framework, semantics in zip(_SIDES, (a, b), wanted, strict=True)
         )
         return _compared(runner, recipe, (a, b), (runs[0], runs[1]))

@@ -3,13 +3,14 @@ import pytest
 from zoolens.base.errors import ModelError, UnknownName
 from zoolens.training.crosstrain.training.lockstep import lockstep
 from zoolens.training.crosstrain.training.lockstep.recipe_lockstep_words import lines
+from zoolens.training.crosstrain.training.manner import Manner
 from zoolens.training.crosstrain.training.recipe import Optimizer
 from zoolens.training.pairs.semantics import Semantics
 
 
 def run(recipe, workers, a="torch", b="torch", steps=(1,), **switched):
     overrides = {"b": Semantics(**switched)} if switched else {}
-    return lockstep(recipe, a, b, steps=steps, workers=workers, overrides=overrides, threads=1)
+    return lockstep(recipe, a, b, steps=steps, workers=workers, overrides=overrides, manner=Manner(threads=1))
 
 
 def place(found):

@@ -8,7 +8,16 @@ from typing import Any, Literal
 from zoolens.training.crosstrain.training.recipe import Optimizer, Recipe
 from zoolens.training.crosstrain.training.trainers.decay_kinds import decay_kind
 from zoolens.training.pairs.optimizers.optimizer_rules import torch_rule
-from zoolens.training.pairs.optimizers.torch_rules import Decay, InsideAdam, Lion, OwnRule, PastSGD, RootRule, decoupled
+from zoolens.training.pairs.optimizers.torch_rules import (
+    Decay,
+    InsideAdam,
+    Lion,
+    OwnRule,
+    PastSGD,
+    RootConstants,
+    RootRule,
+    decoupled,
+)
 from zoolens.training.pairs.semantics import Semantics
 
 
@@ -70,7 +79,7 @@ def _rmsprop(tensors: Any, rate: float, decay: Decay, wanted: Optimizer, semanti
     past = bool(wanted.momentum) and semantics.momentum_rate == "past"
     if semantics.root_rule == "under" or past or captured:
         rule = semantics.root_rule or "outside"
-        return RootRule(tensors, rate, decay, rule=rule, epsilon=epsilon, rho=rho, past=past, **settings)
+        return RootRule(tensors, rate, decay, RootConstants(rule, epsilon, rho, past=past, **settings))
     make = decoupled(torch.optim.RMSprop) if decay.decoupled else torch.optim.RMSprop
     return make(tensors, lr=rate, alpha=rho, eps=epsilon, weight_decay=decay.size, **settings)
 
@@ -83,7 +92,8 @@ def _adagrad(tensors: Any, rate: float, decay: Decay, wanted: Optimizer, semanti
     epsilon = _first(wanted.epsilon, semantics.root_epsilon, usual["eps"])
     start = _first(wanted.initial_accumulator, semantics.adagrad_start, usual["initial_accumulator_value"])
     if semantics.root_rule == "under" or captured:
-        return RootRule(tensors, rate, decay, rule=semantics.root_rule or "outside", epsilon=epsilon, start=start)
+        rule = semantics.root_rule or "outside"
+        return RootRule(tensors, rate, decay, RootConstants(rule, epsilon, start=start))
     make = decoupled(torch.optim.Adagrad) if decay.decoupled else torch.optim.Adagrad
     return make(tensors, lr=rate, initial_accumulator_value=start, eps=epsilon, weight_decay=decay.size)
 
