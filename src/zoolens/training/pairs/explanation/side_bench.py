@@ -5,7 +5,7 @@ A training that is done is kept in the store, where there is one, and is not don
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from threading import Event, Lock
@@ -18,6 +18,7 @@ from zoolens.base.progress import Progress
 from zoolens.base.statistics.seeds import SeedNoise, seed_noise
 from zoolens.base.statistics.student import Values
 from zoolens.training.pairs.data.sources import BatchSource
+from zoolens.training.pairs.explanation.design import FRAMEWORK
 from zoolens.training.pairs.live.differences import SettingDifference, in_order
 from zoolens.training.pairs.live.live_training import NotSwitchable
 from zoolens.training.pairs.lockstep.setting_causes import give
@@ -50,6 +51,26 @@ class PortArm:
 
     side: int
     switched: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class SideGame:
+    """Two live sides as players: the settings that both can be given, and all the rest."""
+
+    players: tuple[str, ...]
+    a: PortArm = PortArm(0)
+    b: PortArm = PortArm(1)
+
+    def arm(self, cell: int) -> PortArm:
+        """The side of the cell's framework, with what is not its own."""
+        at_b = {name for place, name in enumerate(self.players) if cell >> place & 1}
+        side = int(FRAMEWORK in at_b)
+        switched = {name for name in self.players if name != FRAMEWORK and (name in at_b) != bool(side)}
+        return PortArm(side, frozenset(switched))
+
+    def fixed(self, side: PortArm, names: Iterable[str]) -> PortArm:
+        """One of the two sides with these players at the other's values."""
+        return PortArm(side.side, frozenset(names))
 
 
 @dataclass(frozen=True)

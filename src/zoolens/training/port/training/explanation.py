@@ -14,7 +14,6 @@ from typing import Any, Final
 from zoolens.base.errors import ZoolensError
 from zoolens.base.progress import Progress, Silent
 from zoolens.base.statistics.seeds import SeedNoise
-from zoolens.base.statistics.student import Values
 from zoolens.base.store.store import Store
 from zoolens.base.verdicts import Coverage, Tally, Verdict
 from zoolens.base.verdicts import judged as judged_by
@@ -22,9 +21,10 @@ from zoolens.findings.graph.diff.diff_causes import PADDING as CAUSE
 from zoolens.findings.graph.diff.phrases import plural
 from zoolens.training.pairs.data.sources import BatchSource
 from zoolens.training.pairs.explanation.design import FRAMEWORK, Fraction
+from zoolens.training.pairs.explanation.game import DESIGN, FEWEST, shared_out, verified
 from zoolens.training.pairs.explanation.results import Explained, Verification
-from zoolens.training.pairs.explanation.sharing_out import cells_of, culprits_of, explained_by, judged
-from zoolens.training.pairs.explanation.side_bench import LostArm, PortArm, PortExplanationBench
+from zoolens.training.pairs.explanation.sharing_out import cells_of
+from zoolens.training.pairs.explanation.side_bench import LostArm, PortExplanationBench, SideGame
 from zoolens.training.pairs.live.differences import SettingDifference
 from zoolens.training.pairs.live.paddings import PADDING
 from zoolens.training.pairs.loop.seed_verdict import noise_gaps
@@ -34,7 +34,6 @@ from zoolens.training.pairs.sides.open_pair import OpenPair, PairOptions
 from zoolens.training.port.weights import ask_for_missing
 
 REPLICATES: Final = 4
-_FEWEST: Final = 2  # seeds that can tell a cause from noise
 _VERIFYING: Final = 3  # arms of the verification at most: both sides, and one of them with the culprits switched
 
 
@@ -93,7 +92,7 @@ def explain(
     """Share the gap between two trainings out among the settings that both sides can be given. `store`: where trainings
     that are done are kept and looked for, so that an explanation that was interrupted goes on. The sides are as in
     `train`."""
-    if plan.replicates < _FEWEST:
+    if plan.replicates < FEWEST:
         raise ZoolensError("One seed cannot tell a cause from noise.", hint="Use at least 2 replicates.")
     if source.classes is None or not source.held_out_samples:
         raise ZoolensError(
@@ -107,7 +106,7 @@ def explain(
         if store is not None:
             from zoolens.training.port.training.kept_runs import KeptRuns  # only a store needs pyarrow
 
-            how = {"map": dict(options.chosen), "device": options.device}
+            how = {"map": dict(options.chosen), "device": options.device, "explained": True}
             kept = KeptRuns.of(store, pair, source, plan.length, how)
         bench = PortExplanationBench(pair, source, plan.length, plan.own_init, progress or Silent(), kept)
         return _explained(bench, pair, plan.replicates, plan.fraction)
@@ -115,15 +114,16 @@ def explain(
 
 def _explained(bench: PortExplanationBench, pair: OpenPair, replicates: int, fraction: Fraction) -> PortExplanation:
     players, fixed = bench.players(2 * replicates)
-    names = (*(player.name for player in players), FRAMEWORK)
-    planned = replicates * (len(cells_of(len(names), fraction)) + _VERIFYING)
+    game = SideGame((*(player.name for player in players), FRAMEWORK))
+    cells = cells_of(len(game.players), fraction)
+    planned = replicates * (len(cells) + _VERIFYING)
     seeds, fresh = range(replicates), range(replicates, 2 * replicates)
     steps = bench.length.steps(bench.source)
     bench.say(
-        f"Up to {planned} trainings of {steps:,} steps, if the sides differ: {len(cells_of(len(names), fraction))} "
+        f"Up to {planned} trainings of {steps:,} steps, if the sides differ: {len(cells)} "
         f"cells of {plural(len(players), 'setting')} that can be switched, {replicates} seeds each, and a verification."
     )
-    noise = bench.noise("the pair", PortArm(0), PortArm(1), seeds)
+    noise = bench.noise("the pair", game.a, game.b, seeds)
 
     left_out: list[int] = []
 
@@ -138,42 +138,12 @@ def _explained(bench: PortExplanationBench, pair: OpenPair, replicates: int, fra
     if not noise.beyond_noise or not players:
         return result()
 
-    arms = [_arm(cell, names) for cell in cells_of(len(names), fraction)]
-    bench.accuracies("the design", arms, seeds)
+    arms = [game.arm(cell) for cell in cells]
+    bench.accuracies(DESIGN, arms, seeds)
     whole = bench.finite_seeds(arms, seeds)
     left_out += sorted({*seeds} - {*whole})
-    if len(whole) < _FEWEST:
+    if len(whole) < FEWEST:
         return result()
 
-    def trained(cells: Sequence[int]) -> Values:
-        return bench.accuracies("the design", [_arm(cell, names) for cell in cells], whole)
-
-    explained = explained_by(names, trained, fraction, noise.level or 0.0, bench.images)
-    return result(explained, _verified(bench, explained, noise, fresh))
-
-
-def _arm(cell: int, names: Sequence[str]) -> PortArm:
-    """Returns the arm that trains a cell, the set of players at B's value: the side of its framework, with what is not
-    its own."""
-    at_b = {name for place, name in enumerate(names) if cell >> place & 1}
-    side = int(FRAMEWORK in at_b)
-    switched = {name for name in names if name != FRAMEWORK and (name in at_b) != bool(side)}
-    return PortArm(side, frozenset(switched))
-
-
-def _verified(
-    bench: PortExplanationBench, explained: Explained, noise: SeedNoise, fresh: Sequence[int]
-) -> Verification | None:
-    culprits = culprits_of(explained.shares)
-    if not culprits:
-        return None
-    worse = 0 if noise.difference.value > 0 else 1  # it gets the values of the better one
-    arms = [PortArm(side, frozenset(culprits) if side == worse else frozenset()) for side in (0, 1)]
-    everyone = (PortArm(0), PortArm(1), *arms)
-    bench.accuracies("verification", everyone, fresh)
-    whole = bench.finite_seeds(everyone, fresh)
-    if len(whole) < _FEWEST:
-        return None
-    before = bench.noise("verification", PortArm(0), PortArm(1), whole)
-    after = bench.noise("verification", arms[0], arms[1], whole)
-    return judged(culprits, "ab"[worse], before, after, bench.images)
+    explained = shared_out(bench, game, whole, fraction, noise.level or 0.0)
+    return result(explained, verified(bench, game, explained.shares, noise, fresh))

@@ -7,29 +7,23 @@ training (`kept_seeds`), the side, the settings that it was given, and its weigh
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from zoolens.base.store.records import fingerprint
 from zoolens.base.store.store import Store
-from zoolens.training.crosstrain.study.stored_studies import TrialFiling, file_study, file_trial
 from zoolens.training.crosstrain.training.trials import Trial
 from zoolens.training.pairs.data.sources import BatchSource
 from zoolens.training.pairs.explanation.side_bench import Described
-from zoolens.training.pairs.loop.single_run import Length, SingleRun
-from zoolens.training.pairs.loop.trainable_sides import as_trainable
+from zoolens.training.pairs.loop.single_run import SingleRun
 from zoolens.training.pairs.networks.framework import Array
-from zoolens.training.pairs.semantics import Semantics
 from zoolens.training.pairs.sides.open_pair import OpenPair
 from zoolens.training.port.training.kept_seeds import (
     KeptRun,
-    classes_of,
-    dataset_of,
-    decided_by,
+    KeptStudy,
     digest,
     trial_side,
-    without_machine,
 )
 
 
@@ -43,28 +37,20 @@ class _Kept(BaseModel):
     run: KeptRun
 
 
-class KeptRuns:
-    """The study of the explanation of one pair under one way of training."""
+class KeptRuns(KeptStudy):
+    """Trainings of the explanation of one pair."""
+
+    prefix: ClassVar[str] = "port-explain"
+    lettered: ClassVar[bool] = True
 
     def __init__(self, store: Store, pair: OpenPair, source: BatchSource, settings: Mapping[str, Any]) -> None:
-        self._store, self._source, self._settings = store, source, settings
-        self._sides = as_trainable(pair.a), as_trainable(pair.b)
-        self.study = f"port-explain-{fingerprint(dict(settings))[:12]}"
-        self._labels = [f"{side.framework} ({letter})" for side, letter in zip(self._sides, "ab", strict=True)]
+        super().__init__(store, pair, source, settings)
         self._read: dict[str, Mapping[str, Any]] | None = None
-
-    @classmethod
-    def of(
-        cls, store: Store, pair: OpenPair, source: BatchSource, length: Length, how: Mapping[str, Any]
-    ) -> KeptRuns | None:
-        """Returns None where a side is no function of a file or a module, so that nobody can say what it was."""
-        settings = decided_by(pair, source, length, {**how, "explained": True})
-        return None if settings is None else cls(store, pair, source, settings)
 
     def read(self, arm: Described, seed: int, weights: Mapping[str, Array]) -> SingleRun | None:
         """The training, if it was done before from the same weights with the same settings."""
         if self._read is None:
-            self._read = {trial.name: trial.details for trial in self._store.trials(self.study)}
+            self._read = {trial.name: trial.details for trial in self.store.trials(self.study)}
         start, given = digest(weights), _given(arm)
         try:
             kept = _Kept.model_validate(self._read.get(_name(arm, seed, start), {}).get("port"))
@@ -74,7 +60,7 @@ class KeptRuns:
 
     def write(self, arm: Described, seed: int, weights: Mapping[str, Array], run: SingleRun) -> None:
         """Stores a training as a trial with one side, its figures and its answers."""
-        label, start = self._labels[arm[0]], digest(weights)
+        label, start = self.labels[arm[0]], digest(weights)
         figures = {name: value for name, value in vars(run).items() if name != "answers"}
         trial = Trial(
             _name(arm, seed, start),
@@ -83,18 +69,7 @@ class KeptRuns:
             {},
             details={"architecture": "your own", "port": {"start": start, "given": _given(arm), "run": figures}},
         )
-        file_study(self._store, self.study, self._labels, {"port": without_machine(self._settings)})
-        file_trial(
-            self._store,
-            self.study,
-            trial,
-            TrialFiling(
-                recipe_of={label: (None, Semantics())},
-                dataset=dataset_of(self._source),
-                versions={label: self._sides[arm[0]].facts.versions},
-                predictions=classes_of([label], [run]),
-            ),
-        )
+        self.file(trial, {arm[0]: run})
 
 
 def _given(arm: Described) -> str:

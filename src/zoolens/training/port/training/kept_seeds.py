@@ -12,7 +12,7 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import PurePath
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -58,25 +58,48 @@ class _Kept(BaseModel):
     churn: float | None = None
 
 
-class KeptSeeds:
-    """The study of one pair under one way of training."""
+class KeptStudy:
+    """A study of the store that holds trainings of one pair under one way of training."""
+
+    prefix: ClassVar[str]  # of the study's name
+    lettered: ClassVar[bool]  # whether sides are told apart by letters also where their frameworks differ
 
     def __init__(self, store: Store, pair: OpenPair, source: BatchSource, settings: Mapping[str, Any]) -> None:
-        self._store, self._source, self._settings = store, source, settings
+        self.store, self._source, self._settings = store, source, settings
         self._sides = as_trainable(pair.a), as_trainable(pair.b)
-        self.study = f"port-{fingerprint(dict(settings))[:12]}"
+        self.study = f"{self.prefix}-{fingerprint(dict(settings))[:12]}"
         frameworks = [side.framework for side in self._sides]
-        same = frameworks[0] == frameworks[1]
-        self._labels = [f"{name} ({letter})" if same else name for name, letter in zip(frameworks, "ab", strict=True)]
+        letters = self.lettered or frameworks[0] == frameworks[1]
+        lettered = [f"{name} ({letter})" for name, letter in zip(frameworks, "ab", strict=True)]
+        self.labels = lettered if letters else frameworks
 
     @classmethod
     def of(
         cls, store: Store, pair: OpenPair, source: BatchSource, length: Length, how: Mapping[str, Any]
-    ) -> KeptSeeds | None:
+    ) -> Self | None:
         """Returns None where a side is no function of a file or a module, so that nobody can say what it was. `how`:
         what else decides about the training."""
         settings = decided_by(pair, source, length, how)
         return None if settings is None else cls(store, pair, source, settings)
+
+    def file(self, trial: Trial, runs: Mapping[int, SingleRun]) -> None:
+        """Store a trial with the runs of its sides, by the side, 0 or 1."""
+        labels = [self.labels[side] for side in runs]
+        filing = TrialFiling(
+            recipe_of={label: (None, Semantics()) for label in labels},
+            dataset=dataset_of(self._source),
+            versions={self.labels[side]: self._sides[side].facts.versions for side in runs},
+            predictions=classes_of(labels, list(runs.values())),
+        )
+        file_study(self.store, self.study, self.labels, {"port": without_machine(self._settings)})
+        file_trial(self.store, self.study, trial, filing)
+
+
+class KeptSeeds(KeptStudy):
+    """Seeds of a paired training."""
+
+    prefix: ClassVar[str] = "port"
+    lettered: ClassVar[bool] = False
 
     def digest_of(self, *sides: Mapping[str, Array]) -> str:
         """Returns the digest of all tensors of the sides at the start."""
@@ -85,7 +108,7 @@ class KeptSeeds:
     def read(self, seed: int, start: str) -> SeedPair | None:
         """The seed, if it was trained from the same weights; `start`: their digest."""
         details = next(
-            (trial.details for trial in self._store.trials(self.study) if trial.name == _name(seed, start)), {}
+            (trial.details for trial in self.store.trials(self.study) if trial.name == _name(seed, start)), {}
         )
         try:
             kept = _Kept.model_validate(details.get("port"))
@@ -98,10 +121,10 @@ class KeptSeeds:
 
     def write(self, pair: SeedPair, start: str) -> None:
         """Stores a seed as a trial with both sides, their figures and their answers."""
-        sides = tuple(trial_side(label, run) for label, run in zip(self._labels, pair.runs, strict=True))
+        sides = tuple(trial_side(label, run) for label, run in zip(self.labels, pair.runs, strict=True))
         figures = [{name: value for name, value in vars(run).items() if name != "answers"} for run in pair.runs]
         kept = {"start": start, "runs": figures, "held_out_losses": pair.held_out_losses, "churn": pair.churn}
-        churn = {} if pair.churn is None else {(self._labels[0], self._labels[1]): pair.churn}
+        churn = {} if pair.churn is None else {(self.labels[0], self.labels[1]): pair.churn}
         trial = Trial(
             _name(pair.seed, start),
             {"seed": pair.seed},
@@ -109,19 +132,7 @@ class KeptSeeds:
             churn,
             details={"architecture": "your own", "port": kept},
         )
-        dataset = dataset_of(self._source)
-        file_study(self._store, self.study, self._labels, {"port": without_machine(self._settings)})
-        file_trial(
-            self._store,
-            self.study,
-            trial,
-            TrialFiling(
-                recipe_of={label: (None, Semantics()) for label in self._labels},
-                dataset=dataset,
-                versions={label: side.facts.versions for label, side in zip(self._labels, self._sides, strict=True)},
-                predictions=classes_of(self._labels, pair.runs),
-            ),
-        )
+        self.file(trial, dict(enumerate(pair.runs)))
 
 
 def decided_by(pair: OpenPair, source: BatchSource, length: Length, how: Mapping[str, Any]) -> dict[str, Any] | None:

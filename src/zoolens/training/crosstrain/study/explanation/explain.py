@@ -25,9 +25,9 @@ from zoolens.training.crosstrain.training.trainer_pool import Workers
 from zoolens.training.crosstrain.training.trial_runner import apply
 from zoolens.training.crosstrain.training.trials import TrainedSide
 from zoolens.training.pairs.explanation.design import Fraction
+from zoolens.training.pairs.explanation.game import shared_out, verified
 from zoolens.training.pairs.explanation.results import Explained, Switch, Verification
-from zoolens.training.pairs.explanation.shapley import ShapleyShare
-from zoolens.training.pairs.explanation.sharing_out import _differences, culprits_of, explained_by, judged
+from zoolens.training.pairs.explanation.sharing_out import _differences
 from zoolens.training.pairs.semantics import Semantics
 
 REPLICATES: Final = 4
@@ -85,7 +85,7 @@ class _Explaining:
         self._bench, self._study, self._fraction = bench, study, fraction
         self._asked = self._recipe = recipe
         self._seeds, self._fresh = seeds
-        self._images: int | None = None  # of the test, known once the pair is trained
+        self.images: int | None = None  # of the test, known once the pair is trained
 
     def run(self, a: Arm, b: Arm) -> Explanation:
         pair, game, resolved = self._met("the pair", a, b)
@@ -98,18 +98,19 @@ class _Explaining:
             self._recipe = apply(self._recipe, {"mode": "aligned"})
             doubles = (Arm(a.framework, resolved[0]), Arm(b.framework, resolved[1]))
             switched, game, decided = self._met("stand-ins", *doubles)
-            stand_in = stood_in(pair, switched, _added(resolved, decided), self._images)
+            stand_in = stood_in(pair, switched, _added(resolved, decided), self.images)
             if not stand_in.same_way:
                 return self._explanation(game, pair, stand_in=stand_in)
-        explained = self._explained(game, switched.level or 0.0)
-        verification = self._verified(game, explained.shares, switched)
+        explained = shared_out(self, game, self._seeds, self._fraction, switched.level or 0.0)
+        explained = replace(explained, switches=(*explained.switches, *self._unnamed_switches(game)))
+        verification = verified(self, game, explained.shares, switched, self._fresh)
         return self._explanation(game, pair, explained, verification, stand_in)
 
     def _met(self, stage: str, a: Arm, b: Arm) -> tuple[SeedNoise, Contest, tuple[Semantics, Semantics]]:
         """The two trained under all seeds, and what they do differently by their live objects."""
         sides = self._bench.sides(stage, self._recipe, (a, b), self._seeds)
-        pair = self._noise(stage, a, b, self._seeds)
-        self._images = images_of(sides.values())
+        pair = self.noise(stage, a, b, self._seeds)
+        self.images = images_of(sides.values())
         ours, theirs = (_resolved([sides[arm, seed] for seed in self._seeds]) for arm in (a, b))
         return pair, contest(a, ours, b, theirs), (ours, theirs)
 
@@ -135,39 +136,27 @@ class _Explaining:
             self._bench.unconfirmed,
         )
 
-    def _explained(self, game: Contest, level: float) -> Explained:
-        def trained(cells: Sequence[int]) -> Values:
-            arms = [game.arm(cell) for cell in cells]
-            return self._bench.accuracies("the design", self._recipe, arms, self._seeds)
-
-        explained = explained_by(game.players, trained, self._fraction, level, self._images)
-        return replace(explained, switches=(*explained.switches, *self._unnamed_switches(game)))
-
     def _unnamed_switches(self, game: Contest) -> list[Switch]:
         switches = []
         for factor in game.unnamed:
             side, value = (game.a, factor.b) if factor.a is None else (game.b, factor.a)
             arms = side, side.switched({factor.name: value})
-            plain, changed = self._bench.accuracies("single switches", self._recipe, arms, self._seeds).T
-            effect = mean_estimate(changed - plain, 2 * count_rounding(self._images))
+            plain, changed = self.accuracies("single switches", arms, self._seeds).T
+            effect = mean_estimate(changed - plain, 2 * count_rounding(self.images))
             switches.append(Switch(factor.name, *((effect, None) if side is game.a else (None, effect))))
         return switches
 
-    def _verified(self, game: Contest, parts: Sequence[ShapleyShare], pair: SeedNoise) -> Verification | None:
-        culprits = culprits_of(parts)
-        if not culprits:
-            return None
-        side = "a" if pair.difference.value > 0 else "b"  # the worse one gets the values of the better one
-        arms = {"a": game.a, "b": game.b}
-        arms[side] = game.fixed(arms[side], culprits)
-        everyone = tuple(dict.fromkeys((game.a, game.b, *arms.values())))
-        self._bench.sides("verification", self._recipe, everyone, self._fresh)
-        before = self._noise("verification", game.a, game.b, self._fresh)
-        after = self._noise("verification", arms["a"], arms["b"], self._fresh)
-        return judged(culprits, side, before, after, self._images)
+    def accuracies(self, stage: str, arms: Sequence[Arm], seeds: Sequence[int]) -> Values:
+        """Accuracies of the recipe that is being explained, seeds × arms."""
+        return self._bench.accuracies(stage, self._recipe, arms, seeds)
 
-    def _noise(self, stage: str, a: Arm, b: Arm, seeds: Sequence[int]) -> SeedNoise:
-        self._bench.accuracies(stage, self._recipe, (a, b), seeds)  # says which run has none
+    def finite_seeds(self, arms: Sequence[Arm], seeds: Sequence[int]) -> Sequence[int]:
+        """All of them: a run without an accuracy is an error of `accuracies`."""
+        return seeds
+
+    def noise(self, stage: str, a: Arm, b: Arm, seeds: Sequence[int]) -> SeedNoise:
+        """The difference of two arms beside seed noise."""
+        self.accuracies(stage, (a, b), seeds)  # says which run has none
         sides = self._bench.sides(stage, self._recipe, (a, b), seeds)
         same = a.framework == b.framework
         names = (f"{a.framework} (A)", f"{b.framework} (B)") if same else (a.framework, b.framework)

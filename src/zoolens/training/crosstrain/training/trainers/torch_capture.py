@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from zoolens.training.crosstrain.training.architectures import is_statistic
 from zoolens.training.crosstrain.training.network import Network
-from zoolens.training.crosstrain.training.trainers.torch_building import as_arrays, named_tensors
+from zoolens.training.crosstrain.training.trainers.torch_building import named_tensors
 from zoolens.training.crosstrain.training.trainers.torch_loops import Machine
 from zoolens.training.crosstrain.training.weights import write_weights
-from zoolens.training.pairs.optimizers.torch_slots import slots
+from zoolens.training.pairs.live.torch.captured_update import captured_update
 
 
 class CaptureLoop:
@@ -49,11 +49,9 @@ def captured_step(machine: Machine, network: Network, images: Any, labels: Any, 
     loss = machine.loss(_watched(machine, activations), images, labels)
     machine.backward(loss, len(labels))
     tensors = named_tensors(machine.module, network)
-    gradients = {f"gradient/{name}": tensor.grad for name, tensor in tensors.items() if tensor.grad is not None}
-    captured = as_arrays({**activations, **gradients, "loss": loss})
-    machine.update()
-    after = {f"{'statistic' if is_statistic(name) else 'tensor'}/{name}": tensor for name, tensor in tensors.items()}
-    captured |= as_arrays({**after, **slots(machine.optimizer, tensors)})
+    statistics = {name for name in tensors if is_statistic(name)}
+    computed = {**activations, "loss": loss}
+    captured = captured_update(computed, tensors, statistics, machine.optimizer, machine.update)
     write_weights(path, captured, {"framework": "torch"})
     return loss.detach()
 

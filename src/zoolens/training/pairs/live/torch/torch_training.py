@@ -14,10 +14,10 @@ from zoolens.base.errors import ModelError, first_line
 from zoolens.training.pairs.data.batch import TrainingBatch
 from zoolens.training.pairs.live.live_training import Capture, Losses, TrainableNetwork
 from zoolens.training.pairs.live.seeding import seed_generators
+from zoolens.training.pairs.live.torch.captured_update import as_array, captured_update
 from zoolens.training.pairs.networks.framework import Array, LiveNetwork
 from zoolens.training.pairs.networks.torch_framework import TorchNetwork, by_name
 from zoolens.training.pairs.networks.training_objects import TrainingObjects
-from zoolens.training.pairs.optimizers.torch_slots import slots
 
 # Losses that take numbers in the shape of the answers, not the numbers of classes.
 _OF_NUMBERS: Final = frozenset(
@@ -306,22 +306,16 @@ class TorchTraining(TrainableNetwork):
             for hook in hooks:
                 hook.remove()
         tensors = self.live.named()
-        learned = dict(self.module.named_parameters())
+        statistics = tensors.keys() - dict(self.module.named_parameters()).keys()
         computed = {**activations, "output/0": answer, "loss": loss}
-        computed |= {f"gradient/{name}": tensor.grad for name, tensor in learned.items() if tensor.grad is not None}
-        arrays = {name: _array(tensor) for name, tensor in computed.items()}
-        self._update()
-        after = {f"{'tensor' if name in learned else 'statistic'}/{name}": tensor for name, tensor in tensors.items()}
-        return arrays | {
-            name: _array(tensor) for name, tensor in {**slots(self.objects.optimizer, learned), **after}.items()
-        }
+        return captured_update(computed, tensors, statistics, self.objects.optimizer, self._update)
 
     def answers(self, inputs: Sequence[Array]) -> Array:
         import torch
 
         with torch.no_grad(), self._autocast():
             where = self._where()
-            return _array(_tensors_in(self.module(*(self._tensor(array, where) for array in inputs)))[0])
+            return as_array(_tensors_in(self.module(*(self._tensor(array, where) for array in inputs)))[0])
 
     def loss_of(self, answers: Array, targets: Array) -> float:
         import torch
@@ -379,12 +373,3 @@ def _keeper(name: str, into: dict[str, Any]) -> Callable[..., None]:
         into[key] = answer.detach().clone()  # the next layer may write into its input
 
     return keep
-
-
-def _array(tensor: Any) -> Array:
-    import torch
-
-    wide = (torch.float64, torch.float32)
-    given = tensor.detach()
-    array: Array = (given if given.dtype in wide else given.float()).cpu().numpy().copy()
-    return array
