@@ -20,7 +20,7 @@ MODELS, PROBES = 40, 400
 
 BUILD = """
 import sys, time
-from zoolens.findings.index import journal
+from zoolens.findings.index.signatures import journal
 from zoolens.findings.index.opener import build_index
 write = journal.Journal.append
 def slowly(self, kind, payload):

@@ -20,6 +20,7 @@ from typing import Any, Final, NamedTuple
 
 from zoolens.base.errors import ZoolensError
 from zoolens.base.paths import replaced_file
+from zoolens.base.store.appended_file import append_at, writing_alone
 
 MAGIC: Final = b"ZLINDEX\n"
 VERSION: Final = 1
@@ -100,16 +101,11 @@ class Journal:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        from filelock import FileLock, Timeout
-
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            with FileLock(f"{self.path}.lock", timeout=_PATIENCE):
-                yield
-        except Timeout as error:
-            raise ZoolensError(
-                f"Another process has been writing the index {self.path} for a minute.", hint="Wait, or end it."
-            ) from error
+        busy = ZoolensError(
+            f"Another process has been writing the index {self.path} for a minute.", hint="Wait, or end it."
+        )
+        with writing_alone(self.path, busy, _PATIENCE):
+            yield
 
     def catch_up(self) -> tuple[list[Place], bool]:
         """Records that are new since the last call, whoever wrote them; True: the file is another one, all are new."""
@@ -145,11 +141,7 @@ class Journal:
 
     def append(self, kind: int, payload: bytes) -> Place:
         """Write one record behind the last complete one, over what a killed writer left there."""
-        record = framed(kind, payload)
-        with self.path.open("r+b") as file:
-            file.truncate(self.end)
-            file.seek(self.end)
-            file.write(record)
+        append_at(self.path, self.end, framed(kind, payload))
         places, _ = self.catch_up()
         return places[-1]
 

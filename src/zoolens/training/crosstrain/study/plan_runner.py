@@ -183,12 +183,9 @@ def _begin(store: Store, plan: Plan) -> None:
 
 def _begin_anew(store: Store, plan: Plan, path: Path) -> None:
     """Sets the journal aside, unless the study refuses the plan or a search is writing the journal."""
-    lock = writing_lock(path)
-    try:
+    with writing_lock(path):
         _begin(store, plan)
         path.rename(f"{path}.{len(_old_journals(path)) + 1}.old")
-    finally:
-        lock.release()
 
 
 def first_free(study: Study, prefix: str) -> int:

@@ -10,21 +10,18 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Sequence
-from io import FileIO
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
+from typing import Annotated, Any, Final, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from zoolens.base.errors import ZoolensError
+from zoolens.base.store.appended_file import append_at, writing_alone
 from zoolens.base.store.records import fingerprint
 from zoolens.training.crosstrain.study.study_plan import Plan
 from zoolens.training.crosstrain.training.job import Status
-
-if TYPE_CHECKING:
-    from filelock import BaseFileLock
 
 FORMAT: Final = 1
 _LARGEST: Final = 256 << 20
@@ -100,24 +97,21 @@ class Journal:
         self._header = _header(plan)
         self._plan = plan
         self._id = self._header.id
-        self._file: FileIO | None = None
+        self._held = ExitStack()  # the right to write, while the journal is open
+        self._open = False
         self._end = 0
         self._next = first
 
     def __enter__(self) -> Self:
-        self._lock = writing_lock(self.path)
-        try:
-            self._open()
-        except BaseException:
-            self._lock.release()
-            raise
+        with ExitStack() as held:
+            held.enter_context(writing_lock(self.path))
+            self._read_all()
+            self._held = held.pop_all()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._file is not None:
-            self._file.close()
-        self._file = None
-        self._lock.release()
+        self._open = False
+        self._held.close()
 
     def check(self) -> None:
         """Refuse a plan that is not the journal's. Nothing is written, and it need not be open."""
@@ -139,18 +133,11 @@ class Journal:
         """Writes the result of a trial, which is on the disk when this returns. The first result of a trial stays."""
         finished = FinishedTrial(asked=asked, told=told)
         if asked.trial not in self.finished:
-            self._append(finished)
-            os.fsync(self._opened.fileno())
+            self._append(finished, durable=True)
             self._take(finished)
         return self.finished[asked.trial]
 
-    @property
-    def _opened(self) -> FileIO:
-        if self._file is None:
-            raise ZoolensError(f"The journal {self.path} is closed.")
-        return self._file
-
-    def _open(self) -> None:
+    def _read_all(self) -> None:
         content = _content(self.path)
         lines = content.split(b"\n")
         rest = lines.pop()  # after the last line's end: nothing, or what a killed writer left
@@ -168,11 +155,9 @@ class Journal:
         self.warnings += [f"Line {number} of {self.path} is damaged and left out." for number in damaged]
         self._next += len(damaged)  # their trials may have had these names
         self.path.touch()
-        self._file = self.path.open("r+b", buffering=0)
+        self._open = True
         self._end = len(content) - (0 if complete else len(rest))
-        self._file.truncate(self._end)
-        if complete:
-            self._write(b"\n")
+        self._write(b"\n" if complete else b"")
         if header is None:
             self._append(self._header)
 
@@ -225,34 +210,25 @@ class Journal:
         salt = line.id if isinstance(line, _Header) else self._id
         return json.dumps({"checksum": _checksum(salt, content), **content}, separators=(",", ":")).encode() + b"\n"
 
-    def _append(self, line: _Line) -> None:
-        self._write(self._line(line))
+    def _append(self, line: _Line, *, durable: bool = False) -> None:
+        self._write(self._line(line), durable=durable)
 
-    def _write(self, content: bytes) -> None:
+    def _write(self, content: bytes, *, durable: bool = False) -> None:
+        if not self._open:
+            raise ZoolensError(f"The journal {self.path} is closed.")
         try:
-            self._opened.seek(self._end)
-            written = self._opened.write(content)
-            if written < len(content):
-                raise OSError("only a part was written")  # noqa: TRY301
-        except OSError as error:  # what was written of it lies behind the end and is written over
+            self._end = append_at(self.path, self._end, content, durable=durable)
+        except OSError as error:
             raise ZoolensError(
                 f"The journal {self.path} cannot be written: {error.strerror or error}.",
                 hint="Everything before is kept; run the search again when there is room.",
             ) from error
-        self._end += written
 
 
-def writing_lock(path: Path) -> BaseFileLock:
-    """The right to write a journal, until it is released. No other process has it then."""
-    from filelock import FileLock, Timeout
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(f"{path}.lock")
-    try:
-        lock.acquire(blocking=False)
-    except Timeout as error:
-        raise ZoolensError(f"Another search is writing the journal {path}.", hint="Wait for it, or end it.") from error
-    return lock
+def writing_lock(path: Path) -> AbstractContextManager[None]:
+    """The right to write a journal, which no other process has meanwhile."""
+    busy = ZoolensError(f"Another search is writing the journal {path}.", hint="Wait for it, or end it.")
+    return writing_alone(path, busy)
 
 
 def _content(path: Path) -> bytes:
