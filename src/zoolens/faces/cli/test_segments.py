@@ -75,7 +75,7 @@ def test_twins_are_made(tmp_path):
     assert data[0]["n"] == 2000
     strict = CliRunner().invoke(command, [*call, "--within", "0"])
     assert strict.exit_code == 1
-    assert "No twin" in strict.output
+    assert "No stitched model" in strict.output
 
 
 def test_a_twin_says_everywhere_what_it_is_made_of(tmp_path):
