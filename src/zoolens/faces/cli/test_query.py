@@ -259,7 +259,7 @@ def test_answers_that_are_vectors_are_not_called_equal(path):
     answer = query("CORR detector WITHIN 95% TASK other", store=path)
     assert "alike" in repr(answer)
     assert "equal answers" not in repr(answer)
-    assert "1 less the mean relative distance" in answer.notes[0]
+    assert "1 minus the mean relative distance" in answer.notes[0]
     assert "only the first (boxes) is compared" in answer.notes[1]
     shown = CliRunner().invoke(command, ["CORR detector WITHIN 95% TASK other"]).output
     assert "equal answers" not in shown

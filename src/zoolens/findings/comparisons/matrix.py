@@ -114,20 +114,24 @@ def _matrix(signatures: Sequence[Signature], tolerance: float, left_out: Sequenc
     interfaces = [interface_of(signature.run) for signature in signatures]
     accuracy = np.array([_accuracy(*each) for each in zip(signatures, interfaces, strict=True)])
     for i, j in combinations(range(count), 2):
+        ours, theirs = signatures[i], signatures[j]
         fit = compare_interfaces(interfaces[i], interfaces[j])
-        if not fit:
-            agreement[i, j] = agreement[j, i] = difference[i, j] = difference[j, i] = np.nan
-            names = [bare(signature.run.ref) for signature in (signatures[i], signatures[j])]
-            notes[f"{names[0]} (A) and {names[1]} (B) cannot be compared: {'; '.join(fit.reasons)}"] = None
-            continue
-        agreement[i, j] = agreement[j, i] = agreement_of(signatures[i], signatures[j], fit, tolerance=tolerance)
-        difference[i, j] = accuracy[j] - accuracy[i]
-        difference[j, i] = -difference[i, j]
+        if fit:
+            shared = agreement_of(ours, theirs, fit, tolerance=tolerance)
+            gained = accuracy[j] - accuracy[i]
+        else:
+            shared = gained = np.nan
+            names = f"{bare(ours.run.ref)} (A) and {bare(theirs.run.ref)} (B)"
+            notes[f"{names} cannot be compared: {'; '.join(fit.reasons)}"] = None
+        agreement[i, j] = agreement[j, i] = shared
+        difference[i, j] = gained
+        difference[j, i] = -gained
     linked = families(1 - agreement)
     order = list(linked.order)
+    runs = [signatures[i].run for i in order]
     return Matrix(
-        names=tuple(short_names([signatures[i].run for i in order])),
-        runs=tuple(signatures[i].run for i in order),
+        names=tuple(short_names(runs)),
+        runs=tuple(runs),
         agreement=agreement[np.ix_(order, order)],
         difference=difference[np.ix_(order, order)],
         accuracy=accuracy[order],

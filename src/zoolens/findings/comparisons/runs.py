@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import cache
+from itertools import product
 from pathlib import Path, PurePath
 from typing import Any
 
@@ -216,18 +217,25 @@ def close_names(store: Store, name: str) -> list[str]:
 
 
 def best_pairs(ours: Sequence[Run], theirs: Sequence[Run]) -> list[tuple[Run, Run]]:
-    """For each dataset that both were run on the pair most alike in everything but the model; among several such, in
-    runtimes at home in the formats, then the newest."""
+    """Return, for each dataset that both were run on, the pair most similar in everything but the model.
+
+    Among several such, runtimes at home in the formats come first, then the newest runs.
+    """
     best: dict[str, tuple[tuple[bool, bool, bool, int, int], tuple[Run, Run]]] = {}
-    for i, a in enumerate(ours):
-        for j, b in enumerate(theirs):
-            if a.key.dataset != b.key.dataset:
-                continue
-            same_stack, same_runtime = a.key.stack == b.key.stack, a.stack.runtime == b.stack.runtime
-            strange = formats_read(a.stack.runtime) + formats_read(b.stack.runtime)
-            merit = (a.id != b.id, same_stack, same_runtime, -strange, -i - j)
-            if a.key.dataset not in best or best[a.key.dataset][0] < merit:
-                best[a.key.dataset] = (merit, (a, b))
+    for (i, a), (j, b) in product(enumerate(ours), enumerate(theirs)):
+        dataset = a.key.dataset
+        if dataset != b.key.dataset:
+            continue
+        strange = formats_read(a.stack.runtime) + formats_read(b.stack.runtime)
+        merit = (
+            a.id != b.id,
+            a.key.stack == b.key.stack,
+            a.stack.runtime == b.stack.runtime,
+            -strange,  # a runtime that reads few formats is at home in them
+            -i - j,
+        )
+        if dataset not in best or best[dataset][0] < merit:
+            best[dataset] = (merit, (a, b))
     return [pair for _, pair in best.values()]
 
 

@@ -54,15 +54,18 @@ def fitted_temperature(a: Predictions, b: Predictions) -> Temperature | None:
 
 
 def _log_ratios(a: Predictions, b: Predictions) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-    """log(p of a class / p of the answer) in both runs, for every class that both kept, and the rows they are of."""
-    rows, place_a, place_b = np.nonzero(a.top[:, 1:, None] == b.top[:, None, 1:])
-    pairs = [(rows, a.score[rows, place_a + 1], b.score[rows, place_b + 1])]
+    """Return log(p of a class / p of the answer) in both runs, for each class that both kept, and the rows."""
+    # Column 0 of `top` is the answer itself, whose ratio is 1.
+    ranked, place_a, place_b = np.nonzero(a.top[:, 1:, None] == b.top[:, None, 1:])
     labelled = np.flatnonzero((a.labels >= 0) & (a.labels != a.top[:, 0]))
-    pairs.append((labelled, a.label_score[labelled], b.label_score[labelled]))
-    where = np.concatenate([one for one, _, _ in pairs])
-    ours = np.concatenate([one for _, one, _ in pairs]).astype(np.float64)
-    theirs = np.concatenate([one for _, _, one in pairs]).astype(np.float64)
+    rows = np.concatenate([ranked, labelled])
+    ours = np.concatenate([a.score[ranked, place_a + 1], a.label_score[labelled]]).astype(np.float64)
+    theirs = np.concatenate([b.score[ranked, place_b + 1], b.label_score[labelled]]).astype(np.float64)
     kept = (ours > _SMALLEST) & (theirs > _SMALLEST)
-    where, ours, theirs = where[kept], ours[kept], theirs[kept]
-    best_a, best_b = (side.score[where, 0].astype(np.float64) for side in (a, b))
-    return np.log(ours / best_a), np.log(theirs / best_b), where
+    rows = rows[kept]
+    return _log_ratio(a, rows, ours[kept]), _log_ratio(b, rows, theirs[kept]), rows
+
+
+def _log_ratio(side: Predictions, rows: NDArray[np.int64], scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    best = side.score[rows, 0].astype(np.float64)
+    return np.asarray(np.log(scores / best))

@@ -51,20 +51,24 @@ class Aligned:
 
 
 def aligned(a: Graph, b: Graph) -> Aligned:
-    """Nodes beside each other: by place where both have one structure, with norms folded where only one has them."""
+    """Return nodes beside each other: by place where both have one structure, with norms folded where one has none."""
     if a is b:
         return Aligned(a, b, tuple(NodePair(node.name, node.name) for node in a.nodes))
     for left, right in _forms(a, b):
         if same_structure(left, right):
             names = zip(left.nodes, right.nodes, strict=True)
             return Aligned(left, right, tuple(NodePair(node.name, other.name) for node, other in names))
-        if _norms(left) == _norms(right) and [node.op for node in left.nodes] == [node.op for node in right.nodes]:
-            way = _paired(left, right, _in_sequence(left, right))  # another setting, such as the epsilon of a norm
+        same_operators = [node.op for node in left.nodes] == [node.op for node in right.nodes]
+        if same_operators and _norms(left) == _norms(right):
+            # Only a setting differs, such as the epsilon of a norm.
+            way = _paired(left, right, _in_sequence(left, right))
             if way.same_structure:
                 return way
-    a, b = (folded(a), folded(b)) if _norms(a) != _norms(b) else (a, b)
-    ways = (_paired(a, b, partner) for partner in (_in_sequence(a, b), align(a, b).partner))
-    return min(ways, key=lambda way: len(way.only_a) + len(way.only_b))
+    if _norms(a) != _norms(b):
+        a, b = folded(a), folded(b)
+    by_sequence = _paired(a, b, _in_sequence(a, b))
+    by_diff = _paired(a, b, align(a, b).partner)
+    return min(by_sequence, by_diff, key=lambda way: len(way.only_a) + len(way.only_b))
 
 
 def aligned_by_name(a: Graph, b: Graph) -> Aligned | None:

@@ -163,11 +163,11 @@ def _distance(first: Array, second: Array) -> tuple[Deviation, float]:
 
 
 def _other_outputs(a: Side, b: Side) -> tuple[list[OtherOutput], tuple[str, ...]]:
-    """The further outputs of both that belong to each other: by their names, or by their places where all shapes are
-    the same; and the names of those for which neither holds."""
-    ours, theirs = (
-        [spec for spec in side.subject.session.outputs if spec.name != side.watched.name] for side in (a, b)
-    )
+    """Return the further outputs of both that could be matched, and the names of those that could not.
+
+    They are matched by name, or by place where all shapes are the same.
+    """
+    ours, theirs = _unwatched(a), _unwatched(b)
     named = {spec.name: spec for spec in theirs}
     if {spec.name for spec in ours} == named.keys():
         return [OtherOutput(spec, named[spec.name]) for spec in ours], ()
@@ -175,7 +175,12 @@ def _other_outputs(a: Side, b: Side) -> tuple[list[OtherOutput], tuple[str, ...]
         return [OtherOutput(spec, other) for spec, other in zip(ours, theirs, strict=True)], ()
     both = [OtherOutput(spec, named[spec.name]) for spec in ours if spec.name in named]
     known = {output.a.name for output in both}
-    return both, tuple(dict.fromkeys(spec.name for spec in (*ours, *theirs) if spec.name not in known))
+    unmatched = [spec.name for spec in (*ours, *theirs) if spec.name not in known]
+    return both, tuple(dict.fromkeys(unmatched))
+
+
+def _unwatched(side: Side) -> list[TensorSpec]:
+    return [spec for spec in side.subject.session.outputs if spec.name != side.watched.name]
 
 
 def _farther(other: OtherOutput, index: int, outputs: Sequence[Mapping[str, Array]]) -> OtherOutput:

@@ -135,18 +135,27 @@ def compared_tensors(a: Mapping[str, Array], b: Mapping[str, Array]) -> FileTens
 
 
 def _change(ours: str, theirs: str, a: Array, b: Array) -> TensorChange | None:
-    """None where all numbers are equal; no numbers where they differ by roundings only."""
+    """Return None where all numbers are equal; a change of no numbers where they differ by roundings only."""
     if np.array_equal(a, b):
         return None
     one, other = a.astype(np.float64), b.astype(np.float64)
-    apart = np.abs(other - one)
+    difference = np.abs(other - one)
     size = float(np.max(np.abs(one), initial=0.0)) or 1.0
-    moved = ~(apart <= EQUAL * np.maximum(np.abs(one), 1e-3 * size))
+    tolerance = EQUAL * np.maximum(np.abs(one), 1e-3 * size)
+    moved = ~(difference <= tolerance)  # NaN counts as moved
     extent = a.shape[0] if a.ndim > 1 else 1
-    channels = int(np.count_nonzero(moved.reshape(extent, -1).any(axis=1)))
-    largest = float(np.max(apart[np.isfinite(apart)], initial=0.0)) / size
-    half = next((kind for kind in _HALVES if _is_rounded(a, b, kind)), "")
-    return TensorChange(ours, theirs, int(np.count_nonzero(moved)), a.size, channels, extent, largest, half)
+    by_channel = moved.reshape(extent, -1).any(axis=1)
+    finite = difference[np.isfinite(difference)]
+    return TensorChange(
+        ours,
+        theirs,
+        numbers=int(np.count_nonzero(moved)),
+        size=a.size,
+        channels=int(np.count_nonzero(by_channel)),
+        extent=extent,
+        largest=float(np.max(finite, initial=0.0)) / size,
+        precision=next((kind for kind in _HALVES if _is_rounded(a, b, kind)), ""),
+    )
 
 
 def _is_rounded(a: Array, b: Array, precision: str) -> bool:

@@ -83,16 +83,18 @@ def _first_refused(side: Side, feeds: Feeds) -> Node | None:
 
 
 def _opened(side: Side, node: Node, point: CapturePoint, shape: tuple[int, ...]) -> Side:
-    """The side whose graph has an input in the place of this node."""
-    assert side.raw is not None
+    """Return the side whose graph has an input in the place of this node."""
+    raw = side.raw
+    assert raw is not None
     hole = Node(node.name, "input", (), shape, source=node.source)
-    nodes = tuple(hole if other.name == node.name else other for other in side.raw.nodes)
+    nodes = tuple(hole if other.name == node.name else other for other in raw.nodes)
     made = {other.name for other in nodes if other.op not in ("input", "parameter", "constant")}
+    # What went into the node is an output now, so that it stays in the graph and can be compared.
     fed = [name for name in node.inputs if name in made]
-    outputs = tuple(dict.fromkeys((*side.raw.outputs, *fed)))
-    facts = {**side.raw.facts, HOLES: {**side.raw.facts[HOLES], node.name: _kind(node)}}
-    raw = replace(side.raw, nodes=nodes, outputs=outputs, facts=facts)
-    return replace(side, raw=raw, graph=raw, holes={**side.holes, node.name: point.name})
+    outputs = tuple(dict.fromkeys((*raw.outputs, *fed)))
+    kinds = {**raw.facts[HOLES], node.name: _kind(node)}
+    opened = replace(raw, nodes=nodes, outputs=outputs, facts={**raw.facts, HOLES: kinds})
+    return replace(side, raw=opened, graph=opened, holes={**side.holes, node.name: point.name})
 
 
 def _kind(node: Node) -> str:

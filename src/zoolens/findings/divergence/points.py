@@ -196,30 +196,30 @@ def _order(
 
 
 def alike(raw: Graph, graph: Graph, inputs: Mapping[str, Array]) -> Alike:
-    """The raw nodes, each with an order of axes, that have the value of each canonical node."""
+    """Return, for each canonical node, the raw nodes that have its value, each with an order of axes."""
     axes = labels(raw)
-    orders = {
-        node.name: tuple(_orders(node, axes.get(node.name, ""))) for node in raw.nodes if node.op not in _CONSTANT
-    }
+    orders: dict[str, tuple[Order, ...]] = {}
+    for node in raw.nodes:
+        if node.op not in _CONSTANT:
+            orders[node.name] = tuple(_orders(node, axes.get(node.name, "")))
+    whole: dict[str, tuple[Order, ...]] = {node.name: ((0,),) for node in graph.nodes if node.op not in _SKIPPED}
+    # The last is large enough to drive activations into saturation: equal values must be equal there, too.
     feeds = [inputs, _random(inputs, 1.0), _random(inputs, _LARGE)]
     moved = [{name: _in_file_order(raw, graph, name, value) for name, value in feed.items()} for feed in feeds]
     longest = max((prod(node.shape) for node in (*raw.nodes, *graph.nodes)), default=1)
     vector = np.random.default_rng(0).standard_normal(longest)
-    known = _marks(graph, feeds, vector, {node.name: ((0,),) for node in graph.nodes if node.op not in _SKIPPED})
     by_size: dict[int, list[tuple[str, Order, Marks]]] = {}
     for (name, order), marks in _marks(raw, moved, vector, orders).items():
-        by_size.setdefault(prod(raw.by_name[name].shape), []).append((name, order, marks))
+        size = prod(raw.by_name[name].shape)
+        by_size.setdefault(size, []).append((name, order, marks))
     place = {node.name: number for number, node in enumerate(raw.nodes)}
     for sized in by_size.values():
         sized.sort(key=lambda candidate: place[candidate[0]])
-    return {
-        name: [
-            (other, order)
-            for other, order, marks in by_size.get(prod(graph.by_name[name].shape), ())
-            if _same(mark, marks)
-        ]
-        for (name, _), mark in known.items()
-    }
+    found: Alike = {}
+    for (name, _), mark in _marks(graph, feeds, vector, whole).items():
+        candidates = by_size.get(prod(graph.by_name[name].shape), ())
+        found[name] = [(other, order) for other, order, marks in candidates if _same(mark, marks)]
+    return found
 
 
 def holders(raw: Graph, points: Sequence[CapturePoint]) -> dict[str, CapturePoint]:

@@ -90,25 +90,32 @@ def _without(graph: Graph, name: str) -> Graph | None:
 
 
 def _with(graph: Graph, b: Graph, node: Node, partner: dict[str, str]) -> Graph | None:
-    """The graph with B's node behind the value that it works on in B, which must keep its shape. Constants that the
-    node works with are taken over, too."""
+    """Return the graph with B's node behind the value that it works on in B; None if that changes the shape.
+
+    Constants that the node works with are taken over, too.
+    """
     leaves = {name: b.by_name[name] for name in node.inputs if b.by_name[name].op in LEAVES}
     live = [partner[given] for given in node.inputs if given in partner and given not in leaves]
-    if len(live) != 1 or len(leaves) + 1 != len(node.inputs) or graph.by_name[live[0]].shape != node.shape:
+    if len(live) != 1 or len(leaves) + 1 != len(node.inputs):
+        return None
+    value = live[0]
+    if graph.by_name[value].shape != node.shape:
         return None
     name = unused_name(f"B·{node.name}", graph.by_name)
-    constants = {given: unused_name(f"B·{given}", {**graph.by_name, name: node}) for given in leaves}
-    inserted = replace(node, name=name, inputs=tuple(constants.get(given, live[0]) for given in node.inputs))
-    nodes: list[Node] = [
-        replace(leaf, name=constants[given], parameters=_taken_from_b(leaf)) for given, leaf in leaves.items()
-    ]
+    taken = {**graph.by_name, name: node}
+    constants = {given: unused_name(f"B·{given}", taken) for given in leaves}
+    inputs = tuple(constants.get(given, value) for given in node.inputs)
+    inserted = replace(node, name=name, inputs=inputs)
+    nodes: list[Node] = []
+    for given, leaf in leaves.items():
+        nodes.append(replace(leaf, name=constants[given], parameters=_taken_from_b(leaf)))
     for other in graph.nodes:
-        moved = tuple(name if given == live[0] else given for given in other.inputs)
+        moved = tuple(name if given == value else given for given in other.inputs)
         nodes.append(replace(other, inputs=moved) if moved != other.inputs else other)
-        if other.name == live[0]:
+        if other.name == value:
             nodes.append(inserted)
     partner[node.name] = name
-    outputs = tuple(name if out == live[0] else out for out in graph.outputs)
+    outputs = tuple(name if out == value else out for out in graph.outputs)
     return replace(graph, nodes=tuple(nodes), outputs=outputs)
 
 

@@ -58,17 +58,20 @@ def is_recording(run: Run) -> bool:
 
 
 def load_recording(run: Run | str, *, store: Store | str | Path | None = None) -> StoredRecording:
-    """A recording by its run, or as `load_trace` takes it."""
+    """Return a recording by its run, or by a name as `load_trace` takes it."""
     with borrowed_store(store, must_exist=True) as opened:
         named = find_trace(opened, run) if isinstance(run, str) else run
         table = read_series(opened, named.id, SERIES)
     rows = [row for row in table.to_pylist() if row["observed"] == USER]
-    root, known = next(row for row in rows if row["kind"] == "recording"), {row["span_id"] for row in rows}
+    root = next(row for row in rows if row["kind"] == "recording")
+    steps = [row for row in rows if row is not root]
+    known = {row["span_id"] for row in rows}
     below: dict[int | None, list[Mapping[str, Any]]] = {}
-    for row in sorted(rows, key=lambda row: row["time"]):
-        if row is not root:  # a caller that had not ended when the recording did is not there
-            below.setdefault(row["parent"] if row["parent"] in known else root["span_id"], []).append(row)
-    judged = len(rows) > 1 and all(row["clean"] is not None for row in rows if row is not root)
+    for row in sorted(steps, key=lambda row: row["time"]):
+        # A caller that had not ended when the recording did is not there.
+        caller = row["parent"] if row["parent"] in known else root["span_id"]
+        below.setdefault(caller, []).append(row)
+    judged = bool(steps) and all(row["clean"] is not None for row in steps)
     return StoredRecording(named, _step([root], None, below), len(table) - len(rows), table, judged)
 
 

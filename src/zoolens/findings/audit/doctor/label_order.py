@@ -88,20 +88,26 @@ def doubt(diagnosis: Diagnosis, bench: VariantBench, best: Variant) -> Diagnosis
 
 
 def hidden_order(evidence: Evidence, labels: NDArray[Any], accuracy: float) -> Separation | None:
-    """What renaming the answers gives, where it gives far more than the best `accuracy` with the labels as they are and
-    than always guessing the most frequent class would."""
+    """Return the accuracy after renaming the answers, where that is far above both baselines; else None.
+
+    The baselines are the best `accuracy` with the labels as they are, and the most frequent class.
+    """
     if evidence.error is not None:
         return None
     answers = evidence.distance + labels
-    learnt, judged = np.arange(len(labels)) % 2 == 0, np.arange(len(labels)) % 2 == 1
-    meaning = {
-        answer: _most_frequent(labels[learnt & (answers == answer)]) for answer in np.unique(answers[learnt]).tolist()
-    }
+    # The names are learnt on one half of the images and judged on the other, or they would fit anything.
+    learnt = np.arange(len(labels)) % 2 == 0
+    judged = ~learnt
+    meaning = {}
+    for answer in np.unique(answers[learnt]).tolist():
+        meaning[answer] = _most_frequent(labels[learnt & (answers == answer)])
     renamed = np.array([meaning.get(answer, -1) for answer in answers[judged].tolist()])
-    separation = Separation(int(judged.sum()), int(np.count_nonzero(renamed == labels[judged])))
-    plain = max(float(np.mean(labels == _most_frequent(labels))), accuracy)
-    sure = wilson(separation.right, separation.n).low > plain
-    return separation if sure and separation.accuracy > plain + GAP else None
+    right = int(np.count_nonzero(renamed == labels[judged]))
+    separation = Separation(int(judged.sum()), right)
+    majority = float(np.mean(labels == _most_frequent(labels)))
+    baseline = max(majority, accuracy)
+    sure = wilson(separation.right, separation.n).low > baseline
+    return separation if sure and separation.accuracy > baseline + GAP else None
 
 
 def _most_frequent(values: NDArray[Any]) -> int:

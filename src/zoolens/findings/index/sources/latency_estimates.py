@@ -76,17 +76,21 @@ def raw_estimate(graph: Graph, table: LatencyTable) -> Raw:
 
 
 def calibrate(pairs: Sequence[tuple[float, float]]) -> Calibration:
-    """Find the calibration from pairs of raw and measured seconds of the networks that have both."""
+    """Return the calibration from pairs of raw and measured seconds of the networks that have both."""
     sound = [(raw, measured) for raw, measured in pairs if raw > 0 and measured > 0]
     if not sound:
         return Calibration(1.0, None, 0)
     ratios = [math.log(measured / raw) for raw, measured in sound]
+    factor = math.exp(median(ratios))
     sizes = [raw for raw, _ in sound]
-    factor, low, high = math.exp(median(ratios)), min(sizes) / REACH, max(sizes) * REACH
+    low, high = min(sizes) / REACH, max(sizes) * REACH
     if len(ratios) < LEAST:
         return Calibration(factor, None, len(ratios), low, high)
-    misses = [own - median(ratios[:place] + ratios[place + 1 :]) for place, own in enumerate(ratios)]
-    spread = math.sqrt(math.fsum(miss * miss for miss in misses) / len(misses))
+    squares = []
+    for place, own in enumerate(ratios):  # leave-one-out: each network is predicted from the others
+        others = ratios[:place] + ratios[place + 1 :]
+        squares.append((own - median(others)) ** 2)
+    spread = math.sqrt(math.fsum(squares) / len(squares))
     return Calibration(factor, math.expm1(spread), len(ratios), low, high)
 
 

@@ -167,12 +167,18 @@ def _worth(table: RunTable, runs: Sequence[int]) -> tuple[int, int, float]:
 
 
 def grouped(table: RunTable, probes: Collection[str]) -> Iterator[tuple[tuple[str, str], NDArray[np.int64]]]:
-    """The measured runs of each model in each stack, newest first: of two figures of one name the newer counts.
-    `probes`: runs that count whatever their kind."""
+    """Yield the measured runs of each model in each environment, newest first: of two figures the newer counts.
+
+    `probes`: runs that count whatever their kind.
+    """
     rows = np.flatnonzero(table.measured | table.id.rows_among(probes))[::-1]
-    pairs = table.model.codes[rows].astype(np.int64) * len(table.stack.values) + table.stack.codes[rows]
+    if not len(rows):
+        return
+    model, stack = table.model, table.stack
+    pairs = model.codes[rows].astype(np.int64) * len(stack.values) + stack.codes[rows]
     order = np.argsort(pairs, kind="stable")
     starts = np.flatnonzero(np.diff(pairs[order], prepend=-1))
-    models, stacks = table.model.values, table.stack.values
-    for group in np.split(rows[order], starts[1:]) if len(rows) else ():
-        yield (str(models[table.model.codes[group[0]]]), str(stacks[table.stack.codes[group[0]]])), group
+    for group in np.split(rows[order], starts[1:]):
+        newest = group[0]
+        key = str(model.values[model.codes[newest]]), str(stack.values[stack.codes[newest]])
+        yield key, group

@@ -41,19 +41,23 @@ class UnknownQueryName(UnknownName):
 
 
 def _pointed(text: str, start: int, end: int) -> tuple[str, str]:
-    """The line that holds `start`, cut to its surroundings, and carets under its part between `start` and `end`."""
+    """Return the line that holds `start`, cut to its surroundings, and carets under `start` to `end`."""
     number = text.count("\n", 0, start) + 1
     first = text.rfind("\n", 0, start) + 1
     last = text.find("\n", start)
-    line, at = text[first : len(text) if last < 0 else last], start - first
+    line = text[first:] if last < 0 else text[first:last]
+    at = start - first
     length = max(min(end - start, len(line) - at), 1)
-    gutter = f"  line {number}: " if "\n" in text.strip() else "  "
+    # A long line is cut so that the carets, or half a line of them, and ten more columns are seen.
     cut = max(0, at + min(length, WIDEST // 2) - WIDEST + 10)
     shown = line[cut : cut + WIDEST]
-    before = ("… " if cut else "") + shown[: at - cut]
-    under = "^" * max(_columns(shown[at - cut : at - cut + length]), 1)
-    tail = shown[at - cut :] + (" …" if cut + WIDEST < len(line) else "")
-    return gutter + _plain(before + tail), " " * _columns(gutter + before) + under
+    before, behind = shown[: at - cut], shown[at - cut :]
+    if cut:
+        before = f"… {before}"
+    tail = f"{behind} …" if cut + WIDEST < len(line) else behind
+    gutter = f"  line {number}: " if "\n" in text.strip() else "  "
+    carets = "^" * max(_columns(behind[:length]), 1)
+    return gutter + _plain(before + tail), " " * _columns(gutter + before) + carets
 
 
 def _plain(text: str) -> str:
