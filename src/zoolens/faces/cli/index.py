@@ -72,13 +72,14 @@ def add(
     """Run MODEL… over the probes once, and index what it answered. Latency and memory are left to `zoolens eval`."""
     from zoolens.base.present.bars import Bars
     from zoolens.base.store.store import open_store
-    from zoolens.findings.index.maintenance import Probes, add_models
+    from zoolens.findings.comparisons.origins import DataOrigin
+    from zoolens.findings.index.maintenance import add_models
 
     if data is None and (limit is not None or seed is not None):
         raise click.UsageError("--limit and --seed belong to --data.")
     check_store(store, "reads" if data is None else "makes")
     with Bars() as bars, open_store(store) as opened:
-        probes = Probes(data, limit, seed) if data else None
+        probes = DataOrigin(data, limit, seed) if data else None
         added = add_models(opened, models, probes=probes, runtimes=runtimes, device=device, progress=bars)
     for outcome in added.outcomes:
         state = outcome.errors[0] if outcome.errors else f"skipped, {outcome.skipped}" if outcome.skipped else "indexed"

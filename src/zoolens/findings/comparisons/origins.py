@@ -12,11 +12,11 @@ from zoolens.inventory.datasets.opening import open_dataset
 
 @dataclass(frozen=True)
 class DataOrigin:
-    """Where a run found its inputs, as `open_dataset` takes it."""
+    """Where the inputs of a run lie, as `open_dataset` takes it."""
 
     data: str
-    limit: int | None
-    seed: int | None
+    limit: int | None = None
+    seed: int | None = None
 
 
 def data_origin(run: Run) -> DataOrigin:

@@ -13,7 +13,7 @@ from zoolens.base.numerics.deviation import deviation_of_finite
 from zoolens.findings.divergence.divergence_answers import Compared, comparable, compared_kind
 from zoolens.findings.divergence.divergence_causes import Cause, Kind, Proof, number
 from zoolens.findings.divergence.examined import ExaminedInput
-from zoolens.findings.divergence.file_causes import manifest_lines
+from zoolens.findings.divergence.input_causes import manifest_lines
 from zoolens.findings.divergence.sides import Feeds, Side, reopened
 from zoolens.findings.graph.model import Array
 

@@ -14,7 +14,7 @@ import numpy as np
 from zoolens.base.errors import ZoolensError
 from zoolens.base.numerics.rounding import rounded
 from zoolens.findings.divergence.divergence_causes import Cause, Kind, Proof
-from zoolens.findings.divergence.examined import Exact, apart, exact_output
+from zoolens.findings.divergence.examined import Exact, exact_output, relative_difference
 from zoolens.findings.divergence.file_differences import FileDifference
 from zoolens.findings.divergence.sides import Side
 from zoolens.findings.graph.model import Array, Graph, Node
@@ -34,7 +34,8 @@ def rounded_weights(a: Side, b: Side, exact: Exact, every: Sequence[FileDifferen
         half = exact_output(_in_half(whole.graph, rounding.precision), whole.output, exact.inputs[place])
     except ZoolensError:
         return None
-    before, after = apart(exact.outputs[1], exact.outputs[0]), apart(half, exact.outputs[1 - place])
+    before = relative_difference(exact.outputs[1], exact.outputs[0])
+    after = relative_difference(half, exact.outputs[1 - place])
     words = (
         f"{whole.label}'s file with its weights rounded to {rounding.precision}, computed exactly, against the other"
     )

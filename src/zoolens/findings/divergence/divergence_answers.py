@@ -1,4 +1,4 @@
-"""What two sides answer to every input: how far apart, and which answers flip."""
+"""What two sides answer to every input: their differences, and which answers flip."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class AnswerPair:
 
 @dataclass(frozen=True)
 class OtherOutput:
-    """An output beside the main one, by its names in A and B: how far apart the two are on the worst input."""
+    """An output beside the main one, by its names in A and B, with its difference on the worst input."""
 
     a: TensorSpec
     b: TensorSpec
@@ -61,7 +61,7 @@ class AnswerPairs:
     discrete: bool = True
     others: tuple[OtherOutput, ...] = ()  # further outputs that could be matched
     unmatched: tuple[str, ...] = ()  # names of outputs that could not
-    small_part: SmallPart | None = None  # of the main output, in which the two are farthest apart
+    small_part: SmallPart | None = None  # of the main output, in which the two differ most
 
     @property
     def flipped(self) -> tuple[AnswerPair, ...]:
@@ -87,7 +87,7 @@ class AnswerPairs:
 
     @property
     def accuracy(self) -> tuple[float, float] | None:
-        """Shares of inputs that each side answers rightly; None where nothing is labelled or there are no classes."""
+        """Accuracy of each side; None where nothing is labelled or there are no classes."""
         judged = [row for row in self.rows if row.label != UNLABELLED]
         if not judged or not self.discrete:
             return None
@@ -154,7 +154,7 @@ def _class(scores: Array) -> int:
 
 
 def _distance(first: Array, second: Array) -> tuple[Deviation, float]:
-    """How far two answers are apart, and the largest difference of two numbers."""
+    """Return the relative difference of two answers, and the largest difference of two numbers."""
     moved = deviation_of_finite(first, second)
     if np.isinf(moved.error):
         return moved, float("inf")

@@ -32,7 +32,7 @@ class Kind(Enum):
 
 @dataclass(frozen=True)
 class Proof:
-    """What was changed, and how far the two were apart before and after, relative; `floor` is what rounding may do.
+    """What was changed, and the relative difference before and after; `floor` is what rounding may do.
     It holds if nearly all of the difference is gone: that what is left is small says nothing where it was small before.
     """
 

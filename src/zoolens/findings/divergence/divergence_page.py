@@ -50,7 +50,7 @@ def divergence_page(divergence: Divergence) -> Page:
 
 
 def growth_chart(layers: Sequence[Mapping[str, Any]]) -> Chart:
-    """How far the two are apart from layer to layer, beside what rounding may do, on a logarithmic scale. `layers`: as
+    """Return the relative difference by layer, with the rounding floor, on a logarithmic scale. `layers`: as
     `words.as_data` makes them."""
     names = ("A and B", "floor of rounding", "A by itself", "B by itself")
     rows: list[dict[str, Any]] = []

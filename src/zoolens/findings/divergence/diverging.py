@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from zoolens.base.errors import ModelError, ZoolensError
 from zoolens.base.numerics.deviation import deviation_of_finite, first_beyond
 from zoolens.base.progress import Progress, Silent
-from zoolens.base.store.records import Run
-from zoolens.base.store.store import Store, borrowed_store
+from zoolens.base.store.store import Store
 from zoolens.base.verdicts import Coverage, Gap
-from zoolens.findings.comparisons.origins import DataOrigin
-from zoolens.findings.comparisons.reproduce import job_of_run
 from zoolens.findings.divergence.adding_up import adding_up
 from zoolens.findings.divergence.alignment import Aligned, NodePair, aligned
 from zoolens.findings.divergence.answer_causes import ASSUMED_FLOOR, causes_from_answers, random_causes
@@ -27,17 +24,16 @@ from zoolens.findings.divergence.file_causes import causes_of_files, not_finite_
 from zoolens.findings.divergence.file_tensors import FileTensors, compared_tensors, tensors_of
 from zoolens.findings.divergence.holes import holes_of
 from zoolens.findings.divergence.inspection import InspectedLayer, inspect, worst_layer
+from zoolens.findings.divergence.named_sides import SideData, name_sides
 from zoolens.findings.divergence.named_tensors import tensors_of_one_name
 from zoolens.findings.divergence.points import alike
 from zoolens.findings.divergence.remarks import said_of, said_of_answers
 from zoolens.findings.divergence.result import Divergence, LayerFacts, SideSummary, is_beyond
 from zoolens.findings.divergence.runtime_causes import causes_of_runtime
 from zoolens.findings.divergence.side_graphs import same_files, with_borrowed_graph, with_graph, with_points
-from zoolens.findings.divergence.side_names import job_named, parse_side
 from zoolens.findings.divergence.sides import Side, open_side
 from zoolens.findings.graph.model import Graph
 from zoolens.findings.measure.jobs import Job
-from zoolens.inventory.catalog.names import is_run
 from zoolens.inventory.datasets.dataset import Dataset
 from zoolens.inventory.datasets.opening import absolute_spec, open_dataset
 
@@ -71,13 +67,13 @@ def diverge(
     bytes for the tensors that are compared at a time (the models themselves come on top).
     """
     watcher = progress or Silent()
-    jobs, spec, chosen, runs = _jobs((a, b), data, (limit, seed), store, allow_code, watcher)
-    notes = [note for place, run in runs.items() if (note := _other_stack("AB"[place], run, jobs[place]))]
-    with closing(open_dataset(spec, limit=chosen[0], seed=chosen[1])) as dataset:
-        notes += _other_data(runs, dataset, (data, limit, seed))
-        result = diverge_jobs(jobs[0], jobs[1], dataset, examined=examined, memory=memory, progress=watcher)
+    named = name_sides((a, b), SideData(data, limit, seed), store, allow_code=allow_code, progress=watcher)
+    inputs = named.inputs
+    with closing(open_dataset(inputs.data, limit=inputs.limit, seed=inputs.seed)) as dataset:
+        notes = [*named.version_notes(), *named.dataset_notes(dataset)]
+        result = diverge_jobs(*named.jobs, dataset, examined=examined, memory=memory, progress=watcher)
         fingerprint = dataset.fingerprint()
-    origin = DataOrigin(absolute_spec(spec), *chosen)
+    origin = replace(inputs, data=absolute_spec(inputs.data))
     return replace(result, notes=(*notes, *result.notes), origin=origin, fingerprint=fingerprint)
 
 
@@ -101,73 +97,31 @@ def diverge_jobs(
         return _diverge(sides[0], sides[1], dataset, examined, memory, progress or Silent())
 
 
-def _jobs(
-    names: tuple[str, str],
-    data: str | None,
-    chosen: tuple[int | None, int | None],
-    store: Store | str | Path | None,
-    allow_code: bool,
-    progress: Progress,
-) -> tuple[list[Job], str, tuple[int | None, int | None], dict[int, Run]]:
-    """The jobs of both sides, the data they run on (named, or those of a stored run), and the runs by place."""
-    runs: dict[int, Run] = {}
-    if any(is_run(name) and not Path(name).exists() for name in names):
-        with borrowed_store(store, must_exist=True) as opened:
-            runs = {
-                place: opened.measured_run(name)
-                for place, name in enumerate(names)
-                if is_run(name) and not Path(name).exists()
-            }
-    jobs = [
-        job_of_run(runs[place], allow_code=allow_code)
-        if place in runs
-        else job_named(parse_side(name), allow_code=allow_code, progress=progress)
-        for place, name in enumerate(names)
-    ]
-    if data is not None:
-        return jobs, data, chosen, runs
-    origins = [run.origin for run in runs.values() if run.origin.get("data")]
-    if not origins:
-        raise ZoolensError("No dataset given.", hint="Add --data; only stored runs bring their data along.")
-    if len({run.dataset.fingerprint for run in runs.values()}) > 1:
-        raise ZoolensError("The two runs were made on different data.", hint="Name the data with --data.")
-    origin = origins[0]
-    own = (chosen[0] or origin["limit"], chosen[1] if chosen[1] is not None else origin["seed"])
-    return jobs, origin["data"], own, runs
+@dataclass(frozen=True)
+class _Asked:
+    """What every step of a comparison needs besides the two sides."""
 
-
-def _other_data(runs: Mapping[int, Run], dataset: Dataset, asked: tuple[object, ...]) -> list[str]:
-    """What is to be said where data that a stored run brought along have changed since."""
-    changed = [
-        run for run in runs.values() if asked == (None, None, None) and run.dataset.fingerprint != dataset.fingerprint()
-    ]
-    return [f"The data have changed since run {run.id[:8]} was made: the comparison is of today's." for run in changed]
-
-
-def _other_stack(label: str, run: Run, job: Job) -> str | None:
-    """What is to be said where a stored run was made with other versions than are here: they are not compared."""
-    if run.stack.version == job.stack.version:
-        return None
-    return (
-        f"{label}: run {run.id[:8]} was made with {run.stack.runtime} {run.stack.version}, and {job.stack.version} is "
-        "what computes here; name the old one as MODEL@RUNTIME:env=PACKAGES."
-    )
+    dataset: Dataset
+    answers: AnswerPairs
+    chosen: Sequence[int]  # inputs to examine, the worst first
+    memory: int
+    progress: Progress
 
 
 def _diverge(a: Side, b: Side, dataset: Dataset, count: int, memory: int, progress: Progress) -> Divergence:
     answers = compare_answers(a, b, dataset, progress)
-    chosen = _worst(answers, count)
-    random = random_causes((a, b), chosen[0])
+    asked = _Asked(dataset, answers, _worst(answers, count), memory, progress)
+    random = random_causes((a, b), asked.chosen[0])
     if random:
-        return replace(_by_answers(a, b, dataset, answers, chosen, memory), causes=random)
-    a, b = _with_graphs(a, b, answers, chosen[0], memory)
-    result = _explained(a, b, dataset, answers, chosen, memory, progress)
+        return replace(_by_answers(a, b, asked), causes=random)
+    a, b = _with_graphs(a, b, asked)
+    result = _explained(a, b, asked)
     result = _with_tensors(result, _file_tensors(a, b))
     for other in sorted(answers.others, key=lambda output: -output.relative_error)[:_OTHER_OUTPUTS]:
         if is_beyond(result.relative_error, result.floor) or not other.relative_error:
             break
         watched = replace(a, focus=other.a), replace(b, focus=other.b)
-        again = _explained(*watched, dataset, answers, [other.worst], memory, progress)
+        again = _explained(*watched, replace(asked, chosen=[other.worst]))
         if is_beyond(other.relative_error, again.floor):
             result = replace(again, output=other, tensors=result.tensors)
     return result
@@ -193,58 +147,70 @@ def _with_tensors(result: Divergence, tensors: FileTensors | None) -> Divergence
     return replace(result, causes=(Cause(Kind.WEIGHTS, words, withdrawn=(why,)),))
 
 
-def _explained(
-    a: Side, b: Side, dataset: Dataset, answers: AnswerPairs, chosen: list[int], memory: int, progress: Progress
-) -> Divergence:
-    """The difference of the watched output, looked at layer by layer on the chosen inputs."""
+def _explained(a: Side, b: Side, asked: _Asked) -> Divergence:
+    """Return the difference of the watched output, examined layer by layer on the chosen inputs."""
     if a.graph is None or b.graph is None:
-        return _by_answers(a, b, dataset, answers, chosen, memory)
-    examined = [_examine(a, b, index) for index in chosen]
+        return _by_answers(a, b, asked)
+    examined = [_examine(a, b, index) for index in asked.chosen]
     try:
         graphs = aligned(a.graph, b.graph)
-        a, b, graphs = _with_points(a, b, graphs, chosen[0])
+        a, b, graphs = _with_points(a, b, graphs, asked.chosen[0])
         examined = _fitting(a, b, examined)
-        examined = _inspected(a, b, graphs, examined, memory, progress)
+        examined = _inspected(a, b, graphs, examined, asked)
         exact = {example.index: Exact.of(a, b, example, compared_kind(a, b)) for example in examined}
     except ZoolensError as error:
         a = replace(a, notes=(*a.notes, f"The layers could not be compared: {error.message}"))
-        return _by_answers(a, b, dataset, answers, chosen, memory)
-    worst = examined[0]  # the input whose answers are farthest apart
+        return _by_answers(a, b, asked)
+    worst = examined[0]
+    exact_worst = exact[worst.index]
     layers = _worst_layers(examined, graphs, a.raw)
-    floor = exact[worst.index].floor_between(a, b)
+    floor = exact_worst.floor_between(a, b)
+    borrowed = a.borrowed or b.borrowed
     # Where graphs differ, or one is not known, which layers stand beside each other is a guess: answers outweigh it.
-    alike = graphs.same_structure and not a.borrowed and not b.borrowed
-    guessed = not alike and not is_beyond(answers.relative_error, floor)
-    whole = not a.borrowed and not b.borrowed and exact[worst.index].scores is None
-    parts = exact[worst.index].parts(a, b, worst) if whole else None
+    certain = graphs.same_structure and not borrowed
+    guessed = not certain and not is_beyond(asked.answers.relative_error, floor)
+    whole = not borrowed and exact_worst.scores is None
     result = Divergence(
-        _facts(a), _facts(b), dataset.name, answers, floor, True, layers,
-        None if guessed else _first(layers), parts, (), tuple(example.index for example in examined),
-        (*a.notes, *b.notes), memory, layers_understood(a, b),
-    )  # fmt: skip
-    differs = result.differs or (a.focus is not None and is_beyond(_apart(a, b, worst), result.floor))
+        a=_facts(a),
+        b=_facts(b),
+        data=asked.dataset.name,
+        answers=asked.answers,
+        floor=floor,
+        measured_floor=True,
+        layers=layers,
+        first=None if guessed else _first(layers),
+        parts=exact_worst.parts(a, b, worst) if whole else None,
+        causes=(),
+        examined=tuple(example.index for example in examined),
+        notes=(*a.notes, *b.notes),
+        memory=asked.memory,
+        understood=layers_understood(a, b),
+    )
+    difference = _watched_difference(a, b, worst)
+    differs = result.differs or (a.focus is not None and is_beyond(difference, floor))
     causes, remarks = _causes(a, b, graphs, examined, exact, differs)
-    causes = adding_up(causes, _apart(a, b, worst), result.floor)
-    notes = (*said_of(examined), *remarks, *not_finite_in_files((a, b), examined, exact))
-    notes = (*notes, *said_of_answers(answers, result.floor))
-    return replace(result, causes=causes, notes=(*result.notes, *notes))
+    notes = [*result.notes, *said_of(examined), *remarks]
+    notes += not_finite_in_files((a, b), examined, exact)
+    notes += said_of_answers(asked.answers, floor)
+    return replace(result, causes=adding_up(causes, difference, floor), notes=tuple(notes))
 
 
-def _apart(a: Side, b: Side, examined: ExaminedInput) -> float:
-    """How far the watched outputs of both are apart on one input."""
+def _watched_difference(a: Side, b: Side, examined: ExaminedInput) -> float:
+    """Return the relative difference of the watched outputs on one input."""
     kind = compared_kind(a, b)
-    values = [comparable(side, answer, kind) for side, answer in zip((a, b), examined.answers, strict=True)]
-    return deviation_of_finite(values[1], values[0]).error
+    ours, theirs = (comparable(side, answer, kind) for side, answer in zip((a, b), examined.answers, strict=True))
+    return deviation_of_finite(theirs, ours).error
 
 
-def _with_graphs(a: Side, b: Side, answers: AnswerPairs, index: int, memory: int) -> tuple[Side, Side]:
-    """Both sides with their graphs; where one cannot be read, it is held against the other's if that fits."""
+def _with_graphs(a: Side, b: Side, asked: _Asked) -> tuple[Side, Side]:
+    """Return both sides with their graphs; one that cannot be read is held against the other's if that fits."""
+    index = asked.chosen[0]
     a = with_graph(a, a.feeds(index))
     b = with_graph(b, b.feeds(index), a)
-    if answers.compared == "raw outputs" and a.graph is None and b.graph is not None:
-        a = with_borrowed_graph(a, b, index, memory)
-    elif answers.compared == "raw outputs" and b.graph is None and a.graph is not None:
-        b = with_borrowed_graph(b, a, index, memory)
+    if asked.answers.compared == "raw outputs" and a.graph is None and b.graph is not None:
+        a = with_borrowed_graph(a, b, index, asked.memory)
+    elif asked.answers.compared == "raw outputs" and b.graph is None and a.graph is not None:
+        b = with_borrowed_graph(b, a, index, asked.memory)
     return a, b
 
 
@@ -287,7 +253,7 @@ def _causes(
         cause for place, side in enumerate((a, b)) for cause in causes_of_runtime(side, place, examined, exact)
     ]
     if differs:
-        moved = is_beyond(_apart(a, b, worst), exact[worst.index].floor_between(a, b))
+        moved = is_beyond(_watched_difference(a, b, worst), exact[worst.index].floor_between(a, b))
         return tuple([*files, *of_runtimes] or [_UNEXPLAINED if moved else _INSIDE]), []
     if files or not of_runtimes:
         return tuple(files), []
@@ -297,22 +263,32 @@ def _causes(
     return (), [f"One side does not compute what its file says, which moves no answer beyond rounding: {words}."]
 
 
-def _by_answers(
-    a: Side, b: Side, dataset: Dataset, answers: AnswerPairs, chosen: Sequence[int], memory: int
-) -> Divergence:
-    """The comparison of answers alone, where layers cannot be compared."""
-    layers = tensors_of_one_name(a, b, chosen[0], memory, ASSUMED_FLOOR)
+def _by_answers(a: Side, b: Side, asked: _Asked) -> Divergence:
+    """Return the comparison of answers alone, where layers cannot be compared."""
+    worst = asked.chosen[0]
+    layers = tensors_of_one_name(a, b, worst, asked.memory, ASSUMED_FLOOR)
     compared = f"{len(layers)} tensors that both show under one name are compared, and not layers."
-    notes = (compared if layers else "Only answers are compared, not layers.", *a.notes, *b.notes)
-    notes = (*notes, *said_of_answers(answers, ASSUMED_FLOOR))
+    notes = [compared if layers else "Only answers are compared, not layers.", *a.notes, *b.notes]
+    notes += said_of_answers(asked.answers, ASSUMED_FLOOR)
     result = Divergence(
-        _facts(a), _facts(b), dataset.name, answers, ASSUMED_FLOOR, False, layers, _first(layers), None, (),
-        tuple(chosen[:1]), notes,
-        memory, Coverage((), _not_compared(a, b)),
-    )  # fmt: skip
-    examined = [_examine(a, b, chosen[0])]
-    differs = result.differs or (a.focus is not None and _apart(a, b, examined[0]) > ASSUMED_FLOOR)
-    return replace(result, causes=tuple(causes_from_answers(a, b, examined, ASSUMED_FLOOR))) if differs else result
+        a=_facts(a),
+        b=_facts(b),
+        data=asked.dataset.name,
+        answers=asked.answers,
+        floor=ASSUMED_FLOOR,
+        measured_floor=False,
+        layers=layers,
+        first=_first(layers),
+        parts=None,
+        causes=(),
+        examined=(worst,),
+        notes=tuple(notes),
+        memory=asked.memory,
+        understood=Coverage((), _not_compared(a, b)),
+    )
+    examined = _examine(a, b, worst)
+    differs = result.differs or (a.focus is not None and _watched_difference(a, b, examined) > ASSUMED_FLOOR)
+    return replace(result, causes=tuple(causes_from_answers(a, b, [examined], ASSUMED_FLOOR))) if differs else result
 
 
 def _not_compared(a: Side, b: Side) -> tuple[Gap, ...]:
@@ -322,9 +298,9 @@ def _not_compared(a: Side, b: Side) -> tuple[Gap, ...]:
 
 
 def _worst(answers: AnswerPairs, count: int) -> list[int]:
-    """The inputs to look at: the one on which the answers are farthest apart, then flipped ones, then the others."""
-    apart = sorted(answers.rows, key=lambda row: (-row.deviation.error, row.index))
-    ordered = [apart[0], *sorted(apart[1:], key=lambda row: not row.flips)]
+    """Return the inputs to examine: the one whose answers differ most, then flipped ones, then the others."""
+    worst, *others = sorted(answers.rows, key=lambda row: (-row.deviation.error, row.index))
+    ordered = [worst, *sorted(others, key=lambda row: not row.flips)]
     return [row.index for row in ordered[: max(1, count)]]
 
 
@@ -334,26 +310,20 @@ def _examine(a: Side, b: Side, index: int) -> ExaminedInput:
 
 
 def _inspected(
-    a: Side,
-    b: Side,
-    graphs: Aligned,
-    examined: Sequence[ExaminedInput],
-    memory: int,
-    progress: Progress,
+    a: Side, b: Side, graphs: Aligned, examined: Sequence[ExaminedInput], asked: _Asked
 ) -> list[ExaminedInput]:
     pairs = [pair for pair in graphs.pairs if pair.a in a.points or pair.b in b.points]
     if not pairs:
         return list(examined)
-    progress.begin("layers", "comparing", len(examined))
+    asked.progress.begin("layers", "comparing", len(examined))
     inspected = []
     try:
         for example in examined:
-            inspected.append(
-                replace(example, inspection=inspect(example.view(a, 0), example.view(b, 1), pairs, memory))
-            )
-            progress.advance(1)
+            inspection = inspect(example.view(a, 0), example.view(b, 1), pairs, asked.memory)
+            inspected.append(replace(example, inspection=inspection))
+            asked.progress.advance(1)
     finally:
-        progress.end()
+        asked.progress.end()
     return inspected
 
 

@@ -85,7 +85,7 @@ class Exact:
     def parts(self, a: Side, b: Side, examined: ExaminedInput) -> Parts:
         return Parts(
             deviation_of_finite(a.real_answer(examined.answers[0]), self.outputs[0]).error,
-            apart(self.outputs[1], self.outputs[0]),
+            relative_difference(self.outputs[1], self.outputs[0]),
             deviation_of_finite(b.real_answer(examined.answers[1]), self.outputs[1]).error,
             self.floor_between(a, b),
         )
@@ -99,14 +99,14 @@ def _measured(view: SideView) -> tuple[Array, float, float]:
 
 
 def _in_scores(views: Sequence[SideView], outputs: Sequence[Array]) -> tuple[float, float]:
-    """How far apart the scores of two exact outputs are, and what rounding may do to them."""
+    """Return the relative difference of the scores of two exact outputs, and its rounding floor."""
     scores = [scores_of(view.side, output) for view, output in zip(views, outputs, strict=True)]
     floor = FACTOR * ROUNDINGS * ONE_ROUNDING
     for view, exact in zip(views, scores, strict=True):
         for seed in range(NOISY_RUNS):
             moved = exact_output(noisy(view.graph, seed), view.side.output, noisy_inputs(view.inputs, seed))
             floor = max(floor, FACTOR * deviation_of_finite(scores_of(view.side, moved), exact).error)
-    return apart(scores[1], scores[0]), floor
+    return relative_difference(scores[1], scores[0]), floor
 
 
 def scores_of(side: Side, output: Array) -> Array:
@@ -146,8 +146,9 @@ def farthest(first: Sequence[Array], second: Sequence[Array]) -> float:
     """The largest of several differences; infinite where one side has more values."""
     if len(first) != len(second):
         return float("inf")
-    return max((apart(one, other) for one, other in zip(first, second, strict=True)), default=0.0)
+    return max((relative_difference(one, other) for one, other in zip(first, second, strict=True)), default=0.0)
 
 
-def apart(first: Array, second: Array) -> float:
+def relative_difference(first: Array, second: Array) -> float:
+    """Return the relative difference of two values; infinite where their shapes differ."""
     return deviation_of_finite(first, second).error if first.shape == second.shape else float("inf")

@@ -10,30 +10,29 @@ from typing import Final
 import numpy as np
 
 from zoolens.base.errors import ZoolensError
-from zoolens.base.numerics.deviation import deviation_of_finite
 from zoolens.base.verdicts import Outcome
-from zoolens.findings.comparisons.model_difference import differing_lines
-from zoolens.findings.divergence.alignment import EQUAL, Aligned, aligned_by_name, as_file, paired_inputs
+from zoolens.findings.divergence.alignment import EQUAL, Aligned, aligned_by_name, as_file
 from zoolens.findings.divergence.compression import rounded_weights
 from zoolens.findings.divergence.divergence_causes import Cause, Kind, Proof, label_of
 from zoolens.findings.divergence.evaluation import exact_values, grids_of
 from zoolens.findings.divergence.examined import (
     Exact,
     ExaminedInput,
-    apart,
     exact_output,
     exact_outputs,
     farthest,
+    relative_difference,
     scores_of,
 )
 from zoolens.findings.divergence.file_differences import FileDifference, Rounding, common_rounding, differences
-from zoolens.findings.divergence.holes import filled_as, holes_of, sinks_of
+from zoolens.findings.divergence.holes import filled_as, sinks_of
+from zoolens.findings.divergence.input_causes import fed_to, inputs_differ, preprocessing
 from zoolens.findings.divergence.sides import Side
 from zoolens.findings.divergence.transplants import transplanted
 from zoolens.findings.graph.diff.diff_causes import CONNECTIONS
 from zoolens.findings.graph.diff.report import diff
 from zoolens.findings.graph.file_operators import is_file_operator
-from zoolens.findings.graph.model import Array, Graph, Node
+from zoolens.findings.graph.model import Array, Graph
 
 _LISTED: Final = 5  # differences that are named one by one
 _COSTLY: Final = 3  # layers of a quantised file that are named
@@ -47,19 +46,19 @@ def causes_of_files(
     """Why the exact answers differ: other inputs, other weights, another structure. They are looked for on the worst
     input; one place of the files alone is the cause only if it is on every examined input."""
     exact = exacts[examined[0].index]
-    before = apart(exact.outputs[1], exact.outputs[0])
+    before = relative_difference(exact.outputs[1], exact.outputs[0])
     if exact.same_scores or (not before and not sinks_of(graphs.b)):
         return []
     if not before > exact.file_floor:
         return _below_rounding(a, b, graphs, examined, exacts)
-    ours = _fed_to(b, graphs, exact.inputs[0])
-    by_input = ours is not None and _inputs_differ(exact.inputs, graphs)
+    ours = fed_to(b, graphs, exact.inputs[0])
+    by_input = ours is not None and inputs_differ(exact.inputs, graphs)
     swapped = exact_output(graphs.b, b.output, ours) if ours is not None and by_input else exact.outputs[1]
-    definition = apart(swapped, exact.outputs[0])
+    definition = relative_difference(swapped, exact.outputs[0])
     causes: list[Cause] = []
     if by_input and definition < before:
         proof = Proof("B's file given the input tensor of A", before, definition, exact.file_floor)
-        if proof.holds or apart(exact.outputs[1], swapped) > exact.file_floor:
+        if proof.holds or relative_difference(exact.outputs[1], swapped) > exact.file_floor:
             causes.append(replace(preprocessing(a, b, exact.inputs, graphs), proof=proof))
         if proof.holds:
             return causes
@@ -77,7 +76,7 @@ def _below_rounding(
     """What the files say differently where it moves the answer by less than rounding may. Exact answers are not
     rounded, so that a changed weight is found and proved all the same; only what is proved is said."""
     exact = exacts[examined[0].index]
-    if graphs.a is graphs.b or exact.scores is not None or _inputs_differ(exact.inputs, graphs):
+    if graphs.a is graphs.b or exact.scores is not None or inputs_differ(exact.inputs, graphs):
         return []
     others = [exacts[example.index] for example in examined[1:]]
     causes = _definitions(Exchange(a, b, graphs, exact, exact.outputs[1], others))
@@ -155,80 +154,6 @@ def not_finite_in_files(
     return remarks
 
 
-def _fed_to(b: Side, graphs: Aligned, inputs: Mapping[str, Array]) -> dict[str, Array] | None:
-    """A's input tensors under the names of B's graph; None where the shapes do not fit."""
-    names = [(ours.name, theirs) for ours, theirs in _own_inputs(graphs)]
-    if len(names) != len(graphs.b.inputs) or len(graphs.a.inputs) != len(graphs.b.inputs):
-        return None  # or where holes have values of B's own inputs
-    if any(inputs[name].shape != theirs.shape for name, theirs in names):
-        return None
-    return {theirs.name: inputs[name] for name, theirs in names}
-
-
-def _own_inputs(graphs: Aligned) -> list[tuple[Node, Node]]:
-    """The inputs of both files beside each other, without holes."""
-    holes = holes_of(graphs.a).keys() | holes_of(graphs.b).keys()
-    pairs = paired_inputs(graphs.a, graphs.b)
-    return [(ours, theirs) for ours, theirs in pairs if not {ours.name, theirs.name} & holes]
-
-
-def _inputs_differ(inputs: tuple[Mapping[str, Array], Mapping[str, Array]], graphs: Aligned) -> bool:
-    return any(apart(inputs[1][theirs.name], inputs[0][ours.name]) > EQUAL for ours, theirs in _own_inputs(graphs))
-
-
-def preprocessing(a: Side, b: Side, inputs: tuple[Mapping[str, Array], Mapping[str, Array]], graphs: Aligned) -> Cause:
-    """What is different about the input tensors, in words, and the lines of the manifests that differ."""
-    pairs = [
-        (ours.source or ours.name, inputs[0][ours.name], inputs[1][theirs.name]) for ours, theirs in _own_inputs(graphs)
-    ]
-    name, fed_a, fed_b = max(pairs, key=lambda pair: apart(pair[2], pair[1]))  # of several the one that differs most
-    lines = manifest_lines(a, b)
-    which = f"other input tensors {name}" if len(pairs) > 1 else "other input tensors"
-    words = f"The two are fed {which}: {_input_words(fed_a, fed_b)}"
-    if lines:
-        words += f"; the manifests differ in {lines}"
-    return Cause(Kind.PREPROCESSING, words)
-
-
-def manifest_lines(a: Side, b: Side) -> str:
-    ours, theirs = (side.job.manifest.model_dump(mode="json")["inputs"] for side in (a, b))
-    lines = list(differing_lines("inputs", ours, theirs))
-    shown = "; ".join(f"{line.what} {line.a} → {line.b}" for line in lines[:_LISTED])
-    return f"{shown}{f' and {len(lines) - _LISTED} more' if len(lines) > _LISTED else ''}"
-
-
-def _input_words(fed_a: Array, fed_b: Array) -> str:
-    if fed_a.shape != fed_b.shape:
-        return f"shapes {fed_a.shape} and {fed_b.shape}"
-    if fed_a.ndim == 4 and fed_a.shape[1] == 3:
-        turned = _fit(fed_a[:, ::-1], fed_b)
-        if turned is not None:
-            return f"red and blue are swapped{turned}"
-    scaled = _fit(fed_a, fed_b)
-    if scaled is not None:
-        return f"the same picture on another scale{scaled}"
-    error = deviation_of_finite(fed_b, fed_a).error
-    return f"another picture, off by {error:.1e} of its size (resize, crop, decoder or layout)"
-
-
-def _fit(fed_a: Array, fed_b: Array) -> str | None:
-    """Words for the factor and offset of each channel that turn one tensor into the other; None where none do."""
-    channels = fed_a.shape[1] if fed_a.ndim > 1 else 1
-    x, y = (np.moveaxis(value, min(1, value.ndim - 1), 0).reshape(channels, -1) for value in (fed_a, fed_b))
-    means = x.mean(1, keepdims=True), y.mean(1, keepdims=True)
-    spread = np.square(x - means[0]).sum(1)
-    if not spread.all():
-        return None
-    factors = ((x - means[0]) * (y - means[1])).sum(1) / spread
-    offsets = means[1][:, 0] - factors * means[0][:, 0]
-    if deviation_of_finite(x * factors[:, None] + offsets[:, None], y).error > 1e-5:
-        return None
-    if np.allclose(factors, 1, atol=1e-5) and np.allclose(offsets, 0, atol=1e-5):
-        return ""
-    listed = ", ".join(f"×{factor:.4g} {offset:+.4g}" for factor, offset in zip(factors[:3], offsets[:3], strict=True))
-    return f" (B = A {listed} by channel)"
-
-
 @dataclass(frozen=True)
 class Exchange:
     """The effect of parts of B's file in A's file on A's exact answer.
@@ -279,7 +204,7 @@ class Exchange:
         proof = Proof(words, before, after, exact.file_floor)
         if answer is None or proof.holds or exact.scores is None:
             return proof
-        left = apart(scores_of(self.b, self.target), scores_of(self.a, answer[0]))
+        left = relative_difference(scores_of(self.b, self.target), scores_of(self.a, answer[0]))
         in_scores = Proof(f"{words} (scores)", exact.scores[0], left, exact.scores[1])
         return in_scores if in_scores.holds else proof
 
@@ -371,7 +296,7 @@ def _quantised(exchange: Exchange, every: list[FileDifference], proof: Proof) ->
     for difference in sorted(every, key=lambda difference: -difference.effect)[:_RESTORED]:
         answer = exchange.answer([other for other in every if other is not difference], exchange.exact)
         if answer is not None and difference.a is not None:
-            costs.append((proof.before - apart(answer[0], real), difference.a))
+            costs.append((proof.before - relative_difference(answer[0], real), difference.a))
     costs.sort(key=lambda cost: -cost[0])
     shown = ", ".join(f"{label_of(graphs.a, name)} {gained / proof.before:.0%}" for gained, name in costs[:_COSTLY])
     grids = sum(difference.kind == "quantisation" for difference in every)

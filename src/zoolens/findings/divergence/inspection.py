@@ -54,7 +54,7 @@ class SideLayer:
 
 @dataclass(frozen=True)
 class InspectedLayer:
-    """One value of both graphs. `between` is how far the sides are apart there, None where only one of them shows it;
+    """One value of both graphs. `between` is the difference of the sides there, None where only one of them shows it;
     `floor` is what rounding may do to that."""
 
     pair: NodePair

@@ -63,17 +63,17 @@ class Divergence:
 
     @property
     def relative_error(self) -> float:
-        """How far the two are apart in the output that is looked at."""
+        """The relative difference of the two in the output that is examined."""
         return self.answers.relative_error if self.output is None else self.output.relative_error
 
     @property
     def beyond_rounding(self) -> bool:
-        """Whether answers or layers are farther apart than rounding explains."""
+        """Whether answers or layers differ by more than rounding explains."""
         return self.first is not None or is_beyond(self.relative_error, self.floor)
 
     @property
     def differs(self) -> bool:
-        """Whether the two are farther apart than rounding explains, or are proved to say different things."""
+        """Whether the two differ by more than rounding explains, or are proved to say different things."""
         return self.beyond_rounding or any(cause.proved and cause.kind is not Kind.RANDOM for cause in self.causes)
 
     @property

@@ -11,6 +11,7 @@ import numpy as np
 from zoolens.base.errors import ZoolensError
 from zoolens.base.progress import Progress
 from zoolens.base.store.store import Store
+from zoolens.findings.comparisons.origins import DataOrigin
 from zoolens.findings.comparisons.signatures import task_of
 from zoolens.findings.index.builder import probe_data, probed_runs
 from zoolens.findings.index.index import Index
@@ -23,15 +24,6 @@ from zoolens.inventory.tasks.task import DEFAULT_TASK, task_named
 
 
 @dataclass(frozen=True)
-class Probes:
-    """The dataset that models of an index answer, as `zoolens eval` takes it."""
-
-    data: str
-    limit: int | None = None
-    seed: int | None = None
-
-
-@dataclass(frozen=True)
 class Added:
     index: Index
     outcomes: tuple[Outcome, ...]
@@ -41,7 +33,7 @@ def add_models(
     store: Store,
     models: Sequence[str],
     *,
-    probes: Probes | None = None,
+    probes: DataOrigin | None = None,
     runtimes: Sequence[str] = (),
     device: str = "cpu",
     progress: Progress | None = None,
@@ -72,13 +64,13 @@ def add_models(
     return Added(index, tuple(outcomes))
 
 
-def _probes_of(store: Store) -> Probes:
+def _probes_of(store: Store) -> DataOrigin:
     """Return the dataset of the index as the evaluation named it; that of classifiers first."""
     runs = probed_runs(store, None, DEFAULT_TASK) or probed_runs(store, None, None)
     origin = runs[0].origin if runs else {}
     if not origin.get("data"):
         raise ZoolensError("The index has no probe data yet.", hint="Say which data to use with --data.")
-    return Probes(origin["data"], origin.get("limit"), origin.get("seed"))
+    return DataOrigin(origin["data"], origin.get("limit"), origin.get("seed"))
 
 
 def remove_models(

@@ -9,10 +9,10 @@ import yaml
 
 from zoolens.base.errors import UnknownName, ZoolensError
 from zoolens.findings.comparisons.conftest import one_hot, vector_columns, write_run
+from zoolens.findings.comparisons.origins import DataOrigin
 from zoolens.findings.index import builder, maintenance, opener
 from zoolens.findings.index.conftest import LABELS, PROBES, add_run, answers, observed
 from zoolens.findings.index.index import Index
-from zoolens.findings.index.maintenance import Probes
 from zoolens.findings.index.opener import build_index
 from zoolens.findings.index.signatures import synchronisation
 from zoolens.findings.index.signatures.journal import Damaged
@@ -345,7 +345,7 @@ def test_removed_models_stay_away_until_they_are_added_again(store, tmp_path):
 
 
 def test_adding_runs_a_model_once_on_the_probes_of_the_index(store):
-    maintenance.add_models(store, ["demo:mlp-small"], probes=Probes("demo", 50), runtimes=["onnxruntime"])
+    maintenance.add_models(store, ["demo:mlp-small"], probes=DataOrigin("demo", 50), runtimes=["onnxruntime"])
     added = maintenance.add_models(store, ["demo:lenet-torch"], runtimes=["onnxruntime"])
     assert added.outcomes[0].measured[0] == "predictions"
     assert len(added.index.semantic) == 2
@@ -358,7 +358,7 @@ def test_adding_runs_a_model_once_on_the_probes_of_the_index(store):
 
 
 def test_a_model_is_removed_and_comes_back_in_all_its_formats(store):
-    words = {"probes": Probes("demo", 20), "runtimes": ["onnxruntime", "litert"]}
+    words = {"probes": DataOrigin("demo", 20), "runtimes": ["onnxruntime", "litert"]}
     maintenance.add_models(store, ["demo:mlp-small", "demo:mlp-wide"], **words)
     assert maintenance.remove_models(store, ["mlp-small"]) == ["demo:mlp-small@1.0.0"]
     assert {row.attributes["name"] for row in build_index(store).rows} == {"mlp-wide"}
@@ -373,7 +373,7 @@ def test_models_of_other_tasks_are_added_and_removed(store, tmp_path):
     manifest["outputs"] = [{"task": "embedding"}]
     (tmp_path / "embedding.yaml").write_text(yaml.safe_dump(manifest))
     place = str(tmp_path / "embedding.yaml")
-    added = maintenance.add_models(store, [place], probes=Probes("demo", 20), runtimes=["onnxruntime"])
+    added = maintenance.add_models(store, [place], probes=DataOrigin("demo", 20), runtimes=["onnxruntime"])
     assert len(added.index.semantic) == 1
     (row,) = added.index.rows
     assert maintenance.remove_models(store, [row.ref], task="embedding") == [row.ref]
