@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from zoolens.base.recent_values import RecentValues
 from zoolens.base.store.records import Run
 from zoolens.base.store.store import Store
 from zoolens.findings.comparisons.behaviour import check_paired, pair_answers
-from zoolens.findings.comparisons.signatures import Signature, signature_in_data_order
+from zoolens.findings.comparisons.signatures import Signature, known_score, signature_in_data_order
 from zoolens.findings.measure.class_order import other_class_names
 from zoolens.findings.measure.metrics.calibration import BINS, confidence_bins
 from zoolens.inventory.tasks.task import task_named
@@ -287,7 +287,7 @@ def _row(ours: Signature, theirs: Signature | None, agreement: Floats | None, pl
         truth="" if label == _NONE else ours.class_name(label),
         ours=_side(ours, place),
         theirs=None if theirs is None else _side(theirs, place),
-        label_score=_known(ours.label_score[place]),
+        label_score=known_score(ours.label_score[place]),
         agreement=None if agreement is None else float(agreement[place]),
     )
 
@@ -299,7 +299,7 @@ def _side(signature: Signature, place: int) -> SideAnswer:
     return SideAnswer(
         words=task.show(signature.main, place, signature.classes),
         answer=answer,
-        score=_known(signature.score[place, 0]),
+        score=known_score(signature.score[place, 0]),
         right=None if label == _NONE or answer is None else answer == label,
         best=_best(signature, place) if task.discrete else (),
     )
@@ -318,7 +318,3 @@ def _best(signature: Signature, place: int) -> tuple[RankedClass, ...]:
 def shown_class(signature: Signature, number: int) -> str:
     """The name of a class, or its number in words where the data name no classes."""
     return signature.class_name(number) if signature.classes else f"class {number}"
-
-
-def _known(score: Any) -> float | None:
-    return None if np.isnan(score) else float(score)

@@ -26,7 +26,7 @@ from zoolens.findings.comparisons.compatibility import places_by_name
 from zoolens.findings.comparisons.model_difference import manifest_lines, model_cause
 from zoolens.findings.comparisons.outcomes import agreement_verdict
 from zoolens.findings.comparisons.runs import choose_pair
-from zoolens.findings.comparisons.signatures import Signature, signature_in_data_order
+from zoolens.findings.comparisons.signatures import Signature, known_score, signature_in_data_order
 from zoolens.findings.comparisons.stacks import StackDifference, likely_cause, stack_differences
 from zoolens.findings.comparisons.temperature import Temperature, fitted_temperature
 from zoolens.findings.measure.answers import answering_stage, has_answers
@@ -345,15 +345,11 @@ def _disagreements(a: Predictions, b: Predictions) -> tuple[Disagreement, ...]:
             label=int(a.labels[i]),
             answer_a=int(answers_a[i]),
             answer_b=int(answers_b[i]),
-            score_a=_known(a.score[i, 0]),
-            score_b=_known(b.score[i, 0]),
+            score_a=known_score(a.score[i, 0]),
+            score_b=known_score(b.score[i, 0]),
         )
         for i in where[np.argsort(-sure, kind="stable")]
     )
-
-
-def _known(score: np.float32) -> float | None:
-    return None if np.isnan(score) else float(score)
 
 
 def _figures(a: Sequence[Observation], b: Sequence[Observation]) -> list[FigurePair]:

@@ -63,8 +63,11 @@ class History:
 def run_history(
     store: Store, model: str, metric: str = "top1", scope: str | None = None, *, dataset: str | None = None
 ) -> History:
-    """`model`: a name or a pattern, as `Store.runs` takes it. `scope`: the figure's, by default that of batch size 1
-    for timings. `dataset`: a fingerprint, by default that of the data with most runs."""
+    """Return one figure of a model over all its runs on one dataset.
+
+    `model`: a name or a pattern, as `Store.runs` takes it. `scope`: the figure's, by default that of batch size 1
+    for timings. `dataset`: a fingerprint, by default that of the dataset with most runs.
+    """
     where = scope if scope is not None else _SCOPES.get(metric.partition("_p")[0], "")
     runs = store.runs(model=model, limit=MOST_RUNS)
     chosen = dataset or _usual_data(runs)
@@ -74,14 +77,22 @@ def run_history(
     newest: dict[tuple[str, str], str] = {}
     for run in here:  # the newest first
         content = newest.setdefault((run.ref, run.model.format), run.model.fingerprint)
-        observed = [each for each in judged_right(run, known.get(run.id, [])) if each.scope == where]
-        if observed and observed[0].value is not None:
-            unit = observed[0].unit
-            current = content == run.model.fingerprint
-            points.append(_point(run, observed[0], observed[0].value, current=current))
+        observations = judged_right(run, known.get(run.id, []))
+        figure = next((each for each in observations if each.scope == where), None)
+        if figure is not None and figure.value is not None:
+            unit = figure.unit
+            points.append(_point(run, figure, figure.value, current=content == run.model.fingerprint))
     points.sort(key=lambda point: point.created)
-    name = here[0].dataset.name if here else ""
-    return History(model, metric, where, unit, name, tuple(points), len(runs) - len(here), len(here) - len(points))
+    return History(
+        model,
+        metric,
+        where,
+        unit,
+        dataset=here[0].dataset.name if here else "",
+        points=tuple(points),
+        others=len(runs) - len(here),
+        unknown=len(here) - len(points),
+    )
 
 
 def _usual_data(runs: Sequence[Run]) -> str | None:

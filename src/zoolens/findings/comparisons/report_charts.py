@@ -26,6 +26,7 @@ from zoolens.base.present.text import shareable
 from zoolens.base.store.records import Observation, Run
 from zoolens.base.store.scopes import Dimension, parse_scope
 from zoolens.findings.comparisons.compare import AnswerComparison, Disagreement, FigurePair, Report
+from zoolens.inventory.catalog.names import bare
 
 WIDTH: Final = 420
 STEP: Final = 44  # pixels of a figure, which has a line for each run
@@ -44,19 +45,15 @@ def side_names(report: Report) -> tuple[str, str]:
     """What the two runs are called: by model, with the stack where both are of one model."""
     if report.a.ref == report.b.ref:
         a, b = (
-            f"{letter}: {_bare(run)} in {stack_label(run)}" for letter, run in zip("AB", _runs(report), strict=True)
+            f"{letter}: {bare(run.ref)} in {stack_label(run)}" for letter, run in zip("AB", _runs(report), strict=True)
         )
     else:
-        a, b = (f"{letter}: {_bare(run)}" for letter, run in zip("AB", _runs(report), strict=True))
+        a, b = (f"{letter}: {bare(run.ref)}" for letter, run in zip("AB", _runs(report), strict=True))
     return shareable(a, LABEL), shareable(b, LABEL)
 
 
 def _runs(report: Report) -> tuple[Run, Run]:
     return report.a, report.b
-
-
-def _bare(run: Run) -> str:
-    return run.ref.partition("@")[0]
 
 
 # --- figures

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -43,6 +44,11 @@ def signature_of(store: Store, run: Run) -> Signature:
     table = answers_table(store, run)
     _check_rows(table, run)
     return Signature(**vars(predictions_of(table, run)), run=run)
+
+
+def known_score(score: np.floating[Any]) -> float | None:
+    """Return a score that was kept; None for NaN, which stands in its place where none was."""
+    return None if np.isnan(score) else float(score)
 
 
 def signature_in_data_order(store: Store, run: Run) -> Signature:

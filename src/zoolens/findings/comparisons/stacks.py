@@ -23,21 +23,28 @@ class StackDifference:
 
 
 def stack_differences(a: Run, b: Run) -> list[StackDifference]:
-    """Effective precision, provider, runtime, options, packages, machine: only what differs."""
+    """Return what differs in effective precision, provider, runtime, options, packages and machine."""
     differences = [
         *_changed("effective", _resolved(a), _resolved(b), telling=("precision",)),
-        *_changed("model", {"fingerprint": a.model.fingerprint[:12], "format": a.model.format},
-                  {"fingerprint": b.model.fingerprint[:12], "format": b.model.format}, telling=("fingerprint",)),
+        *_changed("model", _model(a), _model(b), telling=("fingerprint",)),
         *_changed("", {"runtime": a.stack.runtime}, {"runtime": b.stack.runtime}, telling=("runtime",)),
         *_changed("option", _part(a, "options"), _part(b, "options"), telling=("precision", "mode")),
-        *_changed("", {"isolated": a.stack.identity.get("isolated")}, {"isolated": b.stack.identity.get("isolated")}),
+        *_changed("", _single(a, "isolated"), _single(b, "isolated")),
         *_changed("package", _part(a, "packages"), _part(b, "packages")),
         *_changed("decoder", a.stack.identity.get("decoder", {}), b.stack.identity.get("decoder", {})),
-        *_changed("", {"python": a.stack.identity.get("python")}, {"python": b.stack.identity.get("python")}),
+        *_changed("", _single(a, "python"), _single(b, "python")),
         *_changed("machine", _part(a, "machine"), _part(b, "machine")),
         *_changed("condition", _part(a, "conditions"), _part(b, "conditions")),
-    ]  # fmt: skip
+    ]
     return sorted(differences, key=lambda difference: not difference.telling)
+
+
+def _model(run: Run) -> dict[str, Any]:
+    return {"fingerprint": run.model.fingerprint[:12], "format": run.model.format}
+
+
+def _single(run: Run, key: str) -> dict[str, Any]:
+    return {key: run.stack.identity.get(key)}
 
 
 def likely_cause(a: Run, b: Run, model: str | None) -> str | None:

@@ -112,19 +112,26 @@ def _difference(graphs: Aligned, pair: NodePair, values: Mapping[str, Array], ex
     a, b = graphs.a.by_name[pair.a], graphs.b.by_name[pair.b]
     weights = list(_weights(graphs, a, b))
     attributes = _attributes(a, b)
-    kind = "operator" if a.op != b.op else "attribute" if attributes else "weights"
-    words = [f"{a.op} → {b.op}"] if a.op != b.op else []
+    words: list[str] = []
+    kind = "attribute" if attributes else "weights"
+    if a.op != b.op:
+        kind = "operator"
+        words.append(f"{a.op} → {b.op}")
     words += [f"{name} {_text(ours)} → {_text(theirs)}" for name, (ours, theirs) in attributes.items()]
     words += [tensor.words for tensor in weights]
     if not words and (rewired := _rewired(graphs, a, b)):
-        kind, words = "connections", [rewired]
+        kind = "connections"
+        words.append(rewired)
     grids = _grids(graphs, pair)
     if not _same_grid(*grids):
         kind = "quantisation" if kind == "weights" else kind
         words.append(" → ".join("real numbers" if grid is None else grid.words for grid in grids))
-    roundings = {tensor.rounding for tensor in weights} if kind == "weights" else set()
-    rounding = roundings.pop() if len(roundings) == 1 else None
-    return FileDifference(kind, a.name, b.name, "; ".join(words), _effect(graphs, a, b, values, exact), rounding)
+    rounding = None
+    if kind == "weights":
+        roundings = {tensor.rounding for tensor in weights}
+        rounding = roundings.pop() if len(roundings) == 1 else None
+    effect = _effect(graphs, a, b, values, exact)
+    return FileDifference(kind, a.name, b.name, "; ".join(words), effect, rounding)
 
 
 def common_rounding(every: Sequence[FileDifference]) -> Rounding | None:
@@ -194,20 +201,22 @@ def _is_rounded(whole: Array, half: Array, precision: str) -> bool:
 
 
 def _effect(graphs: Aligned, a: Node, b: Node, values: Mapping[str, Array], exact: Array) -> float:
-    """How far B's definition of a node moves its value, given the exact inputs that it has in A."""
-    partner = {pair.a: pair.b for pair in graphs.pairs}
-    renamed = {partner.get(name): name for name in a.inputs}
+    """Return how far B's definition of a node moves its value, given the exact inputs that it has in A."""
     if a.op == "input":
         grid = grids_of(graphs.b).get(b.name)
         return 0.0 if grid is None else deviation_of_finite(grid.rounded(exact), exact).error
+    partner = {pair.a: pair.b for pair in graphs.pairs}
+    renamed = {partner.get(name): name for name in a.inputs}
     if not all(name in renamed for name in b.inputs):
         return float("inf")
     given = {name: values[renamed[name]] for name in b.inputs}
     if any(graphs.b.by_name[name].shape != value.shape for name, value in given.items()):
         return float("inf")
     computed = exact_value(graphs.b, given, b.name)
-    alike = computed.shape == exact.shape or (a.op in LEAVES and computed.size == exact.size)
-    return deviation_of_finite(computed.reshape(exact.shape), exact).error if alike else float("inf")
+    reshaped = a.op in LEAVES and computed.size == exact.size
+    if computed.shape != exact.shape and not reshaped:
+        return float("inf")
+    return deviation_of_finite(computed.reshape(exact.shape), exact).error
 
 
 def _named(node: Node) -> str:

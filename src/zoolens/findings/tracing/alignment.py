@@ -121,7 +121,7 @@ def innermost_layers(trace: Trace) -> Iterator[TracedLayer]:
 def _innermost(layers: Sequence[TracedLayer], trace: Trace) -> Iterator[TracedLayer]:
     for layer in layers:
         inner = [child for child in layer.children if child.level == Level.LAYER]
-        if not any(_knows_nodes(child) for child in inner):
+        if not any(child.knows_nodes for child in inner):
             yield layer
             continue
         yield from _innermost(inner, trace)
@@ -129,10 +129,6 @@ def _innermost(layers: Sequence[TracedLayer], trace: Trace) -> Iterator[TracedLa
         clean = trace.layer.clean if trace.layer is not None else np.ones(len(beside), bool)
         samples = np.maximum(beside, 0.0)
         yield replace(layer, samples=samples, timing=timing(samples, clean), nodes=(), children=())
-
-
-def _knows_nodes(layer: TracedLayer) -> bool:
-    return bool(layer.nodes) or any(_knows_nodes(child) for child in layer.children)
 
 
 def _by_nodes(

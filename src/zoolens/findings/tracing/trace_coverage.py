@@ -17,7 +17,7 @@ from zoolens.base.verdicts import Coverage, Gap, Tally
 from zoolens.findings.tracing.families import only_moves
 from zoolens.findings.tracing.spans import Level
 from zoolens.findings.tracing.stored import SUMS_UP, Overhead, Trace
-from zoolens.findings.tracing.trace_layers import MedianCall, ObservedCalls, Timing, TracedLayer
+from zoolens.findings.tracing.trace_layers import MedianCall, ObservedCalls, Timing
 
 UNEVEN: Final = 0.1  # by so much may the sum of medians differ from the median of sums before it is said
 QUICKER: Final = 0.02  # by so much may observed calls be quicker than others before it is remarked upon
@@ -26,13 +26,9 @@ QUICKER: Final = 0.02  # by so much may observed calls be quicker than others be
 def layer_coverage(trace: Trace) -> Coverage:
     """How many layers are known to compute which operators of the file, or to compute none."""
     layers = trace.layers
-    unknown = Counter(layer.kind for layer in layers if not _names_nodes(layer) and not only_moves(layer.kind))
+    unknown = Counter(layer.kind for layer in layers if not layer.knows_nodes and not only_moves(layer.kind))
     gaps = tuple(Gap(f"{kind}: which operators of the file it computes", count) for kind, count in unknown.items())
     return Coverage((Tally("layers", len(layers) - unknown.total(), len(layers)),) if layers else (), gaps)
-
-
-def _names_nodes(layer: TracedLayer) -> bool:
-    return bool(layer.nodes) or any(_names_nodes(child) for child in layer.children)
 
 
 def coverage_sentences(trace: Trace) -> Iterator[str]:

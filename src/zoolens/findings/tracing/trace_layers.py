@@ -51,16 +51,15 @@ class Timing:
 
 @dataclass(frozen=True)
 class TracedLayer:
-    """An operator of the framework, or a kernel. `samples` has seconds by repetition; NaN where it did not run.
-    `kernel` and `precision` are those of most repetitions."""
+    """An operator of the framework, or a kernel."""
 
     name: str
     kind: str
     level: str
     timing: Timing
-    samples: Samples = field(repr=False)
+    samples: Samples = field(repr=False)  # seconds by repetition; NaN where it did not run
     nodes: tuple[str, ...] = ()
-    kernel: str | None = None
+    kernel: str | None = None  # of most repetitions, like the precision
     precision: str | None = None
     shapes: tuple[tuple[int, ...], ...] = ()
     device: str = "cpu"
@@ -68,19 +67,22 @@ class TracedLayer:
     children: tuple[TracedLayer, ...] = ()
     started: float = 0.0  # seconds from the beginning of the call, in the median repetition
 
+    @property
+    def knows_nodes(self) -> bool:
+        """Whether it or a layer inside names the nodes of the graph that it computes."""
+        return bool(self.nodes) or any(child.knows_nodes for child in self.children)
+
 
 @dataclass(frozen=True)
 class MedianCall:
-    """The call whose time is nearest to the median, in seconds, so that its parts add up: what its layers sum to, how
-    much of it is in no layer and where, the time in which at least one layer ran, and the framework's own run by its
-    own clock. None: not known."""
+    """The call whose time is nearest to the median, in seconds. Its parts add up, as medians of parts do not."""
 
     seconds: float
-    layers: float
-    rest: float | None
-    gaps: Mapping[str, float]
-    busy: float | None
-    run: float | None
+    layers: float  # sum of its layers
+    rest: float | None  # in no layer; None: unknown
+    gaps: Mapping[str, float]  # where that is
+    busy: float | None  # time in which at least one layer ran
+    run: float | None  # the framework's own run, by its own clock
 
     @property
     def share(self) -> float:
@@ -269,31 +271,36 @@ def _placed(
     repeats: Mapping[int, int],
     clean: NDArray[np.bool_],
 ) -> _Placed:
-    """Where the call was in no layer, and whether layers overlap."""
+    """Return where the call was in no layer, and whether layers overlap."""
     if not rows or any(row["synthetic"] for row in rows):
         return _Placed()
     by_call: dict[int, list[tuple[int, int]]] = defaultdict(list)
     for row in rows:
         by_call[row["parent"]].append((row["time"], row["time"] + row["duration"]))
-    gaps, busy = np.zeros((3, len(clean))), np.zeros(len(clean))
+    gaps = np.zeros((3, len(clean)))
+    busy = np.zeros(len(clean))
     overlapping = outside = 0
     for span_id, call in calls.items():
         spans = sorted(by_call.get(span_id, ()))
         if not spans:
             continue
-        covered, summed = sum(end - start for start, end in _merged(spans)), sum(end - start for start, end in spans)
+        covered = sum(end - start for start, end in _merged(spans))
+        summed = sum(end - start for start, end in spans)
         overlapping += summed > 1.02 * covered
-        begun, ended = spans[0][0], max(end for _, end in spans)
-        call_end = call["time"] + call["duration"]
-        outside += max(call["time"] - begun, ended - call_end) > OUTSIDE * call["duration"]
+        first, last = spans[0][0], max(end for _, end in spans)
+        call_start = call["time"]
+        call_end = call_start + call["duration"]
+        beyond = max(call_start - first, last - call_end)
+        outside += beyond > OUTSIDE * call["duration"]
         place = repeats[call["repeat"]]
-        gaps[:, place] = np.maximum([begun - call["time"], ended - begun - covered, call_end - ended], 0)
+        gaps[:, place] = np.maximum([first - call_start, last - first - covered, call_end - last], 0)
         busy[place] = covered / 1e9
     overlap = overlapping > len(calls) / 2
     if outside > len(calls) / 2:
         return _Placed(overlap=overlap)
     names = ("before the first layer", "between layers", "after the last layer")
-    return _Placed({name: row / 1e9 for name, row in zip(names, gaps, strict=True)}, overlap, busy)
+    seconds = {name: row / 1e9 for name, row in zip(names, gaps, strict=True)}
+    return _Placed(seconds, overlap, busy)
 
 
 def _merged(spans: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:

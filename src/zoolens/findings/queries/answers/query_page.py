@@ -14,6 +14,7 @@ from zoolens.findings.queries.answers.explanation_charts import funnel_chart, mi
 from zoolens.findings.queries.answers.matches import Match
 from zoolens.findings.queries.answers.query_answers import Answer
 from zoolens.findings.queries.answers.wording import amount, at_least, mark
+from zoolens.inventory.catalog.names import bare
 
 
 def answer_page(answer: Answer) -> Page:
@@ -21,7 +22,7 @@ def answer_page(answer: Answer) -> Page:
     best = answer.best
     verdict = "Nothing fits."
     if answer.exact and best is not None:
-        verdict = f"{_name(best)} fits best; {answer.fitting:,} model{'s fit' if answer.fitting != 1 else ' fits'}."
+        verdict = f"{bare(best.ref)} fits best; {answer.fitting:,} model{'s fit' if answer.fitting != 1 else ' fits'}."
     choice = answer_choice(answer)
     return Page(
         answer.query,
@@ -79,12 +80,8 @@ def matches_table(answer: Answer, matches: Sequence[Match]) -> Table:
         equal = "reference" if match is answer.reference else _equal(match)
         why = "; ".join(rejection.sentence for rejection in match.rejections)
         figures = [_figure(match.figures.get(name), match.ratios.get(name)) for name in metrics]
-        rows.append((_name(match), match.runtime or "", *([equal] if compared else []), *figures, why))
+        rows.append((bare(match.ref), match.runtime or "", *([equal] if compared else []), *figures, why))
     return Table("models", tuple(columns), tuple(rows))
-
-
-def _name(match: Match) -> str:
-    return match.ref.partition("@")[0]
 
 
 def _equal(match: Match) -> str:
