@@ -1,10 +1,10 @@
-"""Whether a service keeps what `query` promised of its stand-ins, on inputs that the query has never seen.
+"""Whether a service keeps what `query` promised of its fallbacks, on inputs that the query has never seen.
 
     python benchmarks/serve_promise.py [--seconds 120] [--share 0.25]
     python benchmarks/serve_promise.py --demo            # small networks, without the reference models
 
 The models answer one half of the data (the probes), and the ladder is made from these answers. Then the other half is
-sent under a load that rises and falls, so that stand-ins answer. Three figures of each stand-in are held together:
+sent under a load that rises and falls, so that fallbacks answer. Three figures of each fallback are held together:
 
 - promised: the least share of equal answers that the query has given with 95 % confidence, from the probes, as the
   service says it with every answer;
@@ -44,7 +44,7 @@ from zoolens.inventory.runtimes.remote import ANSWERED_BY
 
 LOW, HIGH = 0.5, 2.5  # times the reference's capacity
 PHASE = 10.0  # seconds of each
-FEWEST = 30  # requests that were compared, of a stand-in that is judged
+FEWEST = 30  # requests that were compared, of a fallback that is judged
 ALL = 1 << 20  # more inputs than the data have
 STAND_INS = (  # of the reference zoo: some that are near to the reference, and some that are not
     "efficientnet_lite0_int8",
@@ -67,7 +67,7 @@ def pattern(capacity: float, seconds: float, seed: int) -> Arrivals:
 
 
 def service_file(path: str, share: float) -> str:
-    """The service of the burst, which also asks the reference about a share of what stand-ins answer."""
+    """The service of the burst, which also asks the reference about a share of what fallbacks answer."""
     file = Path(path)
     defined = yaml.safe_load(file.read_text())
     for service in defined["services"].values():
@@ -77,7 +77,7 @@ def service_file(path: str, share: float) -> str:
 
 
 def few(setup: Setup) -> Setup:
-    """The reference and some stand-ins: each has to answer the probes first."""
+    """The reference and some fallbacks: each has to answer the probes first."""
     chosen = [path for path in setup.models if path == setup.like or Path(path).stem in STAND_INS]
     return replace(setup, models=tuple(chosen))
 
@@ -158,14 +158,14 @@ def serve_and_load(path: str, store: str, setup: Setup, arrivals: Arrivals, prob
 
 
 def verdicts(served: Served, session: Session) -> list[Verdict]:
-    """Two verdicts for each stand-in that has answered enough requests; where none has, the run shows nothing."""
+    """Two verdicts for each fallback that has answered enough requests; where none has, the run shows nothing."""
     shadowed = {(row.model, row.other): row for row in session.comparisons}  # the last row of each pair counts
     rows = []
     for by_all in served.results.models:
         compared = shadowed.get((by_all.model, served.reference))
         if compared is not None and compared.n >= FEWEST:
             rows += [_promise(served.promises[by_all.model], by_all), _shadow(by_all, compared)]
-    return rows or [Verdict(False, f"No stand-in was compared with the reference on {FEWEST} requests.")]
+    return rows or [Verdict(False, f"No fallback was compared with the reference on {FEWEST} requests.")]
 
 
 def _promise(promise: Promise, row: AnsweredBy) -> Verdict:
@@ -204,13 +204,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--demo", action="store_true", help="small built-in networks")
     parser.add_argument("--reference", default="tf_efficientnet_lite0_torch.yaml", help="of the reference zoo")
-    parser.add_argument("--within", default="75%", help="how equivalent a stand-in must be")
+    parser.add_argument("--within", default="75%", help="how equivalent a fallback must be")
     parser.add_argument("--probes", type=int, help="so many inputs are shown to the query; default: half of the data")
     parser.add_argument("--store", help="a store that may hold the answers on the probes already; default: a new one")
     parser.add_argument("--seconds", type=float, default=120.0)
     parser.add_argument("--capacity", type=float, help="requests/s of the reference; default: measured now")
     parser.add_argument("--bound", type=float, help="seconds; default: three times a lone request, measured now")
-    parser.add_argument("--share", type=float, default=0.25, help="of the stand-ins' answers that are checked")
+    parser.add_argument("--share", type=float, default=0.25, help="of the fallbacks' answers that are checked")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     probes = options.probes or (1000 if options.demo else 362)

@@ -189,7 +189,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--demo", action="store_true", help="small built-in networks")
     parser.add_argument("--reference", default="tf_efficientnet_lite2_torch.yaml", help="of the reference zoo")
-    parser.add_argument("--within", default="80%", help="how equivalent a stand-in must be")
+    parser.add_argument("--within", default="80%", help="how equivalent a fallback must be")
     parser.add_argument("--store", help="a store that may hold the models' answers already; default: a new one")
     parser.add_argument("--seconds", type=float, default=60.0, help="of each run")
     parser.add_argument("--bound", type=float, help="seconds; default: three times a lone request of the reference")

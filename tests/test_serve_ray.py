@@ -45,7 +45,7 @@ def ray_home(tmp_path_factory):
 
 @pytest.fixture
 def service(tmp_path, monkeypatch, ray_home):
-    """A file of services, and a store with its reference and a stand-in."""
+    """A file of services, and a store with its reference and a fallback."""
     pytest.importorskip("onnxruntime")
     pytest.importorskip("ray.serve", reason="RAY SERVE ABSENT: install zoolens[ray-serve] to test serving on it")
     monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path / "zoolens"))
@@ -86,7 +86,7 @@ def test_a_replica_that_is_killed_under_load_loses_no_request(service):
     answers, refusals, urls, statistics = asyncio.run(asyncio.wait_for(main(), 400))
     assert len(answers) > 100
     rounded = {answer.outputs["probabilities"].round(3).tobytes() for answer in answers}  # batches round differently
-    assert len(rounded) <= 2  # of the reference or stand-in
+    assert len(rounded) <= 2  # of the reference or fallback
     assert all(answer.parameters["zoolens_model"].startswith("demo:lenet-") for answer in answers)
     assert not refusals  # each was sent again to the replica that was left
     assert urls["http"].startswith("http://127.0.0.1:")

@@ -3,7 +3,7 @@
     python examples/serve/memory.py
 
 The limit is the content of a file, as a control group of Linux has it (memory.max). The demo models are tiny, so that a
-process takes what its runtime takes: the reference runs in ONNX Runtime, its stand-in in LiteRT, which needs less.
+process takes what its runtime takes: the reference runs in ONNX Runtime, its fallback in LiteRT, which needs less.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def simulated_ladder(
     energy: Sequence[float] | None = None,
     batching: float = 0.5,
 ) -> Ladder:
-    """One rung for each number of seconds that a single input takes. `batching`: what a further input of a batch costs,
+    """One tier for each number of seconds that a single input takes. `batching`: what a further input of a batch costs,
     as a share of the first."""
     falling = equivalence or [1.0 - 0.02 * place for place in range(len(seconds))]
     return Ladder(
@@ -48,7 +48,7 @@ def simulated_ladder(
 
 @dataclass
 class Simulated:
-    """`latencies` are in the order of arrival; `rungs` names the rung of each answer; `switches` are (time, rung)."""
+    """`latencies` are in the order of arrival; `rungs` names the tier of each answer; `switches` are (time, tier)."""
 
     deadline: float
     latencies: list[float] = field(default_factory=list)
@@ -71,11 +71,11 @@ class Conditions:
 
     max_batch: int = 8
     inputs: int = 1  # of each request
-    # By which factor a rung is slower than its profile at a time.
+    # By which factor a tier is slower than its profile at a time.
     slowness: Callable[[float, int], float] = lambda now, rung: 1.0
     memory_limit: Callable[[float], int | None] = lambda now: None
-    loading: float = 0.0  # seconds until a rung that is preloaded can answer
-    loaded: frozenset[int] | None = None  # rungs that can answer at once; None: all of them
+    loading: float = 0.0  # seconds until a tier that is preloaded can answer
+    loaded: frozenset[int] | None = None  # tiers that can answer at once; None: all of them
     wall: float = 1_700_000_000.0  # the time of day at which the simulation begins, in seconds since 1970
 
 

@@ -1,4 +1,4 @@
-"""The ladder of a service on a terminal: its rungs, what was left out and why, and what is promised."""
+"""The ladder of a service on a terminal: its tiers, what was left out and why, and what is promised."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ def _exports(function: _Function) -> _Function:
 
 
 def _outputs(function: _Function) -> _Function:
-    """The same, and what more can be said of a model."""
+    """Add the options that say where the spans go, and `--roofline`."""
     roofline = click.option(
         "--roofline", is_flag=True, help="Hold each layer against what this machine can do at its best."
     )

@@ -34,11 +34,11 @@ Seconds = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Arrivals:
-    """`times`: seconds after the start, ascending, all below `duration`. `pattern`: in words, for the report."""
+    """When the requests of an open loop are sent."""
 
-    times: Seconds
-    duration: float
-    pattern: str
+    times: Seconds  # after the start, ascending, all below `duration`
+    duration: float  # seconds
+    pattern: str  # in words, for the report
 
     def __len__(self) -> int:
         return len(self.times)

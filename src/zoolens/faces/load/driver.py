@@ -25,13 +25,12 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True)
 class DriverSettings:
-    """`connections`: requests that may be under way at once. `timeout`: seconds after which an answer is given up.
-    `warmup`: requests that are sent one after the other before the run and not counted."""
+    """How the driver sends requests, whatever their arrival times are."""
 
-    connections: int = 256
-    timeout: float = 30.0
-    warmup: int = 10
-    seed: int = 0
+    connections: int = 256  # requests that may be in flight at once
+    timeout: float = 30.0  # seconds after which an answer is given up
+    warmup: int = 10  # requests sent one after the other before the run, and not counted
+    seed: int = 0  # of the order in which inputs are sent
 
     def __post_init__(self) -> None:
         if not 1 <= self.connections <= MOST_CONNECTIONS:

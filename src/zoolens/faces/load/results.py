@@ -28,14 +28,13 @@ MOST_HELD: Final = 0.001  # share of requests that may have waited for a free co
 
 @dataclass(frozen=True)
 class Percentile:
-    """`answered`: seconds, over the answered requests, with an interval where there are enough of them.
-    `asked`: over all requests; infinite where too many were not answered."""
+    """One latency percentile in seconds, over the answered requests and over all requests."""
 
     name: str
-    answered: float
-    low: float | None
+    answered: float  # over the answered requests
+    low: float | None  # confidence interval of `answered`; None where there are too few requests for one
     high: float | None
-    asked: float
+    asked: float  # over all requests; infinite where too many were not answered
 
 
 @dataclass(frozen=True)
@@ -62,8 +61,7 @@ class AnsweredBy:
 
 @dataclass(frozen=True)
 class Results:
-    """`invalid`: why the figures do not describe the server; empty where they do. `switches`: places in time (seconds)
-    at which the answering model changed, in the order of the answers."""
+    """The figures of a run under load."""
 
     loop: str
     seconds: float  # of the arrivals, or of the closed loop
@@ -77,9 +75,9 @@ class Results:
     goodput: Share | None
     accuracy: Share | None
     models: tuple[AnsweredBy, ...]
-    switches: tuple[float, ...]
-    driver_late_p99: float
-    invalid: tuple[str, ...]
+    switches: tuple[float, ...]  # seconds at which the answering model changed, in the order of the answers
+    driver_late_p99: float  # seconds between the intended and the real sending
+    invalid: tuple[str, ...]  # why the figures do not describe the server; empty where they do
     notes: tuple[str, ...] = ()
 
     @property

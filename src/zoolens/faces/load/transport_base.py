@@ -14,14 +14,14 @@ from zoolens.faces.load.exchanges import Outcome
 
 @dataclass(frozen=True)
 class Reply:
-    """How an exchange ended. `at`: when, by `time.perf_counter`. `read`: decodes the answer, which is left for later,
-    since the driver has other requests to send. `size`: bytes that are held until then."""
+    """How an exchange ended."""
 
-    at: float
+    at: float  # when it ended, on the clock of `time.perf_counter`
     outcome: Outcome
     reason: str = ""
+    # Decodes the answer after the run: during it the driver has requests to send
     read: Callable[[], InferResponse] | None = None
-    size: int = 0
+    size: int = 0  # bytes that are held until the answer is decoded
 
 
 class Transport(ABC):

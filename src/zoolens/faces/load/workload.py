@@ -18,13 +18,12 @@ Judge = Callable[[int, InferResponse], int]
 
 @dataclass(frozen=True)
 class Workload:
-    """Different requests, which are sent in a shuffled order again and again. `judge`: whether the answer to the
-    request of this number is right: 1, 0 or `UNKNOWN`. `notes`: what a reader of the results should know."""
+    """Different requests, which are sent in a shuffled order again and again."""
 
     requests: tuple[InferRequest, ...]
     description: str
-    judge: Judge | None = None
-    notes: tuple[str, ...] = ()
+    judge: Judge | None = None  # whether the answer to the request of a number is right: 1, 0 or `UNKNOWN`
+    notes: tuple[str, ...] = ()  # what a reader of the results should know
 
     def order(self, seed: int) -> Iterator[int]:
         """The numbers of the requests to send, without end: every pass over the data has an order of its own."""
@@ -33,7 +32,7 @@ class Workload:
             yield from random.permutation(len(self.requests)).tolist()
 
     def with_parameters(self, **parameters: bool | int | float | str) -> Workload:
-        """The same requests, each with these parameters in addition."""
+        """Return the workload with these parameters added to each request."""
         requests = tuple(replace(request, parameters={**request.parameters, **parameters}) for request in self.requests)
         return replace(self, requests=requests)
 

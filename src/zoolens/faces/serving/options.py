@@ -46,14 +46,7 @@ class Tls:
 
 @dataclass(frozen=True)
 class ServerOptions:
-    """A port of 0 is chosen by the system, a port of None is not opened.
-
-    `header_seconds` and `body_seconds` are how long a client may take to send the headers and the body of a request,
-    `idle_seconds` how long a connection may stay open without one, and `write_seconds` how long it may take nothing of
-    an answer. `connections` may be open at a time. `held_bytes` is how much all bodies that are being
-    read or answered may have together: what would exceed it is refused as overload. `drain_seconds` is how long the
-    server waits at its end for answers to requests that it has accepted.
-    """
+    """How a server listens, and what one client may take of it. Port 0: the system chooses; None: not opened."""
 
     host: str = "127.0.0.1"
     http_port: int | None = 8000
@@ -62,13 +55,13 @@ class ServerOptions:
     insecure: bool = False
     tls: Tls | None = None
     limits: Limits = field(default_factory=Limits)
-    header_seconds: float = 10.0
-    body_seconds: float = 60.0
-    idle_seconds: float = 75.0
-    write_seconds: float = 60.0
-    held_bytes: int = 1 << 30
-    connections: int = 1000
-    drain_seconds: float = 30.0
+    header_seconds: float = 10.0  # that a client may take to send the headers of a request
+    body_seconds: float = 60.0  # that a client may take to send the body
+    idle_seconds: float = 75.0  # that a connection may stay open without a request
+    write_seconds: float = 60.0  # that a client may take nothing of an answer
+    held_bytes: int = 1 << 30  # of all bodies that are being read or answered; more is refused as overload
+    connections: int = 1000  # open at a time
+    drain_seconds: float = 30.0  # that the server waits at its end for answers to accepted requests
 
     def __post_init__(self) -> None:
         if self.http_port is None and self.grpc_port is None:

@@ -65,7 +65,7 @@ def serve(
 ) -> Iterator[Server]:
     """Serve models, and the services in these files, in a thread as long as the block lasts.
 
-    Services ask `store` which models may stand in for their reference, and record in it what happens. Ports: 0 takes a
+    Services ask `store` which models may answer for their reference, and record in it what happens. Ports: 0 takes a
     free one, None opens none. `server.urls` says where the server listens.
     """
     options = ServerOptions(

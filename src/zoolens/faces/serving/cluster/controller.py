@@ -1,6 +1,6 @@
 """The controller of a cluster's services, of which there is one: it alone asks and writes the store.
 
-It builds the ladder of each service, builds it again when models were measured or a rung broke its promise, and hands
+It builds the ladder of each service, builds it again when models were measured or a tier broke its promise, and hands
 it to every replica, so that all of them switch between the same models. It sums up what the replicas report.
 """
 
@@ -110,7 +110,7 @@ class Controller:
     async def remove(self, service: str, model: str, runtime: str, reason: str) -> None:
         self._builders[service].removed[model, runtime] = reason
         # Where it fails, the next refresh tries again.
-        reason = "A rung has broken its promise."
+        reason = "A tier has broken its promise."
         await rebuild_ladder(self._builders[service], self._shared[service], self._thread, reason)
 
     def record(self, service: str, entry: Entry) -> None:

@@ -51,7 +51,7 @@ class Control(Protocol):
         ...
 
     async def remove(self, service: str, model: str, runtime: str, reason: str) -> None:
-        """Have a rung that broke its promise taken off the ladder of all replicas."""
+        """Have a tier that broke its promise taken off the ladder of all replicas."""
         ...
 
 

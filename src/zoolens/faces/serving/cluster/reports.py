@@ -32,18 +32,17 @@ class ModelView:
 
 @dataclass(frozen=True)
 class ReplicaReport:
-    """One replica now. `problem`: why it can serve nothing; `events`: what happened to its services since the last
-    report that arrived."""
+    """The state of one replica now."""
 
     replica: str
     host: str
     pid: int
     ready: bool
-    problem: str = ""
+    problem: str = ""  # why it can serve nothing; empty where it can
     repository: tuple[RepositoryEntry, ...] = ()
     statistics: tuple[ModelStatistics, ...] = ()
     models: Mapping[tuple[str, str], ModelView] = field(default_factory=dict)  # by name and version
-    events: tuple[tuple[str, Entry], ...] = ()
+    events: tuple[tuple[str, Entry], ...] = ()  # what happened to its services since the last report that arrived
 
 
 @dataclass(frozen=True)

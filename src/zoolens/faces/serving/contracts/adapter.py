@@ -1,4 +1,4 @@
-"""What lies between a service's own tensors and those of the model that answers: one adapter for each rung of a ladder.
+"""What lies between a service's own tensors and those of the model that answers: one adapter for each tier of a ladder.
 
 A client of a service always sends the same inputs and gets the same outputs, whichever model answers. A model that
 wants another layout, another normalisation or its classes in another order has an adapter that converts both ways.

@@ -1,4 +1,4 @@
-"""A ladder: the models that may answer for a service, from its reference down to the cheapest stand-in."""
+"""A ladder: the models that may answer for a service, from its reference down to the cheapest fallback."""
 
 from __future__ import annotations
 
@@ -9,11 +9,13 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class LatencyProfile:
-    """Measured seconds of one call of a model, by batch size. In between it is interpolated, beyond it grows
-    by the last slope. `low` and `high`: the interval of each of these seconds, for the sizes of which it is known."""
+    """Measured latency of one call of a model, by batch size.
 
-    seconds: Mapping[int, float]
-    low: Mapping[int, float] = field(default_factory=dict)
+    It is interpolated between the measured sizes, and extrapolated by the last slope.
+    """
+
+    seconds: Mapping[int, float]  # by batch size
+    low: Mapping[int, float] = field(default_factory=dict)  # lower confidence bounds, for the sizes that have one
     high: Mapping[int, float] = field(default_factory=dict)
 
     def of(self, batch: int) -> float:
@@ -44,13 +46,12 @@ def _interpolated(seconds: Mapping[int, float], batch: int) -> float:
 
 @dataclass(frozen=True)
 class Rung:
-    """One candidate. `equivalence`: share of inputs on which it answers as the reference does, measured on the probes;
-    `equivalence_lower`: what the query promises of it. Both are 1 for the reference itself."""
+    """One tier of a ladder: a model in one runtime. The reference is the first, the others are its fallbacks."""
 
     model: str  # as the catalog names it
     runtime: str
-    equivalence: float
-    equivalence_lower: float | None
+    equivalence: float  # share of the probes on which it answers as the reference does; 1 for the reference itself
+    equivalence_lower: float | None  # the share that the query promises, a lower bound; 1 for the reference itself
     profile: LatencyProfile
     memory_bytes: int | None = None
     figures: Mapping[str, float] = field(default_factory=dict)  # accuracy, energy and the like, where they are known
@@ -58,7 +59,7 @@ class Rung:
 
 @dataclass(frozen=True)
 class Ladder:
-    """The reference first, then by falling equivalence. A plain model is a ladder of one rung."""
+    """The reference first, then its fallback tiers by falling equivalence. A plain model is a ladder of one tier."""
 
     rungs: tuple[Rung, ...]
 

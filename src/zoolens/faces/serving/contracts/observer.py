@@ -12,23 +12,20 @@ from zoolens.faces.serving.contracts.ladder import Rung
 
 @dataclass(frozen=True, slots=True)
 class BatchReport:
-    """One batch that was answered. `rung` and `previous` are numbers on the endpoint's ladder: they differ where the
-    policy has switched, and `reason` is its sentence. `answered_by` is the rung itself: the ladder may have been
-    replaced meanwhile. `inputs` and `outputs` are the batch's own tensors as the clients
-    sent and got them; row by row they belong to `requests`, each of which has as many rows as `rows` says."""
+    """One batch that was answered."""
 
     endpoint: str
-    rung: int
-    previous: int
-    reason: str
+    rung: int  # number of the tier that answered, on the endpoint's ladder
+    previous: int  # number of the tier before; another one where the policy has switched
+    reason: str  # the policy's sentence
     requests: Sequence[InferRequest]
-    rows: Sequence[int]
-    inputs: Mapping[str, Tensor]
-    outputs: Mapping[str, Tensor]
+    rows: Sequence[int]  # of each request, whose rows follow each other in `inputs` and `outputs`
+    inputs: Mapping[str, Tensor]  # of the whole batch, as the clients sent them
+    outputs: Mapping[str, Tensor]  # of the whole batch, as the clients got them
     waited: Sequence[float] = field(default_factory=tuple)  # seconds that each request spent in the queue
     seconds: float = 0.0  # that the model took
     waiting: int = 0  # requests in the queue when the batch was formed
-    answered_by: Rung | None = None
+    answered_by: Rung | None = None  # the tier itself: the ladder may have been replaced meanwhile
     free: bool = True  # the policy chose: no client had pinned a model, set a floor, or been routed elsewhere
 
 

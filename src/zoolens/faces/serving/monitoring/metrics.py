@@ -219,7 +219,7 @@ class PlaneMetrics:
         running = core.GaugeMetricFamily("zoolens_running_requests", "Requests in batches that run.", labels=labels)
         ready = core.GaugeMetricFamily("zoolens_ready", "1 where requests are answered, else 0.", labels=labels)
         current = core.GaugeMetricFamily(
-            "zoolens_current_rung", "Number of the rung that answered last; 0 is the reference.", labels=labels
+            "zoolens_current_rung", "Number of the tier that answered last; 0 is the reference.", labels=labels
         )
         for endpoint in plane.endpoints:
             key = [endpoint.name, endpoint.version]

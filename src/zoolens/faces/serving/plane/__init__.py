@@ -11,13 +11,13 @@
 | `queue` | requests that wait, with deadlines |
 | `batches` | which requests run together |
 | `service_spec` | what an endpoint serves: a name, a ladder, a policy |
-| `served_ladder` | the ladder of an endpoint while it serves: which rungs may answer a request |
-| `dispatcher` | starts batches and asks the policy which rung answers each |
+| `served_ladder` | the ladder of an endpoint while it serves: which tiers may answer a request |
+| `dispatcher` | starts batches and asks the policy which tier answers each |
 | `endpoint` | one served name: accepts requests, lets them wait and run, hands out answers |
 | `counters` | statistics as Triton counts them |
 | `description` | metadata and configuration in Triton's form |
 | `admission` | whether a request is accepted |
-| `rungs`, `timing` | the rungs of a ladder while they serve, and how long each takes |
+| `rungs`, `timing` | the tiers of a ladder while they serve, and how long each takes |
 | `flights` | batches that run |
 | `plane_answers` | from a batch's outputs to the answers of its requests |
 | `accounting` | what became of requests, for counters, traces and observers |

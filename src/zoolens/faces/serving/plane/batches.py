@@ -31,7 +31,7 @@ def may_grow(line: Line, largest: int) -> bool:
 def form_batch(
     line: Line, largest: int, settings: EndpointSettings, usable: Sequence[RungState], now: float
 ) -> list[Pending]:
-    """The first requests of a line that may share a call of one of the usable rungs, of at most so many rows."""
+    """The first requests of a line that may share a call of one of the usable tiers, of at most so many rows."""
     batch = [line[0]]
     rows = line[0].rows
     left = time_left(line[0], settings, now)
@@ -56,6 +56,6 @@ def first_requests(batch: Sequence[Pending], most: int | None) -> int:
 
 
 def _too_long(rows: int, usable: Sequence[RungState], left: float) -> bool:
-    """Whether even the fastest rung would take longer than what is left."""
+    """Whether even the fastest tier would take longer than what is left."""
     predictions = [state.predict(rows) for state in usable]
     return all(seconds is not None and seconds > left for seconds in predictions)

@@ -117,7 +117,7 @@ class Plane:
         log.warning("%s is left out: %s", name, reason)
 
     async def add_service(self, service: ServiceSpec) -> Endpoint:
-        """Serve a service. Its reference is opened before this returns; the other rungs when its policy asks."""
+        """Serve a service. Its reference is opened before this returns; the other tiers when its policy asks."""
         if service.name in self._repository or service.name in self._services:
             raise ZoolensError(f"There are two models or services named {service.name}.", hint="Rename one of them.")
         slots = self.slots(service)
@@ -132,7 +132,7 @@ class Plane:
         return endpoint
 
     def slots(self, service: ServiceSpec) -> list[Slot]:
-        """The places of a service's rungs in the pool; also for `Endpoint.replace_ladder`."""
+        """The places of a service's tiers in the pool; also for `Endpoint.replace_ladder`."""
         chosen = service.settings
         limits = (chosen.concurrency, chosen.max_batch, chosen.batching, chosen.call_limit)
         return [self.pool.slot(ModelKey(spec, *limits)) for spec in service.specs]
@@ -244,7 +244,7 @@ class Plane:
             raise ServingError(
                 Refusal.UNSUPPORTED,
                 f"'{model}' is a service and cannot be unloaded while the server runs.",
-                hint="Its stand-ins are closed by a memory limit, and all of it with the server.",
+                hint="Its fallbacks are closed by a memory limit, and all of it with the server.",
             )
         if model not in self._repository:
             self.endpoint(model)  # raises: there is none of this name
@@ -335,7 +335,7 @@ class Plane:
         return RepositoryEntry(endpoint.name, endpoint.version, "UNAVAILABLE", str(endpoint.unavailable()))
 
     def _make(self, served: Served) -> Endpoint:
-        """The endpoint of a plain model, whose ladder has one rung."""
+        """The endpoint of a plain model, whose ladder has one tier."""
         ladder = Ladder((Rung(served.entry.full_ref, served.spec.runtime or "", 1.0, 1.0, LatencyProfile({})),))
         spec = ServiceSpec(
             served.name, ladder, Fixed(ladder, {}), [served.spec], served.version, settings=served.settings

@@ -1,4 +1,4 @@
-"""Which rung answers which batch: requests that wait form batches, and the policy chooses a rung for each.
+"""Which tier answers which batch: requests that wait form batches, and the policy chooses a tier for each.
 
 Everything here runs on the event loop's thread.
 """
@@ -31,8 +31,7 @@ log = logging.getLogger("zoolens.serving")
 
 
 class Dispatcher:
-    """Starts the batches of one endpoint. `fail` is called with every request that cannot be answered, and why.
-    `arrivals`: how many requests come, which policies are told. `hurry`: batches no longer wait for more requests."""
+    """Starts the batches of one endpoint, and calls `fail` with every request that cannot be answered."""
 
     def __init__(
         self,
@@ -44,7 +43,7 @@ class Dispatcher:
         arrivals: ArrivalRate,
         fail: Callable[[Pending, ServingError], None],
     ) -> None:
-        self.hurry = False
+        self.hurry = False  # batches no longer wait for more requests
         self._ladder, self._pool, self._settings = ladder, pool, settings
         self._queue, self._flights, self._arrivals = queue, flights, arrivals
         self._fail = fail
@@ -70,7 +69,7 @@ class Dispatcher:
         return NEVER
 
     def start_alone(self, pending: Pending) -> bool:
-        """The short way of a lone request to the only rung: as `start_batches` would do it, in half the time. False
+        """The short way of a lone request to the only tier: as `start_batches` would do it, in half the time. False
         where the request has to wait, or to share a batch."""
         rungs, settings = self._ladder.rungs, self._settings
         if len(rungs) > 1 or self._queue.requests or settings.max_delay or len(self._flights) >= settings.concurrency:
@@ -116,7 +115,7 @@ class Dispatcher:
             return None
 
     def _call_for(self, line: Line) -> float | None:
-        """No rung that these requests accept can run: open one, or say why that cannot be; as `_try`."""
+        """No tier that these requests accept can run: open one, or say why that cannot be; as `_try`."""
         states = [self._ladder.rungs[place] for place in sorted(line[0].allowed)]
         if any(state.slot.loading is not None or state.slot.ready for state in states):
             return NEVER  # it is being opened, or its worker is being restarted
@@ -137,7 +136,7 @@ class Dispatcher:
         return None
 
     def _send(self, batch: list[Pending], available: frozenset[int], now: float) -> float | None:
-        """Give a batch to the rung that the policy chooses; as `_try`."""
+        """Give a batch to the tier that the policy chooses; as `_try`."""
         ladder, allowed = self._ladder, batch[0].allowed
         choice, situation = self._choose(batch, available, allowed, now)
         for place in ladder.choosable.intersection(choice.preload):
@@ -166,7 +165,7 @@ class Dispatcher:
         return None
 
     def _reason(self, choice: Choice, state: RungState, allowed: frozenset[int]) -> str:
-        """Why this rung answers: not the policy's words where a better rung cannot, of which the policy knows only that
+        """Why this tier answers: not the policy's words where a better tier cannot, of which the policy knows only that
         it is not loaded."""
         failed = self._ladder.missing_before(state.place, allowed)
         if failed is None or failed.slot.problem is None:
@@ -176,7 +175,7 @@ class Dispatcher:
     def _choose(
         self, batch: list[Pending], available: frozenset[int], allowed: frozenset[int], now: float
     ) -> tuple[Choice, Situation | None]:
-        """The rung for a batch; and what the policy was told, where it was asked."""
+        """The tier for a batch; and what the policy was told, where it was asked."""
         ladder = self._ladder
         if len(allowed) == 1:
             (place,) = allowed

@@ -1,6 +1,6 @@
 """One served name: it accepts requests, lets them wait and run, and hands out answers.
 
-A plain model is an endpoint with a ladder of one rung. Everything here runs on the event loop's thread.
+A plain model is an endpoint with a ladder of one tier. Everything here runs on the event loop's thread.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ log = logging.getLogger("zoolens.serving")
 
 
 class Endpoint:
-    """One name with its requests. `slots` are the places of the rungs in the pool, the extra ones last. `service`:
-    answers say how equivalent the model that gave them is to the reference. `closed`: it accepts no more requests."""
+    """One served name with its requests. `slots` are the places of its tiers in the pool, the extra ones last."""
 
     def __init__(
         self,
@@ -51,12 +50,12 @@ class Endpoint:
         self.name = spec.name
         self.version = spec.version
         self.settings = spec.settings
-        self.service = service
+        self.service = service  # answers say how equivalent the model that gave them is to the reference
         self.config = dict(spec.config)
         self._accounts = accounts = Accounts(spec.name, spec.version, observers, traces)
         self.counters, self.observers = accounts.counters, accounts.observers
         self.queue = RequestQueue()
-        self.closed = False
+        self.closed = False  # it accepts no more requests
         self._pool = pool
         self._labels = spec.labels
         self._loop = asyncio.get_running_loop()
@@ -83,7 +82,7 @@ class Endpoint:
 
     @property
     def current(self) -> int:
-        """The rung that the policy chose last."""
+        """The tier that the policy chose last."""
         return self._ladder.current
 
     @property
@@ -236,7 +235,7 @@ class Endpoint:
             self._delay_timer = self._loop.call_later(max(wake - time.monotonic(), 0.0), self._dispatch)
 
     async def answer_in_background(self, place: int, inputs: Mapping[str, Tensor]) -> Mapping[str, Tensor] | None:
-        """Let a rung answer a batch for somebody who only watches. None: it would delay real requests, ask again later.
+        """Let a tier answer a batch for somebody who only watches. None: it would delay real requests, ask again later.
         A ZoolensError: the model failed on these inputs, do not ask again."""
         state = self.rungs[place]
         model = state.slot.model

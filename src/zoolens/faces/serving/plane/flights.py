@@ -1,4 +1,4 @@
-"""Batches that run: each has a rung, an instance, and the requests that wait for its answers."""
+"""Batches that run: each has a tier, an instance, and the requests that wait for its answers."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ Result = TypeVar("Result")
 
 @dataclass(slots=True)
 class Flight:
-    """A batch that runs. `previous`: the rung that answered before. `free`: the policy chose, not a client."""
+    """A batch that runs."""
 
     state: RungState
     model: OpenModel
-    previous: int
-    reason: str
-    free: bool
+    previous: int  # number of the tier that answered before
+    reason: str  # why this tier answers
+    free: bool  # the policy chose, not a client
     pendings: list[Pending]
     rows: int
-    waiting: int
+    waiting: int  # requests in the queue when the batch was formed
     started: float  # on the monotonic clock
     started_ns: int
 
@@ -97,7 +97,7 @@ class Flights:
             raise
 
     def convert_ahead(self, pending: Pending, adapter: Adapter | None) -> None:
-        """Begin to convert the inputs of a request that waits, for the rung that will probably answer it: the model and
+        """Begin to convert the inputs of a request that waits, for the tier that will probably answer it: the model and
         the conversion of the next inputs then run side by side."""
         if adapter is None or adapter.quick or (pending.converted is not None and pending.converted[0] is adapter):
             return
@@ -189,7 +189,7 @@ class Flights:
 async def answer_for_observer(
     flights: Flights, instance: Instance, state: RungState, inputs: Mapping[str, Tensor]
 ) -> Mapping[str, Tensor]:
-    """What a rung answers to somebody who only watches; a ZoolensError says why it does not."""
+    """What a tier answers to somebody who only watches; a ZoolensError says why it does not."""
     future: asyncio.Future[BatchOutcome] = asyncio.get_running_loop().create_future()
     flights.run(instance, state, [inputs], lambda outcome: _settle(future, outcome))
     outcome = await future

@@ -13,7 +13,7 @@ Batching = Literal["auto", "off", "force"]
 
 @dataclass(frozen=True)
 class ModelSpec:
-    """A model of the catalog and how it is opened. Endpoints whose rungs have equal specs share the open model."""
+    """A model of the catalog and how it is opened. Endpoints whose tiers have equal specs share the open model."""
 
     model: str
     runtime: str | None = None
@@ -27,24 +27,21 @@ class ModelSpec:
 class EndpointSettings:
     """How one served name treats its requests. Times are in seconds.
 
-    `max_delay` is how long a request may wait for others to share its batch while an instance is idle. The default is
-    none: batches then form from what arrives while the instances are busy, and a lone request is never delayed.
-    `batching`: "auto" batches models that answer in a batch as they do alone, "force" does so without that proof.
-    `concurrency`: batches that run at a time, each in a process of its own.
-    `call_limit`: a worker that does not answer a batch within it is killed and restarted.
-    `objective`: the promise of a service, which policies see; with `shed_late` a request that would break it is refused
-    at once. A client's own deadline is always kept or refused.
+    A client's own deadline is always kept or refused, whatever the settings are.
     """
 
-    max_batch: int = 64
+    max_batch: int = 64  # rows
+    # How long a request may wait for others to share its batch while an instance is idle. With no delay batches form
+    # from what arrives while the instances are busy, and a lone request is never delayed.
     max_delay: float = 0.0
-    max_queue: int = 1000
+    max_queue: int = 1000  # requests
     max_queue_bytes: int = 1 << 30
-    concurrency: int = 1
+    concurrency: int = 1  # batches that run at a time, each in a process of its own
+    # "auto" batches models that answer in a batch as they do alone, "force" does so without that proof
     batching: Batching = "auto"
-    call_limit: float = 60.0
-    objective: float | None = None
-    shed_late: bool = True
+    call_limit: float = 60.0  # a worker that takes longer for a batch is killed and restarted
+    objective: float | None = None  # the latency that a service promises; policies see it
+    shed_late: bool = True  # refuse at once a request that would break the objective
 
     def __post_init__(self) -> None:
         for name, least in (("max_batch", 1), ("max_queue", 1), ("max_queue_bytes", 1), ("concurrency", 1)):

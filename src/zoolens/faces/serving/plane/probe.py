@@ -32,14 +32,13 @@ _ROUNDING: Final = 1e-3
 
 @dataclass(frozen=True)
 class BatchingVerdict:
-    """`seconds`: measured times of a call by its rows, for first predictions. `spoilt`: the model failed on a batch, so
-    that nobody knows in which state it left its session. `rows`: the largest batch that may be made."""
+    """Whether requests to a model may share a batch, and why."""
 
     batched: bool
     reason: str
-    seconds: dict[int, float] = field(default_factory=dict)
-    spoilt: bool = False
-    rows: int = 1
+    seconds: dict[int, float] = field(default_factory=dict)  # of a call, by its rows: the first predictions
+    spoilt: bool = False  # the model failed on a batch: nobody knows in which state that left its session
+    rows: int = 1  # the largest batch that may be made
 
 
 def probe(session: Session, batching: Batching, max_batch: int, any_batch: bool = False) -> BatchingVerdict:

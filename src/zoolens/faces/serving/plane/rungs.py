@@ -1,4 +1,4 @@
-"""The rungs of a ladder while they serve: where each is in the pool, how long it takes, which ones a client accepts."""
+"""The tiers of a ladder while they serve: where each is in the pool, how long it takes, which ones a client accepts."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from zoolens.faces.serving.plane.served_model import OpenModel
 from zoolens.faces.serving.plane.timing import Timing
 from zoolens.inventory.catalog.names import bare
 
-_PARAMETERS: Final = frozenset({"zoolens_model", "zoolens_min_equivalence"})  # by which clients choose among rungs
+_PARAMETERS: Final = frozenset({"zoolens_model", "zoolens_min_equivalence"})  # by which clients choose among tiers
 _HEADERS: Final = frozenset(name.replace("_", "-") for name in _PARAMETERS)
 
 
 @dataclass
 class RungState:
-    """A rung while serving. `adapter` is None where the model takes and gives what clients send and expect."""
+    """A tier while serving. `adapter` is None where the model takes and gives what clients send and expect."""
 
     place: int
     rung: Rung
@@ -70,8 +70,8 @@ class RungState:
 def accepted_rungs(
     name: str, request: InferRequest, rungs: Sequence[RungState], everything: frozenset[int]
 ) -> frozenset[int]:
-    """The rungs that a client accepts: everything that the policy may choose, unless it pins a model or sets a floor on
-    equivalence. Rungs behind those of the policy are there for whoever names them."""
+    """The tiers that a client accepts: everything that the policy may choose, unless it pins a model or sets a floor on
+    equivalence. Tiers behind those of the policy are there for whoever names them."""
     if _PARAMETERS.isdisjoint(request.parameters) and _HEADERS.isdisjoint(request.headers):
         return everything
     pinned = _asked(request, "zoolens_model", "zoolens-model")

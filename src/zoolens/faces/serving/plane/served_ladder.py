@@ -1,4 +1,4 @@
-"""The ladder of an endpoint while it serves: the state of its rungs, and which of them may answer a request."""
+"""The ladder of an endpoint while it serves: the state of its tiers, and which of them may answer a request."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ log = logging.getLogger("zoolens.serving")
 
 
 class ServedLadder:
-    """The rungs of a service, the reference first. `choosable` are the numbers of those that the policy may choose;
+    """The tiers of a service, the reference first. `choosable` are the numbers of those that the policy may choose;
     `current` is the one that it chose last. `changed` is called whenever a model of the ladder is opened or closed."""
 
     policy: Policy
     rungs: list[RungState]
     choosable: frozenset[int]
-    converts: bool  # whether the inputs of a rung take time to convert
+    converts: bool  # whether the inputs of a tier take time to convert
 
     def __init__(self, spec: ServiceSpec, slots: Sequence[Slot], changed: Callable[[], None]) -> None:
         self.name = spec.name
@@ -36,7 +36,7 @@ class ServedLadder:
         self.replace(spec, slots, watch=True)
 
     def replace(self, spec: ServiceSpec, slots: Sequence[Slot], *, watch: bool) -> None:
-        """Take the rungs and the policy of another ladder. What is known of a model that it has, too, is kept.
+        """Take the tiers and the policy of another ladder. What is known of a model that it has, too, is kept.
         `watch`: whether changes of its models are still of interest."""
         old = {_key(state): state for state in self.rungs}
         current = _key(self.rungs[self.current]) if self.rungs else None
@@ -79,29 +79,29 @@ class ServedLadder:
 
     @property
     def available(self) -> frozenset[int]:
-        """The rungs that can take a batch now, or after one that runs."""
+        """The tiers that can take a batch now, or after one that runs."""
         return frozenset(state.place for state in self.rungs if state.available)
 
     @property
     def complaint(self) -> str:
-        """Which rungs cannot answer, and why; empty where all can, or are not open yet."""
+        """Which tiers cannot answer, and why; empty where all can, or are not open yet."""
         problems = ((state.rung.model, state.slot.problem) for state in self.rungs)
         return " ".join(f"{model} cannot answer: {problem.message}" for model, problem in problems if problem)
 
     def missing_before(self, place: int, allowed: frozenset[int]) -> RungState | None:
-        """The best rung above this one that could have answered, had it not failed."""
+        """The best tier above this one that could have answered, had it not failed."""
         above = (self.rungs[better] for better in range(place) if better in allowed)
         return next((state for state in above if state.slot.problem is not None), None)
 
     def unavailable(self, rungs: Sequence[RungState] | None = None) -> ServingError:
-        """Why none of these rungs, or none at all, can answer."""
+        """Why none of these tiers, or none at all, can answer."""
         problems = (state.slot.problem for state in (self.rungs if rungs is None else rungs))
         problem = next((problem for problem in problems if problem is not None), None)
         reason = problem.message if problem is not None else "it is not loaded."
         return ServingError(Refusal.UNAVAILABLE, f"Model '{self.name}' cannot answer: {reason}")
 
     def accepted(self, request: InferRequest) -> frozenset[int]:
-        """The rungs that may answer a request."""
+        """The tiers that may answer a request."""
         accepted = accepted_rungs(self.name, request, self.rungs, self.choosable)
         if self._route is not None and accepted is self.choosable:
             place = self._route(request)
@@ -124,6 +124,6 @@ def _key(state: RungState) -> tuple[str, str]:
 
 
 def _converting(spec: ServiceSpec, place: int) -> Adapter | None:
-    """The adapter of a rung; None where it would change nothing."""
+    """The adapter of a tier; None where it would change nothing."""
     adapter = spec.adapters[place] if spec.adapters else None
     return None if adapter is None or type(adapter) is Adapter else adapter

@@ -29,7 +29,7 @@ log = logging.getLogger("zoolens.serving")
 
 @dataclass(frozen=True)
 class ModelKey:
-    """What an open model is: endpoints whose rungs have equal keys share it."""
+    """What an open model is: endpoints whose tiers have equal keys share it."""
 
     spec: ModelSpec
     instances: int = 1

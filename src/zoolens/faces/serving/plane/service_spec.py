@@ -21,25 +21,19 @@ Route = Callable[[InferRequest], int | None]
 
 @dataclass(frozen=True)
 class ServiceSpec:
-    """A service as the plane serves it: a name, a ladder, a policy, and for each rung how it is opened and adapted.
-
-    `signature` is what clients send and get; None: that of the reference. `extra`: further rungs, behind those of the
-    ladder, which the policy never chooses. A client may name them, and `route` gives the number of the rung that
-    answers a request which names none; None leaves it to the policy. `specs` and `adapters` have the extra rungs at
-    their end. `labels`: class names of the outputs that adapters make; without them a model's own are used.
-    """
+    """A service as the plane serves it: a name, a ladder, a policy, and for each tier how it is opened and adapted."""
 
     name: str
     ladder: Ladder
     policy: Policy
-    specs: Sequence[ModelSpec]
+    specs: Sequence[ModelSpec]  # one a tier, those of `extra` last
     version: str = "1"
-    adapters: Sequence[Adapter | None] = ()
-    signature: ModelSignature | None = None
+    adapters: Sequence[Adapter | None] = ()  # one a tier, those of `extra` last
+    signature: ModelSignature | None = None  # what clients send and get; None: that of the reference
     settings: EndpointSettings = field(default_factory=EndpointSettings)
     observers: Sequence[Observer] = ()
     feedback: Feedback | None = None
     config: Mapping[str, str] = field(default_factory=dict)  # parameters of its ModelConfig besides the usual ones
-    extra: Sequence[Rung] = ()
-    route: Route | None = None
-    labels: Mapping[str, Labels] | None = None
+    extra: Sequence[Rung] = ()  # further tiers, which the policy never chooses; a client may name them
+    route: Route | None = None  # the number of the tier for a request that names none; None leaves it to the policy
+    labels: Mapping[str, Labels] | None = None  # class names of what adapters make; None: those of each model

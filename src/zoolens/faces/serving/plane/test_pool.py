@@ -20,7 +20,7 @@ INPUT = np.array([[0, 1, 2, 3]], np.float32)
 
 
 class Obedient(Policy):
-    """Chooses the rung that the test says."""
+    """Chooses the tier that the test says."""
 
     name = "obedient"
     summary = "a test's own"

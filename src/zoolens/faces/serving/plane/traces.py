@@ -22,11 +22,11 @@ _LEVELS: Final = ("OFF", "TIMESTAMPS")
 
 @dataclass(frozen=True)
 class TraceSettings:
-    """`rate`: one request in so many is traced. `count`: how many traces are left; -1 is no limit."""
+    """Which requests are traced."""
 
     level: str = "OFF"
-    rate: int = 1000
-    count: int = -1
+    rate: int = 1000  # one request in so many is traced
+    count: int = -1  # traces that are left; -1 is no limit
 
     def as_data(self) -> dict[str, Any]:
         """Returns the settings in Triton's form, where numbers are texts."""

@@ -1,1 +1,1 @@
-"""Policies: which rung of a ladder answers the next batch. One file each, registered under `zoolens.policies`."""
+"""Policies: which tier of a ladder answers the next batch. One file each, registered under `zoolens.policies`."""

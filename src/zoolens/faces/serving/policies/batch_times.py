@@ -1,4 +1,4 @@
-"""How long batches take on the rungs of a ladder: measured profiles, corrected by what was observed of late.
+"""How long batches take on the tiers of a ladder: measured profiles, corrected by what was observed of late.
 
 Policies ask for these times before each batch, so that whatever depends on the profiles alone is computed once.
 """
@@ -14,8 +14,8 @@ from zoolens.faces.serving.contracts.ladder import Ladder
 _STEP: Final = 4.0  # a batch counts as at most so many times as slow as the ones before: one hiccup proves little
 _SLOWER: Final = 0.3  # the weight of a batch that was slower than the ones before
 _FASTER: Final = 0.1  # the weight of one that was faster
-_USUAL: Final = 0.02  # the weight of a batch in what is usual of its rung
-_FORGET: Final = 4.0  # seconds in which a rung's deviation from what is usual is halved while nobody asks it
+_USUAL: Final = 0.02  # the weight of a batch in what is usual of its tier
+_FORGET: Final = 4.0  # seconds in which a tier's deviation from what is usual is halved while nobody asks it
 _GAIN: Final = 0.9  # a larger batch must save a tenth of the time of each input: its first input waits for all
 
 
@@ -33,13 +33,13 @@ class BatchTimes:
 
     def __init__(self, ladder: Ladder) -> None:
         self._ladder = ladder
-        self._profile: dict[tuple[int, int], float] = {}  # seconds by rung and batch size
-        self._sizes: dict[tuple[int, int, int], _Sizes] = {}  # by rung, smallest and largest size
+        self._profile: dict[tuple[int, int], float] = {}  # seconds by tier and batch size
+        self._sizes: dict[tuple[int, int, int], _Sizes] = {}  # by tier, smallest and largest size
         self._slowness = [1.0] * len(ladder.rungs)  # observed seconds / profiled seconds, of late
         self._usual = [1.0] * len(ladder.rungs)  # the same, on average over many batches
         self._observed = [False] * len(ladder.rungs)
         self._judged_at = [0.0] * len(ladder.rungs)
-        self._current: list[float | None] = [None] * len(ladder.rungs)  # `slowness` of each rung at `now`
+        self._current: list[float | None] = [None] * len(ladder.rungs)  # `slowness` of each tier at `now`
         self._now = 0.0
 
     @property
@@ -67,7 +67,7 @@ class BatchTimes:
         self._current[rung] = None
 
     def slowness(self, rung: int) -> float:
-        """Observed / profiled seconds. Of a rung that has not answered for long, the usual is believed again: otherwise
+        """Observed / profiled seconds. Of a tier that has not answered for long, the usual is believed again: otherwise
         one that was slow once would never be tried any more."""
         known = self._current[rung]
         if known is None:
@@ -91,7 +91,7 @@ class BatchTimes:
         return self.profiled(rung, batch) * self.slowness(rung)
 
     def best_size(self, rung: int, least: int, most: int, within: float = math.inf) -> int:
-        """How many inputs the rung had better take at once, within so many seconds: the number with the least time for
+        """How many inputs the tier had better take at once, within so many seconds: the number with the least time for
         each. Where others come close to it, the smallest of them, so that nobody waits for company without a gain."""
         known = self._sizes.get((rung, least, most))
         if known is None:
@@ -107,7 +107,7 @@ class BatchTimes:
         return _best([known.sizes[place] for place in fitting], [known.seconds[place] for place in fitting])
 
     def drained(self, rung: int, inputs: int, least: int, most: int, instances: int) -> float:
-        """Seconds until the rung would have answered so many inputs, in batches of at least and at most so many."""
+        """Seconds until the tier would have answered so many inputs, in batches of at least and at most so many."""
         if inputs <= 0:
             return 0.0
         size = self.best_size(rung, least, max(least, most))

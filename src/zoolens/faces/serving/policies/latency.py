@@ -1,11 +1,11 @@
 """The policy `latency`: the most equivalent model that answers everybody who waits within the promised time.
 
-Before each batch it predicts, for every rung, when those of the batch would have their answers, and when those behind
-them would if the quickest rung took over then: from the queue, the measured seconds of the rungs, and how far the last
-batches deviated from those. The most equivalent rung that keeps the promise to all of them answers.
+Before each batch it predicts, for every tier, when those of the batch would have their answers, and when those behind
+them would if the quickest tier took over then: from the queue, the measured seconds of the tiers, and how far the last
+batches deviated from those. The most equivalent tier that keeps the promise to all of them answers.
 
 It goes down at once, since a clump of requests comes at any load. It comes back soon, where the rate of arrivals over
-the last `hold` seconds leaves the better rung some time to spare; if it then has to go down again at once, it waits
+the last `hold` seconds leaves the better tier some time to spare; if it then has to go down again at once, it waits
 twice as long before the next attempt.
 """
 
@@ -34,26 +34,23 @@ _MEMORY: Final = 500.0  # requests over which the share of late answers is avera
 
 
 class LatencySettings(Settings):
-    """`target`: answers within so many seconds, for `percentile` per cent of the requests. `margin`: share of the time
-    left that a prediction may use. `headroom`: how busy a better rung may become, at the rate of arrivals over the last
-    `hold` seconds, if it is to answer again."""
+    """The settings of the policy `latency`: answers within `target` for `percentile` per cent of the requests."""
 
     target: Seconds
     percentile: float = Field(default=99.0, gt=0, lt=100)
-    margin: Share = 0.8
-    headroom: Share = 0.75
-    hold: Seconds = Field(default=2.0)
+    margin: Share = 0.8  # share of the time left that a prediction may use
+    headroom: Share = 0.75  # how busy a better tier may become if it is to answer again
+    hold: Seconds = Field(default=2.0)  # over which the rate of arrivals is averaged for that
 
 
 @dataclass(frozen=True)
 class _Batch:
-    """What a rung would do now. `used`: share of their time that it would use up, of the first of the batch or of the
-    last who waits, the worse of both; `used_behind`: of the last who waits."""
+    """The batch that a tier would answer now."""
 
     rung: int
     size: int
-    used: float
-    used_behind: float
+    used: float  # share of its time that the first of the batch, or the last who waits, would need: the worse of both
+    used_behind: float  # share of its time that the last who waits would need
 
 
 class Latency(Policy):
@@ -66,7 +63,7 @@ class Latency(Policy):
         self._times = BatchTimes(ladder)
         self._rates: deque[tuple[float, float]] = deque()  # (time, rate of arrivals until then)
         self._rate: float | None = None  # the average of these, once somebody has asked for it
-        self._level: int | None = None  # the rung that answers those who accept any
+        self._level: int | None = None  # the tier that answers those who accept any
         self._inputs_each = 1.0  # of a request, on average of late
         self._late = 0.0  # share of late answers that were foreseen, on average of late
         self._rose_at = self._fell_at = -math.inf
@@ -79,7 +76,7 @@ class Latency(Policy):
     # --- predictions
 
     def _quickest(self, usable: list[int], situation: Situation) -> int:
-        """The rung that would answer all who wait first."""
+        """The tier that would answer all who wait first."""
         inputs = max(situation.inputs_waiting, situation.waiting)
         return min(usable, key=lambda rung: (self._drained(rung, inputs, situation), rung))
 
@@ -89,7 +86,7 @@ class Latency(Policy):
         )
 
     def _planned(self, rung: int, usable: list[int], situation: Situation, left: float | None = None) -> _Batch:
-        """The best batch for this rung, when the quickest rung answers those behind it. `left`: seconds that the first
+        """The best batch for this tier, when the quickest tier answers those behind it. `left`: seconds that the first
         request has."""
         target = self._set.target
         if left is None:
@@ -112,7 +109,7 @@ class Latency(Policy):
         return _Batch(rung, size, max(used, used_behind), used_behind)
 
     def _load(self, rung: int, situation: Situation) -> float:
-        """How busy the rung would have been of late, in batches that keep the promise."""
+        """How busy the tier would have been of late, in batches that keep the promise."""
         unit = max(1, round(self._inputs_each))
         limit = self._set.margin * self._set.target
         size = self._times.best_size(rung, unit, max(unit, situation.max_batch), limit)
@@ -196,7 +193,7 @@ class Latency(Policy):
         return nearest, reason
 
     def _back(self, level: int, usable: list[int], situation: Situation) -> _Batch | None:
-        """The batch of a better rung that may answer again."""
+        """The batch of a better tier that may answer again."""
         if self._now - self._fell_at < self._patience * self._set.hold:
             return None
         for rung in usable:
@@ -206,13 +203,13 @@ class Latency(Policy):
             spare = self._set.headroom * self._set.margin
             if batch.used <= spare and self._load(rung, situation) <= self._set.headroom:
                 return batch
-            # The profile of a rung that has not answered yet may be wrong: a single request tries it.
+            # The profile of a tier that has not answered yet may be wrong: a single request tries it.
             if not self._times.is_observed(rung) and situation.waiting == 1 and self._may_be_late(batch):
                 return batch
         return None
 
     def _nearest(self, usable: list[int], situation: Situation) -> _Batch:
-        """Where no rung keeps the promise: a batch of the one that answers all who wait first."""
+        """Where no tier keeps the promise: a batch of the one that answers all who wait first."""
         quickest = self._quickest(usable, situation)
         least = min(_unit(situation), max(1, situation.batch))
         size = self._times.best_size(quickest, least, max(1, situation.batch))
@@ -231,7 +228,7 @@ class Latency(Policy):
         return batch, f"The client's own deadline leaves {_ms(left)}."
 
     def _among_allowed(self, usable: list[int], situation: Situation) -> Choice:
-        """For requests that do not accept the present rung: it stays what it is for all others."""
+        """For requests that do not accept the present tier: it stays what it is for all others."""
         planned = [self._planned(rung, usable, situation) for rung in usable]
         keeping = [batch for batch in planned if self._keeps(batch)]
         batch = keeping[0] if keeping else self._nearest(usable, situation)
@@ -259,7 +256,7 @@ class Latency(Policy):
         return tuple(place for place in wanted if place not in situation.loaded)
 
     def _why_down(self, level: int, chosen: int, usable: list[int], situation: Situation) -> str:
-        used = self._planned(level, usable, situation).used  # finite: where no time is left, no rung keeps the promise
+        used = self._planned(level, usable, situation).used  # finite: where no time is left, no tier keeps the promise
         return (
             f"With {situation.waiting} waiting, {self._name(level)} would use {used:.0%} of the time left; "
             f"{self._name(chosen)} keeps {self._promise}."

@@ -19,12 +19,11 @@ from zoolens.faces.serving.policies.policy_settings import Settings, read_settin
 
 
 class MemorySettings(Settings):
-    """`limit`: bytes for the model that answers, where the server has no limit of its own; the smaller of both holds.
-    `room`: share of the limit that a better model must leave free before it comes back. `hold`: for how long."""
+    """The settings of the policy `memory`."""
 
-    limit: Bytes | None = None
-    room: Share = 0.05
-    hold: Seconds = Field(default=5.0)
+    limit: Bytes | None = None  # for the model that answers; if the server has a limit too, the smaller holds
+    room: Share = 0.05  # share of the limit that a better model must leave free before it comes back
+    hold: Seconds = Field(default=5.0)  # for how long it must leave that free
 
 
 class Memory(Policy):
@@ -49,7 +48,7 @@ class Memory(Policy):
             reason = f"{reason} It is being loaded; until then another one answers."
         else:
             reason = "The client pinned a model or set a minimum equivalence."
-        return Choice(self._stand_in(limit, situation), reason, (wanted,))
+        return Choice(self._until_loaded(limit, situation), reason, (wanted,))
 
     def _limit(self, situation: Situation) -> int | None:
         limits = [limit for limit in (self._set.limit, situation.memory_limit) if limit is not None]
@@ -60,7 +59,7 @@ class Memory(Policy):
         return limit is None or (memory is not None and memory <= limit)
 
     def _wanted(self, limit: int | None, situation: Situation) -> tuple[int, str]:
-        """The rung to answer with, loaded or not. Better ones than the present must fit with room, for a while."""
+        """The tier to answer with, loaded or not. Better ones than the present must fit with room, for a while."""
         rungs = range(len(self.ladder.rungs))
         roomy = None if limit is None else int(limit * (1 - self._set.room))
         for rung in rungs:
@@ -89,8 +88,8 @@ class Memory(Policy):
             return back[0], f"{self._name(back[0])} has fitted into {_words(limit)} for {self._set.hold:.3g} s."
         return self._level, f"{self._name(self._level)} fits into {_words(limit)}."
 
-    def _stand_in(self, limit: int | None, situation: Situation) -> int:
-        """Names the rung that answers until the wanted one is loaded: the best loaded one that fits, else the smallest
+    def _until_loaded(self, limit: int | None, situation: Situation) -> int:
+        """Names the tier that answers until the wanted one is loaded: the best loaded one that fits, else the smallest
         loaded one."""
         usable = sorted(situation.loaded & situation.allowed) or sorted(situation.allowed)
         fitting = [rung for rung in usable if self._fits(rung, limit)]

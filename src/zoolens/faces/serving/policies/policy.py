@@ -1,4 +1,4 @@
-"""The contract of policies: asked before each batch, they look at the situation and name a rung.
+"""The contract of policies: asked before each batch, they look at the situation and name a tier.
 
 A policy is called by the one thread that forms the batches of its service, so it needs no lock. It must answer in
 microseconds: everything that takes longer (a battery, a clock of the grid) is read in the background.
@@ -16,28 +16,20 @@ from zoolens.faces.serving.contracts.ladder import Ladder
 
 @dataclass(frozen=True)
 class Situation:
-    """What a policy may look at. Times are in seconds, `now` and `wall` are those of the monotonic and the wall clock.
+    """What a policy may look at. Times are in seconds. A request may carry several inputs."""
 
-    `waiting` counts requests in the queue, those of the next batch among them. A request may carry several inputs:
-    `batch` and `max_batch` count inputs, and `inputs_waiting` those of all requests that wait. `oldest_wait` is how
-    long the first of them has waited; `time_left` is what remains of its deadline. `loaded`: numbers of the rungs that
-    can answer at once. `allowed`: numbers of the rungs that the requests of this batch accept (a client may pin a model
-    or set a floor on equivalence). `max_batch` and `instances` say how much of the queue is answered at once: so
-    many batches of at most that size.
-    """
-
-    now: float
-    wall: float
-    current: int  # the rung that answered the last batch
-    batch: int
-    waiting: int
-    oldest_wait: float
-    time_left: float | None
+    now: float  # monotonic clock
+    wall: float  # wall clock
+    current: int  # the tier that answered the last batch
+    batch: int  # inputs of the next batch, if all of it is answered together
+    waiting: int  # requests in the queue, those of the next batch among them
+    oldest_wait: float  # how long the first request has waited
+    time_left: float | None  # what remains of its deadline
     arrival_rate: float  # requests per second, over the last second or so
-    loaded: frozenset[int]
-    allowed: frozenset[int]
-    max_batch: int = 1
-    instances: int = 1
+    loaded: frozenset[int]  # numbers of the tiers that can answer at once
+    allowed: frozenset[int]  # numbers of the tiers that the clients of this batch accept: one may be pinned
+    max_batch: int = 1  # inputs
+    instances: int = 1  # batches that run at a time
     inputs_waiting: int = 0  # 0: as many as requests
     memory_limit: int | None = None  # bytes for models, where a limit is set; it may fall while serving
     memory_used: int | None = None
@@ -45,12 +37,12 @@ class Situation:
 
 @dataclass(frozen=True)
 class Choice:
-    """`reason` is one sentence for the switch's event; `preload`: rungs that will probably be wanted next. `batch`: at
-    most so many inputs of the batch are answered now, whole requests and at least one; the others wait for the next."""
+    """The tier that answers a batch, and what to do besides."""
 
-    rung: int
-    reason: str
-    preload: tuple[int, ...] = ()
+    rung: int  # number of the tier
+    reason: str  # one sentence, for the event of a switch
+    preload: tuple[int, ...] = ()  # tiers that will probably be wanted next
+    # At most so many inputs are answered now, in whole requests and at least one; the others wait
     batch: int | None = None
 
 

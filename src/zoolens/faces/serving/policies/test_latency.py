@@ -111,7 +111,7 @@ def test_the_reason_says_what_was_predicted():
 
 
 def test_requests_of_many_inputs_count_by_their_inputs():
-    """100 requests/s of 8 inputs are 800 inputs/s: the reference bears 178 and the next rung 444."""
+    """100 requests/s of 8 inputs are 800 inputs/s: the reference bears 178 and the next tier 444."""
     result = simulate(latency(), poisson(100, 20), deadline=DEADLINE, conditions=Conditions(inputs=8))
     assert result.kept >= 0.98
     assert result.share(2) >= 0.9
@@ -163,7 +163,7 @@ def test_a_policy_for_a_refreshed_ladder_begins_where_the_service_is():
     assert latency().choose(situation).rung == 2
 
 
-# A reference of 58 ms that gains little from batches, and a stand-in that takes one input at a time.
+# A reference of 58 ms that gains little from batches, and a fallback that takes one input at a time.
 REAL_TARGET = 0.174
 REAL = Ladder(
     (

@@ -43,7 +43,7 @@ def rungs(made, *situations):
 
 
 def test_requests_that_come_during_a_batch_count():
-    """In the 10 ms of the reference 32 more come, which the quickest rung answers in 32 ms; of rung 1 it is 4 + 12."""
+    """In the 10 ms of the reference 32 more come, which the quickest tier answers in 32 ms; of tier 1 it is 4 + 12."""
     assert choice(policy(), arrival_rate=2_900.0).rung == 0
     told = choice(policy(), arrival_rate=3_250.0)
     why = "With 1 waiting, toys:model-0 would use 84% of the time left; toys:model-1 keeps 50 ms."
@@ -54,7 +54,7 @@ def test_inputs_of_those_that_come_count_by_what_requests_have_of_late():
     made = policy()
     for place in range(60):
         choice(made, now=place * 1e-3, inputs_waiting=4, batch=4, max_batch=8)
-    # 40 ms for four inputs of the reference would be just in time; 4 × 4 of rung 1 are, with 16 more behind them.
+    # 40 ms for four inputs of the reference would be just in time; 4 × 4 of tier 1 are, with 16 more behind them.
     assert choice(made, now=0.1, inputs_waiting=4, batch=4, arrival_rate=25.0).rung == 1
     assert choice(policy(), arrival_rate=100.0).rung == 0
 
@@ -352,7 +352,7 @@ def test_the_neighbours_and_the_quickest_are_preloaded_the_next_one_down_first(c
 
 
 def test_the_quickest_for_a_burst_is_that_of_the_largest_batch():
-    """Rung 1 is quickest for one input, rung 3 for eight."""
+    """Rung 1 is quickest for one input, tier 3 for eight."""
     times = ({1: 0.010, 8: 0.08}, {1: 0.001, 8: 0.07}, {1: 0.005, 8: 0.06}, {1: 0.004, 8: 0.004})
     made = policy(
         Ladder(tuple(Rung(f"m{place}", "fake", 1.0, 1.0, LatencyProfile(t)) for place, t in enumerate(times)))

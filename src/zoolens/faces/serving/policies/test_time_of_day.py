@@ -70,7 +70,7 @@ def test_a_budget_counts_inputs_and_allows_no_work_that_nobody_waits_for():
 
 
 def test_a_budget_in_joules_needs_the_energy_of_every_rung():
-    with pytest.raises(ZoolensError, match="energy of every rung"):
+    with pytest.raises(ZoolensError, match="energy of every tier"):
         TimeOfDay(LADDER, {"budget": {"amount": 10, "unit": "J", "per": 60}})
     known = simulated_ladder((0.01, 0.001), energy=(0.5, 0.1))
     policy = TimeOfDay(known, {"budget": {"amount": 10, "unit": "J", "per": 60}})

@@ -257,7 +257,7 @@ def test_work_is_saved_with_a_budget_or_a_battery(tmp_path):
         ({}, "give windows, battery or budget"),
         ({"windows": [{**NIGHT, "end": "25:00"}]}, "'25:00' is not a time of the day such as 22:30"),
         ({"budget": {"amount": 0, "unit": "s", "per": 60}}, "budget.amount"),
-        ({"budget": {"amount": 1, "unit": "J", "per": 60}}, "energy of every rung"),
+        ({"budget": {"amount": 1, "unit": "J", "per": 60}}, "energy of every tier"),
     ],
 )
 def test_settings_that_are_refused(settings, words):

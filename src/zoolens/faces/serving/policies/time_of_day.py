@@ -2,7 +2,7 @@
 
 Each rule gives a least equivalence (`within`) while it holds; then the cheapest model that keeps it answers. Where
 several rules hold, the lowest of their thresholds counts; where none holds, the reference answers. What a model costs
-is its energy for one input where that was measured for every rung, otherwise its seconds for one input.
+is its energy for one input where that was measured for every tier, otherwise its seconds for one input.
 
 A budget is spent evenly over its period: the most equivalent model is used whose cost, at the present rate of arrivals,
 lasts until the period ends.
@@ -25,7 +25,7 @@ from zoolens.faces.serving.contracts.ladder import Ladder
 from zoolens.faces.serving.policies.policy import Choice, Policy, Situation
 from zoolens.faces.serving.policies.policy_settings import Settings, read_settings
 
-ENERGY: Final = "energy"  # joules for one input, in the figures of a rung
+ENERGY: Final = "energy"  # joules for one input, in the figures of a tier
 _POWER_SUPPLIES: Final = Path("/sys/class/power_supply")
 
 
@@ -66,15 +66,15 @@ class Budget(Settings):
 
 
 class TimeOfDaySettings(Settings):
-    """`battery_file`: holds the charge in per cent, as Linux writes it; by default the machine's first battery.
-    `hold`: seconds before a better model comes back, so that a figure close to its limit does not flap."""
+    """The settings of the policy `time-of-day`."""
 
     windows: tuple[DayWindow, ...] = ()
     battery: tuple[Charge, ...] = ()
+    # Holds the charge in per cent, as Linux writes it; by default the machine's first battery
     battery_file: str | None = None
     battery_every: Seconds = 10.0
     budget: Budget | None = None
-    hold: Seconds = 5.0
+    hold: Seconds = 5.0  # before a better model comes back: a figure close to its limit would flap
 
     @model_validator(mode="after")
     def _some_rule(self) -> TimeOfDaySettings:
@@ -93,7 +93,7 @@ class TimeOfDay(Policy):
         known = all(ENERGY in rung.figures for rung in ladder.rungs)
         if self._set.budget is not None and self._set.budget.unit == "J" and not known:
             raise ZoolensError(
-                "A budget in joules needs the energy of every rung, which was not measured here.",
+                "A budget in joules needs the energy of every tier, which was not measured here.",
                 hint="Give the budget in seconds of computing (unit: s), or measure on a machine with energy counters.",
             )
         in_joules = known if self._set.budget is None else self._set.budget.unit == "J"

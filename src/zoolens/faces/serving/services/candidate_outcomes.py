@@ -1,4 +1,4 @@
-"""Models that are no rung of a service: each is equivalent within the bound, is not, or that is not known."""
+"""Models that are no tier of a service: each is equivalent within the bound, is not, or that is not known."""
 
 from __future__ import annotations
 
@@ -24,15 +24,13 @@ _EVALUATE_MORE: Final = "Evaluate it on more inputs: zoolens eval {} --data DATA
 
 @dataclass(frozen=True)
 class Excluded:
-    """A model that is no rung. `reason` is a sentence. `outcome`: whether it is known to answer as the reference does,
-    as often as is promised; a model that does may be left out because it is not cheaper, or cannot be fed here.
-    `remedy`: what would make an outcome known that is not."""
+    """A model that is no tier: an equivalent one may be left out because it is not cheaper, or cannot be fed here."""
 
     model: str
     runtime: str
-    reason: str
-    outcome: Outcome
-    remedy: str = ""
+    reason: str  # a sentence
+    outcome: Outcome  # whether it is known to answer as the reference does, as often as is promised
+    remedy: str = ""  # what would make an unknown outcome known
 
     @property
     def gap(self) -> Gap:

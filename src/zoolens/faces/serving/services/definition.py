@@ -44,21 +44,21 @@ class LatencyObjective(ServicePart):
 
 
 class Objectives(ServicePart):
-    """`memory`: what a model may take; `energy`: what one input may cost. Stand-ins that need more are left out."""
+    """What a service promises. Fallbacks that need more memory or energy are left out."""
 
     latency: LatencyObjective | None = None
-    memory: Bytes | None = None
-    energy: Joules | None = None
+    memory: Bytes | None = None  # of one model
+    energy: Joules | None = None  # of one input
 
 
 class NamedFallback(ServicePart):
-    """A model that answers where no rung keeps the promise, although it need not be as equivalent as promised."""
+    """A model that answers where no tier keeps the promise, although it need not be as equivalent as promised."""
 
     model: str
 
 
 class PolicyChoice(ServicePart):
-    """Which policy chooses the rung, and its settings."""
+    """Which policy chooses the tier, and its settings."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
@@ -113,11 +113,10 @@ class ShadowSettings(ServicePart):
 
 
 class PromiseCheck(ServicePart):
-    """Ask the reference too for this share of what stand-ins answered, and compare with what `query` promised.
-    `violated`: only say so, or take the rung off the ladder as well."""
+    """Ask the reference too for this share of what fallbacks answered, and compare with what `query` promised."""
 
     share: Share = 0.02
-    violated: Literal["warn", "remove"] = "warn"
+    violated: Literal["warn", "remove"] = "warn"  # say so, or take the tier off the ladder as well
 
 
 class Service(ServicePart):
@@ -125,12 +124,12 @@ class Service(ServicePart):
     (a word that YAML takes for true)."""
 
     reference: str
-    runtime: str | None = Field(default=None, description="The only runtime for reference and stand-ins.")
+    runtime: str | None = Field(default=None, description="The only runtime for reference and fallbacks.")
     within: Share
     confidence: Share | None = Field(default=None, description="Promise `within` with this confidence.")
     data: str | None = Field(default=None, description="The stored dataset on which answers are compared.")
     bounds: tuple[str, ...] = Field(default=(), description="Further bounds of the query, such as 'memory <= 80%'.")
-    where: str | None = Field(default=None, description="Condition on stand-ins, such as \"zoo = 'demo'\".")
+    where: str | None = Field(default=None, description="Condition on fallbacks, such as \"zoo = 'demo'\".")
     input: Literal["tensor", "image", "pixels"] = "tensor"
     output: Literal["probabilities", "raw"] = "probabilities"
     objectives: Objectives = Objectives()

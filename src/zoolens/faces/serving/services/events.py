@@ -50,7 +50,7 @@ class EventKind(StrEnum):
     START = "start"
     SWITCH = "switch"  # another model answers from now on
     LADDER = "ladder"  # the ladder was replaced, or could not be
-    PROMISE = "promise"  # a rung agrees with the reference less often than was promised
+    PROMISE = "promise"  # a tier agrees with the reference less often than was promised
     OBJECTIVE = "objective"  # the latency objective is not kept
     MEMORY = "memory"  # the limit on the memory of all models has changed, or cannot be read
     DROPPED = "dropped"  # entries of the log are missing
@@ -95,27 +95,23 @@ class ObjectiveCounts:
 
 @dataclass(frozen=True)
 class ModelComparison:
-    """Two models on the same requests, so far. `n` are the newest ones, to which `agreement` belongs, of all
-    `compared_requests`; `dropped` are those that were drawn and could not be compared. `low` and `high` hold at
-    whichever moment one looks. `labelled` counts requests whose labels came back; `gain` is how much more often `other`
-    was right than `model`, with its interval. `share`: of those that were drawn, this share counts, the same at busy
-    and at quiet times; it is below 1 where not all of them could be compared. `replica`: of a cluster, whose figures
-    these are; empty on one machine."""
+    """Two models on the same requests, so far. Intervals hold at whichever moment one looks."""
 
     model: str
     other: str
-    n: int
-    agreement: float
-    low: float
+    n: int  # the newest requests, to which `agreement` belongs
+    agreement: float  # share of them on which both gave the same class
+    low: float  # confidence interval of the agreement
     high: float
-    labelled: int = 0
-    gain: float | None = None
+    labelled: int = 0  # requests whose labels came back
+    gain: float | None = None  # accuracy of `other` minus that of `model`, on the labelled requests
     gain_low: float | None = None
     gain_high: float | None = None
-    dropped: int = 0
-    compared_requests: int = 0
+    dropped: int = 0  # requests that were drawn and could not be compared
+    compared_requests: int = 0  # all, `n` among them
+    # Of the drawn requests that count, at busy and at quiet times; below 1 where not all could be compared
     share: float = 1.0
-    replica: str = ""
+    replica: str = ""  # of a cluster, whose figures these are; empty on one machine
     time: int = field(default_factory=time.time_ns)
 
     @property

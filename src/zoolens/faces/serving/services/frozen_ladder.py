@@ -1,4 +1,4 @@
-"""A ladder that was frozen: a file with the rungs of a service and their figures, which is served as it is."""
+"""A ladder that was frozen: a file with the tiers of a service and their figures, which is served as it is."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from zoolens.faces.serving.services.definition import Service, ServiceError
 from zoolens.faces.serving.services.service_ladder import ServiceLadder
 
 VERSION: Final = 1
-_MAX_BYTES: Final = 1 << 22  # far more than the rungs of many services take
+_MAX_BYTES: Final = 1 << 22  # far more than the tiers of many services take
 _DECIDING: Final = (
     "reference", "runtime", "within", "confidence", "data", "bounds", "where", "input", "output", "rungs",
     "objectives",
@@ -55,7 +55,7 @@ class _FrozenFile(BaseModel):
 
 @dataclass(frozen=True)
 class HeldRung:
-    """A rung as it was when the ladder was frozen, and the run that its answers were measured in."""
+    """A tier as it was when the ladder was frozen, and the run that its answers were measured in."""
 
     rung: Rung
     run: str
@@ -129,6 +129,6 @@ def _rung(held: _FrozenRung) -> Rung:
 
 
 def _definition(service: Service) -> str:
-    """What decides who is a rung: a ladder that was frozen for something else would break the promise."""
+    """What decides who is a tier: a ladder that was frozen for something else would break the promise."""
     parts = service.model_dump(mode="json", include={*_DECIDING})
     return fingerprint([parts, service.policy_name, service.batch.size, service.batch.instances])[:16]

@@ -31,13 +31,13 @@ from zoolens.faces.serving.services.live_comparison import LiveComparisons
 from zoolens.faces.serving.services.service_ladder import ServiceLadder
 from zoolens.faces.serving.services.splits import split_rung
 
-_OPENING: Final = 60.0  # seconds that the start waits for stand-ins
+_OPENING: Final = 60.0  # seconds that the start waits for fallbacks
 
 log = logging.getLogger("zoolens.serving")
 
 
 class HostedService:
-    """Belongs to the event loop. `broken` is called with model, runtime and reason of a rung that broke its promise and
+    """Belongs to the event loop. `broken` is called with model, runtime and reason of a tier that broke its promise and
     is to be taken off the ladder. `flush`: seconds between two records of how many requests were answered."""
 
     def __init__(
@@ -81,12 +81,12 @@ class HostedService:
         if self.service.splits or self.service.shadow is not None or self.service.promise.share > 0:
             for state in self._endpoint.rungs[len(self.built.ladder.rungs) :]:
                 self._preload_if_room(state)
-        await self._open_stand_ins(self._endpoint)
+        await self._open_fallbacks(self._endpoint)
         self.record(ServiceEvent(EventKind.START, described(self.built), model=self.built.ladder.reference.model))
         self.spawn(self._flush())
 
-    async def _open_stand_ins(self, endpoint: Endpoint) -> None:
-        """Open the next rung and the quickest one before the first request: a burst must not wait for them, nor share
+    async def _open_fallbacks(self, endpoint: Endpoint) -> None:
+        """Open the next tier and the quickest one before the first request: a burst must not wait for them, nor share
         the processor with their opening. What does not fit into the memory, or cannot be opened, is left for later."""
         if self.service.policy_name == "fixed" or len(self.built.ladder.rungs) < 2:
             return
@@ -126,7 +126,7 @@ class HostedService:
         policy = built.new_policy()
         spec = self._spec(built, policy)
         slots = self._plane.slots(spec)
-        # Nothing has changed as long as anything can fail: numbers of rungs belong to both, this and the endpoint.
+        # Nothing has changed as long as anything can fail: numbers of tiers belong to both, this and the endpoint.
         self.write_counts()
         self.comparisons.replace(built)
         old, self._policy, self.built = self._policy, policy, built
@@ -235,7 +235,7 @@ class HostedService:
     # --- who answers a request, and who else is asked
 
     def _route(self, request: InferRequest) -> int | None:
-        """The rung of the split that a request belongs to. While that cannot answer, the policy chooses."""
+        """The tier of the split that a request belongs to. While that cannot answer, the policy chooses."""
         place = split_rung(self.name, self.service, self.built.arms, request)
         if place is None:
             return None

@@ -150,10 +150,10 @@ async def _built(
 
 
 def _remover(builder: LadderBuilder, hosted: HostedService, thread: Executor) -> Callable[[str, str, str], None]:
-    """What is called with a rung that has broken its promise: the ladder is built again without it."""
+    """What is called with a tier that has broken its promise: the ladder is built again without it."""
 
     async def rebuild() -> None:
-        while not await rebuild_ladder(builder, hosted, thread, "A rung has broken its promise."):
+        while not await rebuild_ladder(builder, hosted, thread, "A tier has broken its promise."):
             await asyncio.sleep(REFRESH)
 
     def remove(model: str, runtime: str, reason: str) -> None:

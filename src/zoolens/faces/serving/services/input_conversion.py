@@ -100,7 +100,7 @@ def _same_input(ours: Input, theirs: Input) -> bool:
 
 
 def _require_same_picture(ours: Input, theirs: Input) -> None:
-    """The same pixels before normalisation: decoder, resizing, cropping, colours and size."""
+    """Raise NotConvertible unless decoding, resizing and cropping give both models the same pixels."""
     if ours.modality != theirs.modality:
         raise NotConvertible(f"it takes {MODALITIES[theirs.modality]} and the reference {MODALITIES[ours.modality]}")
     if "text" in (ours.modality, theirs.modality):

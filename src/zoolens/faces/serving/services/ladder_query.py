@@ -2,7 +2,7 @@
 
 Nothing is listed by hand. A model that the query finds is left out where it cannot be opened, is not what was measured,
 cannot be fed with the service's inputs, has other classes, or is no cheaper than a more equivalent one. Of each
-measured model that is no rung it is said why. All that decides is in the store or in the models' files, so that the
+measured model that is no tier it is said why. All that decides is in the store or in the models' files, so that the
 ladder stays the same as long as these do.
 """
 
@@ -39,26 +39,26 @@ from zoolens.findings.queries.answers.query_answers import Answer
 from zoolens.findings.queries.answers.query_coverage import coverage_words
 from zoolens.findings.queries.query import query
 
-_EXAMINED: Final = 40  # models that are opened at most to look for rungs
+_EXAMINED: Final = 40  # models that are opened at most to look for tiers
 _FOUND: Final = 200  # models that the query lists: the files of each are read once
 
 
 @dataclass
 class LadderBuilder:
-    """Asks for the ladder of a service again and again. Only the first ladder has models timed: later ones are built
-    while requests are answered, which would disturb both. `removed`: (model, runtime) that broke its promise meanwhile.
-    `stopped`: nobody waits for the ladder any more. `problem`: why it could not be built the last time. `may_time`:
-    whether models are timed of which the store has no times."""
+    """Builds the ladder of a service, again and again while it is served."""
 
     name: str
     service: Service
     store: Store
     progress: Progress = field(default_factory=Silent)
     latency: LatencySettings = field(default_factory=LatencySettings)
+    # Why, by model and runtime that broke its promise
     removed: dict[tuple[str, str], str] = field(default_factory=dict)
-    stopped: threading.Event = field(default_factory=threading.Event)
-    problem: str = ""
+    stopped: threading.Event = field(default_factory=threading.Event)  # nobody waits for the ladder any more
+    problem: str = ""  # why it could not be built the last time
     examined: Examined = field(default_factory=dict)
+    # Whether models without stored times are timed: only for the first ladder. Later ones are built while requests are
+    # answered, and timing would disturb both.
     may_time: bool = True
 
     def __post_init__(self) -> None:
@@ -138,7 +138,7 @@ class LadderBuilder:
     def _ask_named(self, name: str) -> Answer:
         return self._ask(0.0, where=f"name = '{name}'")
 
-    def _stand_ins(self, answer: Answer) -> Iterator[tuple[Row, float, float | None]]:
+    def _found(self, answer: Answer) -> Iterator[tuple[Row, float, float | None]]:
         """What the query found, most equivalent first; only what fits, and only what was run."""
         if not answer.exact:
             return
@@ -146,7 +146,7 @@ class LadderBuilder:
         for match in sorted(matches, key=lambda match: -(match.equivalence or 0.0)):
             yield match.row, float(match.equivalence or 0.0), match.equivalence_lower
 
-    # --- rungs
+    # --- tiers
 
     def _reference(self, answer: Answer) -> ServableRung:
         if answer.reference is None:
@@ -161,15 +161,15 @@ class LadderBuilder:
     def _searched(
         self, answer: Answer, reference: ServableRung
     ) -> tuple[list[ServableRung], list[Excluded], list[str]]:
-        """The rungs among what the query finds, the reference first; every other measured model; and of which rungs it
+        """The tiers among what the query finds, the reference first; every other measured model; and of which tiers it
         is not known whether they are cheaper. These go first where there are more than the definition allows."""
         most = self.service.rungs
         kept, left_out = [reference], list[Excluded]()
         doubts: list[tuple[ServableRung, str]] = []
         opened = 0
-        for row, equivalence, lower in self._stand_ins(answer):
+        for row, equivalence, lower in self._found(answer):
             if len(kept) - len(doubts) >= most:
-                left_out.append(excluded(row, f"The ladder has its {most} rungs already.", Outcome.SAME))
+                left_out.append(excluded(row, f"The ladder has its {most} tiers already.", Outcome.SAME))
                 continue
             if opened == _EXAMINED:
                 reason = f"It was not opened: {_EXAMINED} more equivalent models were."
@@ -186,7 +186,7 @@ class LadderBuilder:
         surplus = max(0, len(kept) - most)
         for servable, sentence in doubts[:surplus]:
             kept = [other for other in kept if other is not servable]
-            reason = f"The ladder has its {most} rungs already. {sentence}"
+            reason = f"The ladder has its {most} tiers already. {sentence}"
             left_out.append(Excluded(servable.rung.model, servable.rung.runtime, reason, Outcome.SAME))
         return (
             kept,
@@ -197,7 +197,7 @@ class LadderBuilder:
     def _considered(
         self, row: Row, equivalence: float, lower: float | None, kept: Sequence[ServableRung]
     ) -> Excluded | tuple[ServableRung, str]:
-        """A rung with a sentence where it is not known to be cheaper; or why the model is none."""
+        """A tier with a sentence where it is not known to be cheaper; or why the model is none."""
         broken = self.removed.get((row.ref, str(row.runtime)))
         if broken is not None:
             return excluded(row, broken, Outcome.DIFFERENT)
@@ -220,7 +220,7 @@ class LadderBuilder:
         return servable, f"Whether {name} is cheaper than {other} is not known: {cost.words}."
 
     def _thawed(self, frozen: FrozenLadder, reference: ServableRung) -> tuple[list[ServableRung], list[Excluded]]:
-        """The rungs of a ladder that was frozen, as far as they can be served, with the figures that they had then."""
+        """The tiers of a ladder that was frozen, as far as they can be served, with the figures that they had then."""
         first, *others = frozen.rungs
         self._check_frozen_reference(frozen.path, first, reference)
         kept, left_out = [reference._replace(rung=first.rung)], list[Excluded]()
@@ -232,7 +232,7 @@ class LadderBuilder:
         return kept, left_out
 
     def _check_frozen_reference(self, path: Path, held: HeldRung, reference: ServableRung) -> None:
-        """How equivalent the rungs are was measured with the reference of that time: with another file it says
+        """How equivalent the tiers are was measured with the reference of that time: with another file it says
         nothing."""
         if held.run == reference.candidate.run.id:
             return
@@ -253,7 +253,7 @@ class LadderBuilder:
     def _arms(
         self, named: NamedModels, kept: Sequence[ServableRung], extra: list[ServableRung]
     ) -> tuple[dict[str, int], dict[str, str]]:
-        """The numbers of the rungs of splits, by the name that the definition has; and which of the models cannot
+        """The numbers of the tiers of splits, by the name that the definition has; and which of the models cannot
         answer, with the reason: their requests are left to the policy."""
         arms: dict[str, int] = {}
         lacking: dict[str, str] = {}

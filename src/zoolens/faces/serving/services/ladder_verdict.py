@@ -72,7 +72,7 @@ def _promises(built: ServiceLadder) -> Iterator[_Promise]:
 
 
 def _equivalence(built: ServiceLadder) -> _Promise:
-    """Where no rung besides the reference is known to be equivalent, it matters what is not known. A fallback that is
+    """Where no tier besides the reference is known to be equivalent, it matters what is not known. A fallback that is
     named may be less equivalent than is promised."""
     unknown = not_known(built.excluded)
     equivalent = [rung for rung in built.ladder.rungs[1:] if _is_promised(built, rung)]
@@ -94,12 +94,12 @@ def _latency(built: ServiceLadder, bound: float) -> _Promise:
         return _Promise(True)
     low, high = quickest.profile.interval(1)
     span = _ms(low) if _ms(low) == _ms(high) else f"{_ms(low)} to {_ms(high)}"
-    takes = f"the quickest rung, {quickest.model}, takes {span} for one input"
+    takes = f"the quickest tier, {quickest.model}, takes {span} for one input"
     if all(rung.profile.interval(1)[0] > bound for rung in rungs):
-        return _Promise(False, f"No rung answers within {_ms(bound)}: {takes}.")
+        return _Promise(False, f"No tier answers within {_ms(bound)}: {takes}.")
     remedy = _AGAIN.format(quickest.model.partition("@")[0])
     gap = Gap(f"whether {quickest.model} answers within {_ms(bound)}", remedy=remedy)
-    return _Promise(None, f"Whether any rung answers within {_ms(bound)} is not known: {takes}.", (gap,))
+    return _Promise(None, f"Whether any tier answers within {_ms(bound)} is not known: {takes}.", (gap,))
 
 
 def _memory(rungs: tuple[Rung, ...], limit: int) -> _Promise:
@@ -108,13 +108,13 @@ def _memory(rungs: tuple[Rung, ...], limit: int) -> _Promise:
         return _Promise(True)
     if len(known) == len(rungs):
         least = _megabytes(min(known))
-        return _Promise(False, f"No rung fits into {_megabytes(limit)}: the smallest takes {least}.")
+        return _Promise(False, f"No tier fits into {_megabytes(limit)}: the smallest takes {least}.")
     gaps = tuple(
         Gap(f"memory of {rung.model}", remedy=f"Measure it: zoolens eval {rung.model.partition('@')[0]}.")
         for rung in rungs
         if rung.memory_bytes is None
     )
-    return _Promise(None, f"Whether any rung fits into {_megabytes(limit)} is not known.", gaps)
+    return _Promise(None, f"Whether any tier fits into {_megabytes(limit)} is not known.", gaps)
 
 
 def _memory_limit(built: ServiceLadder) -> int | None:

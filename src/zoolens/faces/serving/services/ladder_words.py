@@ -1,4 +1,4 @@
-"""What is said about a ladder: the models that are no rung and why, and what the service cannot promise."""
+"""What is said about a ladder: the models that are no tier and why, and what the service cannot promise."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ log = logging.getLogger("zoolens.serving")
 
 
 def left_out(built: ServiceLadder) -> Iterator[str]:
-    """A sentence for each model that is no rung: first those that are equivalent within the bound, then those of which
+    """A sentence for each model that is no tier: first those that are equivalent within the bound, then those of which
     that is not known, and of those that are known not to be, the first few."""
     others = {outcome: [other for other in built.excluded if other.outcome is outcome] for outcome in Outcome}
     for other in others[Outcome.SAME]:
-        yield f"No rung: {other.model} in {other.runtime}. {other.reason}"
+        yield f"Not used: {other.model} in {other.runtime}. {other.reason}"
     for other in others[Outcome.NOT_KNOWN]:
         yield f"Not known: {other.model} in {other.runtime}. {other.reason} {other.remedy}".rstrip()
     outside = others[Outcome.DIFFERENT]
@@ -35,10 +35,10 @@ def left_out(built: ServiceLadder) -> Iterator[str]:
 
 
 def described(built: ServiceLadder) -> str:
-    """The rungs, and which models that are equivalent, or of which that is not known, are none; for an event."""
+    """The tiers, and which models that are equivalent, or of which that is not known, are none; for an event."""
     rungs = ", ".join(f"{rung.model} ({rung.equivalence:.1%})" for rung in built.ladder.rungs)
     sentences = [f"The ladder is {rungs}."]
-    for outcome, word in ((Outcome.SAME, "No rung"), (Outcome.NOT_KNOWN, "Not known")):
+    for outcome, word in ((Outcome.SAME, "Not used"), (Outcome.NOT_KNOWN, "Not known")):
         by_reason: dict[str, list[str]] = {}
         for other in built.excluded:
             if other.outcome is outcome:

@@ -1,6 +1,6 @@
 """What other models say to the requests of a service: they are asked as well, and their answers compared.
 
-Three ask for it: the promise of a rung, which the reference checks on a sample; a split, whose arms are compared with
+Three ask for it: the promise of a tier, which the reference checks on a sample; a split, whose arms are compared with
 the reference; and a shadow. With labels that clients send back it is also known which of two models is right.
 """
 
@@ -27,7 +27,7 @@ _FEWEST_COMPARED: Final = 30  # comparisons before a promise is judged
 
 class LiveComparisons:
     """The pairs of models of one service that have answered the same requests. Belongs to the event loop. `ask` lets a
-    model answer in the background. `violated` is called with a rung and a sentence, once, where the rung agrees with
+    model answer in the background. `violated` is called with a tier and a sentence, once, where the tier agrees with
     the reference less often than was promised."""
 
     def __init__(
@@ -61,7 +61,7 @@ class LiveComparisons:
     # --- who else is asked
 
     def sample(self, report: BatchReport, rung: Rung, *, ask_others: bool) -> None:
-        """Draw from the requests of a batch, which a rung has answered, those that other models are asked about.
+        """Draw from the requests of a batch, which a tier has answered, those that other models are asked about.
         `ask_others`: False where energy or computing time is to be saved."""
         others = self._also_asked(rung) if ask_others else []
         if not (others or self._remembers):
@@ -81,7 +81,7 @@ class LiveComparisons:
             start = end
 
     def _also_asked(self, rung: Rung) -> list[tuple[Rung, float]]:
-        """Which rungs are asked about an answer of this one, and about which share of its answers."""
+        """Which tiers are asked about an answer of this one, and about which share of its answers."""
         service, reference = self._service, self._built.ladder.reference
         others: dict[str, tuple[Rung, float]] = {}
         if rung.model != reference.model and service.promise.share > 0:
@@ -125,7 +125,7 @@ class LiveComparisons:
         return Question((other.model, other.runtime), inputs, done, dropped, time.monotonic(), pair, ticket)
 
     def _judge(self, rung: Rung, pair: ModelPair) -> None:
-        """Hold what was measured while serving against what the query promised of a rung."""
+        """Hold what was measured while serving against what the query promised of a tier."""
         key = (rung.model, rung.runtime)
         promised = rung.equivalence if rung.equivalence_lower is None else rung.equivalence_lower
         if pair.other != self._built.ladder.reference.model or key in self._warned or pair.n < _FEWEST_COMPARED:

@@ -26,7 +26,7 @@ class CannotServe(ServiceError):
 
 @dataclass
 class NamedModels:
-    """Finds the rungs of named models. `answer`: what the query for the ladder found."""
+    """Finds the tiers of named models. `answer`: what the query for the ladder found."""
 
     maker: RungMaker
     answer: Answer
@@ -34,7 +34,7 @@ class NamedModels:
     ask: Asked
 
     def place_of(self, name: str, role: str, kept: Sequence[ServableRung], extra: list[ServableRung]) -> int:
-        """The number of a named model's rung; one behind the ladder is made for it where it has none."""
+        """The number of a named model's tier; one behind the ladder is made for it where it has none."""
         row = self._row(name, role)
         for place, servable in enumerate((*kept, *extra)):
             if servable.candidate.job.model.fingerprint == row.model:
@@ -43,7 +43,7 @@ class NamedModels:
         return len(kept) + len(extra) - 1
 
     def add_fallback(self, name: str, kept: list[ServableRung], excluded: list[Excluded]) -> None:
-        """The named model as the last rung, with the equivalence that was measured of it, however low."""
+        """The named model as the last tier, with the equivalence that was measured of it, however low."""
         row = self._row(name, "fallback")
         if any(servable.candidate.job.model.fingerprint == row.model for servable in kept):
             return

@@ -58,13 +58,12 @@ def ensure_profile(
 
 @dataclass(frozen=True)
 class StoredTiming:
-    """`seconds`: None where the model does not take the size. `low` and `high`: between which they lie, where that is
-    known. `disturbed`: others kept the machine busy."""
+    """The median latency of a model at one batch size, as the store has it."""
 
-    seconds: float | None
-    low: float | None = None
+    seconds: float | None  # None where the model does not take the size
+    low: float | None = None  # confidence interval, where it is known
     high: float | None = None
-    disturbed: bool = False
+    disturbed: bool = False  # others kept the machine busy
 
 
 def profile_of(timings: Mapping[int, StoredTiming]) -> LatencyProfile:

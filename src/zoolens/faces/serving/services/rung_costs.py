@@ -1,4 +1,4 @@
-"""Whether a rung is cheaper than a more equivalent one: yes, no, or not known: times have intervals."""
+"""Whether a tier is cheaper than a more equivalent one: yes, no, or not known: times have intervals."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CHEAPER: Final = 0.95  # of another's time, memory or energy: less is no reason 
 
 @dataclass(frozen=True)
 class CostComparison:
-    """A rung beside the more equivalent rung that comes nearest to making it needless. `cheaper`: None where the two
+    """A tier beside the more equivalent tier that comes nearest to making it needless. `cheaper`: None where the two
     intervals of time leave it open. `words` say by how much, for the batch size that counts most for it."""
 
     other: Rung
@@ -22,7 +22,7 @@ class CostComparison:
 
 
 def compare_costs(rung: Rung, others: Sequence[Rung], largest: int, *, time_alone: bool) -> CostComparison | None:
-    """Compare a rung with all more equivalent ones. The result is about one that costs no more, if there is any; else
+    """Compare a tier with all more equivalent ones. The result is about one that costs no more, if there is any; else
     about one of which that is not known; None where it is cheaper than each. `time_alone`: memory and energy are no
     reason to choose it."""
     comparisons = [_compared(rung, other, largest, time_alone) for other in others]

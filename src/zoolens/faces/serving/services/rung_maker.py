@@ -1,4 +1,4 @@
-"""Opens the models that may serve, and makes rungs of them: with their times, their figures and an adapter."""
+"""Opens the models that may serve, and makes tiers of them: with their times, their figures and an adapter."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Examined = dict[str, tuple[Candidate, FileStates]]
 
 
 class ServableRung(NamedTuple):
-    """A rung with the model that it stands for, and how that is fed with what clients send."""
+    """A tier with the model that it stands for, and how that is fed with what clients send."""
 
     rung: Rung
     candidate: Candidate
@@ -37,16 +37,14 @@ class ServableRung(NamedTuple):
 
 @dataclass
 class RungMaker:
-    """What was found out about a model is kept as long as its files and the way it was measured stay the same.
-    `timing`: how models are timed of which the store has no times; None: they are refused. `stopped`: nobody waits for
-    the ladder any more."""
+    """Makes tiers of measured models, and keeps each as long as its files and the way it was measured stay the same."""
 
     name: str
     service: Service
     store: Store
     progress: Progress
-    timing: LatencySettings | None
-    stopped: threading.Event
+    timing: LatencySettings | None  # how models without stored times are timed; None: they are refused
+    stopped: threading.Event  # nobody waits for the ladder any more
     examined: Examined = field(default_factory=dict)
     _profiles: dict[tuple[str, str], LatencyProfile] = field(default_factory=dict)
 
@@ -65,7 +63,7 @@ class RungMaker:
         return candidate
 
     def servable(self, row: Row, equivalence: float, lower: float | None, reference: Candidate | None) -> ServableRung:
-        """The rung of a measured model; of the reference itself without `reference`. A ZoolensError or NotConvertible
+        """The tier of a measured model; of the reference itself without `reference`. A ZoolensError or NotConvertible
         says why it can be none."""
         candidate = self.candidate(row.key)
         adapter = adapter_between(self.service, reference or candidate, candidate)

@@ -1,4 +1,4 @@
-"""The ladder of a service, ready to be served: its rungs with their models and adapters, and what was left out."""
+"""The ladder of a service, ready to be served: its tiers with their models and adapters, and what was left out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from zoolens.faces.serving.services.definition import Service
 
 @dataclass(frozen=True)
 class ServiceLadder:
-    """A ladder with all that is needed to serve it. `adapters` and `candidates` belong to the rungs, one by one."""
+    """A ladder with all that is needed to serve it. `adapters` and `candidates` belong to the tiers, one by one."""
 
     service: Service
     ladder: Ladder
@@ -32,13 +32,13 @@ class ServiceLadder:
     probes: int
     confidence: float | None
     query: str
-    excluded: tuple[Excluded, ...] = ()  # models of the store that are no rung, and why
+    excluded: tuple[Excluded, ...] = ()  # models of the store that are no tier, and why
     notes: tuple[str, ...] = ()
     lacking: Mapping[str, str] = field(default_factory=dict)  # why it cannot answer, by the model that a split names
     extra: tuple[Rung, ...] = ()  # for splits and the shadow: the policy never chooses them
     extra_candidates: tuple[Candidate, ...] = ()
     extra_adapters: tuple[Adapter, ...] = ()
-    arms: Mapping[str, int] = field(default_factory=dict)  # number of the rung, by the model that a split names
+    arms: Mapping[str, int] = field(default_factory=dict)  # number of the tier, by the model that a split names
     shadow: Rung | None = None
 
     def new_policy(self) -> Policy:
@@ -56,7 +56,7 @@ class ServiceLadder:
 
     @property
     def by_model(self) -> dict[str, tuple[Any, ...]]:
-        """Content and promise of every rung, by model."""
+        """Content and promise of every tier, by model."""
         return {entry[0]: entry for entry in self.identity}
 
     @property
@@ -74,7 +74,7 @@ class ServiceLadder:
 
     @property
     def identity(self) -> tuple[Any, ...]:
-        """What another ladder must differ in to be worth a change: the rungs, their contents and their promises."""
+        """What another ladder must differ in to be worth a change: the tiers, their contents and their promises."""
         return tuple(
             (rung.model, rung.runtime, rung.equivalence, rung.equivalence_lower, candidate.job.model.fingerprint)
             for rung, candidate in zip((*self.ladder.rungs, *self.extra), self.all_candidates, strict=True)

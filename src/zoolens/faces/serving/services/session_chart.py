@@ -30,15 +30,13 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Stretch:
-    """A stretch of time, in seconds since the session began. `requests`: answered by each model, by its name with its
-    runtime. `timed`, `within`, `refused`: of the latency objective, where there is one. Counts that were written for a
-    longer time are shared out, so that they are no whole numbers."""
+    """What was counted in a stretch of time. Counts of a longer time are shared out: they are no whole numbers."""
 
-    start: float
+    start: float  # seconds since the session began
     end: float
-    requests: dict[str, float]
-    timed: float = 0.0
-    within: float = 0.0
+    requests: dict[str, float]  # answered, by the model's name and runtime
+    timed: float = 0.0  # requests that the latency objective is about
+    within: float = 0.0  # those answered within its bound
     refused: float = 0.0
 
 

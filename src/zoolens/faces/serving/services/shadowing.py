@@ -41,16 +41,15 @@ class Sample(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """`rung`: model and runtime that are asked. `done` gets the outputs; `dropped` is called where there are none.
-    `ticket`: from 0 to 1 by chance; see `Sample`."""
+    """Inputs that another model is asked about in the background."""
 
-    rung: tuple[str, str]
+    rung: tuple[str, str]  # the model and the runtime that are asked
     inputs: Mapping[str, Tensor]
-    done: Callable[[Mapping[str, Tensor]], None]
-    dropped: Callable[[], None]
-    asked: float
+    done: Callable[[Mapping[str, Tensor]], None]  # gets the outputs
+    dropped: Callable[[], None]  # called where there are none
+    asked: float  # when, on the monotonic clock
     sample: Sample
-    ticket: float
+    ticket: float  # from 0 to 1 by chance; see `Sample`
 
     @property
     def bytes(self) -> int:

@@ -14,7 +14,7 @@ _HASHES: Final = 1 << 32  # different hashes of four bytes
 
 
 def split_rung(name: str, service: Service, arms: Mapping[str, int], request: InferRequest) -> int | None:
-    """The rung of the arm that a request belongs to, first by its headers; None where it belongs to none, or where the
+    """The tier of the arm that a request belongs to, first by its headers; None where it belongs to none, or where the
     arm's model cannot answer."""
     for split in service.splits:
         if split.header is not None and request.headers.get(split.header.name.lower()) == split.header.value:

@@ -53,7 +53,7 @@ def test_check_refuses_what_could_not_be_served(measured_store, store_path, tmp_
 def test_check_explains_the_ladder(measured_store, store_path, service_file):
     shown = called(serve, service_file, "--check", "--store", str(store_path))
     assert "fashion: demo:lenet-wide within 0.8, policy fixed" in shown
-    assert "demo:lenet-deep@1.0.0" in shown  # a rung, or why it is none: its speed is that of the machine
+    assert "demo:lenet-deep@1.0.0" in shown  # a tier, or why it is none: its speed is that of the machine
     assert "Clients send input FP32[-1,28,28] and get probabilities FP32[-1,10]." in shown
 
 

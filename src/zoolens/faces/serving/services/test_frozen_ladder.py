@@ -54,7 +54,7 @@ def test_what_cannot_be_served_any_more_is_left_out_and_said(builder, frozen):
 
 @pytest.mark.parametrize("run", ["0" * 16, None])
 def test_with_another_reference_nothing_in_it_holds(builder, frozen, run):
-    """How equivalent a rung is was measured with the file that the reference had then."""
+    """How equivalent a tier is was measured with the file that the reference had then."""
     file = changed(frozen, lambda held: held["rungs"][0].update(run=run or held["rungs"][1]["run"]))
     with pytest.raises(ServiceError, match="was frozen with another demo:lenet-wide"):
         builder(ladder=file).build()

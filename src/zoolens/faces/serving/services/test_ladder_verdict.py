@@ -34,8 +34,8 @@ def with_times(built, low, high, excluded=(), **settings):
     ("low", "high", "outcome", "words"),
     [
         (0.001, 0.002, Outcome.SAME, None),
-        (0.02, 0.03, Outcome.DIFFERENT, "No rung answers within 10 ms: the quickest rung, "),
-        (0.002, 0.03, Outcome.NOT_KNOWN, "Whether any rung answers within 10 ms is not known: the quickest rung, "),
+        (0.02, 0.03, Outcome.DIFFERENT, "No tier answers within 10 ms: the quickest tier, "),
+        (0.002, 0.03, Outcome.NOT_KNOWN, "Whether any tier answers within 10 ms is not known: the quickest tier, "),
     ],
 )
 def test_a_latency_bound(built, low, high, outcome, words):
@@ -90,7 +90,7 @@ def test_a_model_that_was_not_judged_matters_where_nobody_else_could_answer(buil
 def test_a_rung_keeps_the_promise_of_equivalence_only_where_that_is_measured(
     built, equivalence, lower, confidence, outcome
 ):
-    """A fallback that the definition names is a rung however little it is equivalent."""
+    """A fallback that the definition names is a tier however little it is equivalent."""
     bound = {"latency": {"bound": "10 s"}}
     ladder = with_times(built, 0.1, 0.1, [UNKNOWN], confidence=confidence, objectives=bound)
     rung = replace(ladder.ladder.rungs[1], equivalence=equivalence, equivalence_lower=lower)
@@ -104,7 +104,7 @@ def test_what_is_left_out_is_said_in_an_order(built):
     same = Excluded("zoo:slow@1", "onnxruntime", "It is no cheaper.", Outcome.SAME)
     many = [OUTSIDE] * 7
     sentences = list(left_out(with_times(built, 0.1, 0.1, [*many, UNKNOWN, same])))
-    assert sentences[0] == "No rung: zoo:slow@1 in onnxruntime. It is no cheaper."
+    assert sentences[0] == "Not used: zoo:slow@1 in onnxruntime. It is no cheaper."
     assert sentences[1] == "Not known: zoo:other@1 in onnxruntime. It was not evaluated. Evaluate it."
     assert sentences[-1] == "Not within the bound: 2 more (--check --json lists them)."
     assert "Not known: zoo:other@1. It was not evaluated." in described(with_times(built, 0.1, 0.1, [UNKNOWN, OUTSIDE]))

@@ -1,4 +1,4 @@
-"""Whether a rung is cheaper is yes, no or not known, and does not depend on where in its interval a time lies."""
+"""Whether a tier is cheaper is yes, no or not known, and does not depend on where in its interval a time lies."""
 
 import pytest
 
