@@ -115,9 +115,12 @@ def _claims(structure: Structure) -> list[Claim]:
 def _totals(structure: Structure, total: Cost) -> Iterator[str]:
     yield f"{structure.ref}{_at(structure)}"
     bytes_held = f"({figure(total.parameter_bytes, 'B')} with statistics, in float32)"
-    yield f"MACs        {at_least(f'{total.macs:,} ({count(total.macs)})', whole=total.macs_whole)}"
-    yield f"FLOPs       {at_least(f'{total.flops:,} ({count(total.flops)})', whole=total.whole)}"
-    yield f"parameters  {at_least(f'{total.parameters:,} {bytes_held}', whole=total.parameters_whole)}"
+    macs = f"{total.macs:,} ({count(total.macs)})"
+    flops = f"{total.flops:,} ({count(total.flops)})"
+    parameters = f"{total.parameters:,} {bytes_held}"
+    yield f"MACs        {at_least(macs, whole=total.macs_whole)}"
+    yield f"FLOPs       {at_least(flops, whole=total.whole)}"
+    yield f"parameters  {at_least(parameters, whole=total.parameters_whole)}"
     from zoolens.findings.graph.held_parameters import held_parameters
 
     held = held_parameters(structure.graph)
@@ -125,7 +128,8 @@ def _totals(structure: Structure, total: Cost) -> Iterator[str]:
         yield f"held        {held.total:,} parameters: {held.reason}"
     values = at_least(figure(total.activation_bytes, "B"), whole=total.whole)
     yield f"values      {values} computed, {_peak(total)} at one time"
-    yield f"intensity   {f'{total.intensity:.1f} FLOPs a byte moved' if total.whole else 'not known'}"
+    intensity = f"{total.intensity:.1f} FLOPs a byte moved" if total.whole else "not known"
+    yield f"intensity   {intensity}"
     yield from (_uncounted(name, times, total) for name, times in total.unknown.items())
     if not total.whole:
         yield f"coverage    {total.coverage.text}"
@@ -146,10 +150,11 @@ def _peak(total: Cost) -> str:
 def _uncounted(name: str, times: int, total: Cost) -> str:
     from zoolens.findings.graph.cost import holds_graph
 
-    plural = "operator" if times == 1 else "operators"
+    operators = "operator" if times == 1 else "operators"
+    are = "is" if times == 1 else "are"
     inside = ", nor are the parameters inside" if holds_graph(name) else ""
     beside = "" if name in total.uncounted else ", except for the MACs"
-    return f"uncounted   {times} {plural} of kind {name} {'is' if times == 1 else 'are'} not counted{inside}{beside}"
+    return f"uncounted   {times} {operators} of kind {name} {are} not counted{inside}{beside}"
 
 
 # --- layers

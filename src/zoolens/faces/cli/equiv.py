@@ -107,7 +107,8 @@ def print_report(report: Equivalence) -> None:
 
 
 def _guaranteed(report: Equivalence) -> str:
-    names = {output.agreement_name(report.tolerance) for pair in report.comparable for output in pair.outputs}
+    outputs = [output for pair in report.comparable for output in pair.outputs]
+    names = {output.agreement_name(report.tolerance) for output in outputs}
     return names.pop() if len(names) == 1 else "agreement"
 
 
@@ -115,8 +116,10 @@ def _print_data(console: Any, pair: OnData, tolerance: float) -> None:
     for side, run in (("A", pair.a), ("B", pair.b)):
         console.print(f"[bold]{side}[/] {run.id[:8]}  {plain(run.ref)}  {plain(stack_label(run))}")
     console.print(f"  {pair.n:,} inputs of {plain(pair.dataset)}\n")
+    several = len(pair.outputs) > 1
     for output in pair.outputs:
-        _print_output(console, output, pair.bounds if output is pair.worst else None, tolerance, len(pair.outputs) > 1)
+        bounds = pair.bounds if output is pair.worst else None
+        _print_output(console, output, bounds, tolerance, several)
     if pair.outputs and pair.outputs[0].accuracy is not None:
         _print_accuracy(console, pair.outputs[0].accuracy, pair.bounds)
     for note in pair.fit.notes:
@@ -157,7 +160,8 @@ def _print_output(console: Any, output: Behaviour, bounds: Bounds | None, tolera
 def _print_accuracy(console: Any, accuracy: Accuracy, bounds: Bounds | None) -> None:
     a, b, difference = _percent(accuracy.a), _percent(accuracy.b), f"{100 * accuracy.difference:+.2f} points"
     if bounds is not None and bounds.accuracy_a and bounds.accuracy_b and bounds.difference:
-        a, b = (f"{text} {_interval(interval)}" for text, interval in ((a, bounds.accuracy_a), (b, bounds.accuracy_b)))
+        a = f"{a} {_interval(bounds.accuracy_a)}"
+        b = f"{b} {_interval(bounds.accuracy_b)}"
         low, high = bounds.difference
         difference += f" \\[{100 * low:+.2f}, {100 * high:+.2f}]"
     console.print(
@@ -184,7 +188,9 @@ def _percent(value: float, digits: int = 1) -> str:
 def _hundredths(value: float, digits: int = 1) -> str:
     """Nearly all is not shown as all: 99.96."""
     text = f"{100 * value:.{digits}f}"
-    return _hundredths(value, digits + 1) if value < 1 and float(text) == 100 else text
+    if value < 1 and float(text) == 100:
+        return _hundredths(value, digits + 1)
+    return text
 
 
 def _promised_change(drop: float) -> str:
@@ -196,7 +202,8 @@ def _promised_change(drop: float) -> str:
 
 
 def _interval(interval: tuple[float, float]) -> str:
-    return f"\\[{100 * interval[0]:.1f}, {100 * interval[1]:.1f}]"
+    low, high = interval
+    return f"\\[{100 * low:.1f}, {100 * high:.1f}]"
 
 
 # --- many models

@@ -18,7 +18,8 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 
 def listed_names(_: click.Context, __: click.Parameter, values: Sequence[str]) -> tuple[str, ...]:
     """The names that an option was given, each time one or several with commas between them."""
-    return tuple(name.strip() for value in values for name in value.split(",") if name.strip())
+    names = [name.strip() for value in values for name in value.split(",")]
+    return tuple(name for name in names if name)
 
 
 def _show_every_column(context: click.Context, _: click.Parameter, value: bool) -> None:
@@ -72,9 +73,10 @@ class Size(click.ParamType[tuple[int, int]]):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[int, int]:
         parts = str(value).lower().replace("×", "x").split("x")
-        if not 1 <= len(parts) <= 2 or not all(part.isdecimal() and int(part) > 0 for part in parts):
+        numbers = [int(part) for part in parts if part.isdecimal()]
+        if len(parts) > 2 or len(numbers) < len(parts) or 0 in numbers:
             self.fail(f"{value!r} is no size; write 224 or 480x640 (height x width).", param, ctx)
-        return int(parts[0]), int(parts[-1])
+        return numbers[0], numbers[-1]
 
 
 class TaskName(click.ParamType[str]):

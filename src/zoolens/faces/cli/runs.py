@@ -104,7 +104,8 @@ def show(ctx: click.Context, run: str, store: str | None, as_json: bool) -> None
 
 def main_latency(observations: Iterable[Observation]) -> Observation | None:
     """The median latency that stands for the run: of the smallest batch, with interference removed."""
-    clean = [timing for timing in observations if timing.metric == "latency_p50" and not parse_scope(timing.scope).raw]
+    medians = [timing for timing in observations if timing.metric == "latency_p50"]
+    clean = [timing for timing in medians if not parse_scope(timing.scope).raw]
     return min(clean, key=lambda timing: (len(timing.scope), timing.scope), default=None)
 
 
@@ -131,7 +132,10 @@ def _listed(run: Run, observations: Sequence[Observation]) -> dict[str, Any]:
 
 
 def _top1(observations: Iterable[Observation]) -> Observation | None:
-    return next((known for known in observations if known.metric == "top1" and known.scope == ""), None)
+    for known in observations:
+        if known.metric == "top1" and known.scope == "":
+            return known
+    return None
 
 
 def _print_many(opened: Store, ids: Sequence[str], *, purpose: bool) -> None:
@@ -145,8 +149,12 @@ def _print_many(opened: Store, ids: Sequence[str], *, purpose: bool) -> None:
         for start in range(0, len(ids), RUNS_AT_ONCE):
             runs = opened.runs_of(ids[start : start + RUNS_AT_ONCE])
             stored = opened.observations_by_run([run.id for run in runs], metrics=LIST_METRICS)
-            right = {run.id: judged_right(run, stored.get(run.id, [])) for run in runs}
-            misjudged.extend(run for run in runs if len(right[run.id]) < len(stored.get(run.id, [])))
+            right: dict[str, list[Observation]] = {}
+            for run in runs:
+                known = stored.get(run.id, [])
+                right[run.id] = judged_right(run, known)
+                if len(right[run.id]) < len(known):
+                    misjudged.append(run)
             yield _list_rows(runs, right, purpose=purpose)
 
     print_blocks(_list_columns(purpose=purpose), blocks())
@@ -250,7 +258,8 @@ def _print_facts(console: Console, facts: Mapping[str, str], title: str | None =
 
 def _print_section(console: Console, title: str, data: Mapping[str, Any]) -> None:
     """A nested mapping as lines; long lists are counted, and --json has them."""
-    _print_facts(console, {name: _short(value) for name, value in data.items() if value not in (None, {}, [])}, title)
+    told = {name: value for name, value in data.items() if value not in (None, {}, [])}
+    _print_facts(console, {name: _short(value) for name, value in told.items()}, title)
 
 
 def _short(value: Any) -> str:
@@ -296,5 +305,7 @@ def _remark(observation: Observation) -> str:
     if observation.provenance is Provenance.UNAVAILABLE:
         return f"unavailable: {observation.details.get('reason', 'no reason given')}"
     lost = observation.details.get("not_finite")
-    text = ", ".join(f"{name} was {was}" for name, was in lost.items()) if isinstance(lost, Mapping) else ""
+    text = ""
+    if isinstance(lost, Mapping):
+        text = ", ".join(f"{name} was {was}" for name, was in lost.items())
     return (text + provenance_mark(observation)).strip()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -119,21 +119,7 @@ async def _serve(settings: Settings, *, browser: bool) -> None:
 @click.option("--with-inputs", is_flag=True, help="Include the pictures of inputs.")
 @json_option
 @store_option("reads")
-def export(
-    folder: Path,
-    runs: tuple[str, ...],
-    data: str | None,
-    runtime: str | None,
-    compare: tuple[tuple[str, str], ...],
-    traces: tuple[str, ...],
-    studies: tuple[str, ...],
-    audits: tuple[str, ...],
-    divergences: tuple[str, ...],
-    queries: tuple[str, ...],
-    with_inputs: bool,
-    as_json: bool,
-    store: str | None,
-) -> None:
+def export(folder: Path, as_json: bool, **chosen: Any) -> None:
     """Write a copy of the explorer with just what is named here to a new FOLDER.
 
     It needs no server: open its index.html from a disk, or put it on any web server. Folders, host names and user names
@@ -148,21 +134,7 @@ def export(
 
     try:
         with Bars() as bars:
-            bundle = export_bundle(
-                folder,
-                runs=runs,
-                data=data,
-                runtime=runtime,
-                compare=compare,
-                traces=traces,
-                studies=studies,
-                audits=audits,
-                divergences=divergences,
-                queries=queries,
-                with_inputs=with_inputs,
-                store=store,
-                progress=bars,
-            )
+            bundle = export_bundle(folder, **chosen, progress=bars)
     except KeyboardInterrupt as interrupt:
         raise type(interrupt)("A folder appears whole or not at all, so the same command begins anew.") from None
     if as_json:

@@ -83,8 +83,9 @@ def burst(
         )
     if not (factor > 0 and math.isfinite(factor)):
         raise ZoolensError(f"A burst cannot be {factor:g} times the usual rate.", hint="Give a positive factor.")
-    parts = [(start, rate), (length, rate * factor), (duration - start - length, rate)]
-    words = f"Poisson, {rate:g} requests/s, {rate * factor:g} from {start:g} s to {start + length:g} s"
+    end, high = start + length, rate * factor
+    parts = [(start, rate), (length, high), (duration - start - length, rate)]
+    words = f"Poisson, {rate:g} requests/s, {high:g} from {start:g} s to {end:g} s"
     return varying([part for part in parts if part[0] > 0], seed, words)
 
 
@@ -123,8 +124,11 @@ def replay(
         )
     if duration is not None:
         times = times[times < duration]
-    # The last request of a trace ends it; one mean gap more makes the rate that of the trace.
-    whole = duration if duration is not None else float(times[-1] + (times[-1] / max(len(times) - 1, 1) or 1.0))
+    whole = duration
+    if whole is None:
+        # The last request of a trace ends it; one mean gap more makes the rate that of the trace.
+        mean_gap = times[-1] / max(len(times) - 1, 1) or 1.0
+        whole = float(times[-1] + mean_gap)
     words = pattern if speed == 1 else f"{pattern}, {speed:g} times as fast"
     return _checked(times, whole, words)
 
@@ -142,9 +146,9 @@ def read_trace(path: Path, *, unit: str = "s", column: str | None = None) -> Sec
     if not rows:
         raise ZoolensError(f"The trace {path.name} is empty.", hint="It needs one time for each request.")
     place, first = _time_column(path, rows[0], column)
-    return np.array(
-        [_seconds(path, line, row, place, unit) for line, row in enumerate(rows[first:], first + 1)], np.float64
-    )
+    numbered = enumerate(rows[first:], first + 1)
+    times = [_seconds(path, line, row, place, unit) for line, row in numbered]
+    return np.array(times, np.float64)
 
 
 def read_stored_trace(store: Store, run: str, series: str) -> Seconds:

@@ -51,7 +51,8 @@ class GrpcTransport(Transport):
         try:
             content = await next(self._calls)(encoded, timeout=seconds, metadata=self._metadata)
         except grpc.RpcError as error:
-            at, code, details = time.perf_counter(), error.code().name, error.details() or ""
+            at = time.perf_counter()
+            code, details = error.code().name, error.details() or ""
             if code == "DEADLINE_EXCEEDED" and at - sent >= seconds:  # our own timer; the server's comes earlier
                 return Reply(at, Outcome.TIMED_OUT, f"There was no answer within {seconds:g} s.")
             if code == "UNAVAILABLE" and ("connect" in details.lower() or "socket" in details.lower()):

@@ -47,12 +47,16 @@ def percentiles_table(results: Results) -> Table:
 
 
 def _percentile_row(row: Percentile) -> tuple[str, ...]:
-    interval = NOTHING if row.low is None or row.high is None else f"{figure(row.low, 's')} – {figure(row.high, 's')}"
+    interval = NOTHING
+    if row.low is not None and row.high is not None:
+        interval = f"{_s(row.low)} – {_s(row.high)}"
     return row.name, _seconds(row.answered), interval, _seconds(row.asked)
 
 
 def _seconds(value: float) -> str:
-    return _NEVER if math.isinf(value) else NOTHING if math.isnan(value) else figure(value, "s")
+    if math.isinf(value):
+        return _NEVER
+    return NOTHING if math.isnan(value) else _s(value)
 
 
 def models_table(results: Results) -> Table:
@@ -67,16 +71,16 @@ def models_table(results: Results) -> Table:
 
 
 def _model_row(row: AnsweredBy) -> tuple[str, ...]:
-    right = NOTHING if row.accuracy is None else share_words(row.accuracy)
-    return row.model, f"{row.count:,}", figure(row.median, "s"), figure(row.p99, "s"), right
+    accuracy = NOTHING if row.accuracy is None else share_words(row.accuracy)
+    return row.model, f"{row.count:,}", _s(row.median), _s(row.p99), accuracy
 
 
 def outcomes_table(results: Results) -> Table:
     columns = (Column("outcome", keep=9), Column("requests", "number", keep=8), Column("first reason", folds=True))
-    rows = [
-        (outcome.value, f"{count:,} ({100 * count / results.requests:.2f} %)", results.reasons.get(outcome, ""))
-        for outcome, count in results.outcomes.items()
-    ]
+    rows = []
+    for outcome, count in results.outcomes.items():
+        share = 100 * count / results.requests
+        rows.append((outcome.value, f"{count:,} ({share:.2f} %)", results.reasons.get(outcome, "")))
     return Table("outcomes", columns, tuple(rows))
 
 

@@ -134,7 +134,10 @@ def _percentiles(exchanges: Exchanges) -> tuple[Percentile, ...]:
 
 def _upper_quantile(ordered: NDArray[np.float64], q: float) -> float:
     """A value of the sample, since one cannot interpolate to infinity."""
-    return float(ordered[min(math.ceil(q * len(ordered)), len(ordered)) - 1]) if len(ordered) else math.nan
+    if not len(ordered):
+        return math.nan
+    rank = min(math.ceil(q * len(ordered)), len(ordered))
+    return float(ordered[rank - 1])
 
 
 def _goodput(exchanges: Exchanges, within: NDArray[np.bool_]) -> Share:
@@ -166,8 +169,9 @@ def _by_model(exchanges: Exchanges) -> tuple[AnsweredBy, ...]:
     rows = []
     for place, model in enumerate(exchanges.models):
         chosen = exchanges.answered & (exchanges.model == place)
-        if times := np.sort(exchanges.latency[chosen]).tolist():
-            median, p99 = (float(np.quantile(times, q)) for q in (0.5, 0.99))
+        times = exchanges.latency[chosen]
+        if len(times):
+            median, p99 = np.quantile(times, [0.5, 0.99]).tolist()
             rows.append(AnsweredBy(model, len(times), median, p99, _accuracy(exchanges, chosen)))
     return tuple(sorted(rows, key=lambda row: -row.count))
 
@@ -182,7 +186,8 @@ def _switches(exchanges: Exchanges) -> tuple[float, ...]:
 
 def _lateness(exchanges: Exchanges) -> NDArray[np.float64]:
     """Seconds between the intended and the real sending; a request that was never sent is as late as can be."""
-    return np.where(np.isnan(exchanges.sent), np.inf, exchanges.sent - exchanges.intended)
+    late = exchanges.sent - exchanges.intended
+    return np.where(np.isnan(exchanges.sent), np.inf, late)
 
 
 def _driver_late(exchanges: Exchanges) -> float:

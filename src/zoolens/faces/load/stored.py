@@ -35,7 +35,8 @@ def store_run(store: Store, run: LoadRun) -> Run:
     target = run.target
     document = {"address": str(target.address), **model_to_data(target.model)}
     model = ModelRecord(fingerprint(document), f"served:{target.model.name}", "v2-endpoint", document)
-    dataset = DatasetRecord(fingerprint(["load", run.sent, run.pattern]), f"load: {run.sent}", run.results.requests)
+    load = fingerprint(["load", run.sent, run.pattern])
+    dataset = DatasetRecord(load, f"load: {run.sent}", run.results.requests)
     identity = {"address": str(target.address), **server_to_data(target.server)}
     stack = StackRecord(fingerprint(identity), "load", identity, identity)
     details = {**run_as_data(run), "arrivals": run.pattern}

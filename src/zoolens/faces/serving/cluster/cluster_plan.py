@@ -57,8 +57,11 @@ class ClusterPlan:
 
 def absolute_models(models: Sequence[str | ModelSpec]) -> tuple[ModelSpec, ...]:
     """The models with files named by absolute paths: a replica works in another folder."""
-    specs = [ModelSpec(model) if isinstance(model, str) else model for model in models]
-    return tuple(replace(spec, model=_absolute(spec.model)) for spec in specs)
+    specs = []
+    for model in models:
+        spec = ModelSpec(model) if isinstance(model, str) else model
+        specs.append(replace(spec, model=_absolute(spec.model)))
+    return tuple(specs)
 
 
 def _absolute(model: str) -> str:

@@ -23,22 +23,29 @@ class LatencyProfile:
 
     def interval(self, batch: int) -> tuple[float, float]:
         """Between which seconds the time of this batch lies. A size without an interval counts as exact."""
-        return _interpolated({**self.seconds, **self.low}, batch), _interpolated({**self.seconds, **self.high}, batch)
+        low = _interpolated({**self.seconds, **self.low}, batch)
+        high = _interpolated({**self.seconds, **self.high}, batch)
+        return low, high
 
     def changed(self, change: Callable[[int, float], float]) -> LatencyProfile:
         """The profile with `change(size, seconds)` instead of each of its times."""
-        seconds, low, high = (
-            {size: change(size, value) for size, value in times.items()}
-            for times in (self.seconds, self.low, self.high)
-        )
-        return LatencyProfile(seconds, low, high)
+
+        def each(times: Mapping[int, float]) -> dict[int, float]:
+            return {size: change(size, value) for size, value in times.items()}
+
+        return LatencyProfile(each(self.seconds), each(self.low), each(self.high))
 
 
 def _interpolated(seconds: Mapping[int, float], batch: int) -> float:
+    if batch in seconds:
+        return seconds[batch]
     sizes = sorted(seconds)
-    if batch in seconds or len(sizes) == 1:
-        return seconds[batch] if batch in seconds else seconds[sizes[0]] * batch / sizes[0]
-    place = min(max(bisect_left(sizes, batch), 1), len(sizes) - 1)
+    if len(sizes) == 1:
+        only = sizes[0]
+        return seconds[only] * batch / only
+    # The neighbours of the size, or the last two sizes on the side where there is no further one.
+    place = bisect_left(sizes, batch)
+    place = min(max(place, 1), len(sizes) - 1)
     low, high = sizes[place - 1], sizes[place]
     slope = (seconds[high] - seconds[low]) / (high - low)
     return max(seconds[low] + slope * (batch - low), 0.0)

@@ -25,10 +25,14 @@ def live_line(metrics: PlaneMetrics) -> str:
     parts = recent_parts(metrics.recent())
     parts.append(f"queue {sum(endpoint.queue.requests for endpoint in endpoints):,}")
     for endpoint in endpoints[:_SHOWN]:
-        current = endpoint.rungs[min(endpoint.current, len(endpoint.rungs) - 1)].rung
+        part = endpoint.name
+        if endpoint.service:
+            place = min(endpoint.current, len(endpoint.rungs) - 1)
+            part = f"{part}: {bare(endpoint.rungs[place].rung.model)}"
         switches = metrics.switches(endpoint.name)
-        answering = f"{endpoint.name}: {bare(current.model)}" if endpoint.service else endpoint.name
-        parts.append(answering + (f" ({switches:,} switches)" if switches else ""))
+        if switches:
+            part = f"{part} ({switches:,} switches)"
+        parts.append(part)
     if len(endpoints) > _SHOWN:
         parts.append(f"and {len(endpoints) - _SHOWN:,} more")
     return clean("  ".join(parts))

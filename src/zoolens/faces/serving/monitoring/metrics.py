@@ -100,17 +100,24 @@ class RecentRequests:
     def summary(self) -> Recent:
         now = time.monotonic()
         self._forget(now)
-        refused = self._rate(len(self._refused), self._refused[0] if self._refused else now, now)
+        first_refused = self._refused[0] if self._refused else now
+        refused = self._rate(len(self._refused), first_refused, now)
         if not self._answered:
             return Recent(0.0, refused, None, None)
+        first_answered, _ = self._answered[0]
+        rate = self._rate(len(self._answered), first_answered, now)
         times = sorted(taken for _, taken in self._answered)
-        p50, p99 = (times[min(int(q * len(times)), len(times) - 1)] for q in (0.5, 0.99))
-        return Recent(self._rate(len(times), self._answered[0][0], now), refused, p50, p99)
+        return Recent(rate, refused, _percentile(times, 0.5), _percentile(times, 0.99))
 
     def _rate(self, count: int, first: float, now: float) -> float:
         """How many there were per second; of a memory that is full, since the first that it holds."""
         seconds = now - first if count == MOST_RECENT else min(RECENT_SECONDS, now - self._began)
         return count / max(seconds, 1e-9)
+
+
+def _percentile(ordered: list[float], q: float) -> float:
+    place = min(int(q * len(ordered)), len(ordered) - 1)
+    return ordered[place]
 
 
 class Exposition:

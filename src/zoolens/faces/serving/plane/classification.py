@@ -39,7 +39,9 @@ def largest(output: Tensor, count: int, labels: Labels, batched: bool) -> Tensor
     for place, row in enumerate(rows):
         order = np.argsort(-row.astype(np.float64), kind="stable")[:count]  # equal values by index; NaN sorts last
         for position, index in enumerate(order):
+            text = f"{float(row[index]):f}:{index}"
             label = labels.get(int(index))
-            text = f"{float(row[index]):f}:{index}" + (f":{label}" if label is not None else "")
+            if label is not None:
+                text = f"{text}:{label}"
             answers[place, position] = text.encode()
     return answers if batched else answers[0]

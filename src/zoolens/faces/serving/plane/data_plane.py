@@ -336,10 +336,11 @@ class Plane:
 
     def _make(self, served: Served) -> Endpoint:
         """The endpoint of a plain model, whose ladder has one tier."""
-        ladder = Ladder((Rung(served.entry.full_ref, served.spec.runtime or "", 1.0, 1.0, LatencyProfile({})),))
-        spec = ServiceSpec(
-            served.name, ladder, Fixed(ladder, {}), [served.spec], served.version, settings=served.settings
-        )
+        runtime = served.spec.runtime or ""
+        only = Rung(served.entry.full_ref, runtime, 1.0, 1.0, LatencyProfile({}))
+        ladder = Ladder((only,))
+        policy = Fixed(ladder, {})
+        spec = ServiceSpec(served.name, ladder, policy, [served.spec], served.version, settings=served.settings)
         return Endpoint(spec, self.slots(spec), self.pool, observers=self.observers, traces=self._traces)
 
     async def _add(self, served: Served) -> ZoolensError | None:

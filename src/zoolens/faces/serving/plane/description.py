@@ -52,7 +52,8 @@ def _parameters(endpoint: Endpoint) -> dict[str, dict[str, str]]:
 
 def _tensor(spec: TensorMetadata, signature: ModelSignature) -> dict[str, Any]:
     datatype = "TYPE_STRING" if spec.datatype == "BYTES" else f"TYPE_{spec.datatype}"
-    return {"name": spec.name, "data_type": datatype, "dims": list(spec.shape[1:] if signature.batched else spec.shape)}
+    shape = spec.shape[1:] if signature.batched else spec.shape
+    return {"name": spec.name, "data_type": datatype, "dims": list(shape)}
 
 
 def _platform(endpoint: Endpoint) -> str:

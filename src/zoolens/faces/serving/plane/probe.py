@@ -195,11 +195,14 @@ def _contradiction(
 
 
 def _candidates(inputs: Sequence[TensorSpec]) -> Iterator[tuple[int, int]]:
-    free = any(extent is None for spec in inputs for extent in spec.shape[1:])
+    """Yield what is tried for free dimensions and as the bound of integers: only what the inputs have is varied."""
+    free = any(None in spec.shape[1:] for spec in inputs)
     known = [np.dtype(spec.dtype) for spec in inputs if spec.dtype != BFLOAT16]
     integers = any(dtype.kind in "iu" and dtype.itemsize > 1 for dtype in known)
-    for extent in _EXTENTS if free else _EXTENTS[:1]:
-        for highest in _HIGHEST if integers else _HIGHEST[:1]:
+    extents = _EXTENTS if free else _EXTENTS[:1]
+    bounds = _HIGHEST if integers else _HIGHEST[:1]
+    for extent in extents:
+        for highest in bounds:
             yield extent, highest
 
 
@@ -236,8 +239,10 @@ def _differs(alone: Tensor, in_batch: Tensor, spec: TensorSpec) -> bool:
         step = 1 if spec.quantised else 0  # half a step of rounding may fall to either side
         return _difference(alone, in_batch) > step
     largest = float(np.abs(alone).max(initial=0.0))
-    return not _difference(alone, in_batch) <= _TOLERANCE.get(str(alone.dtype), _ROUNDING) * max(largest, 1e-6)
+    tolerance = _TOLERANCE.get(str(alone.dtype), _ROUNDING) * max(largest, 1e-6)
+    return not _difference(alone, in_batch) <= tolerance  # a difference that is NaN is one, too
 
 
 def _difference(first: Tensor, second: Tensor) -> float:
-    return float(np.abs(first.astype(np.float64) - second.astype(np.float64)).max(initial=0.0))
+    differences = np.abs(first.astype(np.float64) - second.astype(np.float64))
+    return float(differences.max(initial=0.0))

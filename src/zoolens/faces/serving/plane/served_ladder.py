@@ -90,14 +90,16 @@ class ServedLadder:
 
     def missing_before(self, place: int, allowed: frozenset[int]) -> RungState | None:
         """The best tier above this one that could have answered, had it not failed."""
-        above = (self.rungs[better] for better in range(place) if better in allowed)
-        return next((state for state in above if state.slot.problem is not None), None)
+        for state in self.rungs[:place]:
+            if state.place in allowed and state.slot.problem is not None:
+                return state
+        return None
 
     def unavailable(self, rungs: Sequence[RungState] | None = None) -> ServingError:
         """Why none of these tiers, or none at all, can answer."""
-        problems = (state.slot.problem for state in (self.rungs if rungs is None else rungs))
-        problem = next((problem for problem in problems if problem is not None), None)
-        reason = problem.message if problem is not None else "it is not loaded."
+        states = self.rungs if rungs is None else rungs
+        problems = [state.slot.problem for state in states if state.slot.problem is not None]
+        reason = problems[0].message if problems else "it is not loaded."
         return ServingError(Refusal.UNAVAILABLE, f"Model '{self.name}' cannot answer: {reason}")
 
     def accepted(self, request: InferRequest) -> frozenset[int]:

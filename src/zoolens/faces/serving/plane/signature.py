@@ -113,13 +113,13 @@ class ModelSignature:
 
 def tensor_metadata(specs: Sequence[TensorSpec], batched: bool) -> tuple[TensorMetadata, ...]:
     """The tensors of a session, in the words of the protocol. `batched`: the first dimension is free in any case."""
-    return tuple(TensorMetadata(spec.name, _datatype(spec.dtype), _extents(spec, batched)) for spec in specs)
-
-
-def _extents(spec: TensorSpec, batched: bool) -> tuple[int, ...]:
-    return tuple(
-        -1 if extent is None or (batched and place == 0) else extent for place, extent in enumerate(spec.shape)
-    )
+    described = []
+    for spec in specs:
+        shape = [-1 if extent is None else extent for extent in spec.shape]
+        if batched and shape:
+            shape[0] = -1
+        described.append(TensorMetadata(spec.name, _datatype(spec.dtype), tuple(shape)))
+    return tuple(described)
 
 
 def _datatype(dtype: str) -> str:

@@ -123,6 +123,6 @@ def _doubled(least: int, most: int) -> tuple[int, ...]:
 
 
 def _best(sizes: tuple[int, ...] | list[int], seconds: tuple[float, ...] | list[float]) -> int:
-    each = [taken / size for size, taken in zip(sizes, seconds, strict=True)]
-    least = min(each)
-    return next(size for size, taken in zip(sizes, each, strict=True) if _GAIN * taken <= least)
+    each = {size: taken / size for size, taken in zip(sizes, seconds, strict=True)}
+    least = min(each.values())
+    return next(size for size, taken in each.items() if _GAIN * taken <= least)

@@ -222,16 +222,19 @@ class Latency(Policy):
         does not lower the answers of all others."""
         if self._times.seconds(chosen.rung, chosen.size) <= self._set.margin * left:
             return chosen, reason
-        planned = [self._planned(rung, usable, situation, left) for rung in usable]
-        keeping = [batch for batch in planned if batch.rung > chosen.rung and self._keeps(batch)]
-        batch = keeping[0] if keeping else self._nearest(usable, situation)
-        return batch, f"The client's own deadline leaves {_ms(left)}."
+        reason = f"The client's own deadline leaves {_ms(left)}."
+        for rung in usable:
+            if rung > chosen.rung:
+                batch = self._planned(rung, usable, situation, left)
+                if self._keeps(batch):
+                    return batch, reason
+        return self._nearest(usable, situation), reason
 
     def _among_allowed(self, usable: list[int], situation: Situation) -> Choice:
         """For requests that do not accept the present tier: it stays what it is for all others."""
-        planned = [self._planned(rung, usable, situation) for rung in usable]
-        keeping = [batch for batch in planned if self._keeps(batch)]
-        batch = keeping[0] if keeping else self._nearest(usable, situation)
+        planned = (self._planned(rung, usable, situation) for rung in usable)
+        keeping = next((batch for batch in planned if self._keeps(batch)), None)
+        batch = keeping or self._nearest(usable, situation)
         return Choice(batch.rung, "The client pinned a model or set a minimum equivalence.", batch=batch.size)
 
     def _remember(self, before: int, batch: _Batch) -> None:
@@ -252,8 +255,9 @@ class Latency(Policy):
             return ()
         largest = max(1, situation.max_batch)
         quickest = min(range(last + 1), key=lambda place: (self._times.profiled(place, largest), place))
-        wanted = dict.fromkeys(place for place in (rung + 1, quickest, rung - 1) if 0 <= place <= last)
-        return tuple(place for place in wanted if place not in situation.loaded)
+        likely = dict.fromkeys((rung + 1, quickest, rung - 1))
+        existing = [place for place in likely if 0 <= place <= last]
+        return tuple(place for place in existing if place not in situation.loaded)
 
     def _why_down(self, level: int, chosen: int, usable: list[int], situation: Situation) -> str:
         used = self._planned(level, usable, situation).used  # finite: where no time is left, no tier keeps the promise

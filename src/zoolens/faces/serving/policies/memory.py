@@ -93,7 +93,9 @@ class Memory(Policy):
         loaded one."""
         usable = sorted(situation.loaded & situation.allowed) or sorted(situation.allowed)
         fitting = [rung for rung in usable if self._fits(rung, limit)]
-        return fitting[0] if fitting else min(usable, key=lambda rung: (self._memory(rung), rung))
+        if fitting:
+            return fitting[0]
+        return min(usable, key=lambda rung: (self._memory(rung), rung))
 
     def _spare(self, rung: int, limit: int | None, situation: Situation) -> tuple[int, ...]:
         """The next smaller model, where both fit: it can then answer at once when the limit falls."""

@@ -46,8 +46,11 @@ class DayWindow(Settings):
         return text
 
     def holds(self, now: clock_time) -> bool:
-        start, end = clock_time.fromisoformat(self.start), clock_time.fromisoformat(self.end)
-        return start <= now < end if start <= end else now >= start or now < end
+        start = clock_time.fromisoformat(self.start)
+        end = clock_time.fromisoformat(self.end)
+        if start <= end:
+            return start <= now < end
+        return now >= start or now < end
 
 
 class Charge(Settings):
@@ -188,12 +191,13 @@ class TimeOfDay(Policy):
         each = max(situation.inputs_waiting, situation.waiting, 1) / max(situation.waiting, 1)
         self._inputs_each += 0.1 * (each - self._inputs_each)
         inputs = situation.arrival_rate * self._inputs_each
-        lasting = [rung for rung in rungs if inputs * self._costs[rung] <= pace]
-        rung = lasting[0] if lasting else min(rungs, key=lambda rung: (self._costs[rung], rung))
         of_all = f"{left:.3g} of {budget.amount:.3g} {budget.unit} are left"
+        lasting = [rung for rung in rungs if inputs * self._costs[rung] <= pace]
         if lasting:
-            return rung, f"{of_all}: at {situation.arrival_rate:.3g} requests/s they last with {self._name(rung)}."
-        return rung, f"{of_all}, which do not last with any model; {self._name(rung)} is the cheapest."
+            best = lasting[0]
+            return best, f"{of_all}: at {situation.arrival_rate:.3g} requests/s they last with {self._name(best)}."
+        cheapest = min(rungs, key=lambda rung: (self._costs[rung], rung))
+        return cheapest, f"{of_all}, which do not last with any model; {self._name(cheapest)} is the cheapest."
 
     def _name(self, rung: int) -> str:
         return self.ladder.rungs[rung].model

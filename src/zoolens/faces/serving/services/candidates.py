@@ -17,6 +17,7 @@ from zoolens.base.progress import Progress
 from zoolens.base.protocol.messages import Tensor, TensorMetadata
 from zoolens.base.store.records import Run
 from zoolens.faces.serving.contracts.adapter import Adapter
+from zoolens.faces.serving.plane.signature import tensor_metadata
 from zoolens.faces.serving.services.definition import Service
 from zoolens.faces.serving.services.input_conversion import (
     IMAGE,
@@ -100,7 +101,8 @@ def examine(run: Run, progress: Progress) -> Candidate:
     with job.open_isolated() as session:
         if len(session.inputs) != 1:
             raise ZoolensError(f"it takes {len(session.inputs)} inputs, and services take one.")
-        target = next((spec for spec in session.outputs if spec.name == manifest.outputs[0].name), session.outputs[0])
+        by_name = {spec.name: spec for spec in session.outputs}
+        target = by_name.get(manifest.outputs[0].name or "", session.outputs[0])
         source = _as_declared(session.inputs[0], manifest.inputs[0])
         answers = session.predict(made_up_feeds([source], source.shape[0] or 1))
         plain = manifest.outputs[0].model_copy(update={"label_map": None})
@@ -139,7 +141,9 @@ def catalog_name(run: Run) -> str:
 def _as_declared(spec: TensorSpec, declared: Input) -> TensorSpec:
     shape = spec.shape
     if len(shape) == len(declared.shape):
-        shape = (shape[0], *(own or stated for own, stated in zip(shape[1:], declared.shape[1:], strict=True)))
+        pairs = zip(shape[1:], declared.shape[1:], strict=True)
+        extents = [own or stated for own, stated in pairs]
+        shape = (shape[0], *extents)
     return TensorSpec(spec.name, shape, spec.dtype, spec.scale, spec.zero_point)
 
 
@@ -194,7 +198,8 @@ def adapter_between(service: Service, reference: Candidate, candidate: Candidate
         into = tensor_conversion(reference.input, reference.source, candidate.input, candidate.source)
     else:
         name = IMAGE
-        into = (image_conversion if service.input == "image" else pixel_conversion)(candidate.input, candidate.source)
+        conversion = image_conversion if service.input == "image" else pixel_conversion
+        into = conversion(candidate.input, candidate.source)
     return RungAdapter((name, output), (candidate.source.name, candidate.target.name), into, back)
 
 
@@ -236,29 +241,18 @@ def service_inputs(service: Service, reference: Candidate) -> tuple[TensorMetada
     if service.input == "pixels":
         return (TensorMetadata(IMAGE, "UINT8", (-1, -1, -1, -1)),)
     spec = _as_declared(reference.source, reference.input)
-    return (TensorMetadata(spec.name, _datatype(spec.dtype), _free_batch(spec.shape)),)
+    return tensor_metadata([spec], batched=True)
 
 
 def service_outputs(service: Service, reference: Candidate) -> tuple[TensorMetadata, ...]:
     if service.output == "raw":
-        spec = reference.target
-        return (TensorMetadata(spec.name, _datatype(spec.dtype), _free_batch(spec.shape)),)
+        return tensor_metadata([reference.target], batched=True)
     return (TensorMetadata(PROBABILITIES, "FP32", (-1, len(reference.columns))),)
 
 
 def class_labels(reference: Candidate) -> tuple[str, ...] | None:
     """The reference's class names, where its manifest has any."""
     return labels_of(reference.output, reference.job.entry.folder)
-
-
-def _free_batch(shape: tuple[int | None, ...]) -> tuple[int, ...]:
-    return (-1, *(-1 if extent is None else extent for extent in shape[1:]))
-
-
-def _datatype(dtype: str) -> str:
-    from zoolens.base.protocol.datatypes import datatype_of
-
-    return {"string": "BYTES", "bfloat16": "BF16"}.get(dtype) or datatype_of(np.dtype(dtype))
 
 
 __all__ = ["Candidate", "NotConvertible", "RungAdapter", "adapter_between", "examine"]

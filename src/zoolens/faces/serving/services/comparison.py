@@ -156,8 +156,9 @@ class ModelPair:
         self._agreement.add(2 * float(agree.mean()) - 1, ticket)
 
     def add_labels(self, answered: Classes, others: Classes, labels: Classes, ticket: float) -> None:
-        gain = float((others == labels).mean() - (answered == labels).mean())
-        self._gain.add(gain, ticket, self._agreement.level)
+        accuracy = (answered == labels).mean()
+        other_accuracy = (others == labels).mean()
+        self._gain.add(float(other_accuracy - accuracy), ticket, self._agreement.level)
 
     @property
     def agreement(self) -> float:

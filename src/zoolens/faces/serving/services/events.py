@@ -180,9 +180,12 @@ class EventLog:
         stack = StackRecord(fingerprint(identity), "zoolens", identity, identity)
         with open_store(self._target) as store:
             for name, service in services.items():
-                defined = {"name": name, "definition": service.model_dump(mode="json", exclude_defaults=True)}
-                model = ModelRecord(fingerprint(["service", defined]), f"{_REF}{name}", "service", defined)
-                self.sessions[name] = store.begin_attempt(model, _NO_DATA, stack, kind=RunKind.SERVING).id
+                definition = service.model_dump(mode="json", exclude_defaults=True)
+                defined = {"name": name, "definition": definition}
+                key = fingerprint(["service", defined])
+                model = ModelRecord(key, f"{_REF}{name}", "service", defined)
+                session = store.begin_attempt(model, _NO_DATA, stack, kind=RunKind.SERVING)
+                self.sessions[name] = session.id
 
     def _write_on(self) -> None:
         more = True
@@ -257,9 +260,9 @@ class Session:
         if not self.objectives:
             return None
         last = self.objectives[-1]
-        requests, within, refused = (
-            sum(getattr(row, name) for row in self.objectives) for name in ("requests", "within", "refused")
-        )
+        requests = sum(row.requests for row in self.objectives)
+        within = sum(row.within for row in self.objectives)
+        refused = sum(row.refused for row in self.objectives)
         return ObjectiveCounts(requests, within, refused, last.bound, last.percentile, last.time)
 
     @property

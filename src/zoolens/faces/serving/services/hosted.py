@@ -78,8 +78,10 @@ class HostedService:
 
     async def start(self) -> None:
         self._endpoint = await self._plane.add_service(self._spec(self.built, self._policy))
-        if self.service.splits or self.service.shadow is not None or self.service.promise.share > 0:
-            for state in self._endpoint.rungs[len(self.built.ladder.rungs) :]:
+        service = self.service
+        if service.splits or service.shadow is not None or service.promise.share > 0:
+            behind_the_ladder = self._endpoint.rungs[len(self.built.ladder.rungs) :]
+            for state in behind_the_ladder:
                 self._preload_if_room(state)
         await self._open_fallbacks(self._endpoint)
         self.record(ServiceEvent(EventKind.START, described(self.built), model=self.built.ladder.reference.model))
@@ -91,7 +93,8 @@ class HostedService:
         if self.service.policy_name == "fixed" or len(self.built.ladder.rungs) < 2:
             return
         rungs = self.built.ladder.rungs
-        quickest = min(range(len(rungs)), key=lambda place: rungs[place].profile.of(self.service.batch.size))
+        largest = self.service.batch.size
+        quickest = min(range(len(rungs)), key=lambda place: rungs[place].profile.of(largest))
         states = [endpoint.rungs[place] for place in dict.fromkeys((1, quickest)) if place]
         for state in states:
             self._preload_if_room(state)

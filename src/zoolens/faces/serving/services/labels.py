@@ -77,7 +77,8 @@ class AnswerMemory:
 def label_classes(service: str, label: Any, count: int, names: Mapping[int, str]) -> Classes:
     """The true classes that a client states: a class's name or number, or a list of them, of `count` classes."""
     several = label if isinstance(label, list) else [label]
-    return np.array([_label_class(service, entry, count, names) for entry in several], np.int64)
+    classes = [_label_class(service, entry, count, names) for entry in several]
+    return np.array(classes, np.int64)
 
 
 def _label_class(service: str, label: Any, count: int, names: Mapping[int, str]) -> int:

@@ -42,10 +42,10 @@ class _Promise:
 
 
 def ladder_verdict(built: ServiceLadder) -> LadderVerdict:
-    promises = [*_promises(built)]
-    return LadderVerdict(
-        combined(promise.verdict for promise in promises), tuple(promise.why for promise in promises if promise.why)
-    )
+    promises = list(_promises(built))
+    verdict = combined(promise.verdict for promise in promises)
+    sentences = tuple(promise.why for promise in promises if promise.why)
+    return LadderVerdict(verdict, sentences)
 
 
 def candidates_verdict(built: ServiceLadder) -> Verdict:
@@ -92,8 +92,8 @@ def _latency(built: ServiceLadder, bound: float) -> _Promise:
     quickest = min(rungs, key=lambda rung: rung.profile.of(1))
     if any(rung.profile.interval(1)[1] <= bound for rung in rungs):
         return _Promise(True)
-    low, high = quickest.profile.interval(1)
-    span = _ms(low) if _ms(low) == _ms(high) else f"{_ms(low)} to {_ms(high)}"
+    low, high = map(_ms, quickest.profile.interval(1))
+    span = low if low == high else f"{low} to {high}"
     takes = f"the quickest tier, {quickest.model}, takes {span} for one input"
     if all(rung.profile.interval(1)[0] > bound for rung in rungs):
         return _Promise(False, f"No tier answers within {_ms(bound)}: {takes}.")

@@ -44,8 +44,11 @@ def described(built: ServiceLadder) -> str:
             if other.outcome is outcome:
                 by_reason.setdefault(other.reason, []).append(other.model)
         sentences += [f"{word}: {_few(models)}. {reason}" for reason, models in by_reason.items()]
-    told, more = sentences[:_NAMED], len(sentences) - _NAMED
-    return " ".join([*told, *([f"{more:,} more reasons: see `zoolens serve --check`."] if more > 0 else [])])
+    told = sentences[:_NAMED]
+    more = len(sentences) - len(told)
+    if more:
+        told.append(f"{more:,} more reasons: see `zoolens serve --check`.")
+    return " ".join(told)
 
 
 def _few(models: Sequence[str]) -> str:

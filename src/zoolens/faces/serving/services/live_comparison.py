@@ -45,8 +45,9 @@ class LiveComparisons:
         """Go on with another ladder. What was found out about models that have another content, or another promise, by
         now is dropped."""
         before, after = self._built.by_model, built.by_model
-        changed = {model for model in before.keys() | after.keys() if before.get(model) != after.get(model)}
-        self.pairs = {key: pair for key, pair in self.pairs.items() if not changed & set(key)}
+        models = before.keys() | after.keys()
+        changed = {model for model in models if before.get(model) != after.get(model)}
+        self.pairs = {key: pair for key, pair in self.pairs.items() if changed.isdisjoint(key)}
         self._warned = {key for key in self._warned if key[0] not in changed}
         self._built = built
 
@@ -82,14 +83,15 @@ class LiveComparisons:
 
     def _also_asked(self, rung: Rung) -> list[tuple[Rung, float]]:
         """Which tiers are asked about an answer of this one, and about which share of its answers."""
-        service, reference = self._service, self._built.ladder.reference
+        service, reference, shadow = self._service, self._built.ladder.reference, self._built.shadow
         others: dict[str, tuple[Rung, float]] = {}
-        if rung.model != reference.model and service.promise.share > 0:
-            others[reference.model] = (reference, service.promise.share)
-        if service.splits and rung.model != reference.model and rung.model in self._built.arm_models:
-            others[reference.model] = (reference, 1.0)
-        if service.shadow is not None and self._built.shadow is not None and self._built.shadow.model != rung.model:
-            others[self._built.shadow.model] = (self._built.shadow, service.shadow.share)
+        if rung.model != reference.model:
+            is_arm = bool(service.splits) and rung.model in self._built.arm_models
+            share = 1.0 if is_arm else service.promise.share
+            if share > 0:
+                others[reference.model] = (reference, share)
+        if service.shadow is not None and shadow is not None and shadow.model != rung.model:
+            others[shadow.model] = (shadow, service.shadow.share)
         return list(others.values())
 
     @property
@@ -173,6 +175,9 @@ class LiveComparisons:
 
     def _count_labels(self, entry: AnsweredRequest, other: str) -> None:
         """Count a request whose true classes are known and which two models have answered."""
-        pair, answer = self.pairs.get((entry.model, other)), entry.others[other]
-        if pair is not None and entry.truth is not None and len(answer.classes) == len(entry.truth):
-            pair.add_labels(entry.classes.astype(np.int64), answer.classes, entry.truth, answer.ticket)
+        pair = self.pairs.get((entry.model, other))
+        answer, truth = entry.others[other], entry.truth
+        if pair is None or truth is None or len(answer.classes) != len(truth):
+            return
+        answered = entry.classes.astype(np.int64)
+        pair.add_labels(answered, answer.classes, truth, answer.ticket)

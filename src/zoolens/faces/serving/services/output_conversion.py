@@ -55,12 +55,12 @@ def class_identities(
         if data_names is not None and all(place is not None and place < len(data_names) for place in places):
             return [plain_name(data_names[place]) for place in places if place is not None]
         return [("class of the data", place) if place is not None else ("output", i) for i, place in enumerate(places)]
-    known = data_names if data_names is not None and len(data_names) == classes else imagenet_names(classes)
-    return (
-        [plain_name(name) for name in known]
-        if known is not None
-        else [("class of the data", i) for i in range(classes)]
-    )
+    known = data_names
+    if known is None or len(known) != classes:
+        known = imagenet_names(classes)
+    if known is None:
+        return [("class of the data", i) for i in range(classes)]
+    return [plain_name(name) for name in known]
 
 
 def class_order(ours: Sequence[Hashable], theirs: Sequence[Hashable]) -> NDArray[np.int64] | None:
@@ -84,12 +84,18 @@ def column_order(ours: ScoreColumns, theirs: ScoreColumns) -> NDArray[np.int64] 
     judged, other = ours.judged, theirs.judged
     if judged is None or other is None or not _same_classes(judged, other):
         return class_order(ours.names, theirs.names)
-    return None if judged == other else np.array([other.index(place) for place in judged], np.int64)
+    if judged == other:
+        return None
+    places = [other.index(place) for place in judged]
+    return np.array(places, np.int64)
 
 
 def _same_classes(judged: Sequence[int | None], other: Sequence[int | None]) -> bool:
     """Whether both have every class of the data that either has, once."""
-    return None not in judged and len(set(judged)) == len(judged) == len(other) and set(judged) == set(other)
+    if None in judged or set(judged) != set(other):
+        return False
+    distinct = len(set(judged))
+    return len(judged) == distinct and len(other) == distinct
 
 
 def mapped_conversion(output: Output, tensor: TensorSpec, ours: ScoreColumns) -> Convert:

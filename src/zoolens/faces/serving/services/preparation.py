@@ -65,10 +65,11 @@ def with_preparation(profile: LatencyProfile, timing: StoredTiming) -> LatencyPr
     """The profile of a model whose inputs are prepared by the server: each takes so much longer."""
     seconds, low, high = profile.seconds, profile.low, profile.high
     each = timing.seconds or 0.0
+    least, most = timing.low or each, timing.high or each
     return LatencyProfile(
         {size: value + size * each for size, value in seconds.items()},
-        {size: value + size * (timing.low or each) for size, value in {**seconds, **low}.items()},
-        {size: value + size * (timing.high or each) for size, value in {**seconds, **high}.items()},
+        {size: value + size * least for size, value in {**seconds, **low}.items()},
+        {size: value + size * most for size, value in {**seconds, **high}.items()},
     )
 
 

@@ -117,7 +117,9 @@ def _quick_calls(store: Store, run: Run, size: int) -> float | None:
 
 def is_same(run: Run, job: Job) -> bool:
     """Whether a run was made with this model's files, runtime and machine, so that its times hold here."""
-    return run.key.model == job.model.fingerprint and _plain(run.stack.identity) == _plain(job.stack.identity)
+    if run.key.model != job.model.fingerprint:
+        return False
+    return _plain(run.stack.identity) == _plain(job.stack.identity)
 
 
 def _plain(identity: Mapping[str, Any]) -> dict[str, Any]:

@@ -61,8 +61,11 @@ def _resources(rung: Rung, other: Rung) -> Iterator[bool]:
 
 def _times(rung: Rung, other: Rung, largest: int) -> str:
     """Such as "1.2 ms instead of 1.3 ms for one input", with intervals."""
-    ratios = {size: rung.profile.of(size) / max(other.profile.of(size), 1e-12) for size in {1, largest}}
-    size = min(ratios, key=lambda size: (round(ratios[size], 9), size))  # of equal ratios that of one input
+    ratios = {}
+    for size in (1, largest):
+        theirs = max(other.profile.of(size), 1e-12)
+        ratios[size] = round(rung.profile.of(size) / theirs, 9)
+    size = min(ratios, key=lambda size: (ratios[size], size))  # of equal ratios that of one input
     inputs = "one input" if size == 1 else f"{size} inputs"
     return f"{_span(rung, size)} instead of {_span(other, size)} for {inputs}"
 

@@ -55,9 +55,10 @@ class RungMaker:
         runs = self.store.runs_of([key])
         if not runs:
             raise ZoolensError("the store does not hold its evaluation any more.")
-        known = self.examined.get(key)
-        if known is not None and known[0].run.resolved == runs[0].resolved and known[1] == file_states(known[0]):
-            return known[0]
+        if key in self.examined:
+            known, states = self.examined[key]
+            if known.run.resolved == runs[0].resolved and states == file_states(known):
+                return known
         candidate = examine(runs[0], self.progress)
         self.examined[key] = candidate, file_states(candidate)
         return candidate
@@ -81,7 +82,8 @@ class RungMaker:
         return ServableRung(rung, candidate, adapter)
 
     def was_disturbed(self, candidate: Candidate) -> bool:
-        timings, sizes = stored_timings(self.store, candidate.job), profiled_sizes(self.service.batch.size)
+        timings = stored_timings(self.store, candidate.job)
+        sizes = profiled_sizes(self.service.batch.size)
         return any(timings[size].disturbed for size in sizes if size in timings)
 
     def _profile(self, key: str, candidate: Candidate, adapter: Adapter) -> LatencyProfile:

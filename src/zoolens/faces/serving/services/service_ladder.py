@@ -75,10 +75,12 @@ class ServiceLadder:
     @property
     def identity(self) -> tuple[Any, ...]:
         """What another ladder must differ in to be worth a change: the tiers, their contents and their promises."""
-        return tuple(
-            (rung.model, rung.runtime, rung.equivalence, rung.equivalence_lower, candidate.job.model.fingerprint)
-            for rung, candidate in zip((*self.ladder.rungs, *self.extra), self.all_candidates, strict=True)
-        )
+        rungs = (*self.ladder.rungs, *self.extra)
+        entries = []
+        for rung, candidate in zip(rungs, self.all_candidates, strict=True):
+            content = candidate.job.model.fingerprint
+            entries.append((rung.model, rung.runtime, rung.equivalence, rung.equivalence_lower, content))
+        return tuple(entries)
 
 
 def ladder_data(built: ServiceLadder) -> Mapping[str, Any]:

@@ -132,11 +132,13 @@ class _Counted:
         than the server waits between two counts."""
         end = (time - self._begun) / _SECOND
         before = int(np.searchsorted(self._moments, end - _TOGETHER))
+        last_written = float(self._moments[before - 1]) if before else 0.0
         longest = min(1.5 * self.usual, COUNTED_EVERY) or COUNTED_EVERY
-        start = max(float(self._moments[before - 1]) if before else 0.0, end - longest, 0.0)
+        start = max(last_written, end - longest, 0.0)
         if end <= start:
             shares = np.zeros(len(edges) - 1)
-            shares[min(int(np.searchsorted(edges, end, side="right")) - 1, len(shares) - 1)] = 1.0
+            place = int(np.searchsorted(edges, end, side="right")) - 1
+            shares[min(place, len(shares) - 1)] = 1.0
             return shares
         overlap = np.minimum(edges[1:], end) - np.maximum(edges[:-1], start)
         return np.asarray(np.maximum(overlap, 0.0) / (end - start))
@@ -155,8 +157,8 @@ def session_chart(course: SessionCourse) -> Chart:
         panels.append(_in_time(course))
     if any(event.waiting for event in course.events):
         panels.append(_queue(course))
-    panels[-1]["layer"][-1]["encoding"]["x"]["axis"] = axis("seconds since the session began", tickCount=8)
-    panels[-1]["layer"][-1]["encoding"]["x"]["axis"]["title"] = "seconds since the session began"
+    seconds = axis("seconds since the session began", tickCount=8)
+    panels[-1]["layer"][-1]["encoding"]["x"]["axis"] = {**seconds, "title": "seconds since the session began"}
     title = f"Session of {course.service}"
     spec = {
         "title": heading(title, _subtitle(course)),

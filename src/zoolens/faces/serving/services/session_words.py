@@ -64,7 +64,8 @@ def _uncounted(session: Session) -> str:
 
 def _newest(session: Session) -> list[ModelComparison]:
     """The last state of each pair of models, on a cluster for each replica by itself."""
-    return list({(row.model, row.other, row.replica): row for row in session.comparisons}.values())
+    newest = {(row.model, row.other, row.replica): row for row in session.comparisons}
+    return list(newest.values())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,7 +120,8 @@ def _summed(rows: Sequence[ModelComparison]) -> SummedComparison:
 
 
 def _mean(values: Sequence[float], weights: Sequence[int]) -> float:
-    return sum(value * weight for value, weight in zip(values, weights, strict=True)) / sum(weights)
+    weighted = [value * weight for value, weight in zip(values, weights, strict=True)]
+    return sum(weighted) / sum(weights)
 
 
 def _objective(kept: ObjectiveCounts) -> str:

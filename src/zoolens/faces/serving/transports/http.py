@@ -149,12 +149,13 @@ def _no_route(scope: Scope, error: HTTPException) -> HttpAnswer:
 
 
 async def _send(send: Send, answer: HttpAnswer) -> None:
-    headers = [(name.encode(), value.encode()) for name, value in answer.fields.items()]
-    headers.append((b"content-length", str(len(answer)).encode()))
+    fields = {**answer.fields, "content-length": str(len(answer))}
+    headers = [(name.encode(), value.encode()) for name, value in fields.items()]
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    for part in answer.parts[:-1]:
+    *parts, last = answer.parts
+    for part in parts:
         await send({"type": "http.response.body", "body": part, "more_body": True})
-    await send({"type": "http.response.body", "body": answer.parts[-1]})
+    await send({"type": "http.response.body", "body": last})
 
 
 # --- everything but inference

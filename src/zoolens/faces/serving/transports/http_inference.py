@@ -87,7 +87,8 @@ class HttpAnswer:
 
 def http_answer(status: int, fields: Mapping[str, str], *parts: Buffer) -> HttpAnswer:
     length = sum(map(len, parts))
-    lines = "".join(f"{name}: {value}\r\n" for name, value in {**fields, "content-length": length}.items())
+    sent = {**fields, "content-length": length}
+    lines = "".join(f"{name}: {value}\r\n" for name, value in sent.items())
     return HttpAnswer(status, fields, parts, lines.encode("latin-1"))
 
 

@@ -20,6 +20,7 @@ log = logging.getLogger("zoolens.serving")
 
 TIMEOUT_HEADER: Final = "zoolens-timeout-ms"
 _TRACEPARENT: Final = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
+_LONGEST_TRACEPARENT: Final = 512  # characters; version 00 has 55, later versions may append fields
 _NUMBER: Final = re.compile(r"\d{1,12}(\.\d{1,9})?", re.ASCII)
 _SECRET: Final = frozenset({"authorization", "cookie", "proxy-authorization"})
 
@@ -37,7 +38,9 @@ def caller(headers: Mapping[str, str], remaining: float | None = None) -> Caller
 def traceparent(headers: Mapping[str, str]) -> str | None:
     """The W3C trace context of a request; one that is not well formed is ignored, as the recommendation says."""
     value = headers.get("traceparent", "")
-    return value if len(value) <= 512 and _TRACEPARENT.fullmatch(value) else None
+    if len(value) > _LONGEST_TRACEPARENT or not _TRACEPARENT.fullmatch(value):
+        return None
+    return value
 
 
 def answered_by(parameters: Mapping[str, Parameter]) -> Mapping[str, str]:
@@ -50,7 +53,8 @@ def _answered_by(
     parameters: tuple[tuple[str, Parameter], ...],
     _types: tuple[type, ...],  # True and 1 are equal, but written differently
 ) -> Mapping[str, str]:
-    return {name.replace("_", "-"): _header_value(value) for name, value in parameters if name.startswith("zoolens_")}
+    ours = [(name, value) for name, value in parameters if name.startswith("zoolens_")]
+    return {name.replace("_", "-"): _header_value(value) for name, value in ours}
 
 
 def unforeseen(error: Exception) -> ServingError:
@@ -72,5 +76,9 @@ def _timeout(headers: Mapping[str, str]) -> float | None:
 
 
 def _header_value(value: object) -> str:
-    text = str(value).lower() if isinstance(value, bool) else str(value)
-    return text if text.isascii() and text.isprintable() else quote(text)
+    text = str(value)
+    if isinstance(value, bool):
+        text = text.lower()
+    if text.isascii() and text.isprintable():
+        return text
+    return quote(text)
