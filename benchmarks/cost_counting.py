@@ -24,12 +24,12 @@ os.environ["OMP_NUM_THREADS"] = "1"
 
 import numpy as np
 
-from zoolens.findings.graph.cost import cost
+from zoolens.findings.graph.cost.cost import cost
 from zoolens.findings.graph.counters.subjects import CountedModel, torch_network
 from zoolens.findings.graph.importers.importer import Importer, Request
 from zoolens.findings.graph.importers.onnx import ONNX
 from zoolens.findings.graph.importers.torch import TORCHVISION
-from zoolens.findings.graph.model import Graph
+from zoolens.findings.graph.ir.model import Graph
 from zoolens.findings.graph.passes.canonical import canonical
 
 NETWORKS = ("alexnet", "squeezenet1_0", "resnet50", "mobilenet_v2", "densenet121", "vit_b_16")

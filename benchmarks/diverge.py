@@ -22,7 +22,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from zoolens.findings.graph.weighted_graph import weighted_graph
+from zoolens.findings.graph.structures.weighted_graph import weighted_graph
 from zoolens.findings.twins.provenance import write_twin
 from zoolens.inventory.catalog.lookup import find
 

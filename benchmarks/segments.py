@@ -25,14 +25,14 @@ import numpy as np
 
 from zoolens.contrib.layerwise.linear import LINEAR, Linear, linear, norms_of
 from zoolens.contrib.layerwise.spectra import Proof
-from zoolens.findings.graph.common_segments import common_segments
-from zoolens.findings.graph.equality import structure_hash
 from zoolens.findings.graph.importers.importer import Request
 from zoolens.findings.graph.importers.torch import TORCHVISION
-from zoolens.findings.graph.model import Graph, Node, pruned
+from zoolens.findings.graph.ir.equality import structure_hash
+from zoolens.findings.graph.ir.model import Graph, Node, pruned
 from zoolens.findings.graph.passes.canonical import canonical
-from zoolens.findings.graph.segments import Segment
-from zoolens.findings.graph.single_entry_exit import chains, joined
+from zoolens.findings.graph.segments.common_segments import common_segments
+from zoolens.findings.graph.segments.segment import Segment
+from zoolens.findings.graph.segments.single_entry_exit import chains, joined
 
 MATCHING_GOAL = 0.05
 NORMS_GOAL = 1.0

@@ -21,9 +21,9 @@ from zoolens.base import plugins
 from zoolens.faces.cli.main import COMMANDS
 from zoolens.findings.graph.counters.counter import KINDS, Counter
 from zoolens.findings.graph.importers.importer import Importer
-from zoolens.findings.graph.model import Graph
+from zoolens.findings.graph.ir.model import Graph
+from zoolens.findings.graph.ir.vocabulary import OPS
 from zoolens.findings.graph.passes.canonical import LAYOUT, REWRITES, SETTLING
-from zoolens.findings.graph.vocabulary import OPS
 from zoolens.inventory.manifests.schema import Manifest
 from zoolens.inventory.runtimes.support import support_markdown
 

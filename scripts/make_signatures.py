@@ -1,4 +1,4 @@
-"""Make src/zoolens/findings/graph/data/known_structures.json: the signatures that `zoolens identify` knows.
+"""Make src/zoolens/findings/graph/signatures/data/known_structures.json: the signatures that `zoolens identify` knows.
 
     python scripts/make_signatures.py [--store known.sqlite] [--zoos torchvision keras …] [--limit 300]
 
@@ -18,23 +18,23 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-import zoolens.findings.graph
+import zoolens.findings.graph.signatures
 from zoolens.base import plugins
 from zoolens.base.errors import ZoolensError
 from zoolens.findings.audit.architectures import architecture, architectures
 from zoolens.findings.audit.papers import papers
 from zoolens.findings.audit.papers.compile import compile_paper
-from zoolens.findings.graph.export_pool import ExportJob, export_many
 from zoolens.findings.graph.importers.importer import Request
-from zoolens.findings.graph.known_networks import FILE, PAPER, KnownNetwork, from_document, to_document
-from zoolens.findings.graph.model import Graph
-from zoolens.findings.graph.signatures import signature
-from zoolens.findings.graph.structure import structure_of
-from zoolens.findings.graph.structure_sources import source_of
+from zoolens.findings.graph.ir.model import Graph
+from zoolens.findings.graph.signatures.known_networks import FILE, PAPER, KnownNetwork, from_document, to_document
+from zoolens.findings.graph.signatures.signatures import signature
+from zoolens.findings.graph.structures.export_pool import ExportJob, export_many
+from zoolens.findings.graph.structures.structure import structure_of
+from zoolens.findings.graph.structures.structure_sources import source_of
 from zoolens.inventory.zoos import listing
 from zoolens.inventory.zoos.zoo import Entry
 
-TARGET = Path(zoolens.findings.graph.__file__).parent / FILE
+TARGET = Path(zoolens.findings.graph.signatures.signatures.__file__).parent / FILE
 ZOOS = ("torchvision", "keras", "timm", "gluon", "slim", "official", "onnx")
 MOST_PARAMETERS = 150e6  # of timm's: larger networks are scaled-up sisters of smaller ones
 

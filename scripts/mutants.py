@@ -33,7 +33,7 @@ KILLED, SURVIVED, TIMEOUT = 1, 0, 36  # as mutmut writes them down
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m scripts.mutants")
     parser.add_argument(
-        "modules", nargs="*", metavar="MODULE", help="such as zoolens.findings.graph.cost; default: all"
+        "modules", nargs="*", metavar="MODULE", help="such as zoolens.findings.graph.cost.cost; default: all"
     )
     parser.add_argument("--report", action="store_true", help="print what earlier calls found and run nothing")
     given = parser.parse_args()

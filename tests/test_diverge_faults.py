@@ -9,7 +9,7 @@ import pytest
 
 from zoolens.base.engine.sandbox import trusting
 from zoolens.findings.divergence.diverging import diverge_jobs
-from zoolens.findings.graph.weighted_graph import weighted_graph
+from zoolens.findings.graph.structures.weighted_graph import weighted_graph
 from zoolens.findings.measure.jobs import RunOptions, plan_jobs
 from zoolens.findings.twins.provenance import write_twin
 from zoolens.inventory.catalog.lookup import find

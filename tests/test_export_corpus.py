@@ -19,7 +19,7 @@ import pytest
 
 import zoolens
 from export_corpus.networks import DIFFERENT, NETWORKS, Network
-from zoolens.findings.graph.structure import structure_of
+from zoolens.findings.graph.structures.structure import structure_of
 
 REPO = Path(__file__).parent.parent
 FOLDER = Path(os.environ.get("ZOOLENS_EXPORT_CORPUS") or REPO / ".export-corpus")

@@ -13,9 +13,9 @@ from zoolens.base.engine.executors.local import Local
 from zoolens.base.engine.machine import gpu_names
 from zoolens.base.errors import ConstraintError, UnknownName
 from zoolens.base.store.store import open_store
-from zoolens.findings.graph import export_pool, fanout
 from zoolens.findings.graph.importers.importer import Request
-from zoolens.findings.graph.structure import structure_of
+from zoolens.findings.graph.structures import export_pool, fanout
+from zoolens.findings.graph.structures.structure import structure_of
 from zoolens.inventory import catalog
 from zoolens.training.crosstrain.training import fanout as training_fanout
 from zoolens.training.crosstrain.training.job import Job

@@ -78,9 +78,9 @@ def report_page():
 
 
 def diff_page():
-    from zoolens.findings.graph.builder import GraphBuilder
     from zoolens.findings.graph.diff.diff_page import html
     from zoolens.findings.graph.diff.report import diff
+    from zoolens.findings.graph.ir.builder import GraphBuilder
 
     def graph(name, width):
         builder = GraphBuilder(name)
@@ -117,9 +117,9 @@ def shared_pages():
     from zoolens.base.present.pages import Page, Section, page_html
     from zoolens.findings.audit.report import test_report
     from zoolens.findings.audit.report.audit_page import html as audit_html
-    from zoolens.findings.graph.builder import GraphBuilder
     from zoolens.findings.graph.diff.diff_page import html as diff_html
     from zoolens.findings.graph.diff.report import diff
+    from zoolens.findings.graph.ir.builder import GraphBuilder
 
     audit = test_report.audit()
     [row] = audit.architectures

@@ -9,7 +9,7 @@ from tests.test_fanout import facts
 import zoolens
 from zoolens.base.engine.executors.current_executor import current_executor, open_executor, running_on
 from zoolens.base.store.store import open_store
-from zoolens.findings.graph.structure import structure_of
+from zoolens.findings.graph.structures.structure import structure_of
 from zoolens.testing.executor_contract import ExecutorContract
 
 pytestmark = pytest.mark.slow

@@ -432,7 +432,7 @@ def test_help_imports_no_command_and_no_heavy_library():
     "imported",
     [
         "zoolens.inventory.runtimes.isolation.worker",
-        "zoolens.findings.graph.graph_worker, zoolens.findings.graph.passes.canonical",
+        "zoolens.findings.graph.structures.graph_worker, zoolens.findings.graph.passes.canonical",
         "zoolens.contrib.gluon, zoolens.contrib.tensorflow_models",
     ],
 )

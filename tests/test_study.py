@@ -11,7 +11,7 @@ import pytest
 from zoolens.findings.audit.audit_findings import Severity
 from zoolens.findings.audit.auditing import audit_models
 from zoolens.findings.graph.counters.conventions import as_counted_by
-from zoolens.findings.graph.structure import graph_of
+from zoolens.findings.graph.structures.structure import graph_of
 
 for package in ("torchvision", "timm", "keras", "onnx"):  # not importorskip: importing them here takes seconds
     if find_spec(package) is None:

@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from zoolens.findings.comparisons.matrix import agreement_matrix as agreement_matrix
     from zoolens.findings.comparisons.reproduce import reproduce as reproduce
     from zoolens.findings.divergence.diverging import diverge as diverge
-    from zoolens.findings.graph.common_segments import common_segments as common_segments
-    from zoolens.findings.graph.cost import cost as cost
+    from zoolens.findings.graph.cost.cost import cost as cost
     from zoolens.findings.graph.diff.report import diff as diff
-    from zoolens.findings.graph.structure import graph_of as graph_of
+    from zoolens.findings.graph.segments.common_segments import common_segments as common_segments
+    from zoolens.findings.graph.structures.structure import graph_of as graph_of
     from zoolens.findings.index.opener import build_index as build_index
     from zoolens.findings.measure.evaluate import evaluate as evaluate
     from zoolens.findings.measure.plan import EvaluationPlan as EvaluationPlan
@@ -61,8 +61,8 @@ _WHERE = {
     "reproduce": "zoolens.findings.comparisons.reproduce:reproduce",
     "trace": "zoolens.findings.tracing.trace_models:trace",
     "span": "zoolens.findings.tracing.recorder:span",
-    "graph_of": "zoolens.findings.graph.structure:graph_of",
-    "cost": "zoolens.findings.graph.cost:cost",
+    "graph_of": "zoolens.findings.graph.structures.structure:graph_of",
+    "cost": "zoolens.findings.graph.cost.cost:cost",
     "diff": "zoolens.findings.graph.diff.report:diff",
     "audit_models": "zoolens.findings.audit.auditing:audit_models",
     "doctor": "zoolens.findings.audit.doctor.diagnose:doctor",
@@ -71,7 +71,7 @@ _WHERE = {
     "diverge": "zoolens.findings.divergence.diverging:diverge",
     "agreement_matrix": "zoolens.findings.comparisons.matrix:agreement_matrix",
     "disagree": "zoolens.findings.comparisons.disagreements:disagree",
-    "common_segments": "zoolens.findings.graph.common_segments:common_segments",
+    "common_segments": "zoolens.findings.graph.segments.common_segments:common_segments",
     "make_twins": "zoolens.findings.twins.making:make_twins",
     "build_index": "zoolens.findings.index.opener:build_index",
     "query": "zoolens.findings.queries.query:query",

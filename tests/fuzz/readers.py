@@ -130,7 +130,7 @@ def _models(suffix: str) -> list[bytes]:
 
 
 def _graph(importer: object, path: Path, weights: bool, files: dict[str, str] | None = None) -> None:
-    from zoolens.findings.graph.cost import cost
+    from zoolens.findings.graph.cost.cost import cost
     from zoolens.findings.graph.importers.importer import Request
     from zoolens.findings.graph.passes.canonical import canonical
 

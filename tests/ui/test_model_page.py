@@ -10,7 +10,7 @@ import zoolens
 from zoolens.base.present.figures import count
 from zoolens.base.store.store import open_store
 from zoolens.findings.audit.claims_chart import claims_beside
-from zoolens.findings.graph.network_layout import heat, network_layout
+from zoolens.findings.graph.diff.network_layout import heat, network_layout
 
 MODEL = "demo:lenet-torch@1.0.0"
 

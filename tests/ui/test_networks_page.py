@@ -13,7 +13,7 @@ from playwright.sync_api import expect
 import zoolens
 from zoolens.base.present.figures import count
 from zoolens.findings.audit.audit_findings import Finding, Severity
-from zoolens.findings.graph.network_layout import network_layout
+from zoolens.findings.graph.diff.network_layout import network_layout
 
 SHALLOW, DEEP, BLOCKS = (f"demo:{name}@1.0.0" for name in ("lenet-torch", "lenet-deep", "resnet-tiny"))
 PATIENCE = 120_000  # milliseconds for a job
@@ -23,7 +23,7 @@ PATIENCE = 120_000  # milliseconds for a job
 def workshop(tmp_path_factory, explorer):
     """The address of an explorer whose jobs really run, and its home. The network of DEEP is not read yet."""
     from zoolens.faces.ui.settings import Settings
-    from zoolens.findings.graph.structure import structure_of
+    from zoolens.findings.graph.structures.structure import structure_of
 
     home = tmp_path_factory.mktemp("workshop")
     with at_home(home), pytest.MonkeyPatch.context() as patch:

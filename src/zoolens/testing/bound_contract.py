@@ -26,8 +26,8 @@ import pytest
 from zoolens.base.errors import ZoolensError
 from zoolens.base.store.records import Run
 from zoolens.findings.comparisons.equivalence import ModelBound
-from zoolens.findings.graph.builder import GraphBuilder
-from zoolens.findings.graph.model import Array, Graph
+from zoolens.findings.graph.ir.builder import GraphBuilder
+from zoolens.findings.graph.ir.model import Array, Graph
 from zoolens.findings.twins.theory import TwinBound
 
 

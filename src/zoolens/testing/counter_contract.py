@@ -17,7 +17,7 @@ from zoolens.findings.graph.counters.counter import KINDS, Counter
 from zoolens.findings.graph.counters.terms import Convention
 from zoolens.findings.graph.importers.importer import Request
 from zoolens.findings.graph.importers.onnx import ONNX
-from zoolens.findings.graph.model import Graph
+from zoolens.findings.graph.ir.model import Graph
 from zoolens.testing import models
 from zoolens.testing.late_imports import frameworks_imported_by
 

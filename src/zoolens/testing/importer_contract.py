@@ -20,9 +20,9 @@ import pytest
 
 from zoolens.base.errors import ZoolensError
 from zoolens.findings.graph.importers.importer import Importer, Request
-from zoolens.findings.graph.model import Graph
+from zoolens.findings.graph.ir.model import Graph
+from zoolens.findings.graph.ir.vocabulary import OPS
 from zoolens.findings.graph.passes.canonical import canonical
-from zoolens.findings.graph.vocabulary import OPS
 from zoolens.testing.late_imports import frameworks_imported_by
 
 

@@ -12,8 +12,8 @@ from zoolens.base.errors import ModelError, ZoolensError
 from zoolens.base.store.records import Run
 from zoolens.contrib.arora.bound import AroraBound, arora_bound
 from zoolens.findings.comparisons.origins import open_inputs
-from zoolens.findings.graph.model import Graph
-from zoolens.findings.graph.weighted_graph import weighted_graph
+from zoolens.findings.graph.ir.model import Graph
+from zoolens.findings.graph.structures.weighted_graph import weighted_graph
 from zoolens.inventory.catalog.stored import check_model, stored_entry
 from zoolens.inventory.manifests.schema import Input, Output
 from zoolens.inventory.manifests.schema_steps import DropLeading, Softmax

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from zoolens.base.errors import DatasetError, ModelError
 from zoolens.contrib.arora.chain import Chain, LinearMap, chain_of
 from zoolens.contrib.arora.stability import Stability, smoothness, stability
-from zoolens.findings.graph.model import Graph
+from zoolens.findings.graph.ir.model import Graph
 
 MARGINS: Final = tuple(2.0**power for power in range(-6, 11))  # fixed beforehand: choosing among them is paid for
 SAMPLES: Final = 12  # standard errors of cushions are then below 10 %

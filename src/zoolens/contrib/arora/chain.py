@@ -17,10 +17,10 @@ import numpy as np
 from zoolens.base.errors import ModelError
 from zoolens.contrib.arora import steps
 from zoolens.contrib.arora.steps import Step, Window
-from zoolens.findings.graph.model import Array, Graph, Node, Parameter, pruned
-from zoolens.findings.graph.proof import without_final_softmax
-from zoolens.findings.graph.reference import run
-from zoolens.findings.graph.sliding_windows import reach, spread
+from zoolens.findings.graph.ir.model import Array, Graph, Node, Parameter, pruned
+from zoolens.findings.graph.ir.sliding_windows import reach, spread
+from zoolens.findings.graph.passes.proof import without_final_softmax
+from zoolens.findings.graph.reference.interpreter import run
 
 _LEARNED: Final = ("conv", "dense")
 _LAYERS: Final = (*_LEARNED, "global_avg_pool")

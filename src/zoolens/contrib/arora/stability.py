@@ -24,8 +24,8 @@ from numpy.typing import NDArray
 
 from zoolens.contrib.arora.chain import Chain, LinearMap
 from zoolens.contrib.arora.steps import Derivative
-from zoolens.findings.graph import reference_spatial as spatial
-from zoolens.findings.graph.model import Array
+from zoolens.findings.graph.ir.model import Array
+from zoolens.findings.graph.reference import spatial
 
 Floats = NDArray[np.float64]
 

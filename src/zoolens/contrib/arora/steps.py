@@ -12,8 +12,8 @@ from math import prod
 
 import numpy as np
 
-from zoolens.findings.graph import reference_spatial as spatial
-from zoolens.findings.graph.model import Array
+from zoolens.findings.graph.ir.model import Array
+from zoolens.findings.graph.reference import spatial
 
 Map = Callable[[Array], Array]
 

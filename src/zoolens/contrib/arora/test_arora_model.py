@@ -7,7 +7,7 @@ import zoolens
 from zoolens.contrib.arora.arora_model import INPUTS, arora_of
 from zoolens.contrib.arora.bound import AroraBound
 from zoolens.findings.graph.onnx_writer import write_onnx
-from zoolens.findings.graph.weighted_graph import weighted_graph
+from zoolens.findings.graph.structures.weighted_graph import weighted_graph
 from zoolens.testing.bound_contract import ModelBoundContract
 
 

@@ -7,9 +7,9 @@ from zoolens.base.errors import DatasetError, ModelError
 from zoolens.contrib.arora.bound import MARGINS, arora_bound
 from zoolens.contrib.arora.chain import chain_of
 from zoolens.contrib.arora.stability import smoothness, stability
-from zoolens.findings.graph.model import Graph, Node, Parameter
+from zoolens.findings.graph.ir.model import Graph, Node, Parameter
 from zoolens.findings.graph.passes.canonical import canonical
-from zoolens.findings.graph.structure_sources import find_entries, source_of
+from zoolens.findings.graph.structures.structure_sources import find_entries, source_of
 from zoolens.inventory.datasets.opening import open_dataset
 
 

@@ -6,8 +6,8 @@ from zoolens.contrib.arora import steps
 from zoolens.contrib.arora.chain import chain_of
 from zoolens.contrib.arora.stability import run_chain
 from zoolens.contrib.arora.steps import Window
-from zoolens.findings.graph.model import Graph, Node, Parameter
-from zoolens.findings.graph.reference import run
+from zoolens.findings.graph.ir.model import Graph, Node, Parameter
+from zoolens.findings.graph.reference.interpreter import run
 
 random = np.random.default_rng(3)
 PADDED = Window((3, 2), (2, 1), (1, 2), (1, 0, 1, 2))

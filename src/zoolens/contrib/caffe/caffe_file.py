@@ -8,11 +8,11 @@ from typing import Final
 from zoolens.base.errors import ModelError
 from zoolens.contrib.caffe.caffe_layers import LAYERS, CaffeCall, CaffeTranslation
 from zoolens.contrib.caffe.net import Net, read_blobs, read_net
-from zoolens.findings.graph.builder import GraphBuilder
 from zoolens.findings.graph.importers.importer import Importer, Request, counted
 from zoolens.findings.graph.importers.input_shapes import fixed_batch, sized
 from zoolens.findings.graph.importers.translation import damage_at
-from zoolens.findings.graph.model import Graph
+from zoolens.findings.graph.ir.builder import GraphBuilder
+from zoolens.findings.graph.ir.model import Graph
 
 
 def load(request: Request) -> Graph:

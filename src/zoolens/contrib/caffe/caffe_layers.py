@@ -17,8 +17,8 @@ from zoolens.findings.graph.importers import translation
 from zoolens.findings.graph.importers.average_pooling import average
 from zoolens.findings.graph.importers.constants import Constant
 from zoolens.findings.graph.importers.translation import unary
-from zoolens.findings.graph.model import Array, Shape, check_shape
-from zoolens.findings.graph.sliding_windows import ceil_pads, spread
+from zoolens.findings.graph.ir.model import Array, Shape, check_shape
+from zoolens.findings.graph.ir.sliding_windows import ceil_pads, spread
 
 
 @dataclass

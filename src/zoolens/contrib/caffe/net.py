@@ -15,7 +15,7 @@ import numpy as np
 
 from zoolens.base.errors import ModelError
 from zoolens.contrib.caffe.caffe_text import Message, read_message
-from zoolens.findings.graph.model import MAX_NODES, Array
+from zoolens.findings.graph.ir.model import MAX_NODES, Array
 from zoolens.inventory.runtimes.model_files.model_reading import model_bytes
 from zoolens.inventory.runtimes.model_files.protobuf_wire import Buffer, content, fields, integers, text
 from zoolens.inventory.runtimes.runtime import TensorSpec

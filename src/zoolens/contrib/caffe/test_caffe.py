@@ -15,9 +15,9 @@ from zoolens.base.errors import ModelError
 from zoolens.contrib.caffe.caffe_file import CAFFE
 from zoolens.contrib.caffe.caffe_text import read_message
 from zoolens.findings.graph.importers.importer import Request
-from zoolens.findings.graph.model import Graph
+from zoolens.findings.graph.ir.model import Graph
 from zoolens.findings.graph.passes.canonical import canonical
-from zoolens.findings.graph.reference import run
+from zoolens.findings.graph.reference.interpreter import run
 from zoolens.testing import models
 
 ASSETS = Path(os.environ.get("ZOOLENS_ASSETS") or Path(__file__).parents[4] / "shared" / "assets")

@@ -16,7 +16,7 @@ import numpy as np
 from zoolens.base.errors import ModelError
 from zoolens.contrib.gluon.symbols import graph_of_symbol
 from zoolens.findings.graph.importers.importer import Importer, Request
-from zoolens.findings.graph.model import Array, Graph, Shape
+from zoolens.findings.graph.ir.model import Array, Graph, Shape
 from zoolens.inventory.runtimes.model_files.constructor_arguments import plain_arguments
 
 _SEED: Final = 0

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from zoolens.base.errors import ModelError
-from zoolens.findings.graph.builder import GraphBuilder
-from zoolens.findings.graph.model import Array, Graph, Parameter, Shape
-from zoolens.findings.graph.sliding_windows import covering_ends
+from zoolens.findings.graph.ir.builder import GraphBuilder
+from zoolens.findings.graph.ir.model import Array, Graph, Parameter, Shape
+from zoolens.findings.graph.ir.sliding_windows import covering_ends
 
 _AXES: Final = {4: "NCHW", 3: "NCW", 5: "NCDHW"}
 

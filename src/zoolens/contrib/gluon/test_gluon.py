@@ -10,8 +10,8 @@ from zoolens.base.engine.environments import environment_of
 from zoolens.base.engine.process import WorkerProcess
 from zoolens.base.errors import ModelError, ZoolensError
 from zoolens.contrib.gluon import gluon_library as gluon
-from zoolens.findings.graph.export_pool import ExportJob, export_many, reader
 from zoolens.findings.graph.importers.importer import Request
+from zoolens.findings.graph.structures.export_pool import ExportJob, export_many, reader
 from zoolens.inventory.runtimes.isolation.test_environments_network import loadable_mxnet
 
 SPEC = environment_of(gluon.GLUON.environment)
@@ -32,7 +32,7 @@ import numpy as np
 sys.path.insert(0, sys.argv[1])
 from zoolens.contrib.gluon import library as gluon
 from zoolens.findings.graph.importers.importer import Request
-from zoolens.findings.graph.reference import run
+from zoolens.findings.graph.reference.interpreter import run
 name, size = sys.argv[2], int(sys.argv[3])
 graph = gluon.load(Request(name, size=(size, size), weights=True))
 mx = gluon._mxnet()

@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.findings.graph.model import Array
+from zoolens.findings.graph.ir.model import Array
 
 Offset = tuple[int, ...]  # of a tap, in places of the grid, one entry per axis
 Taps = dict[Offset, Array]  # matrices (groups, out, in)

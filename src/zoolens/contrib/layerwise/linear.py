@@ -16,8 +16,8 @@ from threadpoolctl import threadpool_limits
 
 from zoolens.contrib.layerwise.norms import conv_norm
 from zoolens.contrib.layerwise.spectra import Proof
-from zoolens.findings.graph.model import Array, Graph, Node, Shape
-from zoolens.findings.graph.sliding_windows import spread
+from zoolens.findings.graph.ir.model import Array, Graph, Node, Shape
+from zoolens.findings.graph.ir.sliding_windows import spread
 
 Floats = NDArray[np.float64]
 LINEAR: Final = frozenset({"conv", "conv_transpose", "dense", "batch_norm", "affine"})

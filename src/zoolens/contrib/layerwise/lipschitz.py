@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from zoolens.contrib.layerwise.linear import LINEAR, linear, values
 from zoolens.contrib.layerwise.spectra import Proof
-from zoolens.findings.graph import reference_spatial as spatial
-from zoolens.findings.graph.model import Graph, Node, Shape
-from zoolens.findings.graph.sliding_windows import spread
+from zoolens.findings.graph.ir.model import Graph, Node, Shape
+from zoolens.findings.graph.ir.sliding_windows import spread
+from zoolens.findings.graph.reference import spatial
 
 Floats = NDArray[np.float64]
 

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from zoolens.base.errors import ModelError
 from zoolens.contrib.layerwise.grams import Offset, Taps, degree_and_step, grams, half, unit
 from zoolens.contrib.layerwise.spectra import Proof, largest_eigenvalue
-from zoolens.findings.graph.model import Array, Shape
+from zoolens.findings.graph.ir.model import Array, Shape
 
 TOLERANCE: Final[dict[Proof, float]] = {"cholesky": 0.01, "random": 0.15}
 _SINGLE: Final = 640  # channels up to which random proofs do with single precision, for all that is lost to rounding

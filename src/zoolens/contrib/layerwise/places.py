@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from zoolens.findings.graph.equality import signature
-from zoolens.findings.graph.model import Graph, Node
-from zoolens.findings.graph.splicing import SPLICED
-from zoolens.findings.graph.vocabulary import COMMUTATIVE
+from zoolens.findings.graph.ir.equality import signature
+from zoolens.findings.graph.ir.model import Graph, Node
+from zoolens.findings.graph.ir.vocabulary import COMMUTATIVE
+from zoolens.findings.graph.segments.splicing import SPLICED
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,8 @@ from zoolens.contrib.layerwise.linear import LINEAR, linear, norms_of, values
 from zoolens.contrib.layerwise.lipschitz import Gain, gain, joined
 from zoolens.contrib.layerwise.places import Places, places, spliced_segments
 from zoolens.contrib.layerwise.spectra import Proof
-from zoolens.findings.graph.model import Array, Graph, Node
-from zoolens.findings.graph.proof import without_final_softmax
+from zoolens.findings.graph.ir.model import Array, Graph, Node
+from zoolens.findings.graph.passes.proof import without_final_softmax
 from zoolens.findings.twins.activations import Feed, as_feed, in_parts, lengths, starting_at, values_of
 
 Floats = NDArray[np.float64]

@@ -23,7 +23,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from zoolens.findings.graph.model import Array
+from zoolens.findings.graph.ir.model import Array
 
 Proof = Literal["cholesky", "random"]
 Floats = NDArray[np.float64]

@@ -8,9 +8,9 @@ import pytest
 from zoolens.base.errors import ModelError
 from zoolens.contrib.layerwise import lipschitz
 from zoolens.contrib.layerwise.lipschitz import STEEPEST, gain, joined
-from zoolens.findings.graph.model import Graph, Node, Parameter
-from zoolens.findings.graph.reference import run
-from zoolens.findings.graph.vocabulary import OPS
+from zoolens.findings.graph.ir.model import Graph, Node, Parameter
+from zoolens.findings.graph.ir.vocabulary import OPS
+from zoolens.findings.graph.reference.interpreter import run
 
 random = np.random.default_rng(11)
 

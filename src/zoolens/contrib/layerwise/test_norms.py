@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from zoolens.base.errors import ModelError
 from zoolens.contrib.layerwise.norms import conv_norm, matrix_norm
-from zoolens.findings.graph.reference_spatial import conv, conv_transpose, padded
+from zoolens.findings.graph.reference.spatial import conv, conv_transpose, padded
 
 random = np.random.default_rng(3)
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from zoolens.base.errors import ModelError
 from zoolens.contrib.layerwise.places import places
 from zoolens.contrib.layerwise.propagation import bound_twin
-from zoolens.findings.graph.builder import GraphBuilder
-from zoolens.findings.graph.model import Node
-from zoolens.findings.graph.segments import Segment
-from zoolens.findings.graph.splicing import splice
+from zoolens.findings.graph.ir.builder import GraphBuilder
+from zoolens.findings.graph.ir.model import Node
+from zoolens.findings.graph.segments.segment import Segment
+from zoolens.findings.graph.segments.splicing import splice
 from zoolens.findings.twins.activations import values_of
 from zoolens.testing.bound_contract import TwinBoundContract
 

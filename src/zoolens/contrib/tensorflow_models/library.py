@@ -18,9 +18,9 @@ from typing import Any, Final
 from zoolens.base.errors import MissingDependency, ModelError, UnknownName
 from zoolens.contrib.tensorflow_models.ops import OPERATORS, SEVERAL, further_output, unknown
 from zoolens.contrib.tensorflow_models.walk import TensorFlowWalk, Variable, constant, needed_operations, static_shape
-from zoolens.findings.graph.builder import GraphBuilder
 from zoolens.findings.graph.importers.importer import Importer, Request
-from zoolens.findings.graph.model import STATISTICS, Graph
+from zoolens.findings.graph.ir.builder import GraphBuilder
+from zoolens.findings.graph.ir.model import STATISTICS, Graph
 from zoolens.inventory.runtimes.model_files.constructor_arguments import plain_arguments
 
 # network -> the module of tf_slim.nets that has it, and how many outputs its published checkpoint has

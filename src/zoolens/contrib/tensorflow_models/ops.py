@@ -9,7 +9,7 @@ import numpy as np
 
 from zoolens.contrib.tensorflow_models.walk import TensorFlowWalk, constant, integers, scope, static_shape
 from zoolens.findings.graph.importers.padding_modes import explicit_pads
-from zoolens.findings.graph.model import Array, Shape
+from zoolens.findings.graph.ir.model import Array, Shape
 
 Handler = Callable[[TensorFlowWalk, Any], str]
 

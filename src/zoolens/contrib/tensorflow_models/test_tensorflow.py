@@ -12,9 +12,9 @@ import pytest
 from zoolens.base.errors import MissingDependency, ModelError, UnknownName
 from zoolens.contrib.tensorflow_models.library import graph_of_tf_function, graph_of_tf_graph, load_official, load_slim
 from zoolens.findings.graph.importers.importer import Request
-from zoolens.findings.graph.importers.seeded_values import seeded_values
+from zoolens.findings.graph.ir.seeded_values import seeded_values
 from zoolens.findings.graph.passes.canonical import canonical
-from zoolens.findings.graph.reference import run
+from zoolens.findings.graph.reference.interpreter import run
 
 slim = pytest.mark.skipif(importlib.util.find_spec("tf_slim") is None, reason="tf_slim is not installed here")
 official = pytest.mark.skipif(

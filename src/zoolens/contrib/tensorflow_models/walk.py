@@ -13,9 +13,9 @@ from typing import Any, Final
 import numpy as np
 
 from zoolens.base.errors import ModelError
-from zoolens.findings.graph.builder import Arrange, GraphBuilder
-from zoolens.findings.graph.importers.seeded_values import seeded_values
-from zoolens.findings.graph.model import Array, Parameter, Shape, nested_tuples
+from zoolens.findings.graph.ir.builder import Arrange, GraphBuilder
+from zoolens.findings.graph.ir.model import Array, Parameter, Shape, nested_tuples
+from zoolens.findings.graph.ir.seeded_values import seeded_values
 
 _TRANSPARENT: Final = frozenset({"Identity", "ReadVariableOp", "Cast", "StopGradient", "Enter", "Snapshot"})
 

@@ -16,10 +16,10 @@ from zoolens.faces.cli.options import Size, json_option, trust_option, wide_opti
 from zoolens.faces.cli.stores import store_option
 
 if TYPE_CHECKING:
-    from zoolens.findings.graph.cost import Cost
+    from zoolens.findings.graph.cost.cost import Cost
     from zoolens.findings.graph.counters.runner import Count
-    from zoolens.findings.graph.model import Graph
-    from zoolens.findings.graph.structure import Structure
+    from zoolens.findings.graph.ir.model import Graph
+    from zoolens.findings.graph.structures.structure import Structure
     from zoolens.inventory.manifests.schema import Claim
 
 CONVENTION: Final = (
@@ -56,7 +56,7 @@ def command(
 
     A total with parts that nobody can count is a lower bound, printed as "≥ n".
     """
-    from zoolens.findings.graph.cost import cost
+    from zoolens.findings.graph.cost.cost import cost
 
     structure = _structure(model, size, store)
     total = cost(structure.graph)
@@ -82,7 +82,7 @@ def _print(structure: Structure, total: Cost, counts: Sequence[Count], *, layers
 
 def _structure(model: str, size: tuple[int, int] | None, store: str | None) -> Structure:
     from zoolens.base.present.bars import Bars
-    from zoolens.findings.graph.structure import structure_of
+    from zoolens.findings.graph.structures.structure import structure_of
 
     with Bars() as bars:
         structures = structure_of(model, size=size, store=store, progress=bars)
@@ -121,7 +121,7 @@ def _totals(structure: Structure, total: Cost) -> Iterator[str]:
     yield f"MACs        {at_least(macs, whole=total.macs_whole)}"
     yield f"FLOPs       {at_least(flops, whole=total.whole)}"
     yield f"parameters  {at_least(parameters, whole=total.parameters_whole)}"
-    from zoolens.findings.graph.held_parameters import held_parameters
+    from zoolens.findings.graph.cost.held_parameters import held_parameters
 
     held = held_parameters(structure.graph)
     if held is not None:
@@ -148,7 +148,7 @@ def _peak(total: Cost) -> str:
 
 
 def _uncounted(name: str, times: int, total: Cost) -> str:
-    from zoolens.findings.graph.cost import holds_graph
+    from zoolens.findings.graph.cost.cost import holds_graph
 
     operators = "operator" if times == 1 else "operators"
     are = "is" if times == 1 else "are"
@@ -266,7 +266,7 @@ def _silent(counts: Sequence[Count]) -> Iterator[str]:
 
 
 def _as_data(structure: Structure, total: Cost, counts: Sequence[Count], *, layers: bool) -> dict[str, Any]:
-    from zoolens.findings.graph.held_parameters import held_data
+    from zoolens.findings.graph.cost.held_parameters import held_data
 
     data: dict[str, Any] = {
         "model": structure.ref,

@@ -18,10 +18,10 @@ from zoolens.faces.cli.stores import check_store, store_option
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from zoolens.findings.graph.cost import Cost
+    from zoolens.findings.graph.cost.cost import Cost
+    from zoolens.findings.graph.cost.held_parameters import HeldParameters
     from zoolens.findings.graph.diff.diff_findings import Difference
     from zoolens.findings.graph.diff.report import Diff
-    from zoolens.findings.graph.held_parameters import HeldParameters
 
 SHOWN = 12  # differences, unless --all
 TROUBLE = 2  # as diff(1) has it
@@ -75,8 +75,8 @@ def _diff(a: str, b: str, size: tuple[int, int] | None, store: str | None) -> Di
     from zoolens.base.present.bars import Bars
     from zoolens.findings.graph.diff.report import diff
     from zoolens.findings.graph.diff.side_names import short_names
-    from zoolens.findings.graph.structure import structure_of
-    from zoolens.findings.graph.structure_sources import find_entries
+    from zoolens.findings.graph.structures.structure import structure_of
+    from zoolens.findings.graph.structures.structure_sources import find_entries
 
     try:
         check_store(store, "keeps")

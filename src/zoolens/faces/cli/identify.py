@@ -20,8 +20,8 @@ from zoolens.faces.cli.stores import store_option
 if TYPE_CHECKING:
     from zoolens.findings.audit.folder_identification import IdentifiedFile
     from zoolens.findings.audit.identification import Identification
-    from zoolens.findings.graph.nearest_networks import NetworkMatch
-    from zoolens.findings.graph.structure import Structure
+    from zoolens.findings.graph.signatures.nearest_networks import NetworkMatch
+    from zoolens.findings.graph.structures.structure import Structure
 
 
 _SAME_LAYERS = {  # by how the padding compares
@@ -69,7 +69,7 @@ def command(ctx: click.Context, /, model: str, store: str | None, as_json: bool,
 def _identified(model: str, store: str | None, chosen: dict[str, Any]) -> Identification:
     from zoolens.base.store.store import borrowed_store
     from zoolens.findings.audit.identification import identify, stored
-    from zoolens.findings.graph.structure import structure_of
+    from zoolens.findings.graph.structures.structure import structure_of
 
     with _readable(), borrowed_store(store) as opened:
         structures = structure_of(model, store=opened, size=chosen["size"])
@@ -130,7 +130,7 @@ def _print(result: Identification) -> None:
 
 
 def _row(match: NetworkMatch) -> list[str]:
-    from zoolens.findings.graph.nearest_networks import NEAR
+    from zoolens.findings.graph.signatures.nearest_networks import NEAR
 
     if match.exact:
         words = _SAME_LAYERS[match.padding]

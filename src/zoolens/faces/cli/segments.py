@@ -16,9 +16,9 @@ from zoolens.faces.cli.options import OUT_FOLDER, json_option, trust_option, wid
 from zoolens.faces.cli.stores import check_store, store_option
 
 if TYPE_CHECKING:
-    from zoolens.findings.graph.cost import Cost
-    from zoolens.findings.graph.model import Graph
-    from zoolens.findings.graph.segments import Common
+    from zoolens.findings.graph.cost.cost import Cost
+    from zoolens.findings.graph.ir.model import Graph
+    from zoolens.findings.graph.segments.segment import Common
     from zoolens.findings.twins.making import Twin
     from zoolens.findings.twins.theory import Theory
 
@@ -101,9 +101,9 @@ def command(ctx: click.Context, /, a: str, b: str, **chosen: Any) -> None:
 
 
 def _list(a: str, b: str, chosen: dict[str, Any]) -> None:
-    from zoolens.findings.graph.common_segments import common_segments
-    from zoolens.findings.graph.cost import cost
+    from zoolens.findings.graph.cost.cost import cost
     from zoolens.findings.graph.diff.report import diff
+    from zoolens.findings.graph.segments.common_segments import common_segments
 
     graphs = _graphs(a, b, chosen["store"])
     commons = common_segments(*graphs, least=chosen["least"])
@@ -121,8 +121,8 @@ def _list(a: str, b: str, chosen: dict[str, Any]) -> None:
 def _graphs(a: str, b: str, store: str | None) -> tuple[Graph, Graph]:
     """Both graphs, with weights and folded norms where both have weights: only then can weights be compared."""
     from zoolens.base.errors import ModelError
-    from zoolens.findings.graph.structure import graph_of
-    from zoolens.findings.graph.weighted_graph import folded, weighted_graph
+    from zoolens.findings.graph.structures.structure import graph_of
+    from zoolens.findings.graph.structures.weighted_graph import folded, weighted_graph
 
     try:
         return folded(weighted_graph(a)), folded(weighted_graph(b))
@@ -162,7 +162,7 @@ def _unknown(common: Common, graph: Graph) -> int:
 
 def _no_segment(sentence: str, a: Graph, b: Graph) -> ZoolensError:
     """Without a common segment, unless operators that are not understood may be a part of one."""
-    from zoolens.findings.graph.graph_coverage import pair_coverage
+    from zoolens.findings.graph.cost.graph_coverage import pair_coverage
 
     coverage = pair_coverage(a, b)
     if coverage.whole:
@@ -172,7 +172,7 @@ def _no_segment(sentence: str, a: Graph, b: Graph) -> ZoolensError:
 
 
 def _print_coverage(a: Graph, b: Graph) -> None:
-    from zoolens.findings.graph.graph_coverage import pair_coverage
+    from zoolens.findings.graph.cost.graph_coverage import pair_coverage
 
     coverage = pair_coverage(a, b)
     if not coverage.whole:

@@ -23,7 +23,7 @@ from zoolens.inventory.tasks.task import task_named
 from zoolens.inventory.zoos.zoo import Entry
 
 if TYPE_CHECKING:
-    from zoolens.findings.graph.model import Graph
+    from zoolens.findings.graph.ir.model import Graph
 
 
 @click.command("show")
@@ -98,7 +98,7 @@ def _facts(entry: Entry, asked: str) -> Iterator[str]:
 
 def _parameters(entry: Entry, asked: str) -> Iterator[str]:
     """How many parameters were counted; what a source claims may include those that lead to no output."""
-    from zoolens.findings.graph.held_parameters import held_parameters
+    from zoolens.findings.graph.cost.held_parameters import held_parameters
 
     graph = _kept_graph(entry)
     if graph is not None:
@@ -109,7 +109,7 @@ def _parameters(entry: Entry, asked: str) -> Iterator[str]:
 
 
 def _parameters_data(entry: Entry) -> dict[str, object]:
-    from zoolens.findings.graph.held_parameters import held_data
+    from zoolens.findings.graph.cost.held_parameters import held_data
 
     graph = _kept_graph(entry)
     return {} if graph is None else {"parameters": graph.parameters, **held_data(graph)}
@@ -117,7 +117,7 @@ def _parameters_data(entry: Entry) -> dict[str, object]:
 
 def _kept_graph(entry: Entry) -> Graph | None:
     """The network's structure, if it was read before; a store that cannot be read tells nothing here."""
-    from zoolens.findings.graph.structure import kept_structure
+    from zoolens.findings.graph.structures.structure import kept_structure
 
     try:
         known = kept_structure(entry)

@@ -9,11 +9,11 @@ from zoolens.base.errors import ModelError
 from zoolens.base.store.store import open_store
 from zoolens.base.verdicts import NotKnown
 from zoolens.faces.cli.cost import command, explained, shortened
-from zoolens.findings.graph.builder import GraphBuilder
 from zoolens.findings.graph.counters.conventions import COUNTERS
 from zoolens.findings.graph.counters.runner import Count
-from zoolens.findings.graph.serialisation import pack
-from zoolens.findings.graph.structure import Structure
+from zoolens.findings.graph.ir.builder import GraphBuilder
+from zoolens.findings.graph.ir.serialisation import pack
+from zoolens.findings.graph.structures.structure import Structure
 
 MODEL = "demo:lenet-wide"
 MACS = 1_116_416  # 24·24·16·25 + 8·8·32·16·25 + 512·128 + 128·10
@@ -86,8 +86,8 @@ def test_a_pattern_is_refused(run):
 
 def with_unknown(monkeypatch, *arguments, macs=None, dense=True, kind="com.acme:Swirl"):
     """What the command says of a network with three operators that nobody knows behind a dense layer."""
-    from zoolens.findings.graph import structure
-    from zoolens.findings.graph.structure_sources import find_entries
+    from zoolens.findings.graph.structures import structure
+    from zoolens.findings.graph.structures.structure_sources import find_entries
 
     build = GraphBuilder("odd")
     value = build.add("input", [], (1, 4))

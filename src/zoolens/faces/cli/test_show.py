@@ -7,7 +7,7 @@ from click.testing import CliRunner
 
 from zoolens.base.errors import UnknownName
 from zoolens.faces.cli.show import command
-from zoolens.findings.graph.structure import structure_of
+from zoolens.findings.graph.structures.structure import structure_of
 
 MANIFEST = """\
 zoolens: 1

@@ -28,8 +28,8 @@ _SHOWN: Final = {
     "zoolens.findings.queries.prepared_query:PreparedQuery": "_prepared",
     "zoolens.findings.index.index:Index": "_index",
     "zoolens.findings.graph.diff.report:Diff": "_diff",
-    "zoolens.findings.graph.model:Graph": "_graph",
-    "zoolens.findings.graph.cost:Cost": "_cost",
+    "zoolens.findings.graph.ir.model:Graph": "_graph",
+    "zoolens.findings.graph.cost.cost:Cost": "_cost",
     "zoolens.findings.tracing.stored:Trace": "_trace",
     "zoolens.findings.tracing.comparison:TraceComparison": "_traces_compared",
     "zoolens.findings.divergence.result:Divergence": "_divergence",
@@ -162,13 +162,13 @@ def _diff(diff: Any, _: Any) -> Page:
 
 
 def _graph(graph: Any, store: Any) -> Page:
-    from zoolens.findings.graph.cost import cost
+    from zoolens.findings.graph.cost.cost import cost
 
     return _cost(cost(graph), store)
 
 
 def _cost(spent: Any, _: Any) -> Page:
-    from zoolens.findings.graph.cost_chart import cost_chart, layer_costs
+    from zoolens.findings.graph.cost.cost_chart import cost_chart, layer_costs
 
     return Page("Cost by layer", sections=(Section(charts=(cost_chart(layer_costs(spent)),)),))
 

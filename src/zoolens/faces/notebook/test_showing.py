@@ -16,7 +16,7 @@ from zoolens.faces.load.test_stored import run_of as load_run
 from zoolens.faces.notebook import showing
 from zoolens.findings.comparisons.compare import compare_runs
 from zoolens.findings.comparisons.conftest import class_columns, one_hot, write_run
-from zoolens.findings.graph.cost import Cost, LayerCost
+from zoolens.findings.graph.cost.cost import Cost, LayerCost
 from zoolens.findings.measure.plan import Outcome
 from zoolens.findings.queries.conftest import index, make_index  # noqa: F401 - fixtures
 

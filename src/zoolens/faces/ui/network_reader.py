@@ -18,14 +18,9 @@ from zoolens.base.store.json_columns import json_value
 from zoolens.base.store.store import Store, open_store
 from zoolens.base.verdicts import at_least
 from zoolens.faces.ui.side_process import computed
-from zoolens.findings.graph.cost import cost
-from zoolens.findings.graph.cost_chart import cost_chart, layer_costs
-from zoolens.findings.graph.diff.phrases import amount
-from zoolens.findings.graph.diff.picture_cards import PartCost
-from zoolens.findings.graph.diff.report import Diff, diff
-from zoolens.findings.graph.diff.side_by_side import PartBeside, side_by_side
-from zoolens.findings.graph.model import Graph
-from zoolens.findings.graph.network_layout import (
+from zoolens.findings.graph.cost.cost import cost
+from zoolens.findings.graph.cost.cost_chart import cost_chart, layer_costs
+from zoolens.findings.graph.diff.network_layout import (
     LIMITS,
     MEASURES,
     UNCOUNTED,
@@ -37,8 +32,13 @@ from zoolens.findings.graph.network_layout import (
     heat,
     network_layout,
 )
-from zoolens.findings.graph.serialisation import unpack
-from zoolens.findings.graph.structure import KIND, Structure, known_structure
+from zoolens.findings.graph.diff.phrases import amount
+from zoolens.findings.graph.diff.picture_cards import PartCost
+from zoolens.findings.graph.diff.report import Diff, diff
+from zoolens.findings.graph.diff.side_by_side import PartBeside, side_by_side
+from zoolens.findings.graph.ir.model import Graph
+from zoolens.findings.graph.ir.serialisation import unpack
+from zoolens.findings.graph.structures.structure import KIND, Structure, known_structure
 from zoolens.inventory.zoos.zoo import Entry
 
 KEPT: Final = 16

@@ -31,7 +31,7 @@ def test_differences_come_with_their_share_of_the_gap():
 
 def test_large_networks_are_laid_out_and_compared_in_another_process(tmp_path, monkeypatch):
     from zoolens.base.store.store import open_store
-    from zoolens.findings.graph.structure import structure_of
+    from zoolens.findings.graph.structures.structure import structure_of
 
     monkeypatch.setenv("ZOOLENS_HOME", str(tmp_path))
     path = tmp_path / "store.sqlite"

@@ -31,7 +31,7 @@ from zoolens.findings.audit.rows import architecture_row
 from zoolens.findings.audit.rules import claims as claim_rules
 from zoolens.findings.audit.rules import counting, failures, file_sizes, naming, structure_rules
 from zoolens.findings.audit.rules import papers as paper_rules
-from zoolens.findings.graph.structure import Structure, structure_of
+from zoolens.findings.graph.structures.structure import Structure, structure_of
 from zoolens.inventory.zoos.listing import listing
 
 

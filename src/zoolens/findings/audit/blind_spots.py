@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Final
 
 from zoolens.base.verdicts import Gap
-from zoolens.findings.graph.model import Graph, Node
-from zoolens.findings.graph.signatures import LEARNED
-from zoolens.findings.graph.vocabulary import ARITHMETIC, NORMS
+from zoolens.findings.graph.ir.model import Graph, Node
+from zoolens.findings.graph.ir.vocabulary import ARITHMETIC, NORMS
+from zoolens.findings.graph.signatures.signatures import LEARNED
 
 # Networks that scale or shift values between their layers by design (found by reading 28 networks of two zoos).
 _SCALED_BY_DESIGN: Final = ("inception_resnet_v2", "swin_v2", "swinv2", "_frn")

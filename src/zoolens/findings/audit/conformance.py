@@ -14,7 +14,7 @@ from zoolens.findings.graph.diff.alignment import Alignment
 from zoolens.findings.graph.diff.cost_shares import INTERPLAY
 from zoolens.findings.graph.diff.diff_findings import Difference
 from zoolens.findings.graph.diff.report import Diff, diff
-from zoolens.findings.graph.model import Graph
+from zoolens.findings.graph.ir.model import Graph
 
 # A paper describes what is learned; how a zoo hands over images and scores is its own affair.
 ALWAYS_SILENT: Final = frozenset(

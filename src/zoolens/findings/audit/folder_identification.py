@@ -13,9 +13,9 @@ from zoolens.base.store.store import Store, borrowed_store
 from zoolens.base.verdicts import Coverage, Gap, Outcome, Tally, Verdict, combined, judged
 from zoolens.findings.audit.identification import Identification, identify, stored
 from zoolens.findings.audit.name_claims import name_claim
-from zoolens.findings.graph.known_networks import KnownNetwork
-from zoolens.findings.graph.structure import Structure, structure_of
-from zoolens.findings.graph.structure_sources import find_entries
+from zoolens.findings.graph.signatures.known_networks import KnownNetwork
+from zoolens.findings.graph.structures.structure import Structure, structure_of
+from zoolens.findings.graph.structures.structure_sources import find_entries
 from zoolens.inventory.manifests.formats import guess_format
 from zoolens.inventory.zoos.zoo import Entry
 

@@ -18,7 +18,7 @@ from zoolens.findings.audit.networks import ZooNetwork
 from zoolens.findings.graph.diff.cost_shares import INTERPLAY
 from zoolens.findings.graph.diff.diff_causes import CLASSES, CONSTANTS, INPUT_SIZE
 from zoolens.findings.graph.diff.report import diff
-from zoolens.findings.graph.equality import same_structure
+from zoolens.findings.graph.ir.equality import same_structure
 
 NOT_STRUCTURE: Final = CONSTANTS | {CLASSES, INPUT_SIZE}
 

@@ -19,11 +19,12 @@ from zoolens.findings.audit.name_claims import NameClaim, name_claim
 from zoolens.findings.audit.name_judgement import Judgement, Scored, judge_name
 from zoolens.findings.audit.naming import covers, label
 from zoolens.findings.audit.wording import article, evidence
-from zoolens.findings.graph.graph_coverage import graph_coverage
-from zoolens.findings.graph.implied_activations import readings
-from zoolens.findings.graph.known_networks import PAPER, KnownNetwork, shipped
-from zoolens.findings.graph.model import Graph
-from zoolens.findings.graph.nearest_networks import (
+from zoolens.findings.graph.cost.graph_coverage import graph_coverage
+from zoolens.findings.graph.ir.model import Graph
+from zoolens.findings.graph.ir.serialisation import unpack
+from zoolens.findings.graph.passes.implied_activations import readings
+from zoolens.findings.graph.signatures.known_networks import PAPER, KnownNetwork, shipped
+from zoolens.findings.graph.signatures.nearest_networks import (
     NEAR,
     NetworkMatch,
     is_equal,
@@ -31,10 +32,9 @@ from zoolens.findings.graph.nearest_networks import (
     same_learned_layers,
     similarity,
 )
-from zoolens.findings.graph.resized_signatures import ResizedSignatures
-from zoolens.findings.graph.serialisation import unpack
-from zoolens.findings.graph.signatures import StructureSignature, as_json, signature
-from zoolens.findings.graph.structure import KIND, STAGE
+from zoolens.findings.graph.signatures.resized_signatures import ResizedSignatures
+from zoolens.findings.graph.signatures.signatures import StructureSignature, as_json, signature
+from zoolens.findings.graph.structures.structure import KIND, STAGE
 from zoolens.inventory.catalog.names import OWN_ZOOS
 
 

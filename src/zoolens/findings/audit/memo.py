@@ -16,13 +16,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from zoolens.base.paths import cache_dir
-from zoolens.findings.graph.structure_sources import code_version
+from zoolens.findings.graph.structures.structure_sources import code_version
 
-_DERIVING: Final = (
-    "findings/graph/diff",
-    "findings/graph/counters",
-    "findings/audit",
-)  # packages whose code the results depend on
+_DERIVING: Final = ("base/numerics", "findings/graph", "findings/audit")  # packages whose code the results depend on
 
 
 class Memo:
@@ -65,9 +61,6 @@ def derivation() -> str:
     machine = hashlib.sha256(code_version().encode())
     for path in sorted(path for room in _DERIVING for path in (root / room).rglob("*")):
         if path.suffix in (".py", ".yaml") and not path.name.startswith("test_"):
-            machine.update(path.read_bytes())
-    for path in sorted((root / "findings" / "graph").glob("*.py")):
-        if not path.name.startswith("test_"):
             machine.update(path.read_bytes())
     return machine.hexdigest()
 

@@ -20,10 +20,10 @@ from zoolens.findings.audit.name_claims import NameClaim, families_of
 from zoolens.findings.audit.naming import covers, label
 from zoolens.findings.audit.norm_comparison import Norms, compare_norms
 from zoolens.findings.audit.wording import article, evidence
-from zoolens.findings.graph.implied_activations import implies_activations
-from zoolens.findings.graph.known_networks import PAPER, KnownNetwork
-from zoolens.findings.graph.model import Graph
-from zoolens.findings.graph.nearest_networks import (
+from zoolens.findings.graph.ir.model import Graph
+from zoolens.findings.graph.passes.implied_activations import implies_activations
+from zoolens.findings.graph.signatures.known_networks import PAPER, KnownNetwork
+from zoolens.findings.graph.signatures.nearest_networks import (
     MOVED_ACTIVATIONS,
     NEAR,
     NetworkMatch,
@@ -34,8 +34,8 @@ from zoolens.findings.graph.nearest_networks import (
     same_kinds_of_layers,
     same_learned_layers,
 )
-from zoolens.findings.graph.resized_signatures import ResizedSignatures
-from zoolens.findings.graph.signatures import StructureSignature, least_parameters
+from zoolens.findings.graph.signatures.resized_signatures import ResizedSignatures
+from zoolens.findings.graph.signatures.signatures import StructureSignature, least_parameters
 
 SURE: Final = 0.75  # this like a network whose paper or zoo members are known, a graph may be called after it
 APART: Final = 0.05  # so much less like what it is called, it is not even a relative of that

@@ -8,7 +8,7 @@ from functools import cache
 from typing import Final
 
 from zoolens.findings.audit.architectures import ArchitectureEntry, architecture, architectures
-from zoolens.findings.graph.known_networks import PAPER, shipped
+from zoolens.findings.graph.signatures.known_networks import PAPER, shipped
 
 _PIECES: Final = re.compile(r"[a-z]+|\d+")
 _WIDTH: Final = re.compile(r"(.+)_(\d\.\d+)")

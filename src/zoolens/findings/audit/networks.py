@@ -10,8 +10,8 @@ from functools import cached_property
 from zoolens.findings.audit.architectures import ArchitectureEntry, Member
 from zoolens.findings.audit.memo import Memo
 from zoolens.findings.audit.profiles import StructureProfile, from_json, profile
-from zoolens.findings.graph.model import Graph
-from zoolens.findings.graph.structure import Structure
+from zoolens.findings.graph.ir.model import Graph
+from zoolens.findings.graph.structures.structure import Structure
 
 
 @dataclass(frozen=True)

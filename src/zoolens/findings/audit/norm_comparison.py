@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Final
 
-from zoolens.findings.graph.known_networks import KnownNetwork
-from zoolens.findings.graph.model import STATISTICS, Graph
-from zoolens.findings.graph.signatures import LEARNED, StructureSignature, final_nodes
-from zoolens.findings.graph.vocabulary import NORMS
+from zoolens.findings.graph.ir.model import STATISTICS, Graph
+from zoolens.findings.graph.ir.vocabulary import NORMS
+from zoolens.findings.graph.signatures.known_networks import KnownNetwork
+from zoolens.findings.graph.signatures.signatures import LEARNED, StructureSignature, final_nodes
 
 _CLASSES: Final = 1_000  # of the networks that zoos ship. A few have more, which hides norms that were added
 

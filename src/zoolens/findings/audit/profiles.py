@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from zoolens.findings.graph.cost.held_parameters import held_parameters
 from zoolens.findings.graph.counters.conventions import as_counted_by
-from zoolens.findings.graph.held_parameters import held_parameters
-from zoolens.findings.graph.model import Graph, Node
-from zoolens.findings.graph.outline import outline
-from zoolens.findings.graph.signatures import signature
+from zoolens.findings.graph.ir.model import Graph, Node
+from zoolens.findings.graph.outline.outline import outline
+from zoolens.findings.graph.signatures.signatures import signature
 
 STUDY_COUNTERS = ("fvcore", "onnx-opcounter", "tensorflow")
 

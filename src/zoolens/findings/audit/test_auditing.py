@@ -13,14 +13,14 @@ from zoolens.findings.audit.claims import ClaimRow
 from zoolens.findings.audit.grouping import DifferenceWords, StructureComparison
 from zoolens.findings.audit.memo import Memo
 from zoolens.findings.audit.networks import zoo_networks
-from zoolens.findings.graph.builder import GraphBuilder
-from zoolens.findings.graph.cost import cost
+from zoolens.findings.graph.cost.cost import cost
 from zoolens.findings.graph.diff.cost_shares import INTERPLAY
 from zoolens.findings.graph.diff.diff_causes import INPUT_SIZE, WIDTH
 from zoolens.findings.graph.importers.importer import Importer, Request
-from zoolens.findings.graph.serialisation import pack
-from zoolens.findings.graph.structure import Structure
-from zoolens.findings.graph.structure_sources import Source
+from zoolens.findings.graph.ir.builder import GraphBuilder
+from zoolens.findings.graph.ir.serialisation import pack
+from zoolens.findings.graph.structures.structure import Structure
+from zoolens.findings.graph.structures.structure_sources import Source
 from zoolens.inventory.manifests.schema import Input, Manifest, Output
 from zoolens.inventory.zoos.listing import Listing
 from zoolens.inventory.zoos.zoo import Entry, Weights

@@ -12,14 +12,14 @@ from zoolens.findings.audit.identification import identify, stored
 from zoolens.findings.audit.papers import paper, papers
 from zoolens.findings.audit.papers.compile import compile_paper
 from zoolens.findings.audit.wording import article
-from zoolens.findings.graph.builder import GraphBuilder
-from zoolens.findings.graph.known_networks import PAPER, KnownNetwork, shipped
-from zoolens.findings.graph.model import Graph, Node, Parameter
-from zoolens.findings.graph.nearest_networks import Padding, compare_padding
-from zoolens.findings.graph.serialisation import pack
-from zoolens.findings.graph.signatures import signature
-from zoolens.findings.graph.structure import KIND, STAGE
-from zoolens.findings.graph.structure_sources import RUNTIME
+from zoolens.findings.graph.ir.builder import GraphBuilder
+from zoolens.findings.graph.ir.model import Graph, Node, Parameter
+from zoolens.findings.graph.ir.serialisation import pack
+from zoolens.findings.graph.signatures.known_networks import PAPER, KnownNetwork, shipped
+from zoolens.findings.graph.signatures.nearest_networks import Padding, compare_padding
+from zoolens.findings.graph.signatures.signatures import signature
+from zoolens.findings.graph.structures.structure import KIND, STAGE
+from zoolens.findings.graph.structures.structure_sources import RUNTIME
 
 
 @pytest.mark.parametrize("name", ["squeezenet1_0", "mobilenet_v2_1.0", "resnet8", "alexnet"])

@@ -13,11 +13,11 @@ from zoolens.findings.audit.name_claims import name_claim
 from zoolens.findings.audit.name_judgement import judge_name
 from zoolens.findings.audit.papers import paper
 from zoolens.findings.audit.papers.compile import compile_paper
-from zoolens.findings.graph.builder import GraphBuilder
-from zoolens.findings.graph.image_size import resized
-from zoolens.findings.graph.known_networks import PAPER, shipped
-from zoolens.findings.graph.model import Graph, Node, Parameter
-from zoolens.findings.graph.nearest_networks import nearest, similarity
+from zoolens.findings.graph.ir.builder import GraphBuilder
+from zoolens.findings.graph.ir.model import Graph, Node, Parameter
+from zoolens.findings.graph.signatures.image_size import resized
+from zoolens.findings.graph.signatures.known_networks import PAPER, shipped
+from zoolens.findings.graph.signatures.nearest_networks import nearest, similarity
 
 RESNET = compile_paper(paper("resnet18"))
 SAME, DIFFERENT, NOT_KNOWN = Outcome.SAME, Outcome.DIFFERENT, Outcome.NOT_KNOWN

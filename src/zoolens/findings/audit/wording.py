@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from zoolens.findings.graph.nearest_networks import NetworkMatch, Padding
+from zoolens.findings.graph.signatures.nearest_networks import NetworkMatch, Padding
 
 
 def article(name: str) -> str:

@@ -18,7 +18,7 @@ from zoolens.base.store.records import Run
 from zoolens.base.store.store import Store
 from zoolens.findings.comparisons.weight_tensors import weight_digests
 from zoolens.findings.graph.diff.report import Diff, diff
-from zoolens.findings.graph.structure import structure_of
+from zoolens.findings.graph.structures.structure import structure_of
 from zoolens.inventory.catalog.stored import stored_entry
 from zoolens.inventory.manifests.digests import digest
 from zoolens.inventory.manifests.locations import model_fingerprint, resolve_asset

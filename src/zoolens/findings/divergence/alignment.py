@@ -10,11 +10,11 @@ from typing import Final
 import numpy as np
 
 from zoolens.base.numerics.rounding import ONE_ROUNDING
+from zoolens.base.numerics.sequence_alignment import best_pairs
 from zoolens.findings.graph.diff.alignment import align
-from zoolens.findings.graph.equality import same_structure, signature
-from zoolens.findings.graph.model import Graph, Node, Shape
-from zoolens.findings.graph.sequence_alignment import best_pairs
-from zoolens.findings.graph.weighted_graph import folded
+from zoolens.findings.graph.ir.equality import same_structure, signature
+from zoolens.findings.graph.ir.model import Graph, Node, Shape
+from zoolens.findings.graph.structures.weighted_graph import folded
 
 EQUAL: Final = 32 * ONE_ROUNDING  # relative: weights that an exporter computed anew are not other weights
 LEAVES: Final = ("parameter", "constant")

@@ -15,7 +15,7 @@ from zoolens.findings.divergence.divergence_causes import Cause, Kind, Proof, nu
 from zoolens.findings.divergence.examined import ExaminedInput
 from zoolens.findings.divergence.input_causes import manifest_lines
 from zoolens.findings.divergence.sides import Feeds, Side, reopened
-from zoolens.findings.graph.model import Array
+from zoolens.findings.graph.ir.model import Array
 
 ASSUMED_FLOOR: Final = 1e-5  # relative, of answers whose graph cannot be computed, so that no floor is measured
 

@@ -17,9 +17,9 @@ from zoolens.findings.divergence.divergence_causes import Cause, Kind, Proof
 from zoolens.findings.divergence.examined import Exact, exact_output, relative_difference
 from zoolens.findings.divergence.file_differences import FileDifference
 from zoolens.findings.divergence.sides import Side
-from zoolens.findings.graph.model import Array, Graph, Node
-from zoolens.findings.graph.reference_recurrent import RECURRENT
-from zoolens.findings.graph.weighted_graph import folded
+from zoolens.findings.graph.ir.model import Array, Graph, Node
+from zoolens.findings.graph.reference.onnx_recurrent import RECURRENT
+from zoolens.findings.graph.structures.weighted_graph import folded
 
 
 def rounded_weights(a: Side, b: Side, exact: Exact, every: Sequence[FileDifference]) -> Cause | None:

@@ -11,7 +11,7 @@ import pytest
 
 from zoolens.findings.graph.importers.importer import Request
 from zoolens.findings.graph.importers.onnx import ONNX
-from zoolens.findings.graph.reference import node_values
+from zoolens.findings.graph.reference.interpreter import node_values
 from zoolens.findings.measure.jobs import Job
 from zoolens.inventory.runtimes.observing import Captured, CapturePoint
 from zoolens.inventory.runtimes.runtime import Effective, Options, Runtime, Session, TensorSpec

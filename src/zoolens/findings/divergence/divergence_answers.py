@@ -13,7 +13,7 @@ from zoolens.base.numerics.deviation import Deviation, Why, deviation_of_finite
 from zoolens.base.progress import Progress, Silent
 from zoolens.findings.divergence.sides import Side, real_output
 from zoolens.findings.divergence.small_parts import SmallPart, worst_small_part
-from zoolens.findings.graph.model import Array
+from zoolens.findings.graph.ir.model import Array
 from zoolens.inventory.datasets.dataset import UNLABELLED, Dataset
 from zoolens.inventory.runtimes.runtime import TensorSpec
 from zoolens.inventory.tasks.task import TOLERANCE, task_named

@@ -32,7 +32,7 @@ from zoolens.findings.divergence.result import Divergence, LayerFacts, SideSumma
 from zoolens.findings.divergence.runtime_causes import causes_of_runtime
 from zoolens.findings.divergence.side_graphs import same_files, with_borrowed_graph, with_graph, with_points
 from zoolens.findings.divergence.sides import Side, open_side
-from zoolens.findings.graph.model import Graph
+from zoolens.findings.graph.ir.model import Graph
 from zoolens.findings.measure.jobs import Job
 from zoolens.inventory.datasets.dataset import Dataset
 from zoolens.inventory.datasets.opening import absolute_spec, open_dataset

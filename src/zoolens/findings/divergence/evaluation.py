@@ -13,8 +13,8 @@ from typing import Final
 
 import numpy as np
 
-from zoolens.findings.graph.model import Array, Graph, Node
-from zoolens.findings.graph.reference import node_values
+from zoolens.findings.graph.ir.model import Array, Graph, Node
+from zoolens.findings.graph.reference.interpreter import node_values
 from zoolens.findings.twins.activations import starting_at
 
 _GRIDS: Final = "grids"

@@ -24,7 +24,7 @@ from zoolens.findings.divergence.inspection import (
     same_evaluation,
 )
 from zoolens.findings.divergence.sides import Feeds, Side
-from zoolens.findings.graph.model import Array, Graph
+from zoolens.findings.graph.ir.model import Array, Graph
 from zoolens.findings.twins.activations import starting_at
 
 

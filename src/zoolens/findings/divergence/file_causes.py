@@ -31,8 +31,8 @@ from zoolens.findings.divergence.sides import Side
 from zoolens.findings.divergence.transplants import transplanted
 from zoolens.findings.graph.diff.diff_causes import CONNECTIONS
 from zoolens.findings.graph.diff.report import diff
-from zoolens.findings.graph.file_operators import is_file_operator
-from zoolens.findings.graph.model import Array, Graph
+from zoolens.findings.graph.ir.file_operators import is_file_operator
+from zoolens.findings.graph.ir.model import Array, Graph
 
 _LISTED: Final = 5  # differences that are named one by one
 _COSTLY: Final = 3  # layers of a quantised file that are named

@@ -12,7 +12,7 @@ from zoolens.base.numerics.deviation import deviation_of_finite, root_mean_squar
 from zoolens.base.numerics.rounding import ONE_ROUNDING, is_representable, rounded
 from zoolens.findings.divergence.alignment import EQUAL, LEAVES, Aligned, NodePair
 from zoolens.findings.divergence.evaluation import Grid, exact_value, exact_values, grids_of
-from zoolens.findings.graph.model import Array, Graph, Node, Parameter
+from zoolens.findings.graph.ir.model import Array, Graph, Node, Parameter
 
 _ANEW: Final = 16 * ONE_ROUNDING  # what weights that are computed anew may differ by
 _SAYS_NOTHING: Final = ("implied",)  # of a ReLU that a grid implies: it computes what any other does

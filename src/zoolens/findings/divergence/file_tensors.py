@@ -18,7 +18,7 @@ from zoolens.base.errors import ZoolensError
 from zoolens.base.numerics.rounding import rounded
 from zoolens.findings.divergence.alignment import EQUAL
 from zoolens.findings.divergence.sides import Side
-from zoolens.findings.graph.model import Array
+from zoolens.findings.graph.ir.model import Array
 from zoolens.inventory.runtimes.onnx import onnx_file
 from zoolens.inventory.runtimes.onnx.onnx_values import array
 from zoolens.inventory.runtimes.openvino import openvino_file

@@ -16,10 +16,10 @@ import numpy as np
 from zoolens.base.errors import ModelError, UnsupportedAbility, ZoolensError
 from zoolens.findings.divergence.points import holders
 from zoolens.findings.divergence.sides import Feeds, Side
-from zoolens.findings.graph.file_operators import is_file_operator
-from zoolens.findings.graph.model import Array, Graph, Node
-from zoolens.findings.graph.reference import node_values
-from zoolens.findings.graph.reference_spatial import RESIZES
+from zoolens.findings.graph.ir.file_operators import is_file_operator
+from zoolens.findings.graph.ir.model import Array, Graph, Node
+from zoolens.findings.graph.reference.interpreter import node_values
+from zoolens.findings.graph.reference.spatial import RESIZES
 from zoolens.inventory.runtimes.observing import CapturePoint
 
 HOLES: Final = "holes"  # the fact that names them, with the operators that they stand for

@@ -14,7 +14,7 @@ from zoolens.findings.divergence.divergence_causes import Cause, Kind
 from zoolens.findings.divergence.examined import relative_difference
 from zoolens.findings.divergence.holes import holes_of
 from zoolens.findings.divergence.sides import Side
-from zoolens.findings.graph.model import Array, Node
+from zoolens.findings.graph.ir.model import Array, Node
 
 _LISTED: Final = 5  # lines that are named one by one
 

@@ -26,7 +26,7 @@ from zoolens.base.numerics.rounding import FACTOR, ONE_ROUNDING, ROUNDINGS, dist
 from zoolens.findings.divergence.alignment import NodePair
 from zoolens.findings.divergence.evaluation import dithered, exact_value, exact_values, grids_of
 from zoolens.findings.divergence.sides import Feeds, Side
-from zoolens.findings.graph.model import Array, Graph
+from zoolens.findings.graph.ir.model import Array, Graph
 from zoolens.findings.twins.activations import starting_at
 
 NOISY_RUNS: Final = 2

@@ -15,7 +15,7 @@ from zoolens.findings.divergence.inspection import InspectedLayer
 from zoolens.findings.divergence.result import LayerFacts
 from zoolens.findings.divergence.side_graphs import captured_within
 from zoolens.findings.divergence.sides import Side
-from zoolens.findings.graph.model import Array
+from zoolens.findings.graph.ir.model import Array
 from zoolens.inventory.runtimes.observing import CapturePoint
 
 

@@ -19,11 +19,11 @@ import numpy as np
 
 from zoolens.base.errors import ModelError
 from zoolens.base.numerics.deviation import deviation_of_finite
+from zoolens.base.numerics.sequence_alignment import best_pairs
 from zoolens.findings.divergence.evaluation import Grid
-from zoolens.findings.graph.model import Array, Graph, Node, Shape
+from zoolens.findings.graph.ir.model import Array, Graph, Node, Shape
 from zoolens.findings.graph.passes.axis_labels import canonical_order, labels
-from zoolens.findings.graph.reference import node_values
-from zoolens.findings.graph.sequence_alignment import best_pairs
+from zoolens.findings.graph.reference.interpreter import node_values
 from zoolens.inventory.runtimes.observing import CapturePoint
 
 _ALIKE: Final = 1e-4  # of the length: what two projections of equal values may differ by; weights are computed anew

@@ -12,7 +12,7 @@ from zoolens.findings.divergence.divergence_answers import AnswerPairs
 from zoolens.findings.divergence.divergence_causes import number
 from zoolens.findings.divergence.examined import ExaminedInput
 from zoolens.findings.divergence.result import is_beyond
-from zoolens.findings.graph.model import Array
+from zoolens.findings.graph.ir.model import Array
 
 _FEWEST: Final = 2  # inputs that one factor has to explain
 

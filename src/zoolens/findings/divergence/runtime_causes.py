@@ -19,7 +19,7 @@ from zoolens.findings.divergence.inspection import SideLayer, SideView
 from zoolens.findings.divergence.kernels import kernel_of, profile_of
 from zoolens.findings.divergence.quantisation import dynamic_layers
 from zoolens.findings.divergence.sides import Side, reopened
-from zoolens.findings.graph.model import Array
+from zoolens.findings.graph.ir.model import Array
 from zoolens.findings.twins.activations import starting_at
 
 _STORED: Final = ("bfloat16", "float16")  # precisions in which tensors are kept

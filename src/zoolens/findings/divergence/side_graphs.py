@@ -13,9 +13,9 @@ from zoolens.findings.divergence.holes import Extents, with_holes
 from zoolens.findings.divergence.points import Alike, in_order, observable
 from zoolens.findings.divergence.quantisation import quantised_tensors
 from zoolens.findings.divergence.sides import Feeds, Side
-from zoolens.findings.graph.file_operators import with_file_operators
-from zoolens.findings.graph.model import Array, Graph
-from zoolens.findings.graph.weighted_graph import canonical_with_facts, raw_graph
+from zoolens.findings.graph.ir.file_operators import with_file_operators
+from zoolens.findings.graph.ir.model import Array, Graph
+from zoolens.findings.graph.structures.weighted_graph import canonical_with_facts, raw_graph
 from zoolens.findings.measure.jobs import Job
 from zoolens.inventory.manifests.digests import digest
 from zoolens.inventory.runtimes.observing import CapturePoint

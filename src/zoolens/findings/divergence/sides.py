@@ -11,7 +11,7 @@ import numpy as np
 
 from zoolens.base.errors import ModelError
 from zoolens.findings.divergence.points import Observed
-from zoolens.findings.graph.model import Array, Graph
+from zoolens.findings.graph.ir.model import Array, Graph
 from zoolens.findings.graph.passes.axis_labels import canonical_order
 from zoolens.findings.measure.jobs import Job
 from zoolens.findings.measure.subject import Subject, prepare_subject

@@ -13,7 +13,7 @@ import numpy as np
 
 from zoolens.base.numerics.deviation import root_mean_square
 from zoolens.findings.divergence.divergence_causes import number
-from zoolens.findings.graph.model import Array
+from zoolens.findings.graph.ir.model import Array
 
 _SMALL: Final = 0.25  # of the root mean square of the whole output: a part below it is small
 _FEWEST: Final = 8  # numbers of a part: the deviation of fewer says little

@@ -6,9 +6,9 @@ import numpy as np
 
 from zoolens.findings.divergence.evaluation import Grid, exact_value, grids_of, with_grids
 from zoolens.findings.divergence.points import Observed, in_order, observable
-from zoolens.findings.graph.builder import GraphBuilder
-from zoolens.findings.graph.reference import node_values
-from zoolens.findings.graph.weighted_graph import canonical_with_facts
+from zoolens.findings.graph.ir.builder import GraphBuilder
+from zoolens.findings.graph.reference.interpreter import node_values
+from zoolens.findings.graph.structures.weighted_graph import canonical_with_facts
 from zoolens.inventory.runtimes.observing import CapturePoint
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from zoolens.findings.divergence.alignment import LEAVES, Aligned
 from zoolens.findings.divergence.evaluation import grids_of, with_grids
 from zoolens.findings.divergence.file_differences import FileDifference
-from zoolens.findings.graph.model import Graph, Node, Parameter, unused_name
+from zoolens.findings.graph.ir.model import Graph, Node, Parameter, unused_name
 
 
 def transplanted(graphs: Aligned, chosen: list[FileDifference]) -> Graph | None:

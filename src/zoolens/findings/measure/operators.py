@@ -21,8 +21,8 @@ from zoolens.base.progress import Progress, Silent
 from zoolens.base.store.records import DatasetRecord, ModelRecord, RunKey, RunKind, StackRecord, Stage, fingerprint
 from zoolens.base.store.scopes import batch_scope
 from zoolens.base.store.store import Store
-from zoolens.findings.graph.fused_operators import FusedOperator, operators
-from zoolens.findings.graph.model import Graph, Node
+from zoolens.findings.graph.cost.fused_operators import FusedOperator, operators
+from zoolens.findings.graph.ir.model import Graph, Node
 from zoolens.findings.graph.onnx_writer import write_onnx
 from zoolens.findings.measure.latency import LatencySamples, LatencySettings, latency_observations, measure_latency
 from zoolens.findings.measure.lock import resolve_stack

@@ -16,7 +16,7 @@ import numpy as np
 
 from zoolens.base.errors import ZoolensError
 from zoolens.findings.graph.diff.alignment import Alignment, align
-from zoolens.findings.graph.model import Graph, Node
+from zoolens.findings.graph.ir.model import Graph, Node
 from zoolens.findings.tracing.families import family
 from zoolens.findings.tracing.operators import LEAVES, traced_graph
 from zoolens.findings.tracing.report import merged_layers

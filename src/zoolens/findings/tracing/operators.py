@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from zoolens.base.errors import ModelError
-from zoolens.findings.graph.model import Graph, Node
+from zoolens.findings.graph.ir.model import Graph, Node
 from zoolens.findings.graph.passes.canonical import canonical
-from zoolens.findings.graph.weighted_graph import raw_graph
+from zoolens.findings.graph.structures.weighted_graph import raw_graph
 from zoolens.findings.tracing.stored import Trace
 from zoolens.inventory.catalog.stored import check_model, stored_entry
 

@@ -1,6 +1,6 @@
 import pytest
 
-from zoolens.findings.graph.model import Graph, Node, Parameter
+from zoolens.findings.graph.ir.model import Graph, Node, Parameter
 from zoolens.findings.tracing.operators import TracedGraph, canonical_nodes
 
 

@@ -10,9 +10,9 @@ from typing import Final
 import numpy as np
 
 from zoolens.base.errors import ModelError
-from zoolens.findings.graph.model import Array, Graph, Node, pruned
+from zoolens.findings.graph.ir.model import Array, Graph, Node, pruned
 from zoolens.findings.graph.onnx_writer.free_batch import carriers
-from zoolens.findings.graph.reference import run
+from zoolens.findings.graph.reference.interpreter import run
 
 _NUMBERS: Final = 1 << 25  # of all values of one part of the examples
 Feed = Mapping[str, Array]  # by name of an input, examples along the first axis

@@ -23,12 +23,12 @@ from zoolens.base.statistics.multiplicity import corrected
 from zoolens.base.store.records import Run, Stage
 from zoolens.base.store.store import Store, borrowed_store
 from zoolens.findings.comparisons.equivalence import OnData, equiv
-from zoolens.findings.graph.common_segments import common_segments
-from zoolens.findings.graph.cost import cost
-from zoolens.findings.graph.model import Graph
-from zoolens.findings.graph.splicing import splice_all
-from zoolens.findings.graph.structure_sources import find_entries
-from zoolens.findings.graph.weighted_graph import folded, weighted_graph
+from zoolens.findings.graph.cost.cost import cost
+from zoolens.findings.graph.ir.model import Graph
+from zoolens.findings.graph.segments.common_segments import common_segments
+from zoolens.findings.graph.segments.splicing import splice_all
+from zoolens.findings.graph.structures.structure_sources import find_entries
+from zoolens.findings.graph.structures.weighted_graph import folded, weighted_graph
 from zoolens.findings.measure.evaluate import evaluate
 from zoolens.findings.twins.pieces import Piece, pieces_of
 from zoolens.findings.twins.provenance import WrittenTwin, segment_data, twins_folder, write_twin

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.base.errors import ModelError
-from zoolens.findings.graph.model import Array, Graph
-from zoolens.findings.graph.segments import Segment
+from zoolens.findings.graph.ir.model import Array, Graph
+from zoolens.findings.graph.segments.segment import Segment
 from zoolens.findings.twins.activations import Feed, as_feed, in_parts, lengths, starting_at, values_of
 
 Floats = NDArray[np.float64]

@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from zoolens.findings.graph.cost import cost
-from zoolens.findings.graph.model import Graph, Node
-from zoolens.findings.graph.segments import Common, Kind, Segment
-from zoolens.findings.graph.weight_distance import likeness
+from zoolens.findings.graph.cost.cost import cost
+from zoolens.findings.graph.ir.model import Graph, Node
+from zoolens.findings.graph.segments.segment import Common, Kind, Segment
+from zoolens.findings.graph.segments.weight_distance import likeness
 
 _LEAVES: Final = ("parameter", "constant")
 

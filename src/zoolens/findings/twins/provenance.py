@@ -15,7 +15,7 @@ from typing import Any, Final
 from zoolens.base.errors import ModelError
 from zoolens.base.paths import data_dir
 from zoolens.base.store.json_columns import json_value
-from zoolens.findings.graph.model import Graph
+from zoolens.findings.graph.ir.model import Graph
 from zoolens.findings.graph.onnx_writer.written_file import batch_is_free, onnx_bytes, write_whole
 from zoolens.findings.twins.pieces import Piece
 from zoolens.inventory.manifests.files import dump_manifest

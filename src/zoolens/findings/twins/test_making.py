@@ -11,7 +11,7 @@ import zoolens
 from zoolens.base.errors import ModelError, ZoolensError
 from zoolens.base.progress import Silent
 from zoolens.findings.graph.onnx_writer import write_onnx
-from zoolens.findings.graph.weighted_graph import weighted_graph
+from zoolens.findings.graph.structures.weighted_graph import weighted_graph
 from zoolens.findings.twins.making import as_data, make_twins
 from zoolens.inventory.manifests.files import read_manifest
 from zoolens.testing import models

@@ -7,7 +7,7 @@ import pytest
 
 from zoolens.base.errors import ModelError
 from zoolens.contrib.layerwise.test_propagation import between, examples, network, shaken
-from zoolens.findings.graph.reference import run
+from zoolens.findings.graph.reference.interpreter import run
 from zoolens.findings.twins.activations import starting_at, values_of
 from zoolens.findings.twins.noise_estimate import noise_estimate, relative_difference
 

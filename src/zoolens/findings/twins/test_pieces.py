@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from zoolens.findings.graph.model import Graph
-from zoolens.findings.graph.segments import Common, Segment
-from zoolens.findings.graph.splicing import check_segment
-from zoolens.findings.graph.weighted_graph import weighted_graph
+from zoolens.findings.graph.ir.model import Graph
+from zoolens.findings.graph.segments.segment import Common, Segment
+from zoolens.findings.graph.segments.splicing import check_segment
+from zoolens.findings.graph.structures.weighted_graph import weighted_graph
 from zoolens.findings.twins.pieces import Piece, pieces_of
 from zoolens.findings.twins.search import attempts, dropping_order
 

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from zoolens.base.errors import ModelError
-from zoolens.findings.graph.builder import GraphBuilder
-from zoolens.findings.graph.segments import Common, Segment
+from zoolens.findings.graph.ir.builder import GraphBuilder
+from zoolens.findings.graph.segments.segment import Common, Segment
 from zoolens.findings.twins.pieces import Piece
 from zoolens.findings.twins.provenance import twin_manifest, write_twin
 from zoolens.inventory.manifests.files import read_manifest

@@ -18,7 +18,7 @@ from zoolens.base.errors import ZoolensError
 from zoolens.base.store.json_columns import json_value
 from zoolens.base.store.records import Run
 from zoolens.findings.comparisons.origins import open_inputs
-from zoolens.findings.graph.model import Array, Graph
+from zoolens.findings.graph.ir.model import Array, Graph
 from zoolens.findings.twins.noise_estimate import NoiseEstimate, noise_estimate, relative_difference
 from zoolens.findings.twins.pieces import Piece
 from zoolens.inventory.manifests.schema import Input

@@ -6,7 +6,7 @@ from importlib.util import find_spec
 import pytest
 
 from zoolens.base.errors import ModelError
-from zoolens.findings.graph.structure_sources import source_of
+from zoolens.findings.graph.structures.structure_sources import source_of
 from zoolens.inventory.manifests.schema_steps import CenterCrop, Normalize, Resize
 from zoolens.inventory.zoos.torchvision import TorchvisionZoo
 from zoolens.inventory.zoos.zoo import Weights

@@ -4,7 +4,7 @@ from importlib.util import find_spec
 
 import pytest
 
-from zoolens.findings.graph.structure_sources import source_of
+from zoolens.findings.graph.structures.structure_sources import source_of
 from zoolens.inventory.zoos.transformers import TransformersZoo
 from zoolens.inventory.zoos.zoo import Weights
 

@@ -10,8 +10,8 @@ from zoolens.base.verdicts import Coverage, Gap, Tally, Verdict, judged
 from zoolens.findings.graph.diff.diff_causes import WIRING, LayerFinding
 from zoolens.findings.graph.diff.diff_findings import Difference
 from zoolens.findings.graph.diff.report import Diff
-from zoolens.findings.graph.model import Graph, Node
-from zoolens.findings.graph.vocabulary import OPAQUE
+from zoolens.findings.graph.ir.model import Graph, Node
+from zoolens.findings.graph.ir.vocabulary import OPAQUE
 from zoolens.training.pairs.mapping.parameter_map import COMPUTED_TOGETHER, ParameterMap
 from zoolens.training.port.agreement import PortAgreement
 

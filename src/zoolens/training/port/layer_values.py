@@ -17,9 +17,9 @@ from zoolens.base.errors import ModelError
 from zoolens.base.numerics.deviation import Deviation, deviation
 from zoolens.base.numerics.rounding import FACTOR, ONE_ROUNDING, disturbed
 from zoolens.findings.graph.diff.report import Diff
-from zoolens.findings.graph.model import Graph, Node
-from zoolens.findings.graph.reference import node_values
-from zoolens.findings.graph.vocabulary import OPAQUE, VIEWS
+from zoolens.findings.graph.ir.model import Graph, Node
+from zoolens.findings.graph.ir.vocabulary import OPAQUE, VIEWS
+from zoolens.findings.graph.reference.interpreter import node_values
 from zoolens.training.pairs.networks.framework import Array
 from zoolens.training.pairs.sides.network_sides import PortSide
 

@@ -12,7 +12,7 @@ import numpy as np
 from zoolens.base.errors import DatasetError
 from zoolens.base.verdicts import Outcome, Verdict
 from zoolens.findings.graph.diff.report import Diff
-from zoolens.findings.graph.proof import alike, varied
+from zoolens.findings.graph.passes.proof import alike, varied
 from zoolens.training.crosstrain.training.diff import defaults, recipe_structure
 from zoolens.training.crosstrain.training.diff.recipe_findings import Finding, Item, compared, named
 from zoolens.training.pairs.mapping.parameter_map import ParameterMap

@@ -26,7 +26,7 @@ from zoolens.faces.ui.live import LiveModels
 from zoolens.faces.ui.model_index import ModelIndex
 from zoolens.faces.ui.settings import Settings
 from zoolens.faces.ui.zoo_listing import Listed, ZooListing
-from zoolens.findings.graph.structure import kept_structure
+from zoolens.findings.graph.structures.structure import kept_structure
 from zoolens.findings.index.index_paths import forget_index
 from zoolens.findings.tracing.roofline.attained import peak_threads
 from zoolens.findings.tracing.roofline.peaks import stored_peaks

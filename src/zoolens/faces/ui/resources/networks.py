@@ -14,7 +14,7 @@ from zoolens.faces.ui.resources.model import ModelQuery, find_model
 from zoolens.faces.ui.verdict_items import VerdictItem, printed_verdict
 from zoolens.findings.graph.diff.picture_cards import State
 from zoolens.findings.graph.diff.side_names import short_names
-from zoolens.findings.graph.structure import Structure
+from zoolens.findings.graph.structures.structure import Structure
 from zoolens.inventory.catalog.names import bare
 
 _UNLISTED: Final = "No zoo of this machine lists the model: only the store knows it, and its network cannot be read."

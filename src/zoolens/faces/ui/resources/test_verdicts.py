@@ -20,7 +20,7 @@ from zoolens.faces.ui.test_app import client, home
 from zoolens.findings.comparisons.conftest import one_hot, write_run
 from zoolens.findings.graph.diff.conftest import resnet
 from zoolens.findings.graph.diff.report import diff
-from zoolens.findings.graph.model import Graph, Node
+from zoolens.findings.graph.ir.model import Graph, Node
 
 __all__ = ["client", "home"]  # fixtures
 LABELS = np.arange(20) % 4

@@ -28,11 +28,11 @@ from typing import Any, Final
 
 from zoolens.base.errors import ManifestError
 from zoolens.findings.audit.papers.paper_schema import Paper
-from zoolens.findings.graph.builder import GraphBuilder
-from zoolens.findings.graph.model import Graph, Parameter, Shape, Value
+from zoolens.findings.graph.ir.builder import GraphBuilder
+from zoolens.findings.graph.ir.model import Graph, Parameter, Shape, Value
+from zoolens.findings.graph.ir.shapes import output_shape
+from zoolens.findings.graph.ir.sliding_windows import ceil_pads
 from zoolens.findings.graph.passes.canonical import canonical
-from zoolens.findings.graph.shapes import output_shape
-from zoolens.findings.graph.sliding_windows import ceil_pads
 
 _PARAMETER: Final = re.compile(r"\$(\w+)")
 CLASSES: Final = 1000

@@ -9,9 +9,9 @@ from zoolens.findings.audit.architectures import architecture
 from zoolens.findings.audit.papers import paper, papers
 from zoolens.findings.audit.papers.compile import compile_paper
 from zoolens.findings.audit.papers.paper_schema import read_paper
-from zoolens.findings.graph.cost import cost
+from zoolens.findings.graph.cost.cost import cost
 from zoolens.findings.graph.diff import diff_causes
-from zoolens.findings.graph.model import checked
+from zoolens.findings.graph.ir.model import checked
 
 DEMANDED = [
     "alexnet", "vgg16", "vgg19", "googlenet", "resnet50", "resnet101", "resnet152", "resnet50_v2", "resnet101_v2",

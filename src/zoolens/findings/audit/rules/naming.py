@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from zoolens.findings.audit.architectures import architectures
 from zoolens.findings.audit.audit_findings import Finding, Severity
 from zoolens.findings.audit.networks import ZooNetwork
-from zoolens.findings.graph.known_networks import shipped
+from zoolens.findings.graph.signatures.known_networks import shipped
 
 
 @dataclass(frozen=True)

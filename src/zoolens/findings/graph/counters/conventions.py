@@ -17,7 +17,7 @@ from zoolens.findings.graph.counters import (
     torchinfo,
 )
 from zoolens.findings.graph.counters.counter import Counter
-from zoolens.findings.graph.model import Graph
+from zoolens.findings.graph.ir.model import Graph
 
 COUNTERS: Final[dict[str, Counter]] = {
     module.COUNTER.name: module.COUNTER

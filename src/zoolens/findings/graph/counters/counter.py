@@ -14,7 +14,7 @@ from typing import Final
 
 from zoolens.findings.graph.counters.subjects import CountedModel
 from zoolens.findings.graph.counters.terms import Convention
-from zoolens.findings.graph.model import Graph
+from zoolens.findings.graph.ir.model import Graph
 
 KINDS: Final[Mapping[str, str]] = {
     "torch": "live torch networks",

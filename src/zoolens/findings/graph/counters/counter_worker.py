@@ -15,7 +15,7 @@ from zoolens.base.errors import ZoolensError
 from zoolens.findings.graph.counters.counter import Counter
 from zoolens.findings.graph.counters.subjects import CountedModel
 from zoolens.findings.graph.importers.importer import Importer, Request, load_object
-from zoolens.findings.graph.model import Graph
+from zoolens.findings.graph.ir.model import Graph
 
 
 def main(settings: Mapping[str, Any], began_ns: int) -> None:

@@ -21,8 +21,8 @@ from zoolens.findings.graph.counters.terms import (
     per_factor,
     per_output,
 )
-from zoolens.findings.graph.model import Graph
-from zoolens.findings.graph.vocabulary import ACTIVATIONS, OPS
+from zoolens.findings.graph.ir.model import Graph
+from zoolens.findings.graph.ir.vocabulary import ACTIVATIONS, OPS
 
 # Everything that its table does not name costs one per output number, also what only moves data.
 _FREE: Final = frozenset({

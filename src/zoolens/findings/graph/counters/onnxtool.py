@@ -24,7 +24,7 @@ from zoolens.findings.graph.counters.terms import (
     per_output,
     per_window,
 )
-from zoolens.findings.graph.model import Graph, Node, Shape
+from zoolens.findings.graph.ir.model import Graph, Node, Shape
 
 _ACTIVATIONS: Final = {
     "relu": 1, "leaky_relu": 2, "prelu": 2, "sigmoid": 32, "silu": 33, "tanh": 38, "hard_sigmoid": 4, "hard_swish": 5,

@@ -16,7 +16,7 @@ from zoolens.base.errors import ZoolensError
 from zoolens.findings.graph.counters.counter import KINDS, Counter
 from zoolens.findings.graph.counters.subjects import CountedModel
 from zoolens.findings.graph.counters.terms import MACS
-from zoolens.findings.graph.structure_sources import Source
+from zoolens.findings.graph.structures.structure_sources import Source
 
 TIMEOUT: Final = 600.0  # seconds for all counters of one model
 _NONSENSE: Final = "its process returned an invalid answer"

@@ -25,7 +25,7 @@ from zoolens.findings.graph.counters.terms import (
     per_output,
     per_window,
 )
-from zoolens.findings.graph.model import Graph, Node, Shape
+from zoolens.findings.graph.ir.model import Graph, Node, Shape
 
 GROUPED: Final = "grouped convolutions, which Keras 3 hides in a compiled function"
 _FUSING: Final = ("slim", "official")

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Final
 
-from zoolens.findings.graph.cost import macs
-from zoolens.findings.graph.model import Graph, Node, Shape
+from zoolens.findings.graph.cost.cost import macs
+from zoolens.findings.graph.ir.model import Graph, Node, Shape
 
 Amount = Callable[[Node, Sequence[Shape]], int]
 

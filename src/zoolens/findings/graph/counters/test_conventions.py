@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from zoolens.base.errors import UnknownName
-from zoolens.findings.graph.builder import GraphBuilder
 from zoolens.findings.graph.counters.conventions import COUNTERS, as_counted_by
 from zoolens.findings.graph.counters.tensorflow import GROUPED
 from zoolens.findings.graph.counters.terms import FUSED_ATTENTION, MACS, NO_MODULE
@@ -13,6 +12,7 @@ from zoolens.findings.graph.importers.importer import Request
 from zoolens.findings.graph.importers.keras import KERAS
 from zoolens.findings.graph.importers.onnx import ONNX
 from zoolens.findings.graph.importers.torch import TORCHVISION
+from zoolens.findings.graph.ir.builder import GraphBuilder
 from zoolens.findings.graph.passes.canonical import canonical
 
 MAP = 4 * 8 * 8

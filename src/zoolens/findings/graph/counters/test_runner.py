@@ -12,7 +12,7 @@ from zoolens.findings.graph.counters import conventions
 from zoolens.findings.graph.counters.counter import Counter, always
 from zoolens.findings.graph.counters.runner import run_counters
 from zoolens.findings.graph.counters.terms import Convention
-from zoolens.findings.graph.structure_sources import find_entries, source_of
+from zoolens.findings.graph.structures.structure_sources import find_entries, source_of
 
 LIGHT = "onnx:light/squeezenet"
 BAD = """

@@ -21,7 +21,7 @@ from zoolens.findings.graph.counters.terms import (
     outside_modules,
     per_output,
 )
-from zoolens.findings.graph.model import Node, Shape
+from zoolens.findings.graph.ir.model import Node, Shape
 
 
 def _mean(node: Node, inputs: Sequence[Shape]) -> int:

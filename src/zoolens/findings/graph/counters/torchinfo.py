@@ -9,7 +9,7 @@ from typing import Final
 from zoolens.findings.graph.counters.counter import Counter, always
 from zoolens.findings.graph.counters.subjects import CountedModel, torch_network
 from zoolens.findings.graph.counters.terms import ACTIVATION, NORM, Charge, Convention, all_of, outside_modules
-from zoolens.findings.graph.model import Node, Shape
+from zoolens.findings.graph.ir.model import Node, Shape
 
 ONCE: Final = "dense layers once, not once a token"
 

@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import Final
 
 from zoolens.base.verdicts import Gap
-from zoolens.findings.graph.blocks import LEARNED
 from zoolens.findings.graph.diff.alignment import Alignment
 from zoolens.findings.graph.diff.diff_causes import LayerFinding
 from zoolens.findings.graph.diff.diff_findings import Difference
-from zoolens.findings.graph.implied_activations import without_implied
-from zoolens.findings.graph.model import Graph, Node
+from zoolens.findings.graph.ir.model import Graph, Node
+from zoolens.findings.graph.outline.blocks import LEARNED
+from zoolens.findings.graph.passes.implied_activations import without_implied
 
 _ALIKE: Final = frozenset({"relu", "relu6", "clip"})
 _FEW: Final = 0.25  # of the layers, whose ranges are without negative numbers by chance

@@ -16,13 +16,13 @@ from functools import cached_property
 from itertools import product
 from typing import Final
 
-from zoolens.findings.graph.blocks import Block, BlockLayer
+from zoolens.base.numerics.sequence_alignment import best_pairs
 from zoolens.findings.graph.diff.block_order import Beside, reordered
 from zoolens.findings.graph.diff.open_shortcuts import chained
 from zoolens.findings.graph.diff.similarity import LEAST, block_similarity, block_weight, node_similarity, weight
-from zoolens.findings.graph.model import Graph, Node
-from zoolens.findings.graph.outline import groups_of, laid_out
-from zoolens.findings.graph.sequence_alignment import best_pairs
+from zoolens.findings.graph.ir.model import Graph, Node
+from zoolens.findings.graph.outline.blocks import Block, BlockLayer
+from zoolens.findings.graph.outline.outline import groups_of, laid_out
 
 _ROUNDING: Final = 1e-9
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterator, Sequence
 
-from zoolens.findings.graph.blocks import Block, BlockLayer
 from zoolens.findings.graph.diff import settings
 from zoolens.findings.graph.diff.similarity import channels
+from zoolens.findings.graph.outline.blocks import Block, BlockLayer
 
 Beside = tuple[Block | None, Block | None]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zoolens.findings.graph.builder import GraphBuilder
+from zoolens.findings.graph.ir.builder import GraphBuilder
 
 
 class Sketch:

@@ -8,8 +8,8 @@ from typing import Final
 
 from zoolens.findings.graph.diff.alignment import Alignment
 from zoolens.findings.graph.diff.diff_causes import CONNECTIONS, LayerFinding
-from zoolens.findings.graph.model import Graph, Node
-from zoolens.findings.graph.vocabulary import ACTIVATIONS, ARITHMETIC, COMMUTATIVE, POOLS, REDUCTIONS
+from zoolens.findings.graph.ir.model import Graph, Node
+from zoolens.findings.graph.ir.vocabulary import ACTIVATIONS, ARITHMETIC, COMMUTATIVE, POOLS, REDUCTIONS
 
 # What treats every channel alike, or with numbers of its own, and leaves the channels in their order.
 _BY_CHANNEL: Final = (

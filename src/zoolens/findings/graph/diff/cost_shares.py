@@ -16,12 +16,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import floor, log
 
-from zoolens.findings.graph.cost import cost
+from zoolens.findings.graph.cost.cost import cost
 from zoolens.findings.graph.diff.alignment import Alignment, LayerPair
 from zoolens.findings.graph.diff.diff_causes import INPUT_SIZE, ORDER, TABLE
 from zoolens.findings.graph.diff.diff_findings import Difference
 from zoolens.findings.graph.diff.extent_origins import Logs, combined, kernel_factors, origins
-from zoolens.findings.graph.model import Graph, Node
+from zoolens.findings.graph.ir.model import Graph, Node
 
 INTERPLAY = "interplay"  # costs that no single difference explains
 UNBOOKED = -1

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any, Final
 
-from zoolens.findings.graph.blocks import LEARNED, BlockLayer, is_depthwise, resolution
 from zoolens.findings.graph.diff import settings
 from zoolens.findings.graph.diff.alignment import LayerPair
 from zoolens.findings.graph.diff.similarity import channels
-from zoolens.findings.graph.model import Graph, Node
-from zoolens.findings.graph.recurrent_gates import added_to
-from zoolens.findings.graph.vocabulary import ACTIVATIONS, NORMS, POOLS
+from zoolens.findings.graph.ir.model import Graph, Node
+from zoolens.findings.graph.ir.recurrent_gates import added_to
+from zoolens.findings.graph.ir.vocabulary import ACTIVATIONS, NORMS, POOLS
+from zoolens.findings.graph.outline.blocks import LEARNED, BlockLayer, is_depthwise, resolution
 
 INPUT_SIZE: Final = "input size"
 INPUT_CHANNELS: Final = "input channels"

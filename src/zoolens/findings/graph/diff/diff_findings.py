@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Final
 
-from zoolens.findings.graph.blocks import LEARNED
 from zoolens.findings.graph.diff.alignment import Alignment
 from zoolens.findings.graph.diff.block_order import cycles
 from zoolens.findings.graph.diff.connections import connection_findings
@@ -28,7 +27,8 @@ from zoolens.findings.graph.diff.diff_causes import (
 from zoolens.findings.graph.diff.shared_tensors import sharing_findings
 from zoolens.findings.graph.diff.strides import stride_findings
 from zoolens.findings.graph.diff.unmatched_layers import absent_findings
-from zoolens.findings.graph.model import Graph
+from zoolens.findings.graph.ir.model import Graph
+from zoolens.findings.graph.outline.blocks import LEARNED
 
 EVEN = 3
 _REARRANGING: Final = frozenset({"reshape", "transpose"})

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from zoolens.findings.graph.model import Graph
+from zoolens.findings.graph.ir.model import Graph
 from zoolens.findings.graph.passes.folded_norms import folded_scales
 from zoolens.findings.graph.passes.grouped_convolutions import join_grouped_convolutions
 from zoolens.findings.graph.passes.leading_constants import fold_leading_constants

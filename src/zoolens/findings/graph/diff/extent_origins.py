@@ -6,12 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import log, prod
 
-from zoolens.findings.graph.blocks import LEARNED, is_depthwise, resolution
 from zoolens.findings.graph.diff import settings
 from zoolens.findings.graph.diff.alignment import Alignment, LayerPair
 from zoolens.findings.graph.diff.similarity import channels
-from zoolens.findings.graph.model import Graph, Node
-from zoolens.findings.graph.vocabulary import VIEWS
+from zoolens.findings.graph.ir.model import Graph, Node
+from zoolens.findings.graph.ir.vocabulary import VIEWS
+from zoolens.findings.graph.outline.blocks import LEARNED, is_depthwise, resolution
 
 Logs = dict[int, float]  # number of a difference -> its part of a logarithm; -1: nobody's
 Owners = Mapping[tuple[str | None, str | None], Mapping[str, int]]

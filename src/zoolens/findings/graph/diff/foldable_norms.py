@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from zoolens.findings.graph.blocks import LEARNED
-from zoolens.findings.graph.model import Graph, Node
+from zoolens.findings.graph.ir.model import Graph, Node
+from zoolens.findings.graph.ir.vocabulary import ACTIVATIONS, ARITHMETIC
+from zoolens.findings.graph.outline.blocks import LEARNED
 from zoolens.findings.graph.passes.without_norms import is_along_channels
-from zoolens.findings.graph.vocabulary import ACTIVATIONS, ARITHMETIC
 
 
 def could_be_folded(normed: Graph, plain: Graph) -> bool:

@@ -11,9 +11,9 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from zoolens.findings.graph.blocks import Block, BlockLayer
 from zoolens.findings.graph.diff import settings
 from zoolens.findings.graph.diff.similarity import RESIDUAL, channels
+from zoolens.findings.graph.outline.blocks import Block, BlockLayer
 
 CHAIN: Final = "chain"
 # `block_regions` takes these for the end of the block before wherever nothing else uses what they are given.

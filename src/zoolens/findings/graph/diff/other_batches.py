@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from zoolens.base.verdicts import Gap
-from zoolens.findings.graph.model import Graph, Shape
+from zoolens.findings.graph.ir.model import Graph, Shape
 
 _REMEDY: Final = "Export both networks with the same extents of their inputs."
 

@@ -13,8 +13,7 @@ from enum import StrEnum
 from typing import Final
 
 from zoolens.base.verdicts import at_least
-from zoolens.findings.graph.blocks import Block, BlockLayer, resolution
-from zoolens.findings.graph.cost import cost
+from zoolens.findings.graph.cost.cost import cost
 from zoolens.findings.graph.diff import settings
 from zoolens.findings.graph.diff.alignment import BlockRow, LayerPair
 from zoolens.findings.graph.diff.diff_causes import CONSTANTS
@@ -22,7 +21,8 @@ from zoolens.findings.graph.diff.phrases import plural
 from zoolens.findings.graph.diff.place_names import ranges
 from zoolens.findings.graph.diff.report import Diff
 from zoolens.findings.graph.diff.similarity import channels
-from zoolens.findings.graph.model import Node
+from zoolens.findings.graph.ir.model import Node
+from zoolens.findings.graph.outline.blocks import Block, BlockLayer, resolution
 
 QUIET: Final = frozenset({"activation", "norm", "add", "concat", "mul", "slice", "reshape", "transpose"})
 

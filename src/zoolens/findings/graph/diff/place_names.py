@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from zoolens.findings.graph.blocks import Block, BlockLayer
 from zoolens.findings.graph.diff.alignment import Alignment, BlockRow, LayerPair
 from zoolens.findings.graph.diff.diff_causes import LayerFinding
+from zoolens.findings.graph.outline.blocks import Block, BlockLayer
 
 MANY_LABELS = 3
 MANY_STAGES = 3

@@ -15,12 +15,12 @@ from functools import cached_property
 from math import prod
 from typing import Final
 
-from zoolens.findings.graph.blocks import LEARNED
 from zoolens.findings.graph.diff import diff_causes, settings
 from zoolens.findings.graph.diff.diff_causes import LayerFinding
 from zoolens.findings.graph.diff.diff_findings import Difference
-from zoolens.findings.graph.model import Graph, Node
-from zoolens.findings.graph.vocabulary import VIEWS
+from zoolens.findings.graph.ir.model import Graph, Node
+from zoolens.findings.graph.ir.vocabulary import VIEWS
+from zoolens.findings.graph.outline.blocks import LEARNED
 
 # Causes that a layer's own description (`_description`) shows; a bias or a norm may be inside of a neighbour.
 _SHOWN: Final = frozenset(

@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from zoolens.base.verdicts import Coverage, Gap, Outcome, Tally, Verdict, judged
 from zoolens.base.verdicts.coverage import merged
-from zoolens.findings.graph.cost import Cost, cost
+from zoolens.findings.graph.cost.cost import Cost, cost
+from zoolens.findings.graph.cost.held_parameters import HeldParameters, held_parameters
 from zoolens.findings.graph.diff import settings
 from zoolens.findings.graph.diff.activation_proofs import implied_gaps, proved_activations, without_extra
 from zoolens.findings.graph.diff.alignment import Alignment, align
@@ -24,13 +25,12 @@ from zoolens.findings.graph.diff.proved_differences import beside_batches, besid
 from zoolens.findings.graph.diff.sentences import sentence
 from zoolens.findings.graph.diff.unrolled_recurrence import unrolled_gaps
 from zoolens.findings.graph.diff.verdict import form_words, has_shares, verdict
-from zoolens.findings.graph.held_parameters import HeldParameters, held_parameters
-from zoolens.findings.graph.model import Graph
+from zoolens.findings.graph.ir.model import Graph
+from zoolens.findings.graph.ir.vocabulary import NORMS
 from zoolens.findings.graph.passes.folded_norms import folded_norms, scales_layer
 from zoolens.findings.graph.passes.lifted_sequences import has_sequences, lift_sequences
 from zoolens.findings.graph.passes.stored_values import stored_values
 from zoolens.findings.graph.passes.without_norms import norm_blind as without_norms
-from zoolens.findings.graph.vocabulary import NORMS
 
 _RUN_BOTH: Final = "`zoolens diverge` runs both on the same inputs and compares their layers."
 _NO_LAYERS: Final = frozenset({"input", "parameter", "constant", "output_of"})

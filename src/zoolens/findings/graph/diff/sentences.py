@@ -19,7 +19,7 @@ from zoolens.findings.graph.diff.phrases import norm_word, number, pad_words, pl
 from zoolens.findings.graph.diff.place_names import blocks_of, where
 from zoolens.findings.graph.diff.similarity import joins_values
 from zoolens.findings.graph.diff.stride_sentences import on_shortcut, stride_placement
-from zoolens.findings.graph.model import Node
+from zoolens.findings.graph.ir.model import Node
 
 Names = tuple[str, str]
 Say = Callable[[Difference, Alignment, Names], str]

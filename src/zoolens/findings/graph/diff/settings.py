@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from zoolens.findings.graph.model import Node
-from zoolens.findings.graph.rounded_numbers import is_same_number
-from zoolens.findings.graph.sliding_windows import ceil_pads, same_pads
-from zoolens.findings.graph.vocabulary import REDUCTIONS
+from zoolens.findings.graph.ir.model import Node
+from zoolens.findings.graph.ir.rounded_numbers import is_same_number
+from zoolens.findings.graph.ir.sliding_windows import ceil_pads, same_pads
+from zoolens.findings.graph.ir.vocabulary import REDUCTIONS
 
 WINDOWED: Final = frozenset({"conv", "conv_transpose", "max_pool", "avg_pool"})
 

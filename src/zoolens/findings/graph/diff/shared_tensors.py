@@ -7,7 +7,7 @@ from typing import Final
 
 from zoolens.findings.graph.diff.alignment import Alignment, LayerPair
 from zoolens.findings.graph.diff.diff_causes import SHARING, LayerFinding
-from zoolens.findings.graph.model import STATISTICS, Graph, Node, Parameter
+from zoolens.findings.graph.ir.model import STATISTICS, Graph, Node, Parameter
 
 _LEAVES: Final = frozenset({"constant", "parameter"})
 

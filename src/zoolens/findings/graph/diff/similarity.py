@@ -6,10 +6,10 @@ from collections import Counter
 from math import prod
 from typing import Final
 
-from zoolens.findings.graph.blocks import LEARNED, Block, BlockLayer, is_depthwise, layer_kind, resolution
 from zoolens.findings.graph.diff import settings
-from zoolens.findings.graph.model import Node
-from zoolens.findings.graph.vocabulary import ARITHMETIC
+from zoolens.findings.graph.ir.model import Node
+from zoolens.findings.graph.ir.vocabulary import ARITHMETIC
+from zoolens.findings.graph.outline.blocks import LEARNED, Block, BlockLayer, is_depthwise, layer_kind, resolution
 
 WEIGHT: Final = {"conv": 3.0, "dense": 3.0, "attention": 3.0, "pool": 1.5}  # what holds an alignment together
 SMALL_WEIGHT: Final = 0.5

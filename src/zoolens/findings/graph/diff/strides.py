@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from math import log2
 
-from zoolens.findings.graph.blocks import Block, resolution
 from zoolens.findings.graph.diff import settings
 from zoolens.findings.graph.diff.alignment import Alignment, BlockRow, LayerPair
 from zoolens.findings.graph.diff.diff_causes import STRIDE, STRIDE_PLACEMENT, LayerFinding
-from zoolens.findings.graph.model import Graph
+from zoolens.findings.graph.ir.model import Graph
+from zoolens.findings.graph.outline.blocks import Block, resolution
 
 TOLERANCE = 0.5  # in octaves: 10 cells of 299 are as fine as 7 of 224, but not as 14 of 224
 Event = list[tuple[int, LayerPair]]

@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zoolens.findings.graph.builder import GraphBuilder
 from zoolens.findings.graph.diff import diff_causes
 from zoolens.findings.graph.diff.conftest import alexnet, densenet, mobilenet, resnet, resnet_v2, squeezenet
 from zoolens.findings.graph.diff.cost_shares import split
 from zoolens.findings.graph.diff.report import diff
+from zoolens.findings.graph.ir.builder import GraphBuilder
 
 networks = st.one_of(
     st.builds(

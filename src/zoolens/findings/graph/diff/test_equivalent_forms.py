@@ -3,11 +3,11 @@
 import pytest
 
 from zoolens.base.verdicts import Outcome
-from zoolens.findings.graph.builder import GraphBuilder
 from zoolens.findings.graph.diff import diff_causes
 from zoolens.findings.graph.diff.conftest import Sketch
 from zoolens.findings.graph.diff.picture_cards import cards
 from zoolens.findings.graph.diff.report import diff
+from zoolens.findings.graph.ir.builder import GraphBuilder
 from zoolens.findings.graph.passes.canonical import canonical
 
 WIDTH = 8

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from zoolens.findings.graph.builder import GraphBuilder
 from zoolens.findings.graph.diff.report import diff
+from zoolens.findings.graph.ir.builder import GraphBuilder
 from zoolens.findings.graph.passes.folded_norms import folded_scales
 from zoolens.findings.graph.passes.grouped_convolutions import join_grouped_convolutions
 from zoolens.findings.graph.passes.leading_constants import fold_leading_constants
@@ -12,7 +12,7 @@ from zoolens.findings.graph.passes.lifted_sequences import has_sequences, lift_s
 from zoolens.findings.graph.passes.merged_norms import merge_norms
 from zoolens.findings.graph.passes.separate_tensors import separate_tensors
 from zoolens.findings.graph.passes.sunk_reshapes import sink_reshapes
-from zoolens.findings.graph.reference import run
+from zoolens.findings.graph.reference.interpreter import run
 
 RNG = np.random.default_rng(0)
 

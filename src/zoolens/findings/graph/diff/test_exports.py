@@ -8,7 +8,7 @@ from zoolens.findings.graph.diff.conftest import Sketch, densenet, mobilenet, re
 from zoolens.findings.graph.diff.diff_findings import Difference
 from zoolens.findings.graph.diff.report import diff
 from zoolens.findings.graph.diff.verdict import verdict
-from zoolens.findings.graph.model import Graph, Node, Parameter
+from zoolens.findings.graph.ir.model import Graph, Node, Parameter
 from zoolens.findings.graph.passes.folded_norms import folded_norms
 
 NAMES = ("source", "export")

@@ -5,7 +5,7 @@ import pytest
 from zoolens.findings.graph.diff import diff_causes
 from zoolens.findings.graph.diff.conftest import Sketch
 from zoolens.findings.graph.diff.report import diff
-from zoolens.findings.graph.sliding_windows import ceil_pads, slid
+from zoolens.findings.graph.ir.sliding_windows import ceil_pads, slid
 
 
 def ceil_pooled(size, *, base=(0, 0, 0, 0)):

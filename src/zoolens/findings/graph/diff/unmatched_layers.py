@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Mapping
 
-from zoolens.findings.graph.blocks import LEARNED, Block, BlockLayer, resolution
 from zoolens.findings.graph.diff import diff_causes, settings
 from zoolens.findings.graph.diff.alignment import Alignment, LayerPair
 from zoolens.findings.graph.diff.diff_causes import LayerFinding
 from zoolens.findings.graph.diff.similarity import joins_values
-from zoolens.findings.graph.model import Node
-from zoolens.findings.graph.stages import SCALING
-from zoolens.findings.graph.vocabulary import ACTIVATIONS, NORMS, POOLS
+from zoolens.findings.graph.ir.model import Node
+from zoolens.findings.graph.ir.vocabulary import ACTIVATIONS, NORMS, POOLS
+from zoolens.findings.graph.outline.blocks import LEARNED, Block, BlockLayer, resolution
+from zoolens.findings.graph.outline.stages import SCALING
 
 ARRANGEMENT = frozenset(
     {"reshape", "transpose", "slice", "gather", "expand", "flatten", "output_of", "tile", "roll", "constant"}

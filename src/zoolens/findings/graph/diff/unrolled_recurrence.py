@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from zoolens.base.verdicts import Gap
-from zoolens.findings.graph.model import Graph, Node
+from zoolens.findings.graph.ir.model import Graph, Node
 
 _RECURRENT: Final = frozenset({"recurrent", "recurrent_layer"})
 _REMEDY: Final = "Export both networks with the same spelling of the recurrence: as a layer, or as a loop over steps."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from zoolens.findings.graph.importers.translation import OperatorCall
-from zoolens.findings.graph.model import Shape
+from zoolens.findings.graph.ir.model import Shape
 
 
 def average(

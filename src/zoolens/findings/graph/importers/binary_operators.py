@@ -8,8 +8,8 @@ import numpy as np
 
 from zoolens.findings.graph.importers.constants import Constant
 from zoolens.findings.graph.importers.translation import OperatorCall
-from zoolens.findings.graph.model import Array, Shape
-from zoolens.findings.graph.shapes import aligned, broadcast
+from zoolens.findings.graph.ir.model import Array, Shape
+from zoolens.findings.graph.ir.shapes import aligned, broadcast
 
 
 def combine(call: OperatorCall, op: str) -> None:

@@ -15,8 +15,8 @@ from typing import Final
 import numpy as np
 
 from zoolens.base.errors import ModelError
-from zoolens.findings.graph.mask_values import hidden_places, mask_words
-from zoolens.findings.graph.model import Array, Shape, check_shape
+from zoolens.findings.graph.ir.mask_values import hidden_places, mask_words
+from zoolens.findings.graph.ir.model import Array, Shape, check_shape
 
 SMALL: Final = 4_096  # elements: shape arithmetic needs no more
 MOST: Final = 1 << 20  # elements of one that was computed here, such as a mask

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, Protocol
 
-from zoolens.findings.graph.model import Shape
+from zoolens.findings.graph.ir.model import Shape
 
 
 class Adding(Protocol):

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from zoolens.base.errors import ModelError
-from zoolens.findings.graph.model import Graph
+from zoolens.findings.graph.ir.model import Graph
 
 
 @dataclass(frozen=True)

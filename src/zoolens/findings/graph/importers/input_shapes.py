@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from zoolens.base.errors import ModelError
-from zoolens.findings.graph.model import Shape
+from zoolens.findings.graph.ir.model import Shape
 from zoolens.inventory.runtimes.runtime import TensorSpec
 
 _COLOURS: Final = (1, 3, 4)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from zoolens.base.errors import ModelError
-from zoolens.findings.graph.model import Shape
-from zoolens.findings.graph.sliding_windows import reach, same_pads
+from zoolens.findings.graph.ir.model import Shape
+from zoolens.findings.graph.ir.sliding_windows import reach, same_pads
 
 
 def explicit_pads(

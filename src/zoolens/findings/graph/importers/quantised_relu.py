@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from zoolens.findings.graph.importers.translation import OperatorCall, Translation
-from zoolens.findings.graph.model import Node
+from zoolens.findings.graph.ir.model import Node
 
 _RANGES: Final = {"uint8": (0, 255), "int8": (-128, 127), "uint16": (0, 65_535), "int16": (-32_768, 32_767)}
 _LINEAR: Final = frozenset({"conv", "dense", "add", "sub", "affine", "batch_norm"})  # what networks put a ReLU behind

@@ -12,8 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from zoolens.findings.graph.model import Array
-from zoolens.findings.graph.reference_spatial import RESIZES, nearest_places
+from zoolens.findings.graph.ir.model import Array
+from zoolens.findings.graph.reference.spatial import RESIZES, nearest_places
 
 _SAME: Final = 1e-6  # relative: factors are float32
 _LONGEST: Final = 1 << 16  # places of an axis that are worked out one by one; no image has more

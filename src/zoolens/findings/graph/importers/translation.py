@@ -18,12 +18,12 @@ from typing import Any, Final
 import numpy as np
 
 from zoolens.base.errors import ModelError
-from zoolens.findings.graph.builder import GraphBuilder
 from zoolens.findings.graph.importers.constants import Constant, Tensor, computed
-from zoolens.findings.graph.model import Array, Graph, Node, Parameter, Shape, Value, check_shape, nested_tuples
-from zoolens.findings.graph.reference import run
-from zoolens.findings.graph.shapes import filled, output_shape
-from zoolens.findings.graph.vocabulary import COMPUTED_SHAPE, HOLDING_GRAPHS, UNKNOWN_SHAPE
+from zoolens.findings.graph.ir.builder import GraphBuilder
+from zoolens.findings.graph.ir.model import Array, Graph, Node, Parameter, Shape, Value, check_shape, nested_tuples
+from zoolens.findings.graph.ir.shapes import filled, output_shape
+from zoolens.findings.graph.ir.vocabulary import COMPUTED_SHAPE, HOLDING_GRAPHS, UNKNOWN_SHAPE
+from zoolens.findings.graph.reference.interpreter import run
 
 _SHOWN: Final = 64  # a constant with more numbers is kept by key, not as an attribute
 # Their real numbers are factors, what a loop begins with, or the anchors of boxes: nobody learned them.

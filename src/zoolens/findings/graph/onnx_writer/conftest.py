@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from zoolens.findings.graph.onnx_writer.written_file import batch_is_free, onnx_bytes
-from zoolens.findings.graph.proof import random_inputs
-from zoolens.findings.graph.reference import run
+from zoolens.findings.graph.passes.proof import random_inputs
+from zoolens.findings.graph.reference.interpreter import run
 
 TOLERANCE = 1e-4
 

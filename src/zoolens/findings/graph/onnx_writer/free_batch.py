@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from zoolens.findings.graph.model import Graph, Node, Shape
-from zoolens.findings.graph.vocabulary import ACTIVATIONS, ARITHMETIC, FUNCTIONS, NOISE, POOLS, REDUCTIONS
+from zoolens.findings.graph.ir.model import Graph, Node, Shape
+from zoolens.findings.graph.ir.vocabulary import ACTIVATIONS, ARITHMETIC, FUNCTIONS, NOISE, POOLS, REDUCTIONS
 
 _BY_EXAMPLE: Final = ACTIVATIONS | NOISE | POOLS | FUNCTIONS | {
     "conv", "conv_transpose", "dense", "batch_norm", "group_norm", "instance_norm", "lrn", "embedding",

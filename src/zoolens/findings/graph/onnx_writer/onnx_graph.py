@@ -10,7 +10,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from zoolens.base.errors import ModelError
-from zoolens.findings.graph.model import Array, Graph, Node, Shape, unused_name
+from zoolens.findings.graph.ir.model import Array, Graph, Node, Shape, unused_name
 from zoolens.findings.graph.onnx_writer.free_batch import carriers
 
 Kind = Literal["float", "int", "bool"]

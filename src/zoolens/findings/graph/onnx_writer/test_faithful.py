@@ -13,7 +13,7 @@ from zoolens.findings.graph.importers.onnx import ONNX
 from zoolens.findings.graph.importers.tflite import TFLITE
 from zoolens.findings.graph.onnx_writer.written_file import onnx_bytes
 from zoolens.findings.graph.passes.canonical import canonical
-from zoolens.findings.graph.weighted_graph import canonical_with_facts
+from zoolens.findings.graph.structures.weighted_graph import canonical_with_facts
 
 onnx = pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from zoolens.findings.graph.builder import GraphBuilder
+from zoolens.findings.graph.ir.builder import GraphBuilder
+from zoolens.findings.graph.ir.vocabulary import ACTIVATIONS, OPS
 from zoolens.findings.graph.onnx_writer.written_file import RULES
-from zoolens.findings.graph.vocabulary import ACTIVATIONS, OPS
 
 MAP = (1, 6, 8, 9)
 

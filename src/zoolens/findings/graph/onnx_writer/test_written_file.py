@@ -6,18 +6,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from zoolens.base.errors import ModelError
-from zoolens.findings.graph.builder import GraphBuilder
 from zoolens.findings.graph.importers.importer import Request
 from zoolens.findings.graph.importers.onnx import ONNX
 from zoolens.findings.graph.importers.torch import TIMM, TORCHVISION
+from zoolens.findings.graph.ir.builder import GraphBuilder
 from zoolens.findings.graph.onnx_writer import write_onnx
 from zoolens.findings.graph.onnx_writer.conftest import check, difference, fed, session
 from zoolens.findings.graph.onnx_writer.written_file import batch_is_free, onnx_bytes
 from zoolens.findings.graph.passes.canonical import canonical
 from zoolens.findings.graph.passes.conftest import Sketch
+from zoolens.findings.graph.passes.proof import with_varied_weights, without_final_softmax
 from zoolens.findings.graph.passes.test_random_graphs import ENDS, STEPS
-from zoolens.findings.graph.proof import with_varied_weights, without_final_softmax
-from zoolens.findings.graph.weighted_graph import weighted_graph
+from zoolens.findings.graph.structures.weighted_graph import weighted_graph
 from zoolens.inventory.zoos.demo import MODELS_FOLDER
 
 DEMO = sorted(path.stem for path in MODELS_FOLDER.glob("*.onnx"))

@@ -7,9 +7,9 @@ from typing import Final
 
 import numpy as np
 
-from zoolens.findings.graph.model import Array
+from zoolens.findings.graph.ir.model import Array
 from zoolens.findings.graph.onnx_writer.onnx_graph import Kind, NodeWriter
-from zoolens.findings.graph.reference_spatial import RESIZES, nearest_places
+from zoolens.findings.graph.reference.spatial import RESIZES, nearest_places
 
 _INDEXED: Final = {"gather": 1, "embedding": 0}  # the input that holds indices
 

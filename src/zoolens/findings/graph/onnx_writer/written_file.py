@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from zoolens.base.errors import MissingDependency, ModelError
 from zoolens.base.paths import replaced_file
-from zoolens.findings.graph.model import Graph, Node, pruned
+from zoolens.findings.graph.ir.model import Graph, Node, pruned
 from zoolens.findings.graph.onnx_writer.arithmetic import ARITHMETIC
 from zoolens.findings.graph.onnx_writer.onnx_graph import Kind, NodeWriter, OnnxDraft
 from zoolens.findings.graph.onnx_writer.pools import POOLS

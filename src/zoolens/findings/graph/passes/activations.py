@@ -15,11 +15,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from zoolens.findings.graph.model import Array, Graph, Node
+from zoolens.findings.graph.ir.model import Array, Graph, Node
+from zoolens.findings.graph.ir.rounded_numbers import as_bfloat16, as_float16
 from zoolens.findings.graph.passes.editor import Editor, rewrite
-from zoolens.findings.graph.reference_layers import NodeCall
-from zoolens.findings.graph.reference_ops import OPERATIONS
-from zoolens.findings.graph.rounded_numbers import as_bfloat16, as_float16
+from zoolens.findings.graph.reference.layers import NodeCall
+from zoolens.findings.graph.reference.ops import OPERATIONS
 
 _POINTS: Final = np.array(
     [-30, -8.3, -4.1, -3.3, -2.1, -1, -0.4, -0.1, 0, 0.1, 0.3, 1, 1.9, 2.7, 3.5, 5.2, 6.5, 9.4, 30.0]

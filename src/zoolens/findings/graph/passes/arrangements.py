@@ -12,7 +12,7 @@ from itertools import pairwise
 from math import prod
 from typing import Any, Final
 
-from zoolens.findings.graph.model import Node, Shape, Value
+from zoolens.findings.graph.ir.model import Node, Shape, Value
 from zoolens.findings.graph.passes.editor import Editor
 
 Atoms = tuple[int, ...]

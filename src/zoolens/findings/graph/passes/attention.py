@@ -6,11 +6,11 @@ from dataclasses import replace
 from math import prod
 from typing import Any
 
-from zoolens.findings.graph.model import Graph, Node, Shape
+from zoolens.findings.graph.ir.model import Graph, Node, Shape
+from zoolens.findings.graph.ir.rounded_numbers import as_bfloat16, as_float16, is_same_number
+from zoolens.findings.graph.ir.shapes import broadcast
 from zoolens.findings.graph.passes.arrangements import chain, emit_steps
 from zoolens.findings.graph.passes.editor import Editor, rewrite
-from zoolens.findings.graph.rounded_numbers import as_bfloat16, as_float16, is_same_number
-from zoolens.findings.graph.shapes import broadcast
 
 
 def name_attention(graph: Graph) -> Graph:

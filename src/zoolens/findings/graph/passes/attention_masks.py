@@ -11,8 +11,8 @@ from typing import Final
 
 import numpy as np
 
-from zoolens.findings.graph.mask_values import HIDDEN, hidden_places, is_causal
-from zoolens.findings.graph.model import Array, Graph, Node
+from zoolens.findings.graph.ir.mask_values import HIDDEN, hidden_places, is_causal
+from zoolens.findings.graph.ir.model import Array, Graph, Node
 from zoolens.findings.graph.passes.editor import Editor, rewrite
 
 _OPPOSITE: Final = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}

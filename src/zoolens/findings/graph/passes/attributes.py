@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from zoolens.findings.graph.model import Graph, Node
-from zoolens.findings.graph.vocabulary import REDUCTIONS
+from zoolens.findings.graph.ir.model import Graph, Node
+from zoolens.findings.graph.ir.vocabulary import REDUCTIONS
 
 _IGNORED: Final = frozenset({"input", "reshape", "expand", "global_avg_pool", "global_max_pool"})
 _DEFAULTS: Final[dict[str, dict[str, Any]]] = {

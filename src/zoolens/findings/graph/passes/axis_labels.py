@@ -11,8 +11,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Final
 
-from zoolens.findings.graph.model import Graph, Node
-from zoolens.findings.graph.vocabulary import ACTIVATIONS, ARITHMETIC, FUNCTIONS, NOISE, NORMS, POOLS, REDUCTIONS
+from zoolens.findings.graph.ir.model import Graph, Node
+from zoolens.findings.graph.ir.vocabulary import ACTIVATIONS, ARITHMETIC, FUNCTIONS, NOISE, NORMS, POOLS, REDUCTIONS
 
 CANONICAL: Final = "NCDHW"
 

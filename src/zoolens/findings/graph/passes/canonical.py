@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from zoolens.base.errors import ModelError
-from zoolens.findings.graph.model import Graph, checked
+from zoolens.findings.graph.ir.model import Graph, checked
 from zoolens.findings.graph.passes.activations import name_activations
 from zoolens.findings.graph.passes.attention import name_attention
 from zoolens.findings.graph.passes.attributes import settle_attributes

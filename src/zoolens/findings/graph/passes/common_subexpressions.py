@@ -10,9 +10,9 @@ from collections.abc import Hashable
 from dataclasses import replace
 from typing import Final
 
-from zoolens.findings.graph.model import Graph, Node
+from zoolens.findings.graph.ir.model import Graph, Node
+from zoolens.findings.graph.ir.vocabulary import COMMUTATIVE
 from zoolens.findings.graph.passes.editor import Editor
-from zoolens.findings.graph.vocabulary import COMMUTATIVE
 
 _COUNTED: Final = frozenset({"matmul", "attention", "recurrent", "recurrent_layer", "unknown"})
 

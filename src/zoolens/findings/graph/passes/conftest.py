@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 import pytest
 
-from zoolens.findings.graph.builder import GraphBuilder
+from zoolens.findings.graph.ir.builder import GraphBuilder
 
 
 class Sketch:

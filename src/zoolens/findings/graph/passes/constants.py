@@ -9,11 +9,11 @@ from typing import Any, Final
 import numpy as np
 
 from zoolens.base.errors import ModelError
-from zoolens.findings.graph.model import Array, Graph, Node, Parameter, nested_tuples
+from zoolens.findings.graph.ir.model import Array, Graph, Node, Parameter, nested_tuples
+from zoolens.findings.graph.ir.vocabulary import ARITHMETIC
 from zoolens.findings.graph.passes.editor import Editor, rewrite
-from zoolens.findings.graph.reference import run
-from zoolens.findings.graph.reference_ops import OPERATIONS
-from zoolens.findings.graph.vocabulary import ARITHMETIC
+from zoolens.findings.graph.reference.interpreter import run
+from zoolens.findings.graph.reference.ops import OPERATIONS
 
 FIXED: Final = ("parameter", "constant")
 _BINARY: Final = ARITHMETIC | {"compare"}

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from zoolens.findings.graph.model import Array, Graph, Node, Parameter, Shape
+from zoolens.findings.graph.ir.model import Array, Graph, Node, Parameter, Shape
 from zoolens.findings.graph.passes.constants import parameter_of, transposed_key
 from zoolens.findings.graph.passes.editor import Editor, rewrite
 

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from operator import is_
 
-from zoolens.findings.graph.builder import free_key
-from zoolens.findings.graph.model import Array, Graph, Node, Parameter, Shape, Value, pruned, unused_name
+from zoolens.findings.graph.ir.builder import free_key
+from zoolens.findings.graph.ir.model import Array, Graph, Node, Parameter, Shape, Value, pruned, unused_name
 
 Rule = Callable[[Node, "Editor"], "Node | str"]
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from zoolens.findings.graph.model import Array, Graph, Node, Parameter
+from zoolens.findings.graph.ir.model import Array, Graph, Node, Parameter
 from zoolens.findings.graph.passes.editor import Editor, Rule, rewrite
 from zoolens.findings.graph.passes.order import settle_order
 

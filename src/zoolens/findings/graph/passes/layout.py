@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from zoolens.findings.graph.model import Graph, Node, Parameter, Shape, nested_tuples
+from zoolens.findings.graph.ir.model import Graph, Node, Parameter, Shape, nested_tuples
+from zoolens.findings.graph.ir.vocabulary import REDUCTIONS
 from zoolens.findings.graph.passes.axis_labels import CANONICAL, KEEPING, Labels, canonical_order, labels
 from zoolens.findings.graph.passes.editor import Editor
-from zoolens.findings.graph.vocabulary import REDUCTIONS
 
 Order = tuple[int, ...]
 

@@ -8,10 +8,10 @@ from typing import Final
 
 import numpy as np
 
-from zoolens.findings.graph.model import Array, Graph, Node
+from zoolens.findings.graph.ir.model import Array, Graph, Node
+from zoolens.findings.graph.ir.vocabulary import ARITHMETIC
 from zoolens.findings.graph.passes.editor import Editor, rewrite
 from zoolens.findings.graph.passes.order import settle_order
-from zoolens.findings.graph.vocabulary import ARITHMETIC
 
 _LAYERS: Final = ("conv", "conv_transpose", "dense")
 

@@ -7,10 +7,10 @@ from typing import Final
 
 import numpy as np
 
-from zoolens.findings.graph.model import Array, Graph, Node, Parameter
+from zoolens.findings.graph.ir.model import Array, Graph, Node, Parameter
+from zoolens.findings.graph.ir.shapes import aligned
 from zoolens.findings.graph.passes.constants import FIXED, parameter_of
 from zoolens.findings.graph.passes.editor import Editor, rewrite
-from zoolens.findings.graph.shapes import aligned
 
 _LAYERS: Final = ("conv", "dense")
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from zoolens.findings.graph.model import Graph, Node
+from zoolens.findings.graph.ir.model import Graph, Node
+from zoolens.findings.graph.ir.vocabulary import NOISE
 from zoolens.findings.graph.passes.editor import Editor, Rule, rewrite
-from zoolens.findings.graph.vocabulary import NOISE
 
 
 def remove_noise(graph: Graph) -> Graph:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from zoolens.findings.graph.equality import node_hashes
-from zoolens.findings.graph.model import Graph, Node
-from zoolens.findings.graph.vocabulary import COMMUTATIVE
+from zoolens.findings.graph.ir.equality import node_hashes
+from zoolens.findings.graph.ir.model import Graph, Node
+from zoolens.findings.graph.ir.vocabulary import COMMUTATIVE
 
 
 def settle_order(graph: Graph) -> Graph:

@@ -12,7 +12,7 @@ from itertools import chain
 
 import numpy as np
 
-from zoolens.findings.graph.model import Array, Graph, Node, Parameter, Shape
+from zoolens.findings.graph.ir.model import Array, Graph, Node, Parameter, Shape
 from zoolens.findings.graph.passes.editor import Editor, rewrite
 from zoolens.findings.graph.passes.order import settle_order
 from zoolens.findings.graph.passes.tokens import unify_tokens

@@ -8,9 +8,9 @@ from functools import partial
 from math import inf
 from typing import Final
 
-from zoolens.findings.graph.model import Graph, Node
+from zoolens.findings.graph.ir.model import Graph, Node
+from zoolens.findings.graph.ir.vocabulary import POOLS
 from zoolens.findings.graph.passes.editor import Editor, rewrite
-from zoolens.findings.graph.vocabulary import POOLS
 
 _NEVER_NEGATIVE: Final = frozenset(
     {"relu", "relu6", "sigmoid", "hard_sigmoid", "softmax", "softplus", "square", "abs", "exp", "sqrt"}

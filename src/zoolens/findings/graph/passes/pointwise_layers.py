@@ -11,7 +11,8 @@ from dataclasses import replace
 from math import prod
 from typing import Any, Final
 
-from zoolens.findings.graph.model import Graph, Node, Shape
+from zoolens.findings.graph.ir.model import Graph, Node, Shape
+from zoolens.findings.graph.ir.vocabulary import ACTIVATIONS, ARITHMETIC
 from zoolens.findings.graph.passes.arrangements import (
     STEPS,
     Arrangement,
@@ -27,7 +28,6 @@ from zoolens.findings.graph.passes.arrangements import (
 from zoolens.findings.graph.passes.axis_labels import KEEPING, Labels, labels
 from zoolens.findings.graph.passes.constants import FIXED
 from zoolens.findings.graph.passes.editor import Editor
-from zoolens.findings.graph.vocabulary import ACTIVATIONS, ARITHMETIC
 
 _MAPS: Final = ("NHWC", "NCHW")
 _LAST: Final = 3  # axis of the channels of a map, when they come last

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
-from zoolens.findings.graph.model import Graph, Node, Shape
+from zoolens.findings.graph.ir.model import Graph, Node, Shape
 from zoolens.findings.graph.passes.editor import Editor, Rule, rewrite
 
 _GLOBAL: Final = {

@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final
 
-from zoolens.findings.graph.model import Array, Graph, Node, Parameter, Shape, Value
+from zoolens.findings.graph.ir.model import Array, Graph, Node, Parameter, Shape, Value
+from zoolens.findings.graph.ir.recurrent_gates import GATES, role
 from zoolens.findings.graph.passes.editor import Editor, rewrite
-from zoolens.findings.graph.recurrent_gates import GATES, role
 
 _STEPS: Final = 1  # the axis of the steps
 _TURN: Final = (1, 0, 2)  # exchanges steps and batch

@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from zoolens.findings.graph.model import Graph, Node, Parameter
+from zoolens.findings.graph.ir.model import Graph, Node, Parameter
+from zoolens.findings.graph.ir.shapes import aligned
 from zoolens.findings.graph.passes.constants import parameter_of
 from zoolens.findings.graph.passes.editor import Editor, rewrite
-from zoolens.findings.graph.shapes import aligned
 
 # Rank and channel axis of what is normalised, and what its axes then are. Raw graphs are read here, in either layout.
 _LAYOUTS: Final = {(2, 1): "NC", (3, 1): "NCW", (4, 1): "NCHW", (4, 3): "NHWC", (5, 1): "NCDHW", (5, 4): "NDHWC"}

@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import isclose, sqrt
 from typing import Final
 
-from zoolens.findings.graph.model import Graph, Node, Value
+from zoolens.findings.graph.ir.model import Graph, Node, Value
 from zoolens.findings.graph.passes.editor import Editor, rewrite
 
 _NEGLIGIBLE: Final = 1e-6  # added to a sum of squares: it moves a vector of length 1 by half a millionth

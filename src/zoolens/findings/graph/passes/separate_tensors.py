@@ -10,7 +10,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Final
 
-from zoolens.findings.graph.model import Graph, Node, Parameter
+from zoolens.findings.graph.ir.model import Graph, Node, Parameter
 from zoolens.findings.graph.passes.editor import Editor, rewrite
 
 _WEIGHTS: Final = frozenset({"kernel", "recurrent_kernel", "projection", "table", "value"})

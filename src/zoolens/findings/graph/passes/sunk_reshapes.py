@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from zoolens.findings.graph.model import Graph, Node
+from zoolens.findings.graph.ir.model import Graph, Node
+from zoolens.findings.graph.ir.vocabulary import ACTIVATIONS, ARITHMETIC
 from zoolens.findings.graph.passes.editor import Editor, Rule, rewrite
 from zoolens.findings.graph.passes.noise import remove_noise
 from zoolens.findings.graph.passes.order import settle_order
-from zoolens.findings.graph.vocabulary import ACTIVATIONS, ARITHMETIC
 
 _NUMBERWISE: Final = (ACTIVATIONS - {"prelu"}) | ARITHMETIC
 

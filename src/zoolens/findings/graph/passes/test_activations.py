@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from zoolens.findings.graph.builder import GraphBuilder
+from zoolens.findings.graph.ir.builder import GraphBuilder
 from zoolens.findings.graph.passes import activations
 from zoolens.findings.graph.passes.canonical import canonical
 

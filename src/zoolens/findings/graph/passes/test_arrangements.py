@@ -2,10 +2,10 @@ from __future__ import annotations
 
 import pytest
 
-from zoolens.findings.graph.equality import same_structure
+from zoolens.findings.graph.ir.equality import same_structure
 from zoolens.findings.graph.passes.arrangements import ArrangementStep, reshaped, steps, turned, unchanged
 from zoolens.findings.graph.passes.canonical import canonical
-from zoolens.findings.graph.proof import prove
+from zoolens.findings.graph.passes.proof import prove
 
 
 def spelled(one):

@@ -5,11 +5,11 @@ from collections import Counter
 import pytest
 
 from zoolens.base.errors import ModelError
-from zoolens.findings.graph.equality import same_structure, structure_hash
-from zoolens.findings.graph.model import Graph, Node
+from zoolens.findings.graph.ir.equality import same_structure, structure_hash
+from zoolens.findings.graph.ir.model import Graph, Node
 from zoolens.findings.graph.passes.canonical import canonical
+from zoolens.findings.graph.passes.proof import prove
 from zoolens.findings.graph.passes.without_norms import norm_blind
-from zoolens.findings.graph.proof import prove
 
 
 def torch_style(sketch):

@@ -7,9 +7,9 @@ from math import sqrt
 import numpy as np
 import pytest
 
-from zoolens.findings.graph.builder import GraphBuilder
+from zoolens.findings.graph.ir.builder import GraphBuilder
 from zoolens.findings.graph.passes.canonical import canonical
-from zoolens.findings.graph.proof import prove
+from zoolens.findings.graph.passes.proof import prove
 
 
 def gelu(root):

@@ -1,8 +1,8 @@
 import pytest
 
-from zoolens.findings.graph.equality import same_structure
+from zoolens.findings.graph.ir.equality import same_structure
 from zoolens.findings.graph.passes.canonical import canonical
-from zoolens.findings.graph.proof import prove
+from zoolens.findings.graph.passes.proof import prove
 
 
 def cut(sketch, x, axis, start, stop):

@@ -4,9 +4,9 @@ import numpy as np
 
 from zoolens.findings.graph.passes.canonical import canonical
 from zoolens.findings.graph.passes.folded_norms import folded_norms
+from zoolens.findings.graph.passes.proof import prove
 from zoolens.findings.graph.passes.stored_values import stored_values
-from zoolens.findings.graph.proof import prove
-from zoolens.findings.graph.reference import run
+from zoolens.findings.graph.reference.interpreter import run
 
 
 def answers(graph, feed):

@@ -5,7 +5,7 @@ import numpy as np
 from zoolens.findings.graph.passes.axis_labels import canonical_order, labels
 from zoolens.findings.graph.passes.canonical import canonical
 from zoolens.findings.graph.passes.layout import moves, unify_layout
-from zoolens.findings.graph.proof import prove
+from zoolens.findings.graph.passes.proof import prove
 
 
 def ops(graph):

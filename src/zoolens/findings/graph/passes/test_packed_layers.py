@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from zoolens.findings.graph.builder import GraphBuilder
+from zoolens.findings.graph.ir.builder import GraphBuilder
 from zoolens.findings.graph.passes.packed_layers import packed_layers, split_packed_layers
-from zoolens.findings.graph.reference import run
+from zoolens.findings.graph.reference.interpreter import run
 
 RNG = np.random.default_rng(0)
 

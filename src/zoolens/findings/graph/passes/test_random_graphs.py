@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from zoolens.findings.graph.passes.canonical import canonical
 from zoolens.findings.graph.passes.conftest import Sketch
-from zoolens.findings.graph.proof import prove
+from zoolens.findings.graph.passes.proof import prove
 
 
 def _hard_swish(sketch, x):

@@ -6,7 +6,7 @@ import pytest
 from zoolens.findings.graph.importers.torch.torch_library import graph_of_module
 from zoolens.findings.graph.passes.canonical import canonical
 from zoolens.findings.graph.passes.recurrent_layers import split_recurrent_layers
-from zoolens.findings.graph.reference import run
+from zoolens.findings.graph.reference.interpreter import run
 
 torch = pytest.importorskip("torch")
 nn = torch.nn

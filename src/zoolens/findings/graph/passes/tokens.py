@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from zoolens.findings.graph.model import Graph, Node
+from zoolens.findings.graph.ir.model import Graph, Node
 from zoolens.findings.graph.passes.arrangements import (
     Arrangement,
     ArrangementChain,

@@ -10,9 +10,9 @@ from dataclasses import replace
 from math import prod
 from typing import Final
 
-from zoolens.findings.graph.model import Graph, Node, Shape
+from zoolens.findings.graph.ir.model import Graph, Node, Shape
+from zoolens.findings.graph.ir.vocabulary import ACTIVATIONS, ARITHMETIC
 from zoolens.findings.graph.passes.editor import Editor, Rule, rewrite
-from zoolens.findings.graph.vocabulary import ACTIVATIONS, ARITHMETIC
 
 _SINKING: Final = (ACTIVATIONS - {"prelu"}) | ARITHMETIC | {
     "batch_norm", "affine", "concat", "slice", "softmax", "log_softmax", "exp", "square", "sqrt", "rsqrt", "neg", "abs",

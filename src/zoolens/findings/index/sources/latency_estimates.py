@@ -22,10 +22,10 @@ from zoolens.base.progress import Progress
 from zoolens.base.store.records import Observation, Provenance, Run, Stage
 from zoolens.base.store.scopes import batch_scope
 from zoolens.base.store.store import Store
-from zoolens.findings.graph.fused_operators import longest_path, operators
-from zoolens.findings.graph.model import Graph
-from zoolens.findings.graph.serialisation import unpack
-from zoolens.findings.graph.structure import KIND
+from zoolens.findings.graph.cost.fused_operators import longest_path, operators
+from zoolens.findings.graph.ir.model import Graph
+from zoolens.findings.graph.ir.serialisation import unpack
+from zoolens.findings.graph.structures.structure import KIND
 from zoolens.findings.index.sources.structures import known_structures
 from zoolens.findings.index.tables.row_table import RowTable
 from zoolens.findings.index.tables.rows import Figure

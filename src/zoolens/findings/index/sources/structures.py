@@ -12,8 +12,8 @@ from zoolens.base.errors import ZoolensError
 from zoolens.base.progress import Progress
 from zoolens.base.store.records import DONE, ModelRecord, Run, RunKind, fingerprint
 from zoolens.base.store.store import Store
-from zoolens.findings.graph.structure import STAGE, structure_of
-from zoolens.findings.graph.structure_sources import Size, manifest_size, source_of
+from zoolens.findings.graph.structures.structure import STAGE, structure_of
+from zoolens.findings.graph.structures.structure_sources import Size, manifest_size, source_of
 from zoolens.findings.index.sources.aliases import Aliases, stored_aliases
 from zoolens.findings.index.sources.attributes import manifest_of, split_ref
 from zoolens.inventory.manifests.locations import fingerprint_of_dump

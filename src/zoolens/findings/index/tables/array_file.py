@@ -27,7 +27,8 @@ Arrays = Mapping[str, NDArray[Any]]
 DERIVING: Final = (  # rooms and modules on whose code the arrays depend
     "base/statistics", "base/store", "inventory/manifests", "inventory/preprocess", "inventory/tasks",
     "findings/measure", "findings/comparisons", "findings/index",
-    "inventory/datasets/imagenet.py", "findings/graph/structure.py", "findings/graph/structure_sources.py",
+    "inventory/datasets/imagenet.py",
+    "findings/graph/structures/structure.py", "findings/graph/structures/structure_sources.py",
 )  # fmt: skip
 _ALIGNED: Final = 64
 _LENGTH: Final = 8  # bytes: of the header

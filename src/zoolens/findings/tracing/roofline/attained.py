@@ -22,9 +22,9 @@ from zoolens.base.present.figures import NOTHING, figure
 from zoolens.base.store.records import fingerprint
 from zoolens.base.store.store import Store
 from zoolens.base.verdicts import at_least
-from zoolens.findings.graph.cost import cost
-from zoolens.findings.graph.model import Node
-from zoolens.findings.graph.vocabulary import VIEWS
+from zoolens.findings.graph.cost.cost import cost
+from zoolens.findings.graph.ir.model import Node
+from zoolens.findings.graph.ir.vocabulary import VIEWS
 from zoolens.findings.measure.lock import accelerator_identity
 from zoolens.findings.tracing.alignment import JoinedNames, innermost_layers
 from zoolens.findings.tracing.families import family, only_moves

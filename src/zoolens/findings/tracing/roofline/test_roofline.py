@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from zoolens.base.errors import ZoolensError
-from zoolens.findings.graph.model import Graph, Node, Parameter
+from zoolens.findings.graph.ir.model import Graph, Node, Parameter
 from zoolens.findings.tracing.operators import TracedGraph
 from zoolens.findings.tracing.roofline import attained
 from zoolens.findings.tracing.roofline.attained import roofline, sentences

@@ -15,7 +15,7 @@ from zoolens.findings.graph.diff import settings
 from zoolens.findings.graph.diff.alignment import LayerPair
 from zoolens.findings.graph.diff.phrases import pad_words
 from zoolens.findings.graph.diff.report import Diff
-from zoolens.findings.graph.model import Graph, Node
+from zoolens.findings.graph.ir.model import Graph, Node
 from zoolens.training.pairs.live.differences import SettingDifference, Switches
 from zoolens.training.pairs.live.live_training import NotSwitchable
 

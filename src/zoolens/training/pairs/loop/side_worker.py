@@ -12,7 +12,7 @@ from typing import Any
 
 from zoolens.base.engine.service import Message, Service
 from zoolens.base.errors import ModelError
-from zoolens.findings.graph.serialisation import pack
+from zoolens.findings.graph.ir.serialisation import pack
 from zoolens.training.pairs.live.live_training import TrainableNetwork
 from zoolens.training.pairs.live.seeding import forget_names, seed_generators
 from zoolens.training.pairs.loop.trainable_recognition import trainable

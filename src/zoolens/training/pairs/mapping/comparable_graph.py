@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from zoolens.findings.graph.model import Graph
+from zoolens.findings.graph.ir.model import Graph
 from zoolens.findings.graph.passes.attention_masks import unify_attention_masks
 from zoolens.findings.graph.passes.canonical import canonical
 from zoolens.findings.graph.passes.common_subexpressions import share_values

@@ -15,8 +15,8 @@ from zoolens.findings.graph.diff.alignment import LayerPair
 from zoolens.findings.graph.diff.cost_shares import INTERPLAY
 from zoolens.findings.graph.diff.diff_findings import Difference
 from zoolens.findings.graph.diff.report import Diff
-from zoolens.findings.graph.model import Graph, Node
-from zoolens.findings.graph.recurrent_gates import TENSORS, added_to
+from zoolens.findings.graph.ir.model import Graph, Node
+from zoolens.findings.graph.ir.recurrent_gates import TENSORS, added_to
 from zoolens.training.pairs.mapping.origins import Origin
 from zoolens.training.pairs.networks.framework import Array
 

@@ -17,8 +17,8 @@ from typing import Any, Final
 import numpy as np
 
 from zoolens.base.errors import ModelError
-from zoolens.findings.graph.equality import same_structure
-from zoolens.findings.graph.model import Graph
+from zoolens.findings.graph.ir.equality import same_structure
+from zoolens.findings.graph.ir.model import Graph
 from zoolens.findings.graph.passes.axis_labels import canonical_order
 from zoolens.findings.graph.passes.canonical import before_layout
 from zoolens.training.pairs.mapping.comparable_graph import comparable

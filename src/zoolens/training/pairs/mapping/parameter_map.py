@@ -19,7 +19,7 @@ import numpy as np
 from zoolens.base.errors import ModelError
 from zoolens.findings.graph.diff.alignment import LayerPair
 from zoolens.findings.graph.diff.report import Diff
-from zoolens.findings.graph.model import Graph, Node, Parameter
+from zoolens.findings.graph.ir.model import Graph, Node, Parameter
 from zoolens.training.pairs.mapping.gate_tensors import (
     BiasSum,
     bias_sums,

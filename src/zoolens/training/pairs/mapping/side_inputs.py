@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from zoolens.findings.graph.diff.report import Diff
 from zoolens.findings.graph.diff.report import diff as graph_diff
-from zoolens.findings.graph.model import Graph, Node, pruned
+from zoolens.findings.graph.ir.model import Graph, Node, pruned
 from zoolens.training.pairs.mapping.gate_tensors import without_added_biases
 
 

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from zoolens.base.errors import ModelError
-from zoolens.findings.graph.blocks import BlockLayer
 from zoolens.findings.graph.diff.alignment import Alignment, BlockRow, LayerPair
 from zoolens.findings.graph.diff.report import diff
-from zoolens.findings.graph.model import Graph, Node, Parameter
+from zoolens.findings.graph.ir.model import Graph, Node, Parameter
+from zoolens.findings.graph.outline.blocks import BlockLayer
 from zoolens.training.pairs.mapping.gate_tensors import BiasSum
 from zoolens.training.pairs.mapping.origins import Origin
 from zoolens.training.pairs.mapping.parameter_map import (

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zoolens.base.errors import ModelError
-from zoolens.findings.graph.model import Graph
+from zoolens.findings.graph.ir.model import Graph
 from zoolens.training.pairs.networks.generators import generator_states
 from zoolens.training.pairs.reading.side_facts import SideFacts
 

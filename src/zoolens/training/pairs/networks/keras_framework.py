@@ -13,7 +13,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from zoolens.base.errors import ModelError, first_line
-from zoolens.findings.graph.model import Graph
+from zoolens.findings.graph.ir.model import Graph
 from zoolens.training.pairs.networks.framework import Array, LiveNetwork, checked_assignment, no_gpu, plain
 from zoolens.training.pairs.reading.side_facts import LayerFact, SideFacts
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from zoolens.base.errors import ModelError, first_line
-from zoolens.findings.graph.model import Graph
+from zoolens.findings.graph.ir.model import Graph
 from zoolens.training.pairs.networks.framework import Array, LiveNetwork, checked_assignment, joined, no_gpu, plain
 from zoolens.training.pairs.networks.torch_dropout import dropouts
 from zoolens.training.pairs.reading.side_facts import SideFacts

@@ -21,7 +21,7 @@ class LayerFact(Fact):
     padding layer before it. `shape` is without the batch, channels first."""
 
     name: str
-    op: str  # of zoolens.findings.graph.vocabulary
+    op: str  # of zoolens.findings.graph.ir.vocabulary
     kernel: tuple[int, ...] = ()
     stride: tuple[int, ...] = ()
     pads: tuple[int, ...] = ()

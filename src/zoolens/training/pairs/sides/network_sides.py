@@ -19,8 +19,8 @@ import numpy as np
 
 from zoolens.base.engine.process import WorkerKind, WorkerProcess
 from zoolens.base.errors import ModelError, ZoolensError
-from zoolens.findings.graph.model import Graph
-from zoolens.findings.graph.serialisation import unpack
+from zoolens.findings.graph.ir.model import Graph
+from zoolens.findings.graph.ir.serialisation import unpack
 from zoolens.training.pairs.mapping.comparable_graph import comparable
 from zoolens.training.pairs.mapping.origins import (
     Origin,

@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from zoolens.findings.graph.diff.report import Diff
-from zoolens.findings.graph.model import Graph
+from zoolens.findings.graph.ir.model import Graph
 from zoolens.training.pairs.mapping.origins import Origin
 from zoolens.training.pairs.mapping.parameter_map import MappedSide, ParameterMap, parameter_map
 from zoolens.training.pairs.mapping.side_inputs import compared as compared_graphs

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from zoolens.findings.graph.model import Graph
+from zoolens.findings.graph.ir.model import Graph
 from zoolens.training.pairs.networks.framework import Array
 from zoolens.training.pairs.sides.network_sides import InputShape
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from zoolens.base.errors import ModelError
-from zoolens.findings.graph.model import Graph
-from zoolens.findings.graph.outline import outline
+from zoolens.findings.graph.ir.model import Graph
+from zoolens.findings.graph.outline.outline import outline
 from zoolens.training.pairs.reading.side_facts import LayerFact
 from zoolens.training.port.scaffolds import keras_code, keras_operations, keras_pools, torch_code, torch_operations
 from zoolens.training.port.scaffolds.blocks import Arrangement, Path, arranged, renamed, without_aliases

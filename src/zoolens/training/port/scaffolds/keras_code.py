@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any, ClassVar, Final
 
-from zoolens.findings.graph.blocks import is_depthwise
-from zoolens.findings.graph.model import Graph, Node
+from zoolens.findings.graph.ir.model import Graph, Node
+from zoolens.findings.graph.outline.blocks import is_depthwise
 from zoolens.training.port.scaffolds.layouts import Order, channels_last, straight
 from zoolens.training.port.scaffolds.steps import Setting
 from zoolens.training.port.scaffolds.writer import (

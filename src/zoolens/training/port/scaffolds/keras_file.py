@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from zoolens.findings.graph.model import Node
+from zoolens.findings.graph.ir.model import Node
 from zoolens.training.port.scaffolds.blocks import Arrangement
 from zoolens.training.port.scaffolds.body import NAME, CodeLoop, Statement, argument_texts, assigned_variables, rolled
 from zoolens.training.port.scaffolds.code_text import call, docstring, fitted, indented

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from zoolens.findings.graph.model import Node
+from zoolens.findings.graph.ir.model import Node
 from zoolens.training.port.scaffolds.keras_code import KerasWriter, padded
 from zoolens.training.port.scaffolds.layouts import Order, channels_last, reshaped_order, straight, turned
 from zoolens.training.port.scaffolds.steps import Setting

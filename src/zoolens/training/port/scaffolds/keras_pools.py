@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from zoolens.findings.graph.model import Node
+from zoolens.findings.graph.ir.model import Node
 from zoolens.training.port.scaffolds.keras_code import KerasWriter, padded, pads_like_same, spatial_axes, window
 from zoolens.training.port.scaffolds.layouts import channels_last
 from zoolens.training.port.scaffolds.steps import Setting

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from zoolens.findings.graph.model import Graph, Node, Parameter, Value, unused_name
-from zoolens.findings.graph.vocabulary import NOISE
+from zoolens.findings.graph.ir.model import Graph, Node, Parameter, Value, unused_name
+from zoolens.findings.graph.ir.vocabulary import NOISE
 from zoolens.training.pairs.mapping.origins import Origin
 from zoolens.training.pairs.reading.side_facts import LayerFact
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from zoolens.findings.graph.model import Node
+from zoolens.findings.graph.ir.model import Node
 from zoolens.training.port.scaffolds.steps import Setting
 from zoolens.training.port.scaffolds.torch_code import TorchWriter
 from zoolens.training.port.scaffolds.writer import CannotWrite, by_axis

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
-from zoolens.findings.graph.model import Graph, Node
+from zoolens.findings.graph.ir.model import Graph, Node
 from zoolens.findings.graph.passes.pads import never_negative
 from zoolens.training.pairs.mapping.origins import Origin
 from zoolens.training.pairs.reading.side_facts import NormFact

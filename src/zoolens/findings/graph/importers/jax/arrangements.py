@@ -9,8 +9,8 @@ import numpy as np
 
 from zoolens.findings.graph.importers.jax.normalisations import kept, split_group_norm
 from zoolens.findings.graph.importers.jax.walk import JaxCall, Leaf, Operand
-from zoolens.findings.graph.model import Shape
-from zoolens.findings.graph.vocabulary import ARITHMETIC, FUNCTIONS
+from zoolens.findings.graph.ir.model import Shape
+from zoolens.findings.graph.ir.vocabulary import ARITHMETIC, FUNCTIONS
 
 
 def reshape(call: JaxCall) -> Operand:

@@ -13,8 +13,8 @@ from zoolens.findings.graph.importers.jax.primitives import PRIMITIVES
 from zoolens.findings.graph.importers.jax.programs import inner_program, visited_answers
 from zoolens.findings.graph.importers.jax.scans import recurrent_scan
 from zoolens.findings.graph.importers.jax.walk import JaxCall, JaxWalk, Leaf, Operand
-from zoolens.findings.graph.model import Array, Graph
-from zoolens.findings.graph.vocabulary import OPAQUE
+from zoolens.findings.graph.ir.model import Array, Graph
+from zoolens.findings.graph.ir.vocabulary import OPAQUE
 
 _ARRANGING: Final = frozenset({"gather", "rev", "dynamic_slice", "split"})  # they only choose and order numbers
 

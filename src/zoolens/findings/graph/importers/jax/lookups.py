@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from zoolens.findings.graph.importers.jax.walk import JaxCall, Leaf, Operand
-from zoolens.findings.graph.model import Node
+from zoolens.findings.graph.ir.model import Node
 
 
 def gather(call: JaxCall) -> Operand:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Final
 
 from zoolens.findings.graph.importers.jax.walk import JaxCall, Leaf, Operand
-from zoolens.findings.graph.model import Node, Shape
-from zoolens.findings.graph.vocabulary import REDUCTIONS
+from zoolens.findings.graph.ir.model import Node, Shape
+from zoolens.findings.graph.ir.vocabulary import REDUCTIONS
 
 _SPREADING: Final = ("reshape", "expand")
 

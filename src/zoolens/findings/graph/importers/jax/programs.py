@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from zoolens.findings.graph.model import Array
+from zoolens.findings.graph.ir.model import Array
 
 # Calls of programs within a program, and the settings that may have the inner one.
 _CALLS: Final = frozenset(

@@ -15,10 +15,10 @@ import numpy as np
 
 from zoolens.base.errors import ModelError
 from zoolens.findings.graph.importers.jax.walk import JaxCall, JaxWalk, Leaf, Operand
-from zoolens.findings.graph.model import Array, Graph, Node, Parameter, pruned
-from zoolens.findings.graph.recurrent_gates import role
-from zoolens.findings.graph.reference import node_values
-from zoolens.findings.graph.reference_recurrent_layer import CELL_ACTIVATIONS
+from zoolens.findings.graph.ir.model import Array, Graph, Node, Parameter, pruned
+from zoolens.findings.graph.ir.recurrent_gates import role
+from zoolens.findings.graph.reference.interpreter import node_values
+from zoolens.findings.graph.reference.recurrent_layer import CELL_ACTIVATIONS
 
 Walked = Callable[[JaxWalk, Any, Sequence[Operand], Sequence[Operand]], list[Operand]]
 

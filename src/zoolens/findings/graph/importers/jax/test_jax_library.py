@@ -6,7 +6,7 @@ import pytest
 from zoolens.base.errors import ModelError
 from zoolens.findings.graph.importers.jax.jax_library import graph_of_jax_function
 from zoolens.findings.graph.passes.canonical import canonical
-from zoolens.findings.graph.reference import run
+from zoolens.findings.graph.reference.interpreter import run
 
 jax = pytest.importorskip("jax")
 jnp = jax.numpy

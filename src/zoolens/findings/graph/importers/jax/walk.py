@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from zoolens.findings.graph.builder import GraphBuilder
-from zoolens.findings.graph.model import Array, Node, Parameter, Shape, nested_tuples
+from zoolens.findings.graph.ir.builder import GraphBuilder
+from zoolens.findings.graph.ir.model import Array, Node, Parameter, Shape, nested_tuples
 
 _SMALL = 64  # numbers of a constant that is shown in the graph itself
 

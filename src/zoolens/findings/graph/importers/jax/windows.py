@@ -7,7 +7,7 @@ from math import prod
 from typing import Any, Final
 
 from zoolens.findings.graph.importers.jax.walk import Handler, JaxCall, Leaf, Operand
-from zoolens.findings.graph.model import Shape
+from zoolens.findings.graph.ir.model import Shape
 
 _SPATIAL: Final = {1: "W", 2: "HW", 3: "DHW"}
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from zoolens.findings.graph.importers.einsum import Einsum, spelled_out
 from zoolens.findings.graph.importers.keras.keras_activations import activate
 from zoolens.findings.graph.importers.keras.walk import KerasCall, KerasWalk, Ref, scalar_of
-from zoolens.findings.graph.model import Array, Shape
+from zoolens.findings.graph.ir.model import Array, Shape
 
 _HEADS_FIRST: Final = (0, 2, 1, 3)  # of (N, tokens, heads, width)
 

@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 
 from zoolens.findings.graph.importers.keras.walk import KerasCall, KerasWalk, positive
-from zoolens.findings.graph.model import Array
+from zoolens.findings.graph.ir.model import Array
 from zoolens.findings.graph.passes.activations import named_function
-from zoolens.findings.graph.reference_recurrent_layer import CELL_ACTIVATIONS
+from zoolens.findings.graph.reference.recurrent_layer import CELL_ACTIVATIONS
 
 ActivationStep = tuple[str, dict[str, Any]]  # an op of the vocabulary and its attributes
 

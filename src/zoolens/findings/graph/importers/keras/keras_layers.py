@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import numpy as np
 
-from zoolens.findings.graph.builder import Arrange
 from zoolens.findings.graph.importers.keras.attention import einsum_dense
 from zoolens.findings.graph.importers.keras.keras_activations import activate
 from zoolens.findings.graph.importers.keras.norms import (
@@ -32,8 +31,9 @@ from zoolens.findings.graph.importers.keras.walk import (
     spatial,
 )
 from zoolens.findings.graph.importers.padding_modes import explicit_pads
-from zoolens.findings.graph.model import Array, Parameter, Shape
-from zoolens.findings.graph.sliding_windows import fitted_transposed_pads
+from zoolens.findings.graph.ir.builder import Arrange
+from zoolens.findings.graph.ir.model import Array, Parameter, Shape
+from zoolens.findings.graph.ir.sliding_windows import fitted_transposed_pads
 
 _HIDDEN: Final = -1e9  # what a mask adds to the numbers that it hides, as Keras does
 

@@ -15,7 +15,6 @@ from typing import Any, Final
 import numpy as np
 
 from zoolens.base.errors import MissingDependency, ModelError, UnknownName
-from zoolens.findings.graph.builder import GraphBuilder
 from zoolens.findings.graph.importers.importer import Importer, Request
 from zoolens.findings.graph.importers.keras.custom_layers import inside_layer
 from zoolens.findings.graph.importers.keras.keras_layers import LAYERS, Handler
@@ -23,9 +22,10 @@ from zoolens.findings.graph.importers.keras.operations import SEVERAL as _SEVERA
 from zoolens.findings.graph.importers.keras.operations import operation
 from zoolens.findings.graph.importers.keras.recurrent import bidirectional, recurrent
 from zoolens.findings.graph.importers.keras.walk import KerasCall, KerasWalk, Ref, axes_name
-from zoolens.findings.graph.importers.seeded_values import seeded_values
-from zoolens.findings.graph.model import Array, Graph, Shape
-from zoolens.findings.graph.vocabulary import OPAQUE
+from zoolens.findings.graph.ir.builder import GraphBuilder
+from zoolens.findings.graph.ir.model import Array, Graph, Shape
+from zoolens.findings.graph.ir.seeded_values import seeded_values
+from zoolens.findings.graph.ir.vocabulary import OPAQUE
 from zoolens.inventory.runtimes.model_files.constructor_arguments import plain_arguments
 
 _FALLBACK: Final = (224, 224)  # for models whose own default leaves the size open (MobileNetV3)

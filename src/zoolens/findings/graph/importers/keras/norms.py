@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from zoolens.findings.graph.importers.keras.walk import KerasCall, KerasWalk, axes_name, positive
-from zoolens.findings.graph.model import Array
+from zoolens.findings.graph.ir.model import Array
 
 
 def _axes_around(call: KerasCall, channel: int) -> str:

@@ -13,8 +13,8 @@ import numpy as np
 
 from zoolens.findings.graph.importers.keras.keras_activations import cell_activation
 from zoolens.findings.graph.importers.keras.walk import KerasCall, KerasWalk, Ref
-from zoolens.findings.graph.model import Array, Parameter
-from zoolens.findings.graph.recurrent_gates import role
+from zoolens.findings.graph.ir.model import Array, Parameter
+from zoolens.findings.graph.ir.recurrent_gates import role
 
 # The kind of each cell, and its gates in the order in which Keras packs them.
 _CELLS: Final = {

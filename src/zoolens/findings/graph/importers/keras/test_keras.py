@@ -14,7 +14,7 @@ from zoolens.base.errors import ModelError, UnknownName
 from zoolens.findings.graph.importers.importer import Request
 from zoolens.findings.graph.importers.keras.keras_library import build, graph_of_keras_model, load, randomise
 from zoolens.findings.graph.passes.canonical import canonical
-from zoolens.findings.graph.reference import run
+from zoolens.findings.graph.reference.interpreter import run
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from zoolens.findings.graph.importers.keras.keras_library import graph_of_keras_model, randomise
-from zoolens.findings.graph.reference import run
+from zoolens.findings.graph.reference.interpreter import run
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from zoolens.findings.graph.builder import Arrange, GraphBuilder
-from zoolens.findings.graph.model import Array, Node, Parameter, Shape
+from zoolens.findings.graph.ir.builder import Arrange, GraphBuilder
+from zoolens.findings.graph.ir.model import Array, Node, Parameter, Shape
 
 
 @dataclass(frozen=True)

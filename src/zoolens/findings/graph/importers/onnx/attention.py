@@ -12,7 +12,7 @@ from zoolens.base.errors import ModelError
 from zoolens.findings.graph.importers.constants import Constant
 from zoolens.findings.graph.importers.onnx.onnx_layers import learned_parameters
 from zoolens.findings.graph.importers.onnx.translation import OnnxCall
-from zoolens.findings.graph.model import Array
+from zoolens.findings.graph.ir.model import Array
 
 Rule = Callable[[OnnxCall], None]
 _MASKED: Final = -10_000.0  # what ONNX Runtime adds to the score of a token that is masked

@@ -18,7 +18,7 @@ from zoolens.findings.graph.importers.constants import Constant
 from zoolens.findings.graph.importers.onnx.contributed import activated, finish_layer
 from zoolens.findings.graph.importers.onnx.onnx_layers import LAYERS, convolve
 from zoolens.findings.graph.importers.onnx.translation import OnnxCall
-from zoolens.findings.graph.model import Array, Shape
+from zoolens.findings.graph.ir.model import Array, Shape
 from zoolens.inventory.runtimes.onnx.onnx_file import OnnxNode
 from zoolens.inventory.runtimes.onnx.onnx_values import attributes
 

@@ -15,8 +15,8 @@ import numpy as np
 from zoolens.base.errors import ModelError
 from zoolens.findings.graph.importers.constants import MOST, Constant, computed, repeated
 from zoolens.findings.graph.importers.onnx.translation import OnnxCall
-from zoolens.findings.graph.model import Array, Shape
-from zoolens.findings.graph.shapes import broadcast
+from zoolens.findings.graph.ir.model import Array, Shape
+from zoolens.findings.graph.ir.shapes import broadcast
 from zoolens.inventory.runtimes.onnx.onnx_file import DTYPES, OnnxTensor
 from zoolens.inventory.runtimes.onnx.onnx_values import array
 

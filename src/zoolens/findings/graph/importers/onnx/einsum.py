@@ -7,7 +7,7 @@ from typing import Any
 
 from zoolens.findings.graph.importers.einsum import Einsum
 from zoolens.findings.graph.importers.onnx.translation import OnnxCall
-from zoolens.findings.graph.model import Shape
+from zoolens.findings.graph.ir.model import Shape
 
 
 def einsum(call: OnnxCall) -> None:

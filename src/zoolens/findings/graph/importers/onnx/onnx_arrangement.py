@@ -12,8 +12,8 @@ from zoolens.findings.graph.importers.constants import MOST, Constant
 from zoolens.findings.graph.importers.onnx.constant_folding import SHAPE_CHANGES, permutation, slices
 from zoolens.findings.graph.importers.onnx.translation import SPATIAL_AXES, OnnxCall
 from zoolens.findings.graph.importers.resize_rules import ResizedAxis, nearest_rule, resized_axis, smooth_rule
-from zoolens.findings.graph.model import Shape, Value, nested_tuples
-from zoolens.findings.graph.shapes import broadcast
+from zoolens.findings.graph.ir.model import Shape, Value, nested_tuples
+from zoolens.findings.graph.ir.shapes import broadcast
 
 _SHOWN: Final = 64  # indices that an attribute may hold
 

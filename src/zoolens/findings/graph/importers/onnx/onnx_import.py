@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import Any, Final
 
 from zoolens.base.errors import ModelError
-from zoolens.findings.graph.builder import GraphBuilder
-from zoolens.findings.graph.file_operators import OPERATORS
 from zoolens.findings.graph.importers.importer import Importer, Request, counted, model_path
 from zoolens.findings.graph.importers.input_shapes import fixed_batch, image_axes, sized, with_extents
 from zoolens.findings.graph.importers.onnx import blocked
@@ -33,7 +31,9 @@ from zoolens.findings.graph.importers.onnx.subgraphs import HOLDING, call_functi
 from zoolens.findings.graph.importers.onnx.translation import OnnxCall, OnnxTranslation
 from zoolens.findings.graph.importers.quantised_relu import settle
 from zoolens.findings.graph.importers.translation import damage_at
-from zoolens.findings.graph.model import Graph
+from zoolens.findings.graph.ir.builder import GraphBuilder
+from zoolens.findings.graph.ir.file_operators import OPERATORS
+from zoolens.findings.graph.ir.model import Graph
 from zoolens.inventory.runtimes.onnx.onnx_file import OnnxGraph, OnnxNode, read_graph
 from zoolens.inventory.runtimes.runtime import TensorSpec
 

@@ -10,9 +10,9 @@ from zoolens.base.errors import ModelError
 from zoolens.findings.graph.importers.average_pooling import average
 from zoolens.findings.graph.importers.constants import Constant
 from zoolens.findings.graph.importers.onnx.translation import SPATIAL_AXES, OnnxCall
-from zoolens.findings.graph.model import Parameter, Shape
-from zoolens.findings.graph.shapes import filled
-from zoolens.findings.graph.sliding_windows import ceil_pads, same_pads, same_transposed_pads, slid, spread
+from zoolens.findings.graph.ir.model import Parameter, Shape
+from zoolens.findings.graph.ir.shapes import filled
+from zoolens.findings.graph.ir.sliding_windows import ceil_pads, same_pads, same_transposed_pads, slid, spread
 
 _SCALE_BY_CHANNEL: Final = 21  # the opset from which a group norm has a scale for each channel
 _CELL_ACTIVATIONS: Final = {"lstm": ("Sigmoid", "Tanh", "Tanh"), "gru": ("Sigmoid", "Tanh"), "rnn": ("Tanh",)}

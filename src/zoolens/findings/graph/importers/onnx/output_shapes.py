@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from zoolens.findings.graph.model import Shape
-from zoolens.findings.graph.shapes import broadcast
+from zoolens.findings.graph.ir.model import Shape
+from zoolens.findings.graph.ir.shapes import broadcast
 
 if TYPE_CHECKING:
     from zoolens.findings.graph.importers.onnx.translation import OnnxCall

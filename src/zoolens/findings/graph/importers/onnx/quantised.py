@@ -18,7 +18,7 @@ from zoolens.findings.graph.importers.onnx.attention import packed_attention
 from zoolens.findings.graph.importers.onnx.onnx_layers import avg_pool, convolve, learned_parameters, recurrent
 from zoolens.findings.graph.importers.onnx.translation import OnnxCall
 from zoolens.findings.graph.importers.quantised_relu import cut, integer_range
-from zoolens.findings.graph.model import Array
+from zoolens.findings.graph.ir.model import Array
 from zoolens.inventory.runtimes.onnx.onnx_file import OnnxGraph, OnnxNode
 
 _MOVING: Final = frozenset({"Gather", "Slice", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Identity"})

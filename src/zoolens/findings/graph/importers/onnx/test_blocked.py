@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from zoolens.base.errors import ModelError
-from zoolens.findings.graph.cost import cost
+from zoolens.findings.graph.cost.cost import cost
 from zoolens.findings.graph.diff.report import diff
 from zoolens.findings.graph.importers.importer import Request
 from zoolens.findings.graph.importers.onnx.blocked import DOMAIN

@@ -8,7 +8,7 @@ import pytest
 from zoolens.findings.graph.importers.importer import Request
 from zoolens.findings.graph.importers.onnx.onnx_import import ONNX
 from zoolens.findings.graph.passes.canonical import canonical
-from zoolens.findings.graph.reference import run
+from zoolens.findings.graph.reference.interpreter import run
 
 onnx = pytest.importorskip("onnx")
 ort = pytest.importorskip("onnxruntime")

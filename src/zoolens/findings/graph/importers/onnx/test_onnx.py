@@ -12,12 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from zoolens.base.errors import ModelError
-from zoolens.findings.graph.cost import cost
+from zoolens.findings.graph.cost.cost import cost
 from zoolens.findings.graph.importers.importer import Request
 from zoolens.findings.graph.importers.onnx.onnx_import import ONNX
-from zoolens.findings.graph.model import Graph
+from zoolens.findings.graph.ir.model import Graph
 from zoolens.findings.graph.passes.canonical import canonical
-from zoolens.findings.graph.reference import run
+from zoolens.findings.graph.reference.interpreter import run
 from zoolens.inventory.runtimes.onnx.onnx_file import read_graph
 from zoolens.inventory.zoos.demo import MODELS_FOLDER
 from zoolens.testing import models

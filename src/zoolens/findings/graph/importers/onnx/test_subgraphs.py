@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from zoolens.findings.graph.cost import cost
+from zoolens.findings.graph.cost.cost import cost
 from zoolens.findings.graph.importers.importer import Request
 from zoolens.findings.graph.importers.onnx.onnx_import import ONNX
 from zoolens.findings.graph.importers.onnx.test_fused import agrees, node, numbers, saved

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from zoolens.base.errors import ModelError
-from zoolens.findings.graph.file_operators import FileOperator
 from zoolens.findings.graph.importers import translation
 from zoolens.findings.graph.importers.constants import Constant
 from zoolens.findings.graph.importers.onnx.output_shapes import output_shapes
-from zoolens.findings.graph.model import Node, Shape, check_shape
-from zoolens.findings.graph.reference_spatial import RESIZES
-from zoolens.findings.graph.vocabulary import GRAPH_INSIDE, HOLDING_GRAPHS
+from zoolens.findings.graph.ir.file_operators import FileOperator
+from zoolens.findings.graph.ir.model import Node, Shape, check_shape
+from zoolens.findings.graph.ir.vocabulary import GRAPH_INSIDE, HOLDING_GRAPHS
+from zoolens.findings.graph.reference.spatial import RESIZES
 from zoolens.inventory.runtimes.onnx.onnx_file import OnnxFunction, OnnxNode, OnnxTensor
 from zoolens.inventory.runtimes.onnx.onnx_values import array, attributes
 from zoolens.inventory.runtimes.runtime import TensorSpec

@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from zoolens.findings.graph.importers.openvino.writing import LayerWriting, Untranslatable
-from zoolens.findings.graph.model import Array
+from zoolens.findings.graph.ir.model import Array
 
 _BATCH_FIRST: Final = (1, 0, 2)
 _IOFC: Final = (1, 3, 0, 2)  # OpenVINO's gates f, i, c, o in ONNX's order

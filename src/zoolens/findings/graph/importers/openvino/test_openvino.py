@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from zoolens.base.errors import ModelError
-from zoolens.findings.graph.file_operators import with_file_operators
 from zoolens.findings.graph.importers.importer import Request
 from zoolens.findings.graph.importers.openvino import OPENVINO
-from zoolens.findings.graph.reference import run
-from zoolens.findings.graph.weighted_graph import canonical_with_facts
+from zoolens.findings.graph.ir.file_operators import with_file_operators
+from zoolens.findings.graph.reference.interpreter import run
+from zoolens.findings.graph.structures.weighted_graph import canonical_with_facts
 
 openvino = pytest.importorskip("openvino")
 pytest.importorskip("onnx")

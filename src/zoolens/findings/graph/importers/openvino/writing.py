@@ -11,7 +11,7 @@ from typing import Any, Final
 import numpy as np
 
 from zoolens.base.errors import ModelError
-from zoolens.findings.graph.model import Array
+from zoolens.findings.graph.ir.model import Array
 from zoolens.inventory.runtimes.model_files.protobuf_wire import Buffer, encoded_field, encoded_varint
 from zoolens.inventory.runtimes.onnx.onnx_file import OnnxGraph, OnnxNode, OnnxTensor
 from zoolens.inventory.runtimes.onnx.onnx_values import array

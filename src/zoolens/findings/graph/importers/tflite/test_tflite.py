@@ -15,9 +15,9 @@ from zoolens.base.errors import ModelError
 from zoolens.findings.graph.importers.importer import Request
 from zoolens.findings.graph.importers.tflite.operator_names import operator_name
 from zoolens.findings.graph.importers.tflite.tflite_import import TFLITE, _check
-from zoolens.findings.graph.model import Graph
+from zoolens.findings.graph.ir.model import Graph
 from zoolens.findings.graph.passes.canonical import canonical
-from zoolens.findings.graph.reference import run
+from zoolens.findings.graph.reference.interpreter import run
 from zoolens.inventory.runtimes.litert.tflite_file import TfliteGraph, TfliteOperator, TfliteTensor, read_graph
 from zoolens.inventory.zoos.demo import MODELS_FOLDER
 

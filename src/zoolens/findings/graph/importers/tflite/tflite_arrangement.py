@@ -13,8 +13,8 @@ from zoolens.findings.graph.importers.constants import Constant
 from zoolens.findings.graph.importers.resize_rules import nearest_rule, resized_axis, smooth_rule
 from zoolens.findings.graph.importers.tflite.translation import TfliteCall
 from zoolens.findings.graph.importers.translation import Dynamic
-from zoolens.findings.graph.model import Array, Shape, nested_tuples
-from zoolens.findings.graph.shapes import broadcast
+from zoolens.findings.graph.ir.model import Array, Shape, nested_tuples
+from zoolens.findings.graph.ir.shapes import broadcast
 
 _SHOWN: Final = 64
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from zoolens.base.errors import ModelError
-from zoolens.findings.graph.builder import GraphBuilder
 from zoolens.findings.graph.importers.importer import Importer, Request, counted, model_path
 from zoolens.findings.graph.importers.input_shapes import fixed_batch, image_axes, sized
 from zoolens.findings.graph.importers.quantised_relu import settle
@@ -15,7 +14,8 @@ from zoolens.findings.graph.importers.tflite.tflite_arrangement import ARRANGEME
 from zoolens.findings.graph.importers.tflite.tflite_layers import LAYERS
 from zoolens.findings.graph.importers.tflite.translation import TfliteCall, TfliteTranslation, constant
 from zoolens.findings.graph.importers.translation import damage_at
-from zoolens.findings.graph.model import Graph
+from zoolens.findings.graph.ir.builder import GraphBuilder
+from zoolens.findings.graph.ir.model import Graph
 from zoolens.inventory.runtimes.litert.tflite_file import TfliteGraph, TfliteOperator, read_graph, tensor_labels
 from zoolens.inventory.runtimes.runtime import TensorSpec
 

@@ -11,8 +11,8 @@ from zoolens.findings.graph.importers.binary_operators import combine, prelu
 from zoolens.findings.graph.importers.constants import Constant
 from zoolens.findings.graph.importers.tflite.translation import TfliteCall, spatial
 from zoolens.findings.graph.importers.translation import comparison, unary
-from zoolens.findings.graph.model import Parameter, Shape
-from zoolens.findings.graph.sliding_windows import fitted_transposed_pads, same_pads
+from zoolens.findings.graph.ir.model import Parameter, Shape
+from zoolens.findings.graph.ir.sliding_windows import fitted_transposed_pads, same_pads
 
 _SAME: Final = 0
 

@@ -13,7 +13,7 @@ from zoolens.findings.graph.importers import translation
 from zoolens.findings.graph.importers.constants import Constant
 from zoolens.findings.graph.importers.quantised_relu import cut
 from zoolens.findings.graph.importers.tflite.operator_names import operator_name
-from zoolens.findings.graph.model import Array, Shape, check_shape
+from zoolens.findings.graph.ir.model import Array, Shape, check_shape
 from zoolens.inventory.runtimes.litert.tflite_file import TfliteOperator, TfliteTensor
 
 _FUSED: Final = {1: "relu", 3: "relu6", 4: "tanh"}

@@ -7,7 +7,7 @@ from math import prod
 from typing import Any, Final
 
 from zoolens.findings.graph.importers.torch.trace import Lowering, TorchCall
-from zoolens.findings.graph.vocabulary import FUNCTIONS
+from zoolens.findings.graph.ir.vocabulary import FUNCTIONS
 
 
 def _pair(call: TorchCall) -> tuple[Any, Any]:

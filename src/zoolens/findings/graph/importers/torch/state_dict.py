@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from zoolens.findings.graph.importers.importer import Importer, Request
-from zoolens.findings.graph.model import Graph
+from zoolens.findings.graph.ir.model import Graph
 from zoolens.inventory.frameworks.placeholder_modules import without_torch_compiler
 from zoolens.inventory.frameworks.torchvision_shim import import_torchvision
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 from zoolens.base.errors import ModelError, UnknownName
-from zoolens.findings.graph.cost import cost
+from zoolens.findings.graph.cost.cost import cost
 from zoolens.findings.graph.importers.importer import Request
 from zoolens.findings.graph.importers.torch.modules import BuildPlan
 from zoolens.findings.graph.importers.torch.torch_library import TIMM, TORCHVISION, TRANSFORMERS, _load, graph_of_module
+from zoolens.findings.graph.ir.vocabulary import OPS
 from zoolens.findings.graph.passes.canonical import canonical
-from zoolens.findings.graph.reference import run
-from zoolens.findings.graph.vocabulary import OPS
+from zoolens.findings.graph.reference.interpreter import run
 from zoolens.inventory.frameworks.torchvision_shim import import_torchvision
 
 torch = pytest.importorskip("torch")

@@ -7,7 +7,7 @@ from math import sqrt
 from typing import Any, Final
 
 from zoolens.findings.graph.importers.torch.trace import Lowering, TorchCall, tensors_in
-from zoolens.findings.graph.sliding_windows import covering_ends
+from zoolens.findings.graph.ir.sliding_windows import covering_ends
 
 _AXES: Final = {3: "NCW", 4: "NCHW", 5: "NCDHW"}
 

@@ -30,7 +30,7 @@ from zoolens.findings.graph.importers.torch.modules import (
 )
 from zoolens.findings.graph.importers.torch.recording import recording
 from zoolens.findings.graph.importers.torch.trace import TensorTrace, tensors_in
-from zoolens.findings.graph.model import Array, Graph, check_shape
+from zoolens.findings.graph.ir.model import Array, Graph, check_shape
 from zoolens.inventory.frameworks.placeholder_modules import without_torch_compiler
 
 

@@ -14,9 +14,9 @@ from typing import Any, Final
 import numpy as np
 
 from zoolens.base.errors import ModelError
-from zoolens.findings.graph.builder import GraphBuilder
-from zoolens.findings.graph.model import Array, Parameter, nested_tuples
-from zoolens.findings.graph.vocabulary import OPAQUE
+from zoolens.findings.graph.ir.builder import GraphBuilder
+from zoolens.findings.graph.ir.model import Array, Parameter, nested_tuples
+from zoolens.findings.graph.ir.vocabulary import OPAQUE
 
 _SMALL: Final = 64  # elements: a constant that is shown in the graph itself
 # Take a tensor for its shape, device or type only: what they make is a constant.

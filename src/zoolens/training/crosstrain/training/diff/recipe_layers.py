@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from zoolens.findings.graph.model import STATISTICS, Graph, Node
+from zoolens.findings.graph.ir.model import STATISTICS, Graph, Node
 from zoolens.training.pairs.reading.side_facts import LayerFact
 
 WINDOWS: Final = frozenset({"conv", "max_pool", "avg_pool"})

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 from zoolens.base.engine.pool import WorkerPool
 from zoolens.base.errors import ModelError, UnexpectedError, UnknownName, WorkerError, ZoolensError
-from zoolens.findings.graph.export_pool import reader
-from zoolens.findings.graph.model import Graph
-from zoolens.findings.graph.serialisation import unpack
+from zoolens.findings.graph.ir.model import Graph
+from zoolens.findings.graph.ir.serialisation import unpack
+from zoolens.findings.graph.structures.export_pool import reader
 from zoolens.training.crosstrain.training.architectures import NAMES
 from zoolens.training.crosstrain.training.recipe import LIBRARY_ONLY_SHIPPED
 from zoolens.training.crosstrain.training.trainers.registry import inspectable_trainers

@@ -17,7 +17,7 @@ import numpy as np
 
 from zoolens.base.errors import ModelError
 from zoolens.findings.graph.importers.importer import Importer, Request
-from zoolens.findings.graph.model import Graph
+from zoolens.findings.graph.ir.model import Graph
 from zoolens.training.crosstrain.training.diff import losses, optimizers, schedules
 from zoolens.training.crosstrain.training.diff.recipe_layers import layer_facts
 from zoolens.training.crosstrain.training.live.subject import SEED, Subject, subject_of

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from zoolens.base.errors import MissingDependency
 from zoolens.findings.graph.importers.importer import Importer, Request
-from zoolens.findings.graph.model import Graph
+from zoolens.findings.graph.ir.model import Graph
 from zoolens.inventory.frameworks.placeholder_modules import without_torch_compiler
 from zoolens.training.crosstrain.training.diff import losses, optimizers, schedules
 from zoolens.training.crosstrain.training.diff.recipe_layers import layer_facts

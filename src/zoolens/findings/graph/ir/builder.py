@@ -1,0 +1,95 @@
+"""How importers make a graph: add nodes in order of computation, then finish."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import numpy as np
+
+from zoolens.findings.graph.ir.model import Array, Graph, Node, Parameter, Shape, Value, checked, pruned
+
+Arrange = Callable[[Array], Array]  # the same values with their axes in another order
+
+
+def free_key(wanted: str, values: Array, known: Callable[[str], Array | None]) -> str:
+    """The key, unless it is that of other numbers: one tensor of a file may stand for several, each with its scale."""
+    key, count = wanted, 1
+    while (there := known(key)) is not None and not np.array_equal(np.ravel(there), np.ravel(values)):
+        count += 1
+        key = f"{wanted}#{count}"
+    return key
+
+
+class GraphBuilder:
+    """Collects nodes. Names are made unique here, so that a source may use the same one twice."""
+
+    def __init__(self, name: str, *, keep_weights: bool = False) -> None:
+        self.name = name
+        self.keep_weights = keep_weights
+        self.nodes: list[Node] = []
+        self.shapes: dict[str, Shape] = {}
+        self.weights: dict[str, Array] = {}
+        self._twins: dict[str, int] = {}  # the last number given to a name that was wanted again
+
+    def add(
+        self,
+        op: str,
+        inputs: Iterable[str],
+        shape: Iterable[int],
+        *,
+        source: str = "",
+        axes: str | tuple[int, ...] = "",
+        parameters: Iterable[Parameter] = (),
+        name: str | None = None,
+        **attributes: Value,
+    ) -> str:
+        """Add one node and return the name of its value. Attributes that are None are left out.
+
+        `axes` as text is the meaning of the output's axes; as numbers it is the op's attribute of that name.
+        """
+        unique = self._unique(name or source or op)
+        known = {key: value for key, value in attributes.items() if value is not None}
+        if not isinstance(axes, str):
+            known["axes"] = axes
+        extents = tuple(int(extent) for extent in shape)
+        meaning = axes if isinstance(axes, str) else ""
+        self.nodes.append(Node(unique, op, tuple(inputs), extents, known, tuple(parameters), source, meaning))
+        self.shapes[unique] = extents
+        return unique
+
+    def parameter(self, role: str, shape: Iterable[int], key: str, values: Array | None = None) -> Parameter:
+        """Describe a learned tensor; its values are kept if this builder keeps weights and they are given."""
+        if self.keep_weights and values is not None:
+            key = free_key(key, values, self.weights.get)
+            self.weights[key] = values
+        return Parameter(role, tuple(int(extent) for extent in shape), key)
+
+    def arranged_parameter(
+        self, role: str, shape: Shape, key: str, load: Callable[[], Array], arrange: Arrange | None
+    ) -> Parameter:
+        """Describe a learned tensor that its source keeps in another layout; `arrange` turns its values into ours.
+
+        Without weights nothing is loaded: `arrange` is tried on one broadcast zero, which takes no memory.
+        """
+        if not self.keep_weights:
+            zeros = np.broadcast_to(np.float32(0), shape)
+            return self.parameter(role, (zeros if arrange is None else arrange(zeros)).shape, key)
+        values = load() if arrange is None else np.ascontiguousarray(arrange(load()))
+        return self.parameter(role, values.shape, key, values)
+
+    def unknown(self, source_op: str, inputs: Iterable[str], shape: Iterable[int], *, source: str = "") -> str:
+        """An operator nobody taught us: named, and counted as unknown."""
+        return self.add("unknown", inputs, shape, source=source, source_op=source_op)
+
+    def finish(self, outputs: Iterable[str], facts: Mapping[str, Any] | None = None) -> Graph:
+        return pruned(checked(Graph(self.name, tuple(self.nodes), tuple(outputs), self.weights, dict(facts or {}))))
+
+    def _unique(self, wanted: str) -> str:
+        if wanted not in self.shapes:
+            return wanted
+        count = self._twins.get(wanted, 1) + 1
+        while f"{wanted}#{count}" in self.shapes:
+            count += 1
+        self._twins[wanted] = count
+        return f"{wanted}#{count}"

@@ -1,0 +1,1 @@
+"""Blocks and stages of a network."""

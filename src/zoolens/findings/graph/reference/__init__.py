@@ -1,0 +1,1 @@
+"""Computes graphs in numpy, independent of every framework."""

@@ -1,0 +1,1 @@
+"""Signatures of networks, those of known networks, and the search for the nearest."""

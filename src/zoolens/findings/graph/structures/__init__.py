@@ -1,0 +1,1 @@
+"""Reads the graphs of models in worker processes and keeps them in the store."""
